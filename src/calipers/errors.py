@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The errors that Calipers raises: one family, every member says where, what was expected, what came, what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+VALUE_LENGTH = 80
+
+
+class CalipersError(Exception):
+    """Base of all errors that Calipers raises on purpose.
+
+    ``exit_code`` is what the command line returns for it.
+    """
+
+    exit_code = 3
+
+
+class UsageError(CalipersError, ValueError):
+    """A name, option or combination of options that does not exist or makes no sense."""
+
+    exit_code = 2
+
+
+class InputError(CalipersError, ValueError):
+    """One problem of one input.
+
+    Parameters
+    ----------
+    expected
+        What a valid input has at this place, in words.
+    file
+        The file, or ``"<arrays>"`` for data that came from memory.
+    location
+        JSON pointer, ``line:column`` or array index.
+    field
+        The key or column.
+    value
+        What came; shown shortened.
+    rule
+        Stable identifier of the broken rule, such as ``"non-finite"``.
+    hint
+        What to do about it.
+    """
+
+    exit_code = 2
+
+    def __init__(
+        self,
+        expected: str,
+        *,
+        rule: str,
+        file: str = "<arrays>",
+        location: str = "",
+        field: str = "",
+        value: object = None,
+        hint: str = "",
+    ) -> None:
+        self.expected, self.rule, self.file, self.location = expected, rule, file, location
+        self.field, self.hint = field, hint
+        self.value = shorten(value)
+        super().__init__(self.describe())
+
+    def describe(self) -> str:
+        """Return the message: place, expectation, what came, rule, hint."""
+        place = self.file + (f", {self.location}" if self.location else "")
+        if self.field and self.field not in self.location:
+            place += f" ({self.field})"
+        got = f", got {self.value}" if self.value else ""
+        hint = f"\n  hint: {self.hint}" if self.hint else ""
+        return f"{place}: expected {self.expected}{got} [{self.rule}]{hint}"
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the facts for JSON output."""
+        return {
+            "rule": self.rule,
+            "file": self.file,
+            "location": self.location,
+            "field": self.field,
+            "expected": self.expected,
+            "value": self.value,
+            "hint": self.hint,
+        }
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions with keyword-only arguments need help to cross process borders.
+        return _rebuild, (self.as_dict(),)
+
+
+class InputProblems(InputError):
+    """Several problems of one input; the message lists the first hundred of them."""
+
+    SHOWN = 100
+
+    def __init__(self, problems: Sequence[InputError], total: int | None = None) -> None:
+        self.problems = tuple(problems)
+        self.total = len(problems) if total is None else total
+        first = self.problems[0]
+        super().__init__(
+            first.expected,
+            rule=first.rule,
+            file=first.file,
+            location=first.location,
+            field=first.field,
+            hint=first.hint,
+        )
+        self.value = first.value
+
+    def __str__(self) -> str:
+        shown = self.problems[: self.SHOWN]
+        lines = [f"{self.total} problems; nothing was evaluated."]
+        lines += [problem.describe() for problem in shown]
+        if self.total > len(shown):
+            lines.append(f"... and {self.total - len(shown)} more")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return InputProblems, (self.problems, self.total)
+
+
+def raise_problems(problems: Sequence[InputError], total: int | None = None) -> None:
+    """Raise nothing, the one problem, or all of them together."""
+    total = len(problems) if total is None else total
+    if total == 1:
+        raise problems[0]
+    if problems:
+        raise InputProblems(problems, total)
+
+
+def shorten(value: object) -> str:
+    """Return a printable form of any value, at most 80 characters, control characters escaped."""
+    if value is None:
+        return ""
+    text = repr(value)
+    text = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+    return text if len(text) <= VALUE_LENGTH else text[: VALUE_LENGTH - 3] + "..."
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint that names the nearest known name, or all of them."""
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return "known: " + ", ".join(known)
+
+
+def _rebuild(facts: dict[str, str]) -> InputError:
+    value = facts.pop("value")
+    error = InputError(**facts)
+    error.value = value
+    error.args = (error.describe(),)
+    return error

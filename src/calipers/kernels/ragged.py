@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Offsets algebra: rows of a flat table that belong to images (or any other owner).
+
+``offsets`` is int64 of length n + 1; the rows ``offsets[i]:offsets[i+1]`` belong to owner i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+I64 = NDArray[np.int64]
+
+
+def from_counts(counts: NDArray[np.integer]) -> I64:
+    """Return offsets of owners that have ``counts`` rows each."""
+    offsets = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return offsets
+
+
+def from_owner(owner: NDArray[np.integer], n_owners: int) -> I64:
+    """Return offsets of rows that are sorted by ``owner``."""
+    return from_counts(np.bincount(owner, minlength=n_owners))
+
+
+def owners(offsets: I64) -> I64:
+    """Return the owner of every row."""
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+
+
+def positions(counts: NDArray[np.integer]) -> I64:
+    """Return 0..c-1 for each count c, one after the other."""
+    counts = np.asarray(counts, np.int64)
+    starts = np.cumsum(counts) - counts
+    return np.arange(int(counts.sum())) - np.repeat(starts, counts)
+
+
+def spans(starts: I64, counts: I64) -> I64:
+    """Return the row numbers start..start+count-1 of each span, one after the other."""
+    return np.repeat(starts, counts) + positions(counts)
+
+
+def take_rows(offsets: I64, chosen: I64) -> tuple[I64, I64]:
+    """Return (row numbers, new offsets) when the owners ``chosen`` are kept, in that order."""
+    counts = np.diff(offsets)[chosen]
+    return spans(offsets[chosen], counts), from_counts(counts)
+
+
+def concat_offsets(parts: Sequence[I64]) -> I64:
+    """Return the offsets of tables that are put one below the other."""
+    return from_counts(np.concatenate([np.diff(part) for part in parts] or [np.zeros(0, np.int64)]))
+
+
+def ranks_in_runs(keys: NDArray[np.integer]) -> I64:
+    """Return the position of every entry inside its run of equal neighbouring ``keys``."""
+    n = len(keys)
+    if n == 0:
+        return np.zeros(0, np.int64)
+    starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    return np.arange(n) - np.repeat(starts, np.diff(np.append(starts, n)))
+
+
+def matching_spans(sorted_keys: NDArray[np.integer], wanted: NDArray[np.integer]) -> tuple[I64, I64]:
+    """Return (start, count) of the run of each wanted key in ``sorted_keys``."""
+    starts = np.searchsorted(sorted_keys, wanted, side="left")
+    return starts, np.searchsorted(sorted_keys, wanted, side="right") - starts

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A number that can be defended: value, interval, n, and the reason if one of them is missing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+REASONS = (
+    "no_references",
+    "no_predictions",
+    "no_objects",
+    "no_positives",
+    "single_category",
+    "single_class",
+    "too_few_units",
+    "one_unit",
+    "too_many_undefined",
+    "constant_input",
+    "not_requested",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A metric's value with its interval and what stands behind it.
+
+    NaN means undefined, and then ``reason`` says why; in JSON it is null.
+    """
+
+    value: float
+    low: float
+    high: float
+    level: float  # of the interval, such as 0.95
+    method: str  # of the interval; "none" if there is none
+    unit: str  # what was resampled: image, patient, centre
+    n_units: int
+    n_images: int
+    n_references: int  # counted ones: not ignored, of that class and size
+    n_predictions: int
+    bias: float  # of the bootstrap
+    undefined: int  # replicates without a value
+    reason: str | None  # why value or interval is missing: one of REASONS
+
+    def __post_init__(self) -> None:
+        if self.reason is not None and self.reason not in REASONS:
+            raise AssertionError(f"{self.reason!r} is not one of the reasons")
+        if math.isnan(self.value) and self.reason is None:
+            raise AssertionError("an undefined value needs a reason")
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        if math.isnan(self.value):
+            return f"undefined ({self.reason}), n = {self.n_images} images"
+        interval = "" if math.isnan(self.low) else f" [{self.low:.3f}, {self.high:.3f}]"
+        return f"{self.value:.3f}{interval}, n = {self.n_images} images, {self.n_references} references"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One estimate and what it is an estimate of."""
+
+    model: str
+    metric: str
+    metric_id: str
+    label: str | None  # the class, None = pooled; written as "class"
+    group: Mapping[str, str] | None  # {"centre": "C1", "size": "small"}
+    estimate: Estimate
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of the JSON contract: keys in a fixed order, NaN as None."""
+        e = self.estimate
+        return {
+            "model": self.model,
+            "metric": self.metric,
+            "metric_id": self.metric_id,
+            "class": self.label,
+            "group": None if self.group is None else dict(self.group),
+            "value": number(e.value),
+            "low": number(e.low),
+            "high": number(e.high),
+            "level": e.level,
+            "method": e.method,
+            "unit": e.unit,
+            "n_units": e.n_units,
+            "n_images": e.n_images,
+            "n_references": e.n_references,
+            "n_predictions": e.n_predictions,
+            "bias": number(e.bias),
+            "undefined": e.undefined,
+            "reason": e.reason,
+        }
+
+
+def number(value: float) -> float | None:
+    """Return a float for JSON: None instead of NaN and infinities, which JSON does not have."""
+    return float(value) if math.isfinite(value) else None

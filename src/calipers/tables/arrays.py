@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Cohort.from_arrays`: lists with one mapping per image, from memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import InputError, did_you_mean
+from calipers.kernels import ragged
+from calipers.tables.boxes import BOX_FORMATS
+from calipers.tables.checks import Role, examine
+from calipers.tables.cohort import Cohort, Images
+from calipers.tables.delivery import Delivery, Source, as_predictions, as_references, settle
+from calipers.tables.intake import FileIntake, Intake
+from calipers.tables.objects import Predictions
+
+PER_OBJECT = {
+    "references": ("boxes", "labels", "ignore", "crowd", "area"),
+    "predictions": ("boxes", "labels", "scores"),
+}
+PER_IMAGE = ("image_id", "width", "height", "depth", "spacing")
+Records = Sequence[Mapping[str, Any]]
+
+
+def cohort_from_arrays(
+    references: Records,
+    predictions: Records | Mapping[str, Records] | None,
+    classes: tuple[str, ...],
+    box_format: str,
+    score_scale: str,
+) -> Cohort:
+    """Build a checked cohort; see `Cohort.from_arrays`."""
+    _check_options(classes, box_format, score_scale)
+    ids = _ids(references, "references")
+    dimensions = _dimensions(references, predictions)
+    images = _images(references, ids, dimensions)
+    delivery = _delivery(references, range(len(ids)), "references", len(classes), box_format, dimensions)
+    settle(delivery, examine(delivery, images.size, "references"), _source("references"))
+    files = [FileIntake("<arrays>", "references", "arrays", len(delivery), len(delivery))]
+    models: dict[str, Predictions] = {}
+    for name, records in _models(predictions).items():
+        index = _pair(records, ids, name)
+        found = _delivery(records, index, "predictions", len(classes), box_format, dimensions)
+        findings = examine(found, images.size, "predictions", score_scale=score_scale)
+        settle(found, findings, _source(f"predictions[{name!r}]"))
+        models[name] = as_predictions(found, images.size)
+        files.append(FileIntake("<arrays>", f"predictions of {name}", "arrays", len(found), len(found)))
+    return Cohort(images, classes, as_references(delivery, images.size), models, Intake(tuple(files)))
+
+
+def _check_options(classes: tuple[str, ...], box_format: str, score_scale: str) -> None:
+    if box_format not in BOX_FORMATS:
+        hint = did_you_mean(box_format, BOX_FORMATS)
+        raise InputError("a known box format", rule="box-format", field="box_format", value=box_format, hint=hint)
+    if score_scale not in ("unit", "raw"):
+        raise InputError("'unit' or 'raw'", rule="score-scale", field="score_scale", value=score_scale)
+    if not classes or any(not isinstance(name, str) for name in classes):
+        raise InputError("at least one class name, all text", rule="classes", field="classes", value=classes)
+    if len(set(classes)) < len(classes):
+        raise InputError("class names that differ", rule="dup-category", field="classes", value=classes)
+
+
+def _models(predictions: Records | Mapping[str, Records] | None) -> Mapping[str, Records]:
+    if predictions is None:
+        return {}
+    return predictions if isinstance(predictions, Mapping) else {"model": predictions}
+
+
+def _ids(records: Records, where: str) -> list[str]:
+    given = ["image_id" in record for record in records]
+    if any(given) and not all(given):
+        k = given.index(False)
+        raise InputError("image_id in every record or in none", rule="missing-id", location=f"{where}[{k}]")
+    ids = [str(record.get("image_id", k)) for k, record in enumerate(records)]
+    seen: set[str] = set()
+    for k, name in enumerate(ids):
+        if name in seen:
+            raise InputError(
+                "image ids that differ", rule="dup-image", location=f"{where}[{k}]", field="image_id", value=name
+            )
+        seen.add(name)
+    return ids
+
+
+def _pair(records: Records, ids: Sequence[str], model: str) -> Sequence[int]:
+    """Return the image of every prediction record: by ``image_id`` if given, else by position."""
+    where = f"predictions[{model!r}]"
+    names = _ids(records, where)
+    if not any("image_id" in record for record in records):
+        if len(records) != len(ids):
+            raise InputError(
+                f"{len(ids)} records, one per image of the references",
+                rule="image-count",
+                location=where,
+                value=len(records),
+                hint="give every record an image_id if the lists do not have the same length",
+            )
+        return range(len(ids))
+    known = {name: k for k, name in enumerate(ids)}
+    for k, name in enumerate(names):
+        if name not in known:
+            hint = "every predicted image must be in the references, if need be with no boxes"
+            raise InputError(
+                "an image of the references", rule="unknown-image", location=f"{where}[{k}]", value=name, hint=hint
+            )
+    return [known[name] for name in names]
+
+
+def _dimensions(references: Records, predictions: Records | Mapping[str, Records] | None) -> int:
+    """Return 3 if the first box that is not missing has six numbers, else 2."""
+    for records in [references, *_models(predictions).values()]:
+        for record in records:
+            boxes = np.asarray(record.get("boxes", ()))
+            if boxes.ndim == 2 and len(boxes):
+                return boxes.shape[1] // 2 if boxes.shape[1] in (4, 6) else 2
+    return 2
+
+
+def _images(records: Records, ids: Sequence[str], dimensions: int) -> Images:
+    sides = ("width", "height", "depth")[:dimensions]
+    size = np.array([[record.get(side, np.nan) for side in sides] for record in records], np.float64)
+    spacing = np.full((len(ids), dimensions), np.nan)
+    for k, record in enumerate(records):
+        if "spacing" in record:
+            spacing[k] = record["spacing"]
+    reserved = {*PER_OBJECT["references"], *PER_OBJECT["predictions"], *PER_IMAGE, "masks"}
+    names = dict.fromkeys(name for record in records for name in record if name not in reserved)
+    groups = {name: _group(records, name) for name in names}
+    return Images(tuple(ids), size.reshape(len(ids), dimensions), spacing, groups)
+
+
+def _group(records: Records, name: str) -> NDArray[Any]:
+    missing = [k for k, record in enumerate(records) if name not in record]
+    if missing:
+        raise InputError(
+            f"the group column {name!r} in every record", rule="missing-group", location=f"references[{missing[0]}]"
+        )
+    column = np.array([record[name] for record in records])
+    if column.ndim != 1:
+        raise InputError("one value per image", rule="group-shape", location="references", field=name)
+    return column
+
+
+def _delivery(
+    records: Records, index: Iterable[int], role: Role, n_classes: int, box_format: str, dimensions: int
+) -> Delivery:
+    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in PER_OBJECT[role]}
+    optional = ("ignore", "crowd", "area")
+    used = {name for name in optional if any(name in record for record in records)}
+    counts = []
+    for k, record in enumerate(records):
+        boxes = _boxes(record, f"{role}[{k}]", dimensions)
+        counts.append(len(boxes))
+        columns["boxes"].append(boxes)
+        for name in PER_OBJECT[role][1:]:
+            if name not in optional or name in used:
+                default = np.nan if name == "area" else False
+                given = record.get(name, [default] * len(boxes) if name in optional else None)
+                columns[name].append(_column(given, name, len(boxes), f"{role}[{k}]"))
+    joined = {name: np.concatenate(parts) for name, parts in columns.items() if parts}
+    image = np.repeat(np.fromiter(index, np.int64, len(counts)), counts)
+    label = joined.get("labels", np.zeros(0))
+    _check_labels(label, counts, role, n_classes)
+    return Delivery(
+        image=image,
+        label=label.astype(np.int64),
+        boxes=joined.get("boxes", np.zeros((0, 2 * dimensions))),
+        box_format=box_format,
+        place=(image << 32) | ragged.positions(np.array(counts, np.int64)),
+        score=joined["scores"].astype(np.float64) if "scores" in joined else None,
+        area=joined["area"].astype(np.float64) if "area" in joined else None,
+        ignore=joined["ignore"].astype(np.bool_) if "ignore" in joined else None,
+        crowd=joined["crowd"].astype(np.bool_) if "crowd" in joined else None,
+    )
+
+
+def _boxes(record: Mapping[str, Any], where: str, dimensions: int) -> NDArray[np.float64]:
+    if "boxes" not in record:
+        raise InputError("the key 'boxes'", rule="missing-key", location=where, value=list(record))
+    try:
+        boxes = np.asarray(record["boxes"], np.float64)
+    except (TypeError, ValueError):
+        raise InputError("numbers", rule="type", location=where, field="boxes", value=record["boxes"]) from None
+    if boxes.size == 0:
+        return np.zeros((0, 2 * dimensions))
+    if boxes.ndim != 2 or boxes.shape[1] != 2 * dimensions:
+        raise InputError(
+            f"boxes of shape (n, {2 * dimensions})", rule="box-shape", location=where, field="boxes", value=boxes.shape
+        )
+    return boxes
+
+
+def _column(given: Any, name: str, n: int, where: str) -> NDArray[Any]:
+    if given is None:
+        if n == 0:
+            return np.zeros(0)
+        raise InputError(f"the key {name!r}", rule="missing-key", location=where)
+    column = np.asarray(given)
+    if column.shape != (n,) and not (column.size == 0 and n == 0):
+        raise InputError(
+            f"{n} entries, one per box", rule="length", location=where, field=name, value=column.shape
+        )
+    if n and not (np.issubdtype(column.dtype, np.number) or column.dtype == np.bool_):
+        raise InputError("numbers", rule="type", location=where, field=name, value=given)
+    return column.reshape(n)
+
+
+def _check_labels(label: NDArray[Any], counts: Sequence[int], role: str, n_classes: int) -> None:
+    bad = np.flatnonzero((label < 0) | (label >= n_classes) | (label != np.floor(label)))
+    if len(bad):
+        offsets = ragged.from_counts(np.array(counts, np.int64))
+        k = int(np.searchsorted(offsets, bad[0], side="right")) - 1
+        raise InputError(
+            f"a whole number from 0 to {n_classes - 1}, an index into classes",
+            rule="label-range",
+            location=f"{role}[{k}]['labels'][{int(bad[0] - offsets[k])}]",
+            field="labels",
+            value=label[bad[0]].item(),
+        )
+
+
+def _source(name: str) -> Source:
+    names = {"bbox": "boxes", "score": "scores"}
+
+    def locate(place: int, field: str) -> str:
+        return f"{name}[{place >> 32}]['{names.get(field, field)}'][{place & 0xFFFFFFFF}]"
+
+    return Source("<arrays>", locate)

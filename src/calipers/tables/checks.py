@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules that objects must keep, each with a stable name. One function a rule, vectorised, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.tables.boxes import to_corners
+from calipers.tables.delivery import Delivery, Finding
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Role = Literal["references", "predictions"]
+
+OUTSIDE_TOLERANCE = 1.0  # pixels; annotation tools round
+SUSPECT_SHARE = 0.2
+
+
+def examine(delivery: Delivery, sizes: F64, role: Role, *, score_scale: str = "unit") -> list[Finding]:
+    """Return every broken rule of a delivery, most basic first.
+
+    Parameters
+    ----------
+    sizes
+        (n_images, 2|3) image sizes in pixels, NaN where unknown.
+    """
+    findings = [*_non_finite(delivery), *_scores(delivery, score_scale)]
+    sound = np.isfinite(delivery.boxes).all(axis=1)
+    per_box = sizes[delivery.image]
+    findings += _unsized(delivery, per_box)
+    suspect = list(_format_suspect(delivery, per_box, sound))
+    if suspect:
+        return [*findings, *suspect]
+    with np.errstate(over="ignore", invalid="ignore"):
+        corners, extent = to_corners(delivery.boxes, delivery.box_format, per_box)
+    sized = sound & np.isfinite(corners).all(axis=1)
+    findings += _sides(delivery, corners, extent, sized)
+    if role == "references":
+        findings += _outside(delivery, corners, per_box, sized)
+    return findings
+
+
+def outside_image(corners: F64, per_box: F64) -> Flags:
+    """Return which boxes reach more than a pixel beyond their image; unknown sizes never do."""
+    low, high = np.split(corners, 2, axis=1)
+    with np.errstate(invalid="ignore"):
+        beyond = (low < -OUTSIDE_TOLERANCE) | (high > per_box + OUTSIDE_TOLERANCE)
+    return np.asarray((beyond & np.isfinite(per_box)).any(axis=1))
+
+
+def _found(
+    delivery: Delivery, bad: Flags, rule: str, name: str, expected: str, *, values: object = None, hint: str = ""
+) -> Iterator[Finding]:
+    rows = np.flatnonzero(bad)
+    if len(rows):
+        column = delivery.boxes if values is None else np.asarray(values)
+        yield Finding(rule, name, expected, rows, column[rows], hint)
+
+
+def _non_finite(delivery: Delivery) -> Iterable[Finding]:
+    bad = ~np.isfinite(delivery.boxes).all(axis=1)
+    return _found(delivery, bad, "non-finite", "bbox", "finite coordinates", hint="remove or repair the record")
+
+
+def _scores(delivery: Delivery, score_scale: str) -> Iterator[Finding]:
+    if delivery.score is None:
+        return
+    score = delivery.score
+    finite = np.isfinite(score)
+    yield from _found(delivery, ~finite, "non-finite", "score", "a finite score", values=score)
+    if score_scale == "unit":
+        out = finite & ((score < 0) | (score > 1))
+        hint = "scores that are not probabilities: pass --score-scale raw (score_scale='raw')"
+        yield from _found(delivery, out, "score-range", "score", "a score in [0, 1]", values=score, hint=hint)
+
+
+def _unsized(delivery: Delivery, per_box: F64) -> Iterable[Finding]:
+    if not delivery.box_format.endswith("-normalised"):
+        return []
+    bad = np.isnan(per_box).any(axis=1)
+    return _found(delivery, bad, "size-unknown", "bbox", "an image size, because the boxes are normalised")
+
+
+def _format_suspect(delivery: Delivery, per_box: F64, sound: Flags) -> Iterator[Finding]:
+    """Corners that were delivered as sides, or fractions that were delivered as pixels: never guess, ask."""
+    known = sound & np.isfinite(per_box).all(axis=1)
+    boxes, size = delivery.boxes[known], per_box[known]
+    if not len(boxes) or delivery.box_format.endswith("-normalised"):
+        return
+    rows = np.flatnonzero(known)[:1]
+    if len(boxes) >= 3 and (boxes >= 0).all() and (boxes <= 1).all() and (size > 2).all():
+        said = f"{len(boxes)} of {len(boxes)} boxes lie within 0..1"
+        hint = f"if the boxes are fractions of the image pass --box-format {delivery.box_format}-normalised"
+        yield Finding("box-format-suspect", "bbox", "boxes in pixels", rows, [said], hint, whole_file=True)
+        return
+    if delivery.box_format != "xywh":
+        return
+    first, second = np.split(boxes, 2, axis=1)
+    as_sides = ((first + second) > size + OUTSIDE_TOLERANCE).any(axis=1)
+    as_corners = (second > size + OUTSIDE_TOLERANCE).any(axis=1) | (second <= first).any(axis=1)
+    if as_sides.mean() > SUSPECT_SHARE and not as_corners.any():
+        said = f"{int(as_sides.sum())} of {len(boxes)} boxes leave the image as xywh, none as xyxy"
+        hint = "if the boxes are corners pass --box-format xyxy; if they really are xywh pass --box-format xywh"
+        yield Finding("box-format-suspect", "bbox", "boxes as xywh", rows, [said], hint, whole_file=True)
+
+
+def _sides(delivery: Delivery, corners: F64, extent: F64, sized: Flags) -> Iterator[Finding]:
+    low, high = np.split(corners, 2, axis=1)
+    negative = sized & (high < low).any(axis=1)
+    hint = "check the box format (--box-format); the second corner must not lie before the first"
+    yield from _found(delivery, negative, "neg-size", "bbox", "sides that are not negative", hint=hint)
+    empty = sized & ~negative & ((high <= low).any(axis=1) | ~(extent > 0))
+    yield from _found(delivery, empty, "zero-area", "bbox", "a box with an area above zero", hint="remove the record")
+    huge = sized & ~negative & np.isinf(extent)
+    yield from _found(delivery, huge, "non-finite", "bbox", "a box with a finite area")
+
+
+def _outside(delivery: Delivery, corners: F64, per_box: F64, sized: Flags) -> Iterable[Finding]:
+    bad = sized & outside_image(corners, per_box)
+    hint = "check width and height of the image and the box format"
+    return _found(delivery, bad, "outside", "bbox", "a reference inside its image (1 px tolerance)", hint=hint)

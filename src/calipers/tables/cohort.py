@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cohort: images with groups, references, and predictions of one or more models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import UsageError, did_you_mean
+from calipers.tables.intake import Intake
+from calipers.tables.objects import Column, Predictions, References
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """The images of a cohort and every column that describes an image."""
+
+    ids: tuple[str, ...]
+    size: F64  # (n, 2|3) pixels as width, height[, depth]; NaN = unknown
+    spacing: F64  # (n, 2|3) mm per pixel; NaN = unknown
+    groups: Mapping[str, Column]  # patient, centre, any image-level column
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, images: I64) -> Images:
+        """Return the images ``images``, in that order."""
+        return Images(
+            ids=tuple(self.ids[i] for i in images.tolist()),
+            size=self.size[images],
+            spacing=self.spacing[images],
+            groups={name: column[images] for name, column in self.groups.items()},
+        )
+
+    def span(self, start: int, stop: int) -> Images:
+        """Return the images ``start:stop`` without copying the columns."""
+        part = slice(start, stop)
+        groups = {name: column[part] for name, column in self.groups.items()}
+        return Images(self.ids[part], self.size[part], self.spacing[part], groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """Everything an evaluation needs, validated once when it was read.
+
+    Build one with `calipers.read` or `Cohort.from_arrays`. The display order of models is their insertion order.
+    """
+
+    images: Images
+    classes: tuple[str, ...]
+    references: References
+    models: Mapping[str, Predictions]
+    intake: Intake
+
+    @property
+    def n_images(self) -> int:
+        """Number of images."""
+        return len(self.images)
+
+    @property
+    def dimensions(self) -> int:
+        """2 for pictures, 3 for volumes."""
+        return self.references.dimensions
+
+    def predictions(self, model: str) -> Predictions:
+        """Return the predictions of one model; an unknown name is an error that names the nearest one."""
+        if model not in self.models:
+            raise UsageError(f"no model {model!r} in this cohort; {did_you_mean(model, self.models)}")
+        return self.models[model]
+
+    def group(self, name: str) -> Column:
+        """Return an image-level column such as ``patient``."""
+        if name == "image":
+            return np.arange(self.n_images)
+        if name not in self.images.groups:
+            raise UsageError(f"no group column {name!r}; {did_you_mean(name, ['image', *self.images.groups])}")
+        return self.images.groups[name]
+
+    def take(self, images: NDArray[Any]) -> Cohort:
+        """Return the cohort of the images ``images`` (indices, or one flag per image), in that order."""
+        images = np.asarray(images)
+        chosen = np.flatnonzero(images) if images.dtype == np.bool_ else images.astype(np.int64)
+        return replace(
+            self,
+            images=self.images.take(chosen),
+            references=self.references.take(chosen),
+            models={name: predictions.take(chosen) for name, predictions in self.models.items()},
+        )
+
+    def span(self, start: int, stop: int) -> Cohort:
+        """Return the cohort of the images ``start:stop``: a block of work, nothing is copied."""
+        return replace(
+            self,
+            images=self.images.span(start, stop),
+            references=self.references.span(start, stop),
+            models={name: predictions.span(start, stop) for name, predictions in self.models.items()},
+        )
+
+    def with_predictions(self, model: str, predictions: Predictions) -> Cohort:
+        """Return the cohort with one more model (or the model replaced)."""
+        if predictions.n_images != self.n_images:
+            raise UsageError(f"{model!r} has {predictions.n_images} images, the cohort has {self.n_images}")
+        return replace(self, models={**self.models, model: predictions})
+
+    def with_groups(self, groups: Mapping[str, Column]) -> Cohort:
+        """Return the cohort with further image-level columns, one entry per image."""
+        for name, column in groups.items():
+            if len(column) != self.n_images:
+                raise UsageError(f"group {name!r} has {len(column)} entries, the cohort has {self.n_images} images")
+        return replace(self, images=replace(self.images, groups={**self.images.groups, **groups}))
+
+    @classmethod
+    def concat(cls, parts: Sequence[Cohort]) -> Cohort:
+        """Return the cohort of all images of several cohorts with the same classes and models."""
+        first = parts[0]
+        for part in parts[1:]:
+            if part.classes != first.classes:
+                raise UsageError(f"cohorts differ in their classes: {first.classes} and {part.classes}")
+            if list(part.models) != list(first.models):
+                raise UsageError(f"cohorts differ in their models: {list(first.models)} and {list(part.models)}")
+            if part.dimensions != first.dimensions:
+                raise UsageError("2D and 3D cohorts cannot be joined")
+        ids = tuple(image for part in parts for image in part.images.ids)
+        if len(set(ids)) < len(ids):
+            twice = next(image for k, image in enumerate(ids) if image in ids[:k])
+            raise UsageError(f"image {twice!r} is in more than one cohort")
+        shared = [name for name in first.images.groups if all(name in part.images.groups for part in parts)]
+        images = Images(
+            ids=ids,
+            size=np.concatenate([part.images.size for part in parts]),
+            spacing=np.concatenate([part.images.spacing for part in parts]),
+            groups={name: np.concatenate([part.images.groups[name] for part in parts]) for name in shared},
+        )
+        return cls(
+            images=images,
+            classes=first.classes,
+            references=References.concat([part.references for part in parts]),
+            models={name: Predictions.concat([part.models[name] for part in parts]) for name in first.models},
+            intake=first.intake.merged([part.intake for part in parts[1:]]),
+        )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        references: Sequence[Mapping[str, Any]],
+        predictions: Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+        *,
+        classes: Sequence[str],
+        box_format: str = "xyxy",
+        score_scale: str = "unit",
+    ) -> Cohort:
+        """Build a cohort from arrays in memory.
+
+        Parameters
+        ----------
+        references
+            One mapping per image: ``boxes`` (n, 4) or (n, 6), ``labels`` (n,) index into ``classes``;
+            optional ``image_id``, ``ignore``, ``crowd``, ``area``, ``width``, ``height``, ``depth``,
+            ``spacing``, ``patient``, ``centre``; any other scalar is a further group column.
+        predictions
+            One mapping per image with ``boxes``, ``labels``, ``scores``; or ``{"model": list, ...}``; or None.
+            Paired with the references by ``image_id`` if present, else by position.
+        classes
+            Names of the classes, declared: also those that no object has.
+        box_format
+            One of `calipers.tables.BOX_FORMATS`.
+        score_scale
+            ``"unit"``: scores outside [0, 1] are an error. ``"raw"``: any finite score.
+
+        Examples
+        --------
+        >>> import calipers as cal
+        >>> cohort = cal.Cohort.from_arrays(
+        ...     [{"boxes": [[10, 10, 30, 40]], "labels": [0], "patient": "p1"}],
+        ...     [{"boxes": [[12, 10, 30, 40]], "labels": [0], "scores": [0.9]}],
+        ...     classes=("nodule",),
+        ... )
+        >>> cohort.n_images, len(cohort.references), list(cohort.models)
+        (1, 1, ['model'])
+        """
+        from calipers.tables.arrays import cohort_from_arrays
+
+        return cohort_from_arrays(references, predictions, tuple(classes), box_format, score_scale)

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects as an input delivers them, and the step that turns them into checked tables.
+
+Every reader and `Cohort.from_arrays` fills a `Delivery`; `checks.examine` finds what is wrong with it; `settle` raises
+(strict) or sets the records aside (lenient); `as_references` and `as_predictions` build the frozen tables.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import InputError, InputProblems, raise_problems
+from calipers.kernels import ragged
+from calipers.tables.boxes import to_corners
+from calipers.tables.intake import Quarantined
+from calipers.tables.objects import Column, Predictions, References
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """The objects of one input: flat, in input order, not yet checked."""
+
+    image: I64  # (n,) index into the images of the cohort
+    label: I64  # (n,) index into its classes
+    boxes: F64  # (n, 4|6) as delivered
+    box_format: str
+    place: I64  # (n,) record number in the input
+    score: F64 | None = None
+    area: F64 | None = None  # NaN = not declared
+    ignore: Flags | None = None
+    crowd: Flags | None = None
+    facts: Mapping[str, Column] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    def rows(self, rows: I64 | Flags) -> Delivery:
+        """Return the delivery with only these records."""
+        columns = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("box_format", "facts")}
+        kept = {name: column[rows] for name, column in columns.items() if column is not None}
+        return replace(self, **kept, facts={name: column[rows] for name, column in self.facts.items()})
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One rule that some records of a delivery break."""
+
+    rule: str
+    field: str
+    expected: str
+    rows: I64
+    values: Sequence[object] | NDArray[np.generic]
+    hint: str = ""
+    whole_file: bool = False  # never lenient: the file as a whole cannot be trusted
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a delivery came from, for messages: the file, where record r is, and its original text."""
+
+    file: str
+    locate: Callable[[int, str], str]  # (place, field) -> location
+    text: Callable[[int], str] = str
+
+
+def settle(
+    delivery: Delivery, findings: Sequence[Finding], source: Source, *, lenient: bool = False
+) -> tuple[Delivery, Counter[str], list[Quarantined]]:
+    """Raise for broken rules, or (lenient) set the records aside and account for them.
+
+    A record that breaks several rules is counted once, under the first.
+    """
+    fatal = [finding for finding in findings if finding.whole_file]
+    if fatal or (findings and not lenient):
+        problems, total = _as_errors(delivery, fatal or findings, source)
+        raise_problems(problems, total)
+    rule_of = np.full(len(delivery), -1)
+    for k, finding in enumerate(findings):
+        rows = finding.rows[rule_of[finding.rows] < 0]
+        rule_of[rows] = k
+    aside = np.flatnonzero(rule_of >= 0)
+    records = []
+    for row in aside.tolist():
+        finding, place = findings[rule_of[row]], int(delivery.place[row])
+        where = source.locate(place, finding.field)
+        records.append(Quarantined(source.file, where, finding.rule, source.text(place)[:2000]))
+    return delivery.rows(rule_of < 0), Counter(record.rule for record in records), records
+
+
+def _as_errors(
+    delivery: Delivery, findings: Sequence[Finding], source: Source
+) -> tuple[list[InputError], int]:
+    errors = []
+    for finding in findings:
+        for row, value in zip(finding.rows[: InputProblems.SHOWN].tolist(), finding.values):
+            value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+            place = int(delivery.place[row])
+            errors.append(
+                InputError(
+                    finding.expected,
+                    rule=finding.rule,
+                    file=source.file,
+                    location="" if finding.whole_file else source.locate(place, finding.field),
+                    field=finding.field,
+                    value=value,
+                    hint=finding.hint,
+                )
+            )
+    total = sum(1 if finding.whole_file else len(finding.rows) for finding in findings)
+    return errors, total
+
+
+def as_references(delivery: Delivery, sizes: F64) -> References:
+    """Build the references of ``len(sizes)`` images from a settled delivery; input order is kept inside an image."""
+    order, offsets, corners, extent = _arranged(delivery, sizes)
+    n = len(delivery)
+    area = extent if delivery.area is None else delivery.area[order]
+    crowd = np.zeros(n, np.bool_) if delivery.crowd is None else delivery.crowd[order]
+    ignore = np.zeros(n, np.bool_) if delivery.ignore is None else delivery.ignore[order]
+    return References(
+        offsets=offsets,
+        boxes=corners,
+        extent=extent,
+        label=delivery.label[order].astype(np.int32),
+        place=delivery.place[order],
+        facts={name: column[order] for name, column in delivery.facts.items()},
+        area=np.where(np.isnan(area), extent, area),
+        ignore=ignore | crowd,
+        crowd=crowd,
+    )
+
+
+def as_predictions(delivery: Delivery, sizes: F64) -> Predictions:
+    """Build the predictions of ``len(sizes)`` images from a settled delivery; input order is kept inside an image."""
+    order, offsets, corners, extent = _arranged(delivery, sizes)
+    return Predictions(
+        offsets=offsets,
+        boxes=corners,
+        extent=extent,
+        label=delivery.label[order].astype(np.int32),
+        place=delivery.place[order],
+        facts={name: column[order] for name, column in delivery.facts.items()},
+        score=np.ones(len(delivery)) if delivery.score is None else delivery.score[order],
+        scored=delivery.score is not None,
+    )
+
+
+def _arranged(delivery: Delivery, sizes: F64) -> tuple[I64, I64, F64, F64]:
+    order = np.argsort(delivery.image, kind="stable")
+    offsets = ragged.from_owner(delivery.image, len(sizes))
+    corners, extent = to_corners(delivery.boxes[order], delivery.box_format, sizes[delivery.image[order]])
+    return order, offsets, corners, extent

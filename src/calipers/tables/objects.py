@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""References and predictions: flat tables of objects, with offsets per image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.kernels import ragged
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+Flags = NDArray[np.bool_]
+Column = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """Objects on images; row ``offsets[i]:offsets[i+1]`` belong to image i."""
+
+    offsets: I64  # (n_images + 1,)
+    boxes: F64  # (n, 4) x0 y0 x1 y1 | (n, 6) x0 y0 z0 x1 y1 z1
+    extent: F64  # (n,) box area or volume, from the sides as delivered
+    label: I32  # (n,) index into Cohort.classes
+    place: I64  # (n,) row in the input, for messages and the explorer
+    facts: Mapping[str, Column]  # object-level columns: type, rating, reader
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    @property
+    def n_images(self) -> int:
+        """Number of images, with or without objects."""
+        return len(self.offsets) - 1
+
+    @property
+    def image(self) -> I64:
+        """(n,) index of the image of every object."""
+        return ragged.owners(self.offsets)
+
+    @property
+    def dimensions(self) -> int:
+        """2 or 3."""
+        return self.boxes.shape[1] // 2
+
+    def take(self, images: I64) -> Self:
+        """Return the objects of the images ``images``, in that order."""
+        rows, offsets = ragged.take_rows(self.offsets, images)
+        return self.rows(rows, offsets)
+
+    def span(self, start: int, stop: int) -> Self:
+        """Return the objects of the images ``start:stop`` without copying."""
+        first, last = int(self.offsets[start]), int(self.offsets[stop])
+        return self.rows(slice(first, last), self.offsets[start : stop + 1] - first)
+
+    def rows(self, rows: I64 | slice, offsets: I64) -> Self:
+        """Return the table with these rows; every column is treated alike."""
+        columns = {name: getattr(self, name)[rows] for name in self._columns()}
+        facts = {name: column[rows] for name, column in self.facts.items()}
+        return replace(self, offsets=offsets, facts=facts, **columns)
+
+    def keep(self, kept: Flags) -> Self:
+        """Return the objects for which ``kept`` is true; the images stay."""
+        counts = np.bincount(self.image[kept], minlength=self.n_images)
+        return self.rows(np.flatnonzero(kept), ragged.from_counts(counts))
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """Return the tables of several sets of images, one below the other."""
+        columns = {n: np.concatenate([getattr(part, n) for part in parts]) for n in parts[0]._columns()}
+        shared = [name for name in parts[0].facts if all(name in part.facts for part in parts)]
+        facts = {name: np.concatenate([part.facts[name] for part in parts]) for name in shared}
+        offsets = ragged.concat_offsets([part.offsets for part in parts])
+        return replace(parts[0], offsets=offsets, facts=facts, **columns)
+
+    @classmethod
+    def _columns(cls) -> tuple[str, ...]:
+        return tuple(f.name for f in fields(cls) if f.name not in ("offsets", "facts", "scored"))
+
+
+@dataclass(frozen=True, slots=True)
+class References(Objects):
+    """What is really there."""
+
+    area: F64  # declared (COCO `area`) if given, else the extent: what size cuts see
+    ignore: Flags  # may be matched, never counted
+    crowd: Flags  # ignored, and may be matched many times
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions(Objects):
+    """What a model says is there."""
+
+    score: F64  # (n,) free of NaN
+    scored: bool  # whether the input had scores; else all are 1
+
+
+def empty_predictions(n_images: int, dimensions: int = 2) -> Predictions:
+    """Return the predictions of a model that says nothing."""
+    return Predictions(
+        offsets=np.zeros(n_images + 1, np.int64),
+        boxes=np.zeros((0, 2 * dimensions)),
+        extent=np.zeros(0),
+        label=np.zeros(0, np.int32),
+        place=np.zeros(0, np.int64),
+        facts={},
+        score=np.zeros(0),
+        scored=True,
+    )
