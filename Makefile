@@ -1,0 +1,66 @@
+# Every target sets up what it needs in .venv by itself; nothing but python3 (3.11 or later) and make is assumed.
+#   make test PYTHON=python3.12     another interpreter for the environment
+#   make test ARGS="-k rodeo"       further arguments for the tool behind a target
+#   make bench ONLY=rodeo           one benchmark
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+ONLY ?=
+
+# A changed dependency list or native kernel makes the next target install again; otherwise the stamps say "done".
+SOURCES := pyproject.toml $(wildcard setup.py src/calipers/kernels/native/*.cpp src/calipers/kernels/native/*.h)
+
+.PHONY: help demo test test-slow check bench docs clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+demo: $(VENV)/.stamp-runtime ## evaluate the demo cohort and write a report to calipers-demo
+	@$(BIN)/calipers demo -o calipers-demo --force $(ARGS)
+
+test: $(VENV)/.stamp-test ## run the tests, in two processes
+	@$(BIN)/python -m pytest -n 2 $(ARGS)
+
+test-slow: $(VENV)/.stamp-test ## run the long tests, which `make test` leaves out
+	@$(BIN)/python -m pytest -m slow $(ARGS)
+
+check: $(VENV)/.stamp-check ## run the linter, the format check and the type check
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+bench: $(VENV)/.stamp-bench ## compare speed and memory with other tools, one table (ONLY=name runs one)
+	@$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+docs: $(VENV)/.stamp-docs ## build the documentation into site, warnings are errors
+	@$(BIN)/mkdocs build --strict --quiet $(ARGS)
+
+clean: ## remove the environment, caches and everything that was built
+	@rm -rf $(VENV) build dist site calipers-demo src/*.egg-info
+	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.stamp-python:
+	@command -v $(PYTHON) >/dev/null 2>&1 || \
+	  { echo "Calipers needs Python 3.11 or later, and '$(PYTHON)' was not found. Try: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Calipers needs Python 3.11 or later, '$(PYTHON)' is `$(PYTHON) --version 2>&1`. Try: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo "setting up $(VENV)" >&2
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "'$(PYTHON) -m venv' failed; on Debian and Ubuntu it needs the package python3-venv." >&2; exit 1; }
+	@touch $@
+
+$(VENV)/.stamp-runtime: $(VENV)/.stamp-python $(SOURCES)
+	@echo "installing calipers" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.stamp-%: $(VENV)/.stamp-python $(SOURCES)
+	@echo "installing calipers[$*]" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$*]"
+	@touch $@
