@@ -1,0 +1,180 @@
+"""The architecture as a test: a module imports only from lower layers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import calipers
+
+SOURCE = Path(calipers.__file__).parent
+
+# Plain data and names: any module may import these, they import only each other.
+EVERYWHERE = frozenset({"errors", "registry", "results"})
+
+# Bottom to top. Modules on one line do not import each other.
+LAYERS = (
+    ("kernels",),
+    ("tables",),
+    ("readers", "synthetic"),
+    ("criteria",),
+    ("assignment",),
+    ("metrics",),
+    ("statistics",),
+    ("engine",),
+    ("oracles", "fusion", "heatmaps", "sensitivity", "stability", "monitors"),
+    ("protocol",),
+    ("evaluation",),
+    ("evaluate", "recommend"),
+    ("plots",),
+    ("report",),
+    ("studies", "compat"),
+    ("training",),
+    ("explorer",),
+    ("cli",),
+    ("__main__",),
+)
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+# The only upward imports, inside functions: an Evaluation offers these as methods.
+UPWARD = frozenset(
+    {
+        ("evaluation", "statistics"),
+        ("evaluation", "plots"),
+        ("evaluation", "report"),
+    }
+)
+
+
+class Import(NamedTuple):
+    file: str
+    line: int
+    importer: str  # first name below calipers: a module or a package
+    imported: str
+    inside: bool  # inside a function
+
+
+def _parts() -> list[str]:
+    """The modules and packages right below calipers."""
+    modules = {file.stem for file in SOURCE.glob("*.py")} - {"__init__"}
+    packages = {folder.name for folder in SOURCE.iterdir() if folder.is_dir() and any(folder.rglob("*.py"))}
+    return sorted(modules | packages)
+
+
+def _targets(node: ast.AST, package: tuple[str, ...]) -> Iterator[str]:
+    """Dotted names that an import statement reaches, absolute."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        base = package[: len(package) - node.level + 1] if node.level else ()
+        origin = ".".join([*base, *([node.module] if node.module else [])])
+        if origin == "calipers":
+            yield from (f"calipers.{alias.name}" for alias in node.names)
+        else:
+            yield origin
+
+
+def _walk(node: ast.AST, inside: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    for child in ast.iter_child_nodes(node):
+        yield child, inside
+        yield from _walk(
+            child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        )
+
+
+def _imports(file: Path) -> Iterator[Import]:
+    """Every import of a part of calipers in a file, wherever it stands."""
+    relative = file.relative_to(SOURCE)
+    importer = relative.parts[0].removesuffix(".py")
+    package = ("calipers", *relative.parts[:-1])
+    for node, inside in _walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for target in _targets(node, package):
+            names = target.split(".")
+            if names[0] == "calipers":
+                imported = names[1] if len(names) > 1 else "calipers"
+                yield Import(str(relative), getattr(node, "lineno", 0), importer, imported, inside)
+
+
+def _allowed(found: Import) -> bool:
+    importer, imported = found.importer, found.imported
+    if imported == importer or imported in EVERYWHERE or imported == "__version__":
+        return True
+    if importer in EVERYWHERE or imported not in LEVEL:
+        return False
+    if (importer, imported) in UPWARD and found.inside:
+        return True
+    return LEVEL[imported] < LEVEL[importer]
+
+
+def test_every_module_has_a_layer() -> None:
+    unlisted = [name for name in _parts() if name not in LEVEL and name not in EVERYWHERE]
+    assert not unlisted, f"put {unlisted} into LAYERS of this test, above everything they import"
+
+
+@pytest.mark.parametrize("part", _parts())
+def test_imports_go_down(part: str) -> None:
+    files = (
+        [SOURCE / f"{part}.py"] if (SOURCE / f"{part}.py").exists() else sorted((SOURCE / part).rglob("*.py"))
+    )
+    wrong = [found for file in files for found in _imports(file) if not _allowed(found)]
+    said = [f"{found.file}:{found.line} imports calipers.{found.imported}" for found in wrong]
+    assert not said, "\n".join(said)
+
+
+def test_public_surface_is_lazy() -> None:
+    """`import calipers` itself runs no import of a part of calipers at module level."""
+    tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
+    typing_only = {
+        id(node) for block in ast.walk(tree) if _is_type_checking(block) for node in ast.walk(block)
+    }
+    eager = [
+        target
+        for node, inside in _walk(tree)
+        if not inside and id(node) not in typing_only
+        for target in _targets(node, ("calipers",))
+        if target.startswith("calipers.")
+    ]
+    assert not eager
+
+
+def _is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+@pytest.mark.parametrize(
+    ("importer", "imported", "inside", "allowed"),
+    [
+        ("tables", "kernels", False, True),
+        ("kernels", "tables", True, False),
+        ("readers", "synthetic", False, False),
+        ("metrics", "results", False, True),
+        ("results", "errors", False, True),
+        ("results", "tables", True, False),
+        ("evaluation", "report", True, True),
+        ("evaluation", "report", False, False),
+        ("metrics", "somewhere_new", False, False),
+    ],
+)
+def test_the_rule_itself(importer: str, imported: str, inside: bool, allowed: bool) -> None:
+    assert _allowed(Import("file.py", 1, importer, imported, inside)) is allowed
+
+
+def test_imports_are_seen_wherever_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.SOURCE", tmp_path)
+    (tmp_path / "tables").mkdir()
+    file = tmp_path / "tables" / "one.py"
+    file.write_text(
+        "import numpy\nimport calipers.kernels.ragged\nfrom calipers import errors\nfrom . import two\n"
+        "from ..readers import coco\ndef f():\n    from calipers.report.build import page\n"
+    )
+    assert [(found.imported, found.inside) for found in _imports(file)] == [
+        ("kernels", False),
+        ("errors", False),
+        ("tables", False),
+        ("readers", False),
+        ("report", True),
+    ]
