@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a criterion is, and the pairs that it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import UsageError
+from calipers.tables import Cohort, Predictions
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PairTable:
+    """Aligned candidate pairs of one cohort and model; columns are gathered when a criterion asks for them."""
+
+    cohort: Cohort
+    predictions: Predictions
+    reference: I64  # (P,) rows of the references
+    prediction: I64  # (P,) rows of the predictions
+
+    @cached_property
+    def reference_boxes(self) -> F64:
+        """(2 d, P) corners, low ones first."""
+        return _columns(self.cohort.references.boxes, self.reference)
+
+    @cached_property
+    def prediction_boxes(self) -> F64:
+        """(2 d, P) corners, low ones first."""
+        return _columns(self.predictions.boxes, self.prediction)
+
+    @property
+    def reference_extent(self) -> F64:
+        """(P,) area or volume."""
+        return self.cohort.references.extent[self.reference]
+
+    @property
+    def prediction_extent(self) -> F64:
+        """(P,) area or volume."""
+        return self.predictions.extent[self.prediction]
+
+    def per_image(self, column: F64, what: str) -> F64:
+        """Return an image-level (n_images, d) column as (d, P); an unknown value is an error that says which image."""
+        missing = np.flatnonzero(np.isnan(column).any(axis=1))
+        if len(missing):
+            name = self.cohort.images.ids[missing[0]]
+            raise UsageError(f"this criterion needs the {what} of every image; image {name!r} has none")
+        image = self.cohort.references.image[self.reference]
+        return np.ascontiguousarray(column[image].T)
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A similarity of two places, higher is nearer.
+
+    ``none`` is the similarity of two objects that have nothing to do with each other: pairs at or below it are no
+    candidates. A ``distance`` is stored with its sign turned, and its threshold is an upper limit.
+    """
+
+    name: str
+    similarity: Callable[[PairTable], F64]
+    none: float = 0.0
+    distance: bool = False
+    crowd: Callable[[PairTable], F64] | None = None  # similarity to a crowd; None = like any other
+
+    def cutoff(self, threshold: float, *, strict: bool = False) -> float:
+        """Return the smallest admissible similarity: ``>= threshold``, strict on request and always at 0.
+
+        For distances: ``distance <= threshold``, at 0 too.
+        """
+        if self.distance:
+            return float(np.nextafter(-threshold, np.inf)) if strict else -threshold
+        if strict or threshold == 0:
+            return float(np.nextafter(threshold, np.inf))
+        return threshold
+
+
+def _columns(boxes: F64, rows: I64) -> F64:
+    return np.stack([column[rows] for column in np.ascontiguousarray(boxes.T)])

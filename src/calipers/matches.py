@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matches: what is left of the images once the matching is done. The evidence of all object metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.kernels import matching, ragged
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+I8 = NDArray[np.int8]
+
+FATES = {
+    matching.HIT: "hit",
+    matching.DUPLICATE: "duplicate",
+    matching.FALSE_ALARM: "false alarm",
+    matching.MISSED: "missed",
+    matching.IGNORED: "ignored",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One way of deciding fates; COCO = 10 thresholds x 4 sizes = 40 views."""
+
+    criterion: str = "box-iou"
+    assignment: str = "by-score"
+    threshold: float = 0.5
+    size: tuple[float, float] = (0.0, float("inf"))  # area range that counts, closed at both ends
+    max_dets: int = 100
+    within_class: bool = True
+    strict: bool = False
+    score_cut: float = float("-inf")  # predictions below it do not exist
+    duplicates: str = "penalised"  # many-to-one only: penalised | forgiven
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Candidate pairs of one criterion, sorted by prediction: enough for every sweep over thresholds."""
+
+    offsets: I64
+    reference: I32
+    prediction: I32
+    similarity: F64
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Fates of all objects under all views; partner and similarity under ``views[0]``, the one that is shown."""
+
+    views: tuple[View, ...]
+    n_classes: int
+    reference_offsets: I64
+    prediction_offsets: I64
+    reference_label: I32
+    prediction_label: I32
+    score: F64
+    rank: I32  # of a prediction in its image and class; a cut at m predictions is rank < m
+    reference_fate: I8  # (n_views, n_references)
+    prediction_fate: I8  # (n_views, n_predictions)
+    partner: I32  # (n_predictions,) reference row or -1
+    similarity: F64  # (n_predictions,) to the partner, NaN without one
+    pairs: Pairs
+
+    @property
+    def n_images(self) -> int:
+        """Number of images."""
+        return len(self.reference_offsets) - 1
+
+    @cached_property
+    def reference_image(self) -> I64:
+        """(n_references,) image of every reference."""
+        return ragged.owners(self.reference_offsets)
+
+    @cached_property
+    def prediction_image(self) -> I64:
+        """(n_predictions,) image of every prediction."""
+        return ragged.owners(self.prediction_offsets)
+
+    @cached_property
+    def score_order(self) -> I64:
+        """All predictions in descending score; equal scores stay in input order, as pycocotools has it."""
+        return np.argsort(-self.score, kind="stable")
+
+    def index(self, view: View) -> int:
+        """Return which row of the fates belongs to a view."""
+        return self.views.index(view)
+
+    def take(self, images: I64) -> Matches:
+        """Return the matches of the images ``images``, in that order; images may be repeated."""
+        reference_rows, reference_offsets = ragged.take_rows(self.reference_offsets, images)
+        prediction_rows, prediction_offsets = ragged.take_rows(self.prediction_offsets, images)
+        pair_rows, pair_offsets = ragged.take_rows(self.pairs.offsets, images)
+        reference_move = reference_offsets[:-1] - self.reference_offsets[images]
+        prediction_move = prediction_offsets[:-1] - self.prediction_offsets[images]
+        image_of_pair = ragged.owners(pair_offsets)
+        partner = self.partner[prediction_rows]
+        moved = partner + reference_move[ragged.owners(prediction_offsets)]
+        return replace(
+            self,
+            reference_offsets=reference_offsets,
+            prediction_offsets=prediction_offsets,
+            reference_label=self.reference_label[reference_rows],
+            prediction_label=self.prediction_label[prediction_rows],
+            score=self.score[prediction_rows],
+            rank=self.rank[prediction_rows],
+            reference_fate=self.reference_fate[:, reference_rows],
+            prediction_fate=self.prediction_fate[:, prediction_rows],
+            partner=np.where(partner < 0, -1, moved).astype(np.int32),
+            similarity=self.similarity[prediction_rows],
+            pairs=Pairs(
+                pair_offsets,
+                (self.pairs.reference[pair_rows] + reference_move[image_of_pair]).astype(np.int32),
+                (self.pairs.prediction[pair_rows] + prediction_move[image_of_pair]).astype(np.int32),
+                self.pairs.similarity[pair_rows],
+            ),
+        )
+
+    @classmethod
+    def concat(cls, parts: Sequence[Matches]) -> Matches:
+        """Return the matches of all images of several parts: blocks of one run, or shards of many machines."""
+        if len(parts) == 1:
+            return parts[0]
+        first = parts[0]
+        n_references = ragged.from_counts(np.array([len(part.reference_label) for part in parts]))
+        n_predictions = ragged.from_counts(np.array([len(part.score) for part in parts]))
+
+        def joined(name: str, axis: int = 0) -> NDArray[np.generic]:
+            return np.concatenate([getattr(part, name) for part in parts], axis=axis)
+
+        partner = [np.where(p.partner < 0, -1, p.partner + start) for p, start in zip(parts, n_references)]
+        pairs = Pairs(
+            ragged.concat_offsets([part.pairs.offsets for part in parts]),
+            np.concatenate([p.pairs.reference + start for p, start in zip(parts, n_references)]).astype(np.int32),
+            np.concatenate([p.pairs.prediction + start for p, start in zip(parts, n_predictions)]).astype(np.int32),
+            np.concatenate([part.pairs.similarity for part in parts]),
+        )
+        names = ("reference_label", "prediction_label", "score", "rank", "similarity")
+        return cls(
+            views=first.views,
+            n_classes=first.n_classes,
+            reference_offsets=ragged.concat_offsets([part.reference_offsets for part in parts]),
+            prediction_offsets=ragged.concat_offsets([part.prediction_offsets for part in parts]),
+            **{name: joined(name) for name in names},  # type: ignore[arg-type]
+            reference_fate=joined("reference_fate", 1),  # type: ignore[arg-type]
+            prediction_fate=joined("prediction_fate", 1),  # type: ignore[arg-type]
+            partner=np.concatenate(partner).astype(np.int32),
+            pairs=pairs,
+        )

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a metric is: an expensive half that leaves evidence, and a cheap half that weighs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.tables import Cohort
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+
+class Evidence(Protocol):
+    """What is left of the images once the expensive part is done."""
+
+    @property
+    def n_images(self) -> int:
+        """Number of images."""
+        ...
+
+    def take(self, images: I64) -> Self:
+        """Return the evidence of some images."""
+        ...
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """Return the evidence of all images of several parts."""
+        ...
+
+
+E = TypeVar("E", bound=Evidence)
+
+
+class Recipe(Protocol[E]):
+    """How evidence is collected. Recipes with one key are merged and collected once, for several metrics."""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What two recipes must share to be merged."""
+        ...
+
+    def merge(self, other: Self) -> Self:
+        """Return the recipe that serves both."""
+        ...
+
+    def collect(self, cohort: Cohort, model: str) -> E:
+        """Do the expensive part for the images of a cohort: no reduction over images."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MetricPlan:
+    """One ``[[metric]]`` of a protocol, with the protocol's defaults filled in."""
+
+    name: str
+    kind: str
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the statistics and the report must know of a metric."""
+
+    id: str  # "ap.coco101@1": goes to run.json; the version moves when numbers move
+    names: tuple[str, ...]
+    bounds: tuple[float, float] = (0.0, 1.0)
+    higher_is_better: bool = True
+    per_class: bool = True
+    proportion: bool = False  # numerator / denominator over independent units: Wilson applies
+    swap: bool = True  # exchanging two models' images is a fair null (not for AP: two score scales)
+
+
+class Metric(Protocol[E]):
+    """A family of numbers computed from one evidence; built from the plans of one kind."""
+
+    facts: Facts
+
+    def __init__(self, plans: Sequence[MetricPlan]) -> None: ...
+
+    @property
+    def recipe(self) -> Recipe[E]:
+        """How the evidence is collected."""
+        ...
+
+    def value(self, evidence: E, weights: I64) -> F64:
+        """Return (R, 1 + n_classes, n_names) for weights (R, n_images); entry 0 is pooled; NaN = undefined."""
+        ...
+
+    def reasons(self, evidence: E) -> Mapping[tuple[int, int], str]:
+        """Return why point values are NaN: (class row, name) -> one of results.REASONS."""
+        ...
+
+    def counts(self, evidence: E, weights: I64) -> I64:
+        """Return (1 + n_classes, n_names, 3) for weights (n_images,): images, references and predictions behind it."""
+        ...
+
+
+def check_options(plan: MetricPlan, own: Sequence[str]) -> None:
+    """Raise for an option that neither this kind of metric nor the matching knows."""
+    from calipers.errors import UsageError, did_you_mean
+
+    known = [*MATCHING_OPTIONS, *own]
+    for name in plan.options:
+        if name not in known:
+            raise UsageError(f"metric {plan.name!r} ({plan.kind}) has no option {name!r}; {did_you_mean(name, known)}")
+
+
+MATCHING_OPTIONS = (
+    "criterion",
+    "assignment",
+    "thresholds",
+    "classes",
+    "max_dets",
+    "match_dets",
+    "score_cut",
+    "ties",
+    "strict",
+    "duplicates",
+    "size",
+)

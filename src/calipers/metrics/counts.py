@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts at a threshold and everything derived from them: sensitivity, PPV, F-beta, accuracy, false alarms per image.
+
+With TP hits, FP false alarms and duplicates, FN missed references of a class, TN images where the class is neither
+referenced nor predicted; pooled values add the counts of all classes, ``average = "classes"`` takes the unweighted mean over
+the classes that have a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import UsageError
+from calipers.kernels import matching
+from calipers.matches import Matches, View
+from calipers.metrics.contract import Facts, MetricPlan
+from calipers.metrics.matched import MatchMetric, class_mean
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+CELLS_AT_ONCE = 2_000_000
+TP, FP, FN, TN = range(4)
+
+
+def count_table(evidence: Matches, view: View, max_dets: int, weights: I64) -> F64:
+    """Return (R, n_classes, 4): weighted TP, FP, FN and TN of a view.
+
+    Sums of integers below 2^53 are exact in float64 in any order, so the matrix product gives the same bits everywhere.
+    """
+    k, n_classes = evidence.index(view), evidence.n_classes
+    fate, image, label = evidence.prediction_fate[k], evidence.prediction_image, evidence.prediction_label
+    kept = evidence.rank < max_dets
+    hit = (fate == matching.HIT) & kept
+    alarm = ((fate == matching.FALSE_ALARM) | (fate == matching.DUPLICATE)) & kept
+    counted = evidence.reference_fate[k] != matching.IGNORED
+    total = np.zeros((len(weights), 4 * n_classes))
+    step = max(1, CELLS_AT_ONCE // n_classes)
+    for start in range(0, evidence.n_images, step):
+        stop = min(start + step, evidence.n_images)
+        reference = slice(*evidence.reference_offsets[[start, stop]])
+        prediction = slice(*evidence.prediction_offsets[[start, stop]])
+        cell = (image[prediction] - start) * n_classes + label[prediction]
+        reference_cell = (evidence.reference_image[reference] - start) * n_classes
+        reference_cell = (reference_cell + evidence.reference_label[reference])[counted[reference]]
+        n_cells = (stop - start) * n_classes
+        tp = np.bincount(cell[hit[prediction]], minlength=n_cells)
+        fp = np.bincount(cell[alarm[prediction]], minlength=n_cells)
+        present = np.bincount(reference_cell, minlength=n_cells)
+        table = np.stack([tp, fp, present, (tp + fp + present) == 0], axis=1)
+        per_image = table.reshape(stop - start, n_classes * 4).astype(np.float64)
+        total += weights[:, start:stop].astype(np.float64) @ per_image
+    counts = total.reshape(len(weights), n_classes, 4)
+    counts[:, :, FN] -= counts[:, :, TP]
+    return counts
+
+
+class CountMetric(MatchMetric):
+    """Base of the metrics that are a formula on TP, FP, FN, TN."""
+
+    id = "counts@1"
+    bounds = (0.0, 1.0)
+    higher_is_better = True
+    proportion = False
+    default_average: Literal["pooled", "classes"] = "pooled"
+    own_options: tuple[str, ...] = ("average",)
+
+    def __init__(self, plans: Sequence[MetricPlan]) -> None:
+        super().__init__(plans)
+        for output in self.outputs:
+            if output.options.get("average", "pooled") not in ("pooled", "classes"):
+                raise UsageError(f"metric {output.name!r}: average is 'pooled' or 'classes'")
+        self.facts = Facts(
+            id=self.id,
+            names=self.names,
+            bounds=self.bounds,
+            higher_is_better=self.higher_is_better,
+            proportion=self.proportion,
+        )
+
+    def formula(self, counts: F64, n_images: F64, options: Any) -> F64:
+        """Return the value for counts (..., 4) and the weighted number of images, broadcast against (...)."""
+        raise AssertionError("every count metric has a formula")
+
+    def value(self, evidence: Matches, weights: I64) -> F64:
+        """Return (R, 1 + n_classes, n_names)."""
+        tables: dict[tuple[View, int], F64] = {}
+        n_images = weights.sum(axis=1, dtype=np.float64)[:, None]
+        columns = []
+        for output in self.outputs:
+            values = []
+            for view in output.views:
+                key = (view, output.max_dets)
+                if key not in tables:
+                    tables[key] = count_table(evidence, *key, weights)
+                values.append(self._rows(tables[key], n_images, output.options))
+            columns.append(np.mean(values, axis=0))
+        return np.stack(columns, axis=2)
+
+    def _rows(self, counts: F64, n_images: F64, options: Any) -> F64:
+        """Return (R, 1 + n_classes) of one view."""
+        classes = self.formula(counts, n_images, options)
+        if options.get("average", self.default_average) == "classes":
+            return class_mean(classes[:, :, None])[:, :, 0]
+        pooled = self.formula(counts.sum(axis=1, keepdims=True), n_images, options)
+        return np.concatenate([pooled, classes], axis=1)
+
+
+class Sensitivity(CountMetric):
+    """TP / (TP + FN): the share of references that were found. Undefined without references."""
+
+    id = "sensitivity@1"
+    proportion = True
+
+    def formula(self, counts: F64, n_images: F64, options: Any) -> F64:
+        """Return TP / (TP + FN)."""
+        return ratio(counts[..., TP], counts[..., TP] + counts[..., FN])
+
+
+class PositivePredictiveValue(CountMetric):
+    """TP / (TP + FP): the share of predictions that are right. Undefined without predictions."""
+
+    id = "ppv@1"
+    proportion = True
+
+    def formula(self, counts: F64, n_images: F64, options: Any) -> F64:
+        """Return TP / (TP + FP)."""
+        return ratio(counts[..., TP], counts[..., TP] + counts[..., FP])
+
+    def undefined(self, table: I64) -> NDArray[np.bool_]:
+        """Return where there are no predictions."""
+        return np.asarray(table[:, :, 2] == 0)
+
+    def reason(self, n_references: int, n_predictions: int) -> str:
+        """Return the reason of an undefined entry."""
+        return "no_predictions" if n_references else "no_objects"
+
+
+class FBeta(CountMetric):
+    """(1 + b^2) TP / ((1 + b^2) TP + b^2 FN + FP), option ``beta`` (1). Undefined only where there is no object at all."""
+
+    id = "f-beta@1"
+    own_options = ("average", "beta")
+
+    def formula(self, counts: F64, n_images: F64, options: Any) -> F64:
+        """Return F-beta in the form without 0/0."""
+        square = float(options.get("beta", 1.0)) ** 2
+        hits = (1.0 + square) * counts[..., TP]
+        return ratio(hits, hits + square * counts[..., FN] + counts[..., FP])
+
+    def undefined(self, table: I64) -> NDArray[np.bool_]:
+        """Return where there is neither a reference nor a prediction."""
+        return np.asarray((table[:, :, 1] == 0) & (table[:, :, 2] == 0))
+
+    def reason(self, n_references: int, n_predictions: int) -> str:
+        """Return the reason of an undefined entry."""
+        return "no_objects"
+
+
+class Accuracy(CountMetric):
+    """(TP + TN) / (TP + TN + FP + FN) per class, total = class mean: the acc@IoU of Wang et al. (ChestX-ray8).
+
+    High without any prediction, because true negatives dominate: shown for comparison with the literature.
+    """
+
+    id = "accuracy@1"
+    default_average = "classes"
+
+    def formula(self, counts: F64, n_images: F64, options: Any) -> F64:
+        """Return the accuracy."""
+        return ratio(counts[..., TP] + counts[..., TN], counts.sum(axis=-1))
+
+    def undefined(self, table: I64) -> NDArray[np.bool_]:
+        """Return where there is no image."""
+        return np.asarray(table[:, :, 0] == 0)
+
+    def reason(self, n_references: int, n_predictions: int) -> str:
+        """Return the reason of an undefined entry."""
+        return "no_objects"
+
+
+class FalseAlarmsPerImage(CountMetric):
+    """FP / number of images."""
+
+    id = "false-alarms@1"
+    bounds = (0.0, float("inf"))
+    higher_is_better = False
+
+    def formula(self, counts: F64, n_images: F64, options: Any) -> F64:
+        """Return false alarms per image."""
+        return ratio(counts[..., FP], np.broadcast_to(n_images, counts[..., FP].shape))
+
+    def undefined(self, table: I64) -> NDArray[np.bool_]:
+        """Return where there is no image."""
+        return np.asarray(table[:, :, 0] == 0)
+
+    def reason(self, n_references: int, n_predictions: int) -> str:
+        """Return the reason of an undefined entry."""
+        return "no_objects"
+
+
+class Count(CountMetric):
+    """A plain count; option ``of`` = TP, FP, FN or TN."""
+
+    id = "count@1"
+    bounds = (0.0, float("inf"))
+    own_options = ("average", "of")
+    kinds = ("TP", "FP", "FN", "TN")
+
+    def __init__(self, plans: Sequence[MetricPlan]) -> None:
+        super().__init__(plans)
+        for output in self.outputs:
+            if output.options.get("of") not in self.kinds:
+                raise UsageError(f"metric {output.name!r}: of is one of {', '.join(self.kinds)}")
+
+    def formula(self, counts: F64, n_images: F64, options: Any) -> F64:
+        """Return the count."""
+        return counts[..., self.kinds.index(options["of"])]
+
+    def undefined(self, table: I64) -> NDArray[np.bool_]:
+        """Return nothing: a count is always defined."""
+        return np.zeros(table.shape[:2], np.bool_)
+
+
+def ratio(numerator: F64, denominator: F64) -> F64:
+    """Return the quotient, NaN where the denominator is 0."""
+    return np.divide(numerator, denominator, out=np.full(np.shape(numerator), np.nan), where=denominator > 0)

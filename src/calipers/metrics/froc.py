@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FROC: sensitivity at a given number of false alarms per image, and the mean over several such points.
+
+The value at x is the highest sensitivity of an attainable operating point with at most x false alarms per image; equal scores are
+one operating point. Option ``rates`` lists the points (default 1/8 ... 8, whose mean is the FROC score of LUNA16 and others).
+Pooled values rank the predictions of all classes together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import UsageError
+from calipers.kernels import curves, matching
+from calipers.matches import Matches, View
+from calipers.metrics.contract import Facts, MetricPlan
+from calipers.metrics.counts import ratio
+from calipers.metrics.matched import MatchMetric
+from calipers.metrics.ranking import weigh_references
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+RATES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+
+
+class Froc(MatchMetric):
+    """Sensitivity at fixed false-alarm rates."""
+
+    own_options = ("rates",)
+
+    def __init__(self, plans: Sequence[MetricPlan]) -> None:
+        super().__init__(plans)
+        for output in self.outputs:
+            rates = output.options.get("rates", RATES)
+            if not rates or any(rate < 0 for rate in rates):
+                raise UsageError(f"metric {output.name!r}: rates are false alarms per image, not negative")
+        self.facts = Facts(id="froc@1", names=self.names, swap=False)
+
+    def value(self, evidence: Matches, weights: I64) -> F64:
+        """Return (R, 1 + n_classes, n_names)."""
+        columns = []
+        for output in self.outputs:
+            rates = np.array(output.options.get("rates", RATES), np.float64)
+            values = [self._view(evidence, view, output.max_dets, weights, rates) for view in output.views]
+            columns.append(np.mean(values, axis=0))
+        return np.stack(columns, axis=2)
+
+    def _view(self, evidence: Matches, view: View, max_dets: int, weights: I64, rates: F64) -> F64:
+        """Return (R, 1 + n_classes): mean sensitivity over the rates."""
+        positives = weigh_references(evidence, view, weights)
+        order = evidence.score_order
+        order = order[evidence.rank[order] < max_dets]
+        allowed = weights.sum(axis=1)[:, None] * rates
+        label = evidence.prediction_label[order]
+        chosen = [order, *(order[label == c] for c in range(evidence.n_classes))]
+        totals = [positives.sum(axis=1), *positives.T]
+        rows = [self._point(evidence, view, rows, weights, allowed) for rows in chosen]
+        return np.stack([ratio(hits.mean(axis=1), total) for hits, total in zip(rows, totals)], axis=1)
+
+    def _point(self, evidence: Matches, view: View, rows: I64, weights: I64, allowed: F64) -> I64:
+        """Return (R, n_rates) hits of some predictions that come in descending score."""
+        fate = evidence.prediction_fate[evidence.index(view)][rows]
+        weight = weights[:, evidence.prediction_image[rows]]
+        hits = np.cumsum(weight * (fate == matching.HIT), axis=1)
+        alarm = (fate == matching.FALSE_ALARM) | (fate == matching.DUPLICATE)
+        alarms = np.cumsum(weight * alarm, axis=1)
+        ends = np.unique(curves.block_ends(evidence.score[rows], np.array([0, len(rows)])))
+        return curves.sensitivity_at(hits[:, ends], alarms[:, ends], allowed)

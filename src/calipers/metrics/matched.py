@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all metrics on matches share: views from plans, numbers behind a value, reasons for an undefined one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.assignment import MatchRecipe
+from calipers.kernels import matching
+from calipers.matches import Matches, View
+from calipers.metrics.contract import MetricPlan, check_options
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Output:
+    """One named number: the views it averages over and its options."""
+
+    name: str
+    views: tuple[View, ...]
+    max_dets: int
+    options: Mapping[str, Any]
+
+
+class MatchMetric:
+    """Base of the metrics whose evidence is `Matches`."""
+
+    own_options: tuple[str, ...] = ()
+
+    def __init__(self, plans: Sequence[MetricPlan]) -> None:
+        for plan in plans:
+            check_options(plan, self.own_options)
+        self.outputs = tuple(_output(plan) for plan in plans)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the outputs."""
+        return tuple(output.name for output in self.outputs)
+
+    @property
+    def recipe(self) -> MatchRecipe:
+        """The views of all outputs."""
+        return MatchRecipe(tuple(dict.fromkeys(view for output in self.outputs for view in output.views)))
+
+    def counts(self, evidence: Matches, weights: I64) -> I64:
+        """Return (1 + n_classes, n_names, 3): images, counted references, counted predictions."""
+        table = np.zeros((1 + evidence.n_classes, len(self.outputs), 3), np.int64)
+        table[:, :, 0] = weights.sum()
+        reference_weight = weights[evidence.reference_image]
+        prediction_weight = weights[evidence.prediction_image]
+        known: dict[tuple[View, int], I64] = {}
+        for k, output in enumerate(self.outputs):
+            # Thresholds change who is a hit, not who is counted, except for predictions on ignored references.
+            key = (replace(output.views[0], threshold=0.0), output.max_dets)
+            if key not in known:
+                view = evidence.index(output.views[0])
+                counted = evidence.reference_fate[view] != matching.IGNORED
+                present = (evidence.prediction_fate[view] != matching.IGNORED) & (evidence.rank < output.max_dets)
+                known[key] = np.stack(
+                    [
+                        per_class(evidence.reference_label, counted, reference_weight, evidence.n_classes),
+                        per_class(evidence.prediction_label, present, prediction_weight, evidence.n_classes),
+                    ],
+                    axis=1,
+                )
+            table[1:, k, 1:] = known[key]
+        table[0, :, 1:] = table[1:, :, 1:].sum(axis=0)
+        return table
+
+    def reasons(self, evidence: Matches) -> Mapping[tuple[int, int], str]:
+        """Return why values without references (or without any object) are undefined."""
+        table = self.counts(evidence, np.ones(evidence.n_images, np.int64))
+        found = {}
+        for row, name in np.argwhere(self.undefined(table)).tolist():
+            found[row, name] = self.reason(int(table[row, name, 1]), int(table[row, name, 2]))
+        return found
+
+    def undefined(self, table: I64) -> NDArray[np.bool_]:
+        """Return which entries are undefined, given the numbers behind them. Most need references."""
+        return np.asarray(table[:, :, 1] == 0)
+
+    def reason(self, n_references: int, n_predictions: int) -> str:
+        """Return the reason of an undefined entry."""
+        return "no_references" if n_predictions or n_references == 0 else "no_predictions"
+
+
+def per_class(
+    label: NDArray[np.int32], chosen: NDArray[np.bool_], weight: I64, n_classes: int
+) -> NDArray[np.int64]:
+    """Return the total weight of the chosen objects in every class."""
+    totals = np.bincount(label[chosen], weights=weight[chosen], minlength=n_classes)
+    return totals.astype(np.int64)  # sums of integers are exact in float64
+
+
+def class_mean(per_class_values: F64) -> F64:
+    """Prepend the mean over classes that have a value: (R, C, names) -> (R, 1 + C, names).
+
+    A class that is undefined is left out, as in COCO; the result says how many references stand behind it.
+    """
+    defined = ~np.isnan(per_class_values)
+    total = np.where(defined, per_class_values, 0.0).sum(axis=1, keepdims=True)
+    number = defined.sum(axis=1, keepdims=True)
+    mean = np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
+    return np.concatenate([mean, per_class_values], axis=1)
+
+
+def _output(plan: MetricPlan) -> Output:
+    o = plan.options
+    views = tuple(
+        View(
+            criterion=o["criterion"],
+            assignment=o["assignment"],
+            threshold=threshold,
+            size=tuple(o["size"]),
+            max_dets=o["match_dets"],
+            within_class=o["classes"] == "within",
+            strict=o["strict"],
+            score_cut=o["score_cut"],
+            duplicates=o["duplicates"],
+        )
+        for threshold in o["thresholds"]
+    )
+    return Output(plan.name, views, o["max_dets"], o)
