@@ -38,7 +38,7 @@ bench: $(VENV)/.stamp-bench ## compare speed and memory with other tools, one ta
 	@$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 docs: $(VENV)/.stamp-docs ## build the documentation into site, warnings are errors
-	@$(BIN)/mkdocs build --strict --quiet $(ARGS)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet $(ARGS)
 
 clean: ## remove the environment, caches and everything that was built
 	@rm -rf $(VENV) build dist site calipers-demo src/*.egg-info
