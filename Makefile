@@ -43,7 +43,7 @@ docs: $(VENV)/.stamp-docs ## build the documentation into site, warnings are err
 clean: ## remove the environment, caches and everything that was built
 	@rm -rf $(VENV) build dist site calipers-demo src/*.egg-info
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.stamp-python:
 	@command -v $(PYTHON) >/dev/null 2>&1 || \

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -135,3 +137,23 @@ def test_no_paths_of_one_machine() -> None:
 )
 def test_what_counts_as_a_machine_path(line: str, bad: bool) -> None:
     assert bool(MACHINE_PATH.search(line)) is bad
+
+
+def test_every_dependency_says_what_it_is_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [
+        *project["dependencies"],
+        *(name for extra in project["optional-dependencies"].values() for name in extra),
+    ]
+    names = {re.split(r"[\[<>=!~; ]", name)[0] for name in wanted} - {"calipers"}
+    page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    assert not {name for name in names if not re.search(rf"\| [^|]*\b{re.escape(name)}\b[^|]* \|", page)}
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_make_lists_every_target() -> None:
+    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = re.findall(r"^  make ([a-z-]+) +\S", done.stdout, re.MULTILINE)
+    targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert targets is not None
+    assert listed == targets[1].split()
