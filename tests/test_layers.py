@@ -29,7 +29,8 @@ LAYERS = (
     ("engine",),
     ("oracles", "fusion", "heatmaps", "sensitivity", "stability", "monitors"),
     ("protocol",),
-    ("evaluation",),
+    ("evaluation", "findings"),
+    ("saving",),
     ("evaluate", "recommend"),
     ("plots",),
     ("report",),
@@ -46,7 +47,7 @@ PART_OF = {"protocol_schema": "protocol"}
 
 # The only upward imports, inside functions: an Evaluation offers these as methods.
 # (Its methods also call statistics, which lies below and needs no exception.)
-UPWARD = frozenset({("evaluation", "plots"), ("evaluation", "report")})
+UPWARD = frozenset({("evaluation", "saving"), ("evaluation", "plots"), ("evaluation", "report")})
 
 
 class Import(NamedTuple):
