@@ -31,7 +31,7 @@ LAYERS = (
     ("protocol",),
     ("evaluation", "findings"),
     ("saving",),
-    ("evaluate", "recommend"),
+    ("evaluate", "shortcuts", "recommend"),
     ("plots",),
     ("report",),
     ("studies", "compat"),
