@@ -21,24 +21,28 @@ OUTSIDE_TOLERANCE = 1.0  # pixels; annotation tools round
 SUSPECT_SHARE = 0.2
 
 
-def examine(delivery: Delivery, sizes: F64, role: Role, *, score_scale: str = "unit") -> list[Finding]:
+def examine(
+    delivery: Delivery, sizes: F64, role: Role, *, score_scale: str = "unit", declared: bool = False
+) -> list[Finding]:
     """Return every broken rule of a delivery, most basic first.
 
     Parameters
     ----------
     sizes
         (n_images, 2|3) image sizes in pixels, NaN where unknown.
+    declared
+        The user named the box format, so it is not doubted.
     """
     findings = [*_non_finite(delivery), *_scores(delivery, score_scale)]
-    sound = np.isfinite(delivery.boxes).all(axis=1)
+    sound = np.asarray(np.isfinite(delivery.boxes).all(axis=1))
     per_box = sizes[delivery.image]
     findings += _unsized(delivery, per_box)
-    suspect = list(_format_suspect(delivery, per_box, sound))
+    suspect = [] if declared else list(_format_suspect(delivery, per_box, sound))
     if suspect:
         return [*findings, *suspect]
     with np.errstate(over="ignore", invalid="ignore"):
         corners, extent = to_corners(delivery.boxes, delivery.box_format, per_box)
-    sized = sound & np.isfinite(corners).all(axis=1)
+    sized = np.asarray(sound & np.isfinite(corners).all(axis=1))
     findings += _sides(delivery, corners, extent, sized)
     if role == "references":
         findings += _outside(delivery, corners, per_box, sized)
@@ -54,7 +58,14 @@ def outside_image(corners: F64, per_box: F64) -> Flags:
 
 
 def _found(
-    delivery: Delivery, bad: Flags, rule: str, name: str, expected: str, *, values: object = None, hint: str = ""
+    delivery: Delivery,
+    bad: Flags,
+    rule: str,
+    name: str,
+    expected: str,
+    *,
+    values: object = None,
+    hint: str = "",
 ) -> Iterator[Finding]:
     rows = np.flatnonzero(bad)
     if len(rows):

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the parts that a format reader found to a checked cohort; shared by all formats."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import InputError, InputProblems, raise_problems
+from calipers.readers.notes import prediction_notes
+from calipers.readers.parts import ImageList, ObjectPart, Options, Problem, ReferenceFile
+from calipers.readers.source import Opened
+from calipers.tables.checks import Role, examine
+from calipers.tables.cohort import Cohort, Images
+from calipers.tables.delivery import Delivery, Finding, as_predictions, as_references, settle
+from calipers.tables.intake import FileIntake, Intake, Quarantined
+from calipers.tables.objects import Predictions
+
+F64 = NDArray[np.float64]
+
+
+@dataclass
+class Account:
+    """What became of the records of one file and role."""
+
+    file: str
+    lenient: bool
+    errors: list[InputError] = field(default_factory=list)
+    n_errors: int = 0
+    aside: Counter[str] = field(default_factory=Counter)
+    quarantine: list[Quarantined] = field(default_factory=list)
+
+    def problems(self, problems: Sequence[Problem], n_records: int) -> None:
+        """Enter records that never became rows; a record with several problems counts under its first."""
+        if not self.lenient:
+            shown = [problem.as_error(self.file) for problem in problems[: InputProblems.SHOWN]]
+            self._refuse(shown, len(problems))
+            return
+        firsts = {_record_of(problem.location): problem for problem in reversed(problems)}
+        for problem in reversed(firsts.values()):
+            self.aside[problem.rule] += 1
+            self.quarantine.append(Quarantined(self.file, problem.location, problem.rule, problem.record[:2000]))
+        assert len(firsts) == n_records, "two broken records share a location"
+
+    def settle(self, part: ObjectPart, delivery: Delivery, findings: Sequence[Finding]) -> Delivery:
+        """Apply findings: collect them as errors (strict) or set the records aside (lenient)."""
+        if not findings:
+            return delivery
+        if self.lenient:
+            kept, aside, records = settle(delivery, findings, part.source, lenient=True)
+            self.aside += aside
+            self.quarantine += records
+            return kept
+        try:
+            settle(delivery, findings, part.source)
+        except InputProblems as several:
+            self._refuse(several.problems, several.total)
+        except InputError as one:
+            self._refuse([one], 1)
+        bad = np.zeros(len(delivery), np.bool_)
+        for finding in findings:
+            bad[finding.rows] = True
+        return delivery.rows(~bad)
+
+    def close(self) -> None:
+        """Raise everything that was collected."""
+        raise_problems(self.errors[: InputProblems.SHOWN], self.n_errors)
+
+    def _refuse(self, errors: Sequence[InputError], total: int) -> None:
+        self.errors += errors
+        self.n_errors += total
+
+
+def _record_of(location: str) -> str:
+    """Return the part of a location that names the record: ``/annotations/12`` or ``17``."""
+    parts = location.split("/")
+    if len(parts) > 1:
+        return "/".join(parts[:3] if parts[1] == "annotations" else parts[:2])
+    return location.split(":")[0]
+
+
+def checked(part: ObjectPart, images: ImageList, role: Role, options: Options) -> tuple[Delivery, Account]:
+    """Apply all rules to a part; raises in strict mode if any is broken."""
+    account = Account(part.source.file, options.lenient)
+    account.problems(part.problems, part.n_dropped)
+    delivery = account.settle(part, part.delivery, part.findings)
+    declared = options.box_format is not None
+    findings = examine(delivery, images.size, role, score_scale=options.score_scale, declared=declared)
+    delivery = account.settle(part, delivery, findings)
+    account.close()
+    return delivery, account
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """A cohort, and the box format in which each file was read (for `explain`)."""
+
+    cohort: Cohort
+    box_formats: tuple[str, ...]
+
+
+def assemble(
+    references: tuple[Opened, ReferenceFile],
+    predictions: Sequence[tuple[Opened, str, str, Callable[[], ObjectPart]]],
+    groups: FileIntake | None,
+    options: Options,
+) -> Assembled:
+    """Build the cohort.
+
+    Parameters
+    ----------
+    predictions
+        File, model, format, and a function that reads the part: one file's columns are in memory at a time.
+    """
+    opened, file = references
+    images, sizes = file.images, file.images.size
+    delivery, account = checked(file.part, images, "references", options)
+    files = [_intake(opened, "references", file.format, file.part, account, len(delivery), [])]
+    formats = [delivery.box_format]
+    quarantine = account.quarantine
+    table = as_references(_plain(delivery), sizes)
+    if groups is not None:
+        files.append(groups)
+        formats.append("")
+    models: dict[str, Predictions] = {}
+    for opened, model, kind, read_part in predictions:
+        part = read_part()
+        delivery, account = checked(part, images, "predictions", options)
+        formats.append(delivery.box_format)
+        notes = prediction_notes(delivery, sizes)
+        files.append(_intake(opened, f"predictions of {model}", kind, part, account, len(delivery), notes))
+        quarantine += account.quarantine
+        models[model] = as_predictions(delivery, sizes)
+        del part, delivery
+    held = Images(images.ids, sizes, images.spacing, images.groups)
+    cohort = Cohort(held, file.classes, table, models, Intake(tuple(files), tuple(quarantine)))
+    return Assembled(cohort, tuple(formats))
+
+
+def fit_dimensions(images: ImageList, dimensions: int) -> ImageList:
+    """Give sizes and spacings as many columns as the boxes have dimensions; what is missing is unknown."""
+
+    def fit(column: F64) -> F64:
+        found = np.full((len(column), dimensions), np.nan)
+        shared = min(dimensions, column.shape[1])
+        found[:, :shared] = column[:, :shared]
+        return found
+
+    return replace(images, size=fit(images.size), spacing=fit(images.spacing))
+
+
+def text_index(images: ImageList) -> Mapping[int | str, int]:
+    """Return id as text -> image."""
+    return {name: k for k, name in enumerate(images.ids)}
+
+
+def _plain(delivery: Delivery) -> Delivery:
+    def flags(column: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+        return None if column is None else column.astype(np.bool_)
+
+    return replace(delivery, crowd=flags(delivery.crowd), ignore=flags(delivery.ignore))
+
+
+def _intake(
+    opened: Opened, role: str, format: str, part: ObjectPart, account: Account, used: int, notes: list[str]
+) -> FileIntake:
+    return FileIntake(
+        file=opened.file,
+        role=role,
+        format=format,
+        read=part.read,
+        used=used,
+        quarantined=dict(account.aside),
+        sha256=opened.sha256,
+        bytes=opened.size,
+        notes=tuple(dict.fromkeys([*opened.notes, *part.notes, *notes])),
+    )

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""COCO records to columns: ids resolved, numbers in arrays, the records themselves forgotten at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain, repeat
+from typing import Any
+
+import numpy as np
+from msgspec import UNSET
+from numpy.typing import NDArray
+
+from calipers.errors import did_you_mean
+from calipers.readers.coco_records import Annotation, Result, id_problem
+from calipers.readers.parts import Key
+from calipers.tables.checks import Role
+from calipers.tables.delivery import Delivery, Finding
+
+I64 = NDArray[np.int64]
+SHOWN_NAMES = 20
+
+
+class ObjectColumns:
+    """Collects the objects of one file, piece by piece.
+
+    Parameters
+    ----------
+    images, classes
+        Id as the file types it -> index.
+    names
+        Category id -> name, for messages.
+    as_text
+        Compare ids as text.
+    """
+
+    def __init__(
+        self,
+        role: Role,
+        images: Mapping[Key, int],
+        classes: Mapping[Key, int],
+        *,
+        names: Mapping[Key, str] | None = None,
+        known_names: Sequence[str] = (),
+        as_text: bool = False,
+        dimensions: int = 2,
+    ) -> None:
+        self.role, self.as_text, self.dimensions = role, as_text, dimensions
+        self.index = {"image_id": images, "category_id": classes}
+        self.names, self.known_names = names or {}, known_names
+        self.columns: dict[str, list[NDArray[Any]]] = {}
+        self.ids: list[Key | None] = []
+        self.strange: dict[str, list[tuple[int, Key]]] = {"image_id": [], "category_id": []}
+        self.n = 0
+        self.n_scored = 0
+
+    def add(self, records: Sequence[Annotation] | Sequence[Result], places: I64 | None = None) -> None:
+        """Take over some records; ``places`` are their numbers in the file if some were left out."""
+        n, width = len(records), 2 * self.dimensions
+        self._keep("image", self._codes("image_id", [record.image_id for record in records]))
+        self._keep("label", self._codes("category_id", [record.category_id for record in records]))
+        numbers = chain.from_iterable([record.bbox for record in records])
+        self._keep("boxes", np.fromiter(numbers, np.float64, n * width).reshape(n, width))
+        self._keep("place", np.arange(self.n, self.n + n) if places is None else places)
+        if self.role == "predictions":
+            self._keep("score", np.array([record.score for record in records], np.float64))
+        else:
+            self._add_details(records)
+        self.n += n
+
+    def delivery(self, box_format: str) -> Delivery:
+        """Return the columns; the pieces are released one column at a time."""
+        empty: dict[str, NDArray[Any]] = {
+            "image": np.zeros(0, np.int64),
+            "label": np.zeros(0, np.int64),
+            "boxes": np.zeros((0, 2 * self.dimensions)),
+            "place": np.zeros(0, np.int64),
+        }
+        if self.role == "predictions":
+            empty["score"] = np.zeros(0)
+        joined: dict[str, Any] = {name: np.concatenate(self.columns.pop(name)) for name in list(self.columns)}
+        return Delivery(box_format=box_format, **{**empty, **joined})
+
+    def findings(self, delivery: Delivery) -> list[Finding]:
+        """Return what is wrong with ids and flags; call it before the delivery is reduced."""
+        found = [*self._strange_ids(), *self._repeated_ids()]
+        for name, column in (("iscrowd", delivery.crowd), ("ignore", delivery.ignore)):
+            if column is not None:
+                rows = np.flatnonzero((column != 0) & (column != 1))
+                if len(rows):
+                    rule = "crowd-flag" if name == "iscrowd" else "ignore-flag"
+                    found.append(Finding(rule, name, "0 or 1", rows, column[rows]))
+        if delivery.area is not None:
+            rows = np.flatnonzero(delivery.area < 0)
+            if len(rows):
+                text = "an area that is not negative"
+                found.append(Finding("neg-size", "area", text, rows, delivery.area[rows]))
+        return found
+
+    def _keep(self, name: str, column: NDArray[Any]) -> None:
+        self.columns.setdefault(name, []).append(column)
+
+    def _add_details(self, records: Sequence[Any]) -> None:
+        n = len(records)
+        self.n_scored += sum(record.score is not UNSET for record in records)
+        self.ids += [None if record.id is UNSET else record.id for record in records]
+        area = [np.nan if record.area in (UNSET, None) else record.area for record in records]
+        self._keep("area", np.array(area, np.float64))
+        for name in ("iscrowd", "ignore"):
+            flags = [getattr(record, name) for record in records]
+            column = np.fromiter((0 if flag is UNSET else min(max(flag, -1), 2) for flag in flags), np.int8, n)
+            self._keep("crowd" if name == "iscrowd" else name, column)
+
+    def _codes(self, field: str, keys: Sequence[Key]) -> I64:
+        index = self.index[field]
+        wanted = map(str, keys) if self.as_text else keys
+        codes = np.fromiter(map(index.get, wanted, repeat(-1)), np.int64, len(keys))
+        for row in np.flatnonzero(codes < 0).tolist():
+            self.strange[field].append((self.n + row, keys[row]))
+        return codes
+
+    def _strange_ids(self) -> list[Finding]:
+        found = []
+        for field, entries in self.strange.items():
+            by_rule: dict[str, list[tuple[int, Key]]] = {}
+            for row, key in entries:
+                by_rule.setdefault(self._rule(field, key), []).append((row, key))
+            for rule, group in by_rule.items():
+                rows = np.array([row for row, _ in group], np.int64)
+                values = [self.names.get(key, key) for _, key in group]
+                found.append(Finding(rule, field, self._expected(field), rows, values, self._hint(field, rule, values)))
+        return found
+
+    def _rule(self, field: str, key: Key) -> str:
+        problem = id_problem(key)
+        if problem:
+            return problem[0]
+        index = self.index[field]
+        other = str(key) if isinstance(key, int) else _as_whole(key)
+        if other in index and not self.as_text:
+            return "id-type"
+        if self.role == "references":
+            return "dangling"
+        return "unknown-image" if field == "image_id" else "unknown-category"
+
+    def _expected(self, field: str) -> str:
+        thing = "an image" if field == "image_id" else "a category"
+        return f"{thing} of the references" if self.role == "predictions" else f"{thing} that is listed"
+
+    def _hint(self, field: str, rule: str, values: Sequence[object]) -> str:
+        if rule == "id-type":
+            return '1 and "1" are different ids; to compare all ids as text pass --ids-as-strings'
+        if field == "image_id" and self.role == "predictions":
+            return "every predicted image must be in the references, if need be without annotations"
+        if field == "category_id" and isinstance(values[0], str):
+            return did_you_mean(values[0], [*self.known_names[:SHOWN_NAMES]])
+        known = list(map(str, self.index[field]))[:SHOWN_NAMES]
+        return "known: " + ", ".join(known) if field == "category_id" else "is an image missing from the list?"
+
+    def _repeated_ids(self) -> list[Finding]:
+        given = [key for key in self.ids if key is not None]
+        found = []
+        if len(set(given)) < len(given):
+            seen: set[Key] = set()
+            rows = []
+            for row, key in enumerate(self.ids):
+                if key is not None and key in seen:
+                    rows.append(row)
+                elif key is not None:
+                    seen.add(key)
+            values = [self.ids[row] for row in rows]
+            found.append(Finding("dup-annotation", "id", "annotation ids that differ", np.array(rows), values))
+        far = [row for row, key in enumerate(self.ids) if isinstance(key, int) and id_problem(key)]
+        if far:
+            values = [self.ids[row] for row in far]
+            found.append(Finding("id-range", "id", "an id of at most 2^53", np.array(far), values))
+        return found
+
+
+def _as_whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 20 else None

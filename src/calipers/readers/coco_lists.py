@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The images and categories of a COCO document. A broken one is never set aside: it changes what is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calipers.errors import InputError, raise_problems
+from calipers.readers.coco_records import id_problem
+from calipers.readers.parts import ImageList, Key, Options, text_column
+from calipers.tables.objects import Column
+
+SIDES = ("width", "height", "depth")
+RENAMED = {"patient_id": "patient", "patientId": "patient", "center": "centre", "center_id": "centre"}
+NOT_GROUPS = {"id", *SIDES, "spacing"}
+
+
+@dataclass(frozen=True)
+class Categories:
+    """Class names in the order of their category ids."""
+
+    classes: tuple[str, ...]
+    index: Mapping[Key, int]
+    names: Mapping[Key, str]
+
+
+def id_order(key: Key) -> tuple[bool, Key]:
+    """Sort numbers numerically, then texts."""
+    return isinstance(key, str), key
+
+
+def images_from(records: Sequence[dict[str, Any]], file: str, options: Options) -> ImageList:
+    """Build the list of images, in ascending order of ids."""
+    if not records:
+        raise InputError("at least one image", rule="no-images", file=file, location="/images")
+    keys = _keys(records, file, "/images", "dup-image", options.ids_as_strings)
+    order = sorted(range(len(keys)), key=lambda k: id_order(keys[k]))
+    ordered = [records[k] for k in order]
+    groups, notes = _groups(ordered)
+    return ImageList(
+        keys=[keys[k] for k in order],
+        size=_sizes(ordered, order, file),
+        spacing=_spacing(ordered, order, file),
+        groups=groups,
+        notes=tuple(notes),
+    )
+
+
+def categories_from(records: Sequence[dict[str, Any]], file: str, options: Options) -> Categories:
+    """Build the classes, in ascending order of category ids."""
+    keys = _keys(records, file, "/categories", "dup-category", options.ids_as_strings)
+    order = sorted(range(len(keys)), key=lambda k: id_order(keys[k]))
+    names: dict[Key, str] = {}
+    seen: set[str] = set()
+    for k in order:
+        name = records[k].get("name")
+        if not isinstance(name, str) or not name:
+            raise _error("a name", "type", file, f"/categories/{k}/name", name)
+        if name in seen:
+            raise _error("category names that differ", "dup-category", file, f"/categories/{k}/name", name)
+        seen.add(name)
+        names[keys[k]] = name
+    return Categories(tuple(names.values()), {key: k for k, key in enumerate(names)}, names)
+
+
+def _keys(records: Sequence[Any], file: str, where: str, rule: str, as_text: bool) -> list[Key]:
+    problems = []
+    keys: list[Key] = []
+    seen: set[str] = set()
+    for k, record in enumerate(records):
+        if not isinstance(record, dict) or "id" not in record:
+            problems.append(_error("an object with an id", "missing-key", file, f"{where}/{k}", record))
+            continue
+        problem = id_problem(record["id"])
+        key = record["id"]
+        if problem:
+            problems.append(_error(problem[1], problem[0], file, f"{where}/{k}/id", key))
+        elif str(key) in seen:
+            problems.append(_error("ids that differ, also as text", rule, file, f"{where}/{k}/id", key))
+        else:
+            seen.add(str(key))
+            keys.append(str(key) if as_text else key)
+    raise_problems(problems)
+    return keys
+
+
+def _sizes(records: Sequence[dict[str, Any]], order: Sequence[int], file: str) -> np.ndarray[Any, Any]:
+    sides = SIDES if any("depth" in record for record in records) else SIDES[:2]
+    return np.stack([_side(records, order, file, side) for side in sides], axis=1)
+
+
+def _side(records: Sequence[dict[str, Any]], order: Sequence[int], file: str, side: str) -> Column:
+    return _numbers(records, order, side, lambda k, value: _positive(value, file, f"/images/{k}/{side}"))
+
+
+def _numbers(
+    records: Sequence[dict[str, Any]], order: Sequence[int], key: str, check: Callable[[int, Any], float]
+) -> Column:
+    values = [record.get(key) for record in records]
+    if all(type(value) is int and 0 < value < 1 << 53 for value in values):
+        return np.array(values, np.float64)
+    return np.array([np.nan if value is None else check(k, value) for k, value in zip(order, values)], np.float64)
+
+
+def _positive(value: object, file: str, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _error("a number", "type", file, where, value)
+    if not 0 < value < float("inf"):
+        raise _error("a size above zero", "image-size", file, where, value)
+    return float(value)
+
+
+def _spacing(records: Sequence[dict[str, Any]], order: Sequence[int], file: str) -> np.ndarray[Any, Any]:
+    dimensions = 3 if any("depth" in record for record in records) else 2
+    spacing = np.full((len(records), dimensions), np.nan)
+    for row, (k, record) in enumerate(zip(order, records)):
+        given = record.get("spacing")
+        if given is not None:
+            values = given if isinstance(given, list) else [given] * dimensions
+            if len(values) != dimensions:
+                raise _error(f"{dimensions} numbers", "type", file, f"/images/{k}/spacing", given)
+            spacing[row] = [_positive(value, file, f"/images/{k}/spacing") for value in values]
+    return spacing
+
+
+def _groups(records: Sequence[dict[str, Any]]) -> tuple[dict[str, Column], list[str]]:
+    """Return every scalar that all images have; `patient_id` and `center` get our words, with a note."""
+    groups: dict[str, Column] = {}
+    notes = []
+    for name in records[0]:
+        if name in NOT_GROUPS or not all(name in record for record in records):
+            continue
+        values = [record[name] for record in records]
+        if all(isinstance(value, str | int | float | bool) for value in values):
+            word = RENAMED.get(name, name)
+            word = name if word in records[0] else word
+            groups[word] = text_column(values)
+            if word != name:
+                notes.append(f"column {name!r} is read as {word!r}")
+    return groups, notes
+
+
+def _error(expected: str, rule: str, file: str, where: str, value: object) -> InputError:
+    return InputError(expected, rule=rule, file=file, location=where, value=value)

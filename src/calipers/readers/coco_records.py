@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Single COCO records: the typed form of the fast path, and the careful check that names what is wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from calipers.readers.jsoncareful import Record, shown
+from calipers.readers.parts import Problem
+from calipers.tables.checks import Role
+
+LARGEST_ID = 1 << 53
+SHAPES = {2: "[x, y, width, height]", 3: "[x, y, z, width, height, depth]"}
+
+
+class Annotation(msgspec.Struct, gc=False):
+    """An annotation or a scored result; only what Calipers reads."""
+
+    image_id: int | str
+    category_id: int | str
+    bbox: tuple[float, float, float, float]  # six numbers only ever come from the careful path
+    id: int | str | UnsetType | None = UNSET
+    score: float | UnsetType | None = UNSET
+    area: float | UnsetType | None = UNSET
+    iscrowd: int | UnsetType = UNSET
+    ignore: int | bool | UnsetType = UNSET
+
+
+class Result(msgspec.Struct, gc=False):
+    """One scored prediction of a results list."""
+
+    image_id: int | str
+    category_id: int | str
+    bbox: tuple[float, float, float, float]
+    score: float
+
+
+def check_object(record: Record, role: Role, dimensions: int) -> list[Problem]:
+    """Return what is wrong with one annotation or result, as far as its own text tells."""
+    value = record.value
+    whole = list(_text_problems(record))
+    if not isinstance(value, dict):
+        return [*whole, _problem(record, "", "type", "an object in braces", value)]
+    found = [*whole, *_id(record, "image_id"), *_id(record, "category_id"), *_box(record, dimensions)]
+    if role == "predictions":
+        found += _score(record)
+    else:
+        found += [*_id(record, "id", optional=True), *_flags(record), *_area(record)]
+    if record.odd_number and not any(problem.rule == "non-finite" for problem in found):
+        where = next(_odd_places(value, ""), "")
+        found.append(_problem(record, where.lstrip("/"), "non-finite", "finite numbers", None))
+    return found
+
+
+def check_described(record: Record) -> list[Problem]:
+    """Return what is wrong with an image or category record, as far as its own text tells."""
+    found = list(_text_problems(record))
+    if record.odd_number:
+        where = next(_odd_places(record.value, ""), "")
+        found.append(_problem(record, where.lstrip("/"), "non-finite", "finite numbers", None))
+    return found
+
+
+def as_annotation(value: dict[str, Any], role: Role) -> Annotation:
+    """Return a checked record in its typed form."""
+    row = Annotation(value["image_id"], value["category_id"], tuple(map(float, value["bbox"])))  # type: ignore[arg-type]
+    row.score = value.get("score", UNSET)
+    if role == "references":
+        row.id, row.area = value.get("id", UNSET), value.get("area", UNSET)
+        row.iscrowd, row.ignore = value.get("iscrowd", UNSET), value.get("ignore", UNSET)
+    return row
+
+
+def id_problem(value: object) -> tuple[str, str] | None:
+    """Return (rule, expectation) if a value cannot be an id."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return "id-type", "a whole number or a text"
+    if isinstance(value, int) and abs(value) > LARGEST_ID:
+        return "id-range", "an id of at most 2^53"
+    return None
+
+
+def _problem(record: Record, field: str, rule: str, expected: str, value: object, hint: str = "") -> Problem:
+    where = f"{record.pointer}/{field}" if field else record.pointer
+    value = shown(value) if isinstance(value, str) else value
+    return Problem(rule, shown(where), shown(field.split("/")[0]), expected, value, hint, shown(record.text[:2000]))
+
+
+def _text_problems(record: Record) -> Iterator[Problem]:
+    if record.repeated:
+        yield _problem(record, record.repeated[0], "dup-key", "every key once", list(record.repeated))
+    if record.broken_text:
+        yield _problem(record, "", "encoding", "text in UTF-8, no half surrogate pairs", record.text[:60])
+
+
+def _id(record: Record, field: str, *, optional: bool = False) -> Iterator[Problem]:
+    if field not in record.value:
+        if not optional:
+            yield _problem(record, field, "missing-key", f"the key {field!r}", list(record.value))
+        return
+    value = record.value[field]
+    problem = id_problem(value)
+    if problem and not (optional and value is None):
+        yield _problem(record, field, *problem, value)
+
+
+def _box(record: Record, dimensions: int) -> Iterator[Problem]:
+    box = record.value.get("bbox")
+    if not isinstance(box, list) or len(box) != 2 * dimensions:
+        yield _problem(record, "bbox", "box-shape", SHAPES[dimensions], box)
+        return
+    for k, number in enumerate(box):
+        yield from _number(record, f"bbox/{k}", number)
+
+
+def _number(record: Record, field: str, value: object) -> Iterator[Problem]:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        hint = "numbers are never read from text: remove the quotes" if isinstance(value, str) else ""
+        yield _problem(record, field, "type", "a number", value, hint)
+    elif not math.isfinite(value) if isinstance(value, float) else abs(value) > 10**300:
+        yield _problem(record, field, "non-finite", "a finite number", value)
+
+
+def _score(record: Record) -> Iterator[Problem]:
+    score = record.value.get("score")
+    if score is None:
+        yield _problem(record, "score", "score-missing", "a score", list(record.value))
+    else:
+        yield from _number(record, "score", score)
+
+
+def _flags(record: Record) -> Iterator[Problem]:
+    crowd = record.value.get("iscrowd", 0)
+    if isinstance(crowd, bool) or not isinstance(crowd, int) or crowd not in (0, 1):
+        yield _problem(record, "iscrowd", "crowd-flag", "0 or 1", crowd)
+    ignore = record.value.get("ignore", 0)
+    if not isinstance(ignore, int) or ignore not in (0, 1):
+        yield _problem(record, "ignore", "ignore-flag", "0, 1, true or false", ignore)
+
+
+def _area(record: Record) -> Iterator[Problem]:
+    area = record.value.get("area")
+    if area is None:
+        return
+    found = list(_number(record, "area", area))
+    if not found and area < 0:
+        found = [_problem(record, "area", "neg-size", "an area that is not negative", area)]
+    yield from found
+
+
+def _odd_places(value: Any, pointer: str) -> Iterator[str]:
+    """Yield JSON pointers of numbers that are not finite."""
+    if isinstance(value, float) and not math.isfinite(value):
+        yield pointer
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _odd_places(item, f"{pointer}/{key}")
+    elif isinstance(value, list):
+        for k, item in enumerate(value):
+            yield from _odd_places(item, f"{pointer}/{k}")

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parquet: the same canonical layout as delimited text, with typed columns."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calipers.errors import InputError
+from calipers.readers.source import Opened
+from calipers.readers.tabular import Cells, Table
+from calipers.results.files import write_atomically
+
+MAGIC = b"PAR1"
+MAX_ROWS = 50_000_000
+MAX_BYTES = 8 << 30  # uncompressed
+MAX_RATIO = 200
+
+
+def read_table(opened: Opened) -> Table:
+    """Read a parquet file into a table, after its declared sizes and column types were checked."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(io.BytesIO(opened.data) if isinstance(opened.data, bytes) else opened.file)
+        _check_sizes(file.metadata, opened)
+        _check_schema(file.schema_arrow, opened.file)
+        table = file.read()
+        table.validate(full=True)
+        columns = {name: _cells(table.column(name)) for name in table.column_names if not name.startswith("__index")}
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(
+            "a parquet file", rule="parquet-syntax", file=opened.file, value=str(error).split("\n")[0]
+        ) from None
+    return Table(opened.file, "parquet", columns, np.arange(table.num_rows), False, notes=list(opened.notes))
+
+
+def write_table(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Write columns as parquet, whole or not at all."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = io.BytesIO()
+    pq.write_table(pa.table({name: pa.array(column) for name, column in columns.items()}), sink, compression="zstd")
+    write_atomically(path, sink.getvalue())
+
+
+def _check_sizes(metadata: Any, opened: Opened) -> None:
+    groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
+    unpacked = sum(group.total_byte_size for group in groups)
+    if metadata.num_rows > MAX_ROWS or metadata.num_rows < 0:
+        raise InputError(f"at most {MAX_ROWS} rows", rule="too-large", file=opened.file, value=metadata.num_rows)
+    if unpacked > MAX_BYTES or (unpacked > 1 << 28 and unpacked > MAX_RATIO * opened.size):
+        raise InputError(f"at most {MAX_BYTES} bytes unpacked", rule="too-large", file=opened.file, value=unpacked)
+
+
+def _check_schema(schema: Any, file: str) -> None:
+    import pyarrow.types as kinds
+
+    names = [name.strip().lower() for name in schema.names]
+    for k, column in enumerate(schema):
+        if names[k] in names[:k]:
+            raise InputError("column names that differ", rule="dup-column", file=file, field=column.name)
+        kind = column.type.value_type if kinds.is_dictionary(column.type) else column.type
+        plain = (
+            kinds.is_integer,
+            kinds.is_floating,
+            kinds.is_boolean,
+            kinds.is_string,
+            kinds.is_large_string,
+        )
+        if not any(test(kind) for test in (*plain, kinds.is_decimal, kinds.is_null, kinds.is_string_view)):
+            raise InputError(
+                "numbers, flags or text",
+                rule="column-type",
+                file=file,
+                field=column.name,
+                value=str(column.type),
+            )
+
+
+def _cells(column: Any) -> Cells:
+    """Return texts as a list (null is an empty cell), numbers as an array (null is NaN)."""
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    if kinds.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if kinds.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    if kinds.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    if kinds.is_integer(column.type):
+        if column.null_count:
+            return ["" if cell is None else str(cell) for cell in column.to_pylist()]
+        return np.asarray(column.to_numpy())
+    if kinds.is_floating(column.type):
+        return np.asarray(column.to_numpy(), np.float64)
+    return ["" if cell is None else str(cell) for cell in column.to_pylist()]

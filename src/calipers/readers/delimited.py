@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text with commas, semicolons or tabs, and the NIH list of boxes. Cells stay text until they are asked for."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from calipers.errors import InputError
+from calipers.readers.parts import Problem
+from calipers.readers.source import Opened
+from calipers.readers.tabular import Table
+
+DELIMITERS = (",", ";", "\t")
+NIH_HEADER = re.compile(r'^"?Image Index"?,"?Finding Label"?,"?Bbox \[x', re.IGNORECASE)
+NIH_COLUMNS = ("image", "class", "x", "y", "w", "h")
+NIH_SIDE = "1024"
+NIH_NAMES = {"Infiltrate": "Infiltration"}
+# Spreadsheets run cells that begin like a formula, so writers put a quote before them; see `writing.protect`.
+PROTECTED = re.compile(r"'+[=+\-@\t\r]")
+
+
+def read_table(opened: Opened) -> Table:
+    """Read delimited text into a table; the delimiter is taken from the header line."""
+    text = decode(opened)
+    delimiter = find_delimiter(text)
+    rows = _rows(opened.file, text, delimiter)
+    _, header = next(rows, (1, []))
+    names = _header(header, opened.file)
+    cells: list[list[str]] = []
+    lines: list[int] = []
+    problems: list[Problem] = []
+    for line, row in rows:
+        if len(row) > len(names) and not any(row[len(names) :]):
+            row = row[: len(names)]
+        if len(row) != len(names):
+            problems.append(_ragged(line, row, len(names), delimiter))
+            continue
+        cells.append(row)
+        lines.append(line)
+    columns = dict(zip(names, map(list, zip(*cells)))) if cells else {name: [] for name in names}
+    index = [name for name in names if not name]
+    columns = {name: column for name, column in columns.items() if name}
+    notes = [*opened.notes, *_unprotect(columns)]
+    if index:
+        notes.append("the first column has no name and was not read")
+    return Table(opened.file, "csv", columns, np.array(lines, np.int64), True, problems, notes)
+
+
+def read_nih(opened: Opened) -> Table:
+    """Read ``BBox_List_2017.csv`` of ChestX-ray8 by position, because its header breaks at its own commas.
+
+    Notes
+    -----
+    All images of this data set have 1024 x 1024 pixels. `Infiltrate` in this list is the class `Infiltration` of
+    the data set. The patient is the part of the image name before the underscore.
+    """
+    rows = _rows(opened.file, decode(opened), ",")
+    next(rows, None)
+    cells, lines, problems = [], [], []
+    for line, row in rows:
+        while len(row) > len(NIH_COLUMNS) and not row[-1]:
+            row = row[:-1]
+        if len(row) != len(NIH_COLUMNS):
+            problems.append(_ragged(line, row, len(NIH_COLUMNS), ","))
+            continue
+        cells.append(row)
+        lines.append(line)
+    columns = {name: [row[k] for row in cells] for k, name in enumerate(NIH_COLUMNS)}
+    renamed = sum(name in NIH_NAMES for name in columns["class"])
+    columns["class"] = [NIH_NAMES.get(name, name) for name in columns["class"]]
+    columns["width"] = columns["height"] = [NIH_SIDE] * len(cells)
+    columns["patient"] = [name.split("_")[0] for name in columns["image"]]
+    notes = [*opened.notes, f"{renamed} boxes of 'Infiltrate' are read as 'Infiltration'"] if renamed else []
+    return Table(opened.file, "nih", columns, np.array(lines, np.int64), True, problems, notes)
+
+
+def decode(opened: Opened) -> str:
+    """Return the text of a file, or name the byte that is not UTF-8."""
+    data = bytes(opened.data)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "text in UTF-8",
+            rule="encoding",
+            file=opened.file,
+            location=f"byte {error.start}",
+            value=data[error.start : error.start + 10],
+            hint="save the table as UTF-8",
+        ) from None
+    if "\0" in text:
+        where = f"line {text[: text.index(chr(0))].count(chr(10)) + 1}"
+        raise InputError("text without NUL", rule="encoding", file=opened.file, location=where)
+    return text
+
+
+def find_delimiter(text: str) -> str:
+    """Return the sign among comma, semicolon and tab that splits the header into most cells."""
+    header = re.sub(r'"[^"]*"', "", text.lstrip("\r\n").split("\n", 1)[0])
+    return max(DELIMITERS, key=header.count)
+
+
+def _rows(file: str, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield (line, cells); the line is the one on which a row begins; blank lines are skipped."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    line = 1
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            hint = "is a quote left open?"
+            raise InputError(
+                "delimited text",
+                rule="csv-syntax",
+                file=file,
+                location=f"{line}:1",
+                value=str(error),
+                hint=hint,
+            ) from None
+        if row is None:
+            return
+        if any(cell.strip() for cell in row):
+            yield line, row
+        line = reader.line_num + 1
+
+
+def _header(header: list[str], file: str) -> list[str]:
+    names = [name.strip() for name in header]
+    while names and not names[-1]:
+        names.pop()  # trailing delimiters of spreadsheets
+    if not names:
+        raise InputError("a header line", rule="empty-file", file=file, location="1")
+    seen: set[str] = set()
+    for k, name in enumerate(names):
+        if name.lower() in seen or (not name and k > 0):
+            rule, expected = (
+                ("dup-column", "column names that differ") if name else ("header", "a name for every column")
+            )
+            raise InputError(expected, rule=rule, file=file, location=f"1:{k + 1}", value=name)
+        seen.add(name.lower())
+    return names
+
+
+def _ragged(line: int, row: list[str], wanted: int, delimiter: str) -> Problem:
+    hint = "a decimal comma or an unquoted comma in a name?" if delimiter == "," and len(row) > wanted else ""
+    return Problem(
+        "ragged", f"{line}:{min(len(row), wanted) + 1}", "", f"{wanted} cells", len(row), hint, ",".join(row)
+    )
+
+
+def _unprotect(columns: dict[str, list[str]]) -> list[str]:
+    """Take one quote away where it stands before a formula sign: the inverse of what our writer does."""
+    n = 0
+    for name, cells in columns.items():
+        hits = [row for row, cell in enumerate(cells) if cell[:1] == "'" and PROTECTED.match(cell)]
+        for row in hits:
+            cells[row] = columns[name][row][1:]
+        n += len(hits)
+    return [f"{n} cells began with a quote that protects spreadsheets; it was taken away"] if n else []

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`explain`: what was understood of the inputs, as a text to read before any number is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from calipers.readers.parts import Options
+from calipers.readers.reading import PathName, Predictions, read_all
+from calipers.tables.cohort import Cohort
+from calipers.tables.intake import FileIntake
+
+SHOWN_CLASSES = 30
+
+
+def explain(
+    references: PathName,
+    predictions: Predictions = None,
+    *,
+    groups: PathName | None = None,
+    columns: Mapping[str, str] | None = None,
+    **choices: Any,
+) -> str:
+    """Say what was understood: files, formats, images, objects, classes, groups, records set aside, notes.
+
+    The options are those of `read`. Reading is lenient here, so that all problems of a file are counted together; only
+    what makes a whole file unusable still raises.
+    """
+    choices.pop("lenient", None)
+    options = Options(columns=dict(columns or {}), lenient=True, **choices)
+    found = read_all(references, predictions, groups, options)
+    cohort = found.cohort
+    lines: list[str] = []
+    for file, box_format in zip(cohort.intake.files, found.box_formats):
+        lines += [*_file(file, box_format), ""]
+    lines += [*_images(cohort), *_classes(cohort)]
+    if cohort.intake.quarantined:
+        lines += ["", f"Strict reading refuses these inputs: {cohort.intake.quarantined} broken records."]
+    return "\n".join(lines) + "\n"
+
+
+def _file(file: FileIntake, box_format: str) -> Iterator[str]:
+    yield _safe(f"{file.file}: {file.role}")
+    yield f"  format       {file.format}" + (f", boxes as {box_format}" if box_format else "")
+    yield f"  size         {file.bytes:,} bytes, sha256 {file.sha256[:16]}..."
+    yield f"  records      {file.read} read = {file.used} used + {file.read - file.used} set aside"
+    for rule, count in file.quarantined.items():
+        yield f"    {rule:<20} {count}"
+    for note in file.notes:
+        yield _safe(f"  note         {note}")
+
+
+def _images(cohort: Cohort) -> Iterator[str]:
+    known = int(np.isfinite(cohort.images.size).all(axis=1).sum())
+    spaced = int(np.isfinite(cohort.images.spacing).all(axis=1).sum())
+    filled = int((np.diff(cohort.references.offsets) > 0).sum())
+    yield f"Images         {cohort.n_images}, {filled} with references; {cohort.dimensions}D"
+    yield f"  size known   {known} of {cohort.n_images}"
+    yield f"  spacing      known for {spaced} of {cohort.n_images}"
+    for name, column in cohort.images.groups.items():
+        yield _safe(f"  {name:<12} {len(set(column.tolist()))} different values")
+
+
+def _classes(cohort: Cohort) -> Iterator[str]:
+    tables = {"references": cohort.references, **cohort.models}
+    counts = {name: np.bincount(table.label, minlength=len(cohort.classes)) for name, table in tables.items()}
+    yield "Objects        " + ", ".join(_safe(f"{len(table)} {name}") for name, table in tables.items())
+    flagged = int(cohort.references.ignore.sum())
+    if flagged:
+        yield f"  ignored      {flagged} references, {int(cohort.references.crowd.sum())} of them crowds"
+    yield f"Classes        {len(cohort.classes)}"
+    for k, name in enumerate(cohort.classes[:SHOWN_CLASSES]):
+        shares = ", ".join(_safe(f"{column[k]} {table}") for table, column in counts.items())
+        yield _safe(f"  {name:<20} ") + shares
+    if len(cohort.classes) > SHOWN_CLASSES:
+        yield f"  ... and {len(cohort.classes) - SHOWN_CLASSES} more"
+
+
+def _safe(text: str) -> str:
+    """Escape control characters and override marks: names are data, not instructions to a terminal."""
+    return "".join(sign if sign.isprintable() else f"\\u{ord(sign):04x}" for sign in text)

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Careful JSON: slow, record by record, and able to say what is wrong with each of them.
+
+The standard library's scanner reads one record at a time, so a record with NaN, a repeated key or a broken text is
+known by its place and can be set aside, while everything around it is still read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from calipers.errors import InputError
+from calipers.readers.jsonchunks import MAX_DEPTH, depth
+from calipers.readers.source import Opened
+
+SPACE = re.compile(r"[ \t\r\n]*")
+SURROGATE = re.compile("[\ud800-\udfff]")
+LONGEST_INT = 400
+BEYOND: int = 10**LONGEST_INT
+SECTIONS = ("images", "annotations", "categories")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One value with what the scanner noticed on the way."""
+
+    value: Any
+    pointer: str
+    text: str
+    repeated: tuple[str, ...]  # keys that occur twice in one object
+    odd_number: bool  # NaN, Infinity, 1e999
+    broken_text: bool  # bytes that are not UTF-8, or half a surrogate pair
+
+
+@dataclass
+class CarefulDocument:
+    """The outline of a document and the spans of its object records."""
+
+    is_list: bool
+    keys: list[str] = field(default_factory=list)
+    images: list[Record] | None = None
+    categories: list[Record] | None = None
+    other: dict[str, Any] = field(default_factory=dict)
+    text: str = ""
+    starts: array[int] = field(default_factory=lambda: array("q"))
+    stops: array[int] = field(default_factory=lambda: array("q"))
+    has_objects: bool = False
+
+    def text_of(self, place: int) -> str:
+        """Return the original text of object record ``place``."""
+        return shown(self.text[self.starts[place] : self.stops[place]])
+
+
+def read_carefully(opened: Opened, take: Callable[[Record, int], None]) -> CarefulDocument:
+    """Read a whole document; every object record (annotation or result) goes to ``take`` with its number.
+
+    Raises
+    ------
+    InputError
+        ``json-syntax``, ``depth`` and ``dup-key`` at the top level: nothing of such a file can be trusted.
+    """
+    data = bytes(opened.data)
+    if depth(data) > MAX_DEPTH:
+        raise InputError(
+            f"at most {MAX_DEPTH} brackets inside each other",
+            rule="depth",
+            file=opened.file,
+            hint="is this COCO JSON?",
+        )
+    text = data.decode("utf-8", "surrogateescape")
+    walker = _Walker(opened.file, text, take)
+    try:
+        return walker.document()
+    except json.JSONDecodeError as error:
+        raise walker.syntax_error(error.pos, error.msg) from None
+    except RecursionError:
+        raise InputError("fewer brackets inside each other", rule="depth", file=opened.file) from None
+
+
+def shown(text: str) -> str:
+    """Return text that can be written: what was not UTF-8 becomes U+FFFD."""
+    return SURROGATE.sub("\ufffd", text)
+
+
+class _Walker:
+    def __init__(self, file: str, text: str, take: Callable[[Record, int], None]) -> None:
+        self.file, self.text, self.take = file, text, take
+        self.repeated: list[str] = []
+        self.odd_number = False
+        self.last_good = ""
+        self.scan = json.JSONDecoder(
+            object_pairs_hook=self._pairs,
+            parse_constant=self._constant,
+            parse_float=self._float,
+            parse_int=_whole,
+        ).raw_decode
+
+    def document(self) -> CarefulDocument:
+        at = self._space(0)
+        if self.text[at : at + 1] == "[":
+            found = CarefulDocument(True, text=self.text, has_objects=True)
+            at = self._objects(at, "", found)
+        elif self.text[at : at + 1] == "{":
+            found = CarefulDocument(False, text=self.text)
+            at = self._members(at, found)
+        else:
+            raise json.JSONDecodeError("a list or an object was expected", self.text, at)
+        at = self._space(at)
+        if at < len(self.text):
+            raise json.JSONDecodeError("text after the end of the document", self.text, at)
+        return found
+
+    def _members(self, at: int, found: CarefulDocument) -> int:
+        at = self._space(at + 1)
+        if self.text[at : at + 1] == "}":
+            return at + 1
+        while True:
+            if self.text[at : at + 1] != '"':
+                raise json.JSONDecodeError("a key in double quotes was expected", self.text, at)
+            key, at = self.scan(self.text, at)
+            if key in found.keys:
+                raise InputError("every key once", rule="dup-key", file=self.file, location=f"/{key}", field=key)
+            found.keys.append(key)
+            at = self._space(self._expect(":", self._space(at)))
+            at = self._space(self._section(key, at, found))
+            if self.text[at : at + 1] == "}":
+                return at + 1
+            at = self._space(self._expect(",", at))
+
+    def _section(self, key: str, at: int, found: CarefulDocument) -> int:
+        is_list = self.text[at : at + 1] == "["
+        if key == "annotations" and is_list:
+            found.has_objects = True
+            return self._objects(at, "/annotations", found)
+        if key in ("images", "categories") and is_list:
+            records: list[Record] = []
+            at = self._elements(at, f"/{key}", lambda record, _start, _stop: records.append(record))
+            setattr(found, key, records)
+            return at
+        found.other[key], at = self.scan(self.text, at)
+        return at
+
+    def _objects(self, at: int, pointer: str, found: CarefulDocument) -> int:
+        def keep(record: Record, start: int, stop: int) -> None:
+            self.take(record, len(found.starts))
+            found.starts.append(start)
+            found.stops.append(stop)
+
+        return self._elements(at, pointer, keep)
+
+    def _elements(self, at: int, pointer: str, keep: Callable[[Record, int, int], None]) -> int:
+        at = self._space(at + 1)
+        if self.text[at : at + 1] == "]":
+            return at + 1
+        k = 0
+        while True:
+            self.repeated, self.odd_number = [], False
+            where = f"{pointer}/{k}"
+            value, stop = self.scan(self.text, at)
+            raw = self.text[at:stop]
+            broken = bool(SURROGATE.search(raw)) or ("\\u" in raw and _half_pair(value))
+            keep(Record(value, where, raw, tuple(self.repeated), self.odd_number, broken), at, stop)
+            self.last_good = where
+            at, k = self._space(stop), k + 1
+            if self.text[at : at + 1] == "]":
+                return at + 1
+            at = self._space(self._expect(",", at))
+
+    def _space(self, at: int) -> int:
+        found = SPACE.match(self.text, at)
+        return found.end() if found else at
+
+    def _expect(self, sign: str, at: int) -> int:
+        if self.text[at : at + 1] != sign:
+            raise json.JSONDecodeError(f"{sign!r} was expected", self.text, at)
+        return at + 1
+
+    def _pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            seen: set[str] = set()
+            self.repeated += [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
+        return found
+
+    def _constant(self, name: str) -> float:
+        self.odd_number = True
+        return float(name)
+
+    def _float(self, digits: str) -> float:
+        value = float(digits)
+        self.odd_number |= value in (float("inf"), float("-inf"))
+        return value
+
+    def syntax_error(self, at: int, message: str) -> InputError:
+        offset = len(self.text[:at].encode("utf-8", "surrogateescape"))
+        sign = self.text[at : at + 1]
+        broken = sign == "\0" or bool(SURROGATE.match(sign))
+        after = f"the last whole record is {self.last_good}; " if self.last_good else ""
+        return InputError(
+            "valid JSON" if not broken else "text in UTF-8 without NUL",
+            rule="encoding" if broken else "json-syntax",
+            file=self.file,
+            location=f"byte {offset}",
+            value=shown(f"{message}: {self.text[at : at + 20]}" if sign else f"{message}: end of file"),
+            hint=after + "was the file cut off, or is it another format?",
+        )
+
+
+def _whole(digits: str) -> int:
+    # Python refuses to convert very long numbers; any of them is out of every range that is checked later.
+    if len(digits) <= LONGEST_INT:
+        return int(digits)
+    return -BEYOND if digits.startswith("-") else BEYOND
+
+
+def _half_pair(value: Any) -> bool:
+    """Tell whether a text anywhere in the value holds half of a surrogate pair; the depth is limited before."""
+    if isinstance(value, str):
+        return bool(SURROGATE.search(value))
+    if isinstance(value, dict):
+        return any(_half_pair(key) or _half_pair(item) for key, item in value.items())
+    return isinstance(value, list) and any(map(_half_pair, value))

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which column of a table is what: names, their aliases, and the box format that the names imply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from calipers.errors import InputError, UsageError, did_you_mean
+
+ALIASES: dict[str, tuple[str, ...]] = {
+    "image": ("image", "image_id", "file_name", "filename"),
+    "class": ("class", "class_name", "label", "category", "category_name"),
+    "score": ("score", "confidence"),
+    "model": ("model",),
+    "ignore": ("ignore",),
+    "crowd": ("crowd", "iscrowd"),
+    "area": ("area",),
+    "width": ("width", "image_width"),
+    "height": ("height", "image_height"),
+    "depth": ("depth", "image_depth"),
+    "spacing": ("spacing",),
+    "spacing_x": ("spacing_x",),
+    "spacing_y": ("spacing_y",),
+    "spacing_z": ("spacing_z",),
+    "patient": ("patient", "patient_id", "patientid"),
+    "centre": ("centre", "center", "centre_id", "center_id"),
+}
+IMAGE_LEVEL = ("patient", "centre")
+SIZES = ("width", "height", "depth")
+SPACINGS = ("spacing_x", "spacing_y", "spacing_z")
+
+# (box format, names in the order of the format); the 3D variant of a layout stands before its 2D one.
+BOX_LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("xyxy", ("x0", "y0", "z0", "x1", "y1", "z1")),
+    ("xyxy", ("x0", "y0", "x1", "y1")),
+    ("xyxy", ("xmin", "ymin", "zmin", "xmax", "ymax", "zmax")),
+    ("xyxy", ("xmin", "ymin", "xmax", "ymax")),
+    ("xyxy", ("x_min", "y_min", "z_min", "x_max", "y_max", "z_max")),
+    ("xyxy", ("x_min", "y_min", "x_max", "y_max")),
+    ("xyxy", ("x1", "y1", "z1", "x2", "y2", "z2")),
+    ("xyxy", ("x1", "y1", "x2", "y2")),
+    ("xywh", ("x", "y", "z", "w", "h", "d")),
+    ("xywh", ("x", "y", "w", "h")),
+    ("cxcywh", ("cx", "cy", "cz", "w", "h", "d")),
+    ("cxcywh", ("cx", "cy", "w", "h")),
+)
+BOX_NAMES = {name for _, names in BOX_LAYOUTS for name in names}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a table by their meaning."""
+
+    found: Mapping[str, str]  # canonical name -> column of the file
+    box: tuple[str, ...]  # the columns of the box, in the order of the format
+    box_format: str
+    others: tuple[str, ...]  # columns that are only carried along
+
+    @property
+    def dimensions(self) -> int:
+        """2 or 3."""
+        return len(self.box) // 2
+
+
+def find_columns(names: Sequence[str], chosen: Mapping[str, str], file: str) -> dict[str, str]:
+    """Return canonical name -> column, from the user's choice first, then from aliases."""
+    for canonical, column in chosen.items():
+        if canonical not in ALIASES and canonical not in BOX_NAMES:
+            raise UsageError(f"no column is called {canonical!r}; {did_you_mean(canonical, [*ALIASES, *BOX_NAMES])}")
+        if column not in names:
+            raise InputError(
+                f"the column {column!r} for {canonical!r}",
+                rule="missing-column",
+                file=file,
+                value=list(names),
+                hint=did_you_mean(column, names),
+            )
+    free = {name.lower(): name for name in reversed(names) if name not in chosen.values()}
+    found = dict(chosen)
+    wanted = {**ALIASES, **{name: (name,) for name in sorted(BOX_NAMES)}}
+    for canonical, aliases in wanted.items():
+        hit = next((alias for alias in aliases if alias in free), None)
+        if canonical not in found and hit is not None:
+            found[canonical] = free.pop(hit)
+    return found
+
+
+def find_layout(names: Sequence[str], chosen: Mapping[str, str], box_format: str | None, file: str) -> Layout:
+    """Return the layout of a table of objects, or say what is missing."""
+    found = find_columns(names, chosen, file)
+    for canonical in ("image", "class"):
+        if canonical not in found:
+            raise InputError(
+                f"a column {canonical!r}",
+                rule="missing-column",
+                file=file,
+                location="1",
+                value=list(names),
+                hint=f"is the header missing? else name it: columns={{{canonical!r}: ...}}, --column {canonical}=NAME",
+            )
+    implied, box = _box_layout(found, names, file)
+    used = {found[name] for name in ALIASES if name in found} | {found[name] for name in box}
+    others = tuple(name for name in names if name not in used and name)
+    return Layout(found, tuple(found[name] for name in box), _agreed(implied, box, box_format, file), others)
+
+
+def _box_layout(found: Mapping[str, str], names: Sequence[str], file: str) -> tuple[str, tuple[str, ...]]:
+    whole = [(kind, box) for kind, box in BOX_LAYOUTS if all(name in found for name in box)]
+    # x1 y1 is the second corner beside x0 y0 and the first one beside x2 y2; 2D is part of 3D.
+    best = [(kind, box) for kind, box in whole if not any(set(box) < set(other) for _, other in whole)]
+    if len(best) == 1:
+        return best[0]
+    raise InputError(
+        "one box: x0 y0 x1 y1, or x y w h, or cx cy w h (3D: with z)",
+        rule="box-columns",
+        file=file,
+        location="1",
+        value=list(names),
+        hint="rename the columns, or name them with columns={'x0': ...} (--column x0=NAME)",
+    )
+
+
+def _agreed(implied: str, box: tuple[str, ...], wanted: str | None, file: str) -> str:
+    """The names fix the layout; the option may add what names cannot say (normalised, inclusive)."""
+    if wanted is None:
+        return implied
+    layout = wanted.split("-")[0]
+    if layout == implied or (box[0] == "x" and layout == "cxcywh"):
+        return wanted
+    raise InputError(
+        f"the box format {implied}, as the columns {' '.join(box)} say",
+        rule="box-format",
+        file=file,
+        value=wanted,
+        hint="leave --box-format away, or rename the columns",
+    )

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Things that are allowed but worth a sentence in the report."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.tables.boxes import to_corners
+from calipers.tables.checks import outside_image
+from calipers.tables.delivery import Delivery
+
+MANY = 0.5
+
+
+def prediction_notes(delivery: Delivery, sizes: NDArray[np.float64]) -> list[str]:
+    """Return notes on ties, boxes outside their image, and images without predictions."""
+    return [*_ties(delivery), *_outside(delivery, sizes), *_silent_images(delivery, len(sizes))]
+
+
+def _ties(delivery: Delivery) -> list[str]:
+    score, n = delivery.score, len(delivery)
+    if score is None or n < 2:
+        return []
+    ordered = np.sort(score)
+    same = ordered[1:] == ordered[:-1]
+    tied = _count_tied(same)
+    if tied == n and ordered[0] == ordered[-1]:
+        return [f"all {n} scores are equal: average precision depends on the order of the records"]
+    if tied > MANY * n:
+        return [f"{tied} of {n} scores are tied: average precision depends on the order of the records"]
+    return []
+
+
+def _count_tied(same: NDArray[np.bool_]) -> int:
+    """Count the entries that equal a neighbour, from the comparisons of neighbours in sorted order."""
+    edge = np.zeros(1, np.bool_)
+    return int((np.concatenate([edge, same]) | np.concatenate([same, edge])).sum())
+
+
+def _outside(delivery: Delivery, sizes: NDArray[np.float64]) -> list[str]:
+    per_box = sizes[delivery.image]
+    corners, _ = to_corners(delivery.boxes, delivery.box_format, per_box)
+    n = int(outside_image(corners, per_box).sum())
+    return [f"{n} of {len(delivery)} predictions reach outside their image; they are kept as they are"] if n else []
+
+
+def _silent_images(delivery: Delivery, n_images: int) -> list[str]:
+    silent = n_images - len(np.unique(delivery.image))
+    return [f"{silent} of {n_images} images without prediction"] if silent > MANY * n_images else []

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a format reader hands over: the images, and the objects of one role, before the rules are applied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import InputError, did_you_mean
+from calipers.tables.boxes import BOX_FORMATS
+from calipers.tables.delivery import Delivery, Finding, Source
+from calipers.tables.objects import Column
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+Key = int | str  # an id as the file types it: 1 and "1" are different images
+
+FORMATS = ("coco", "csv", "nih", "parquet")
+LONGEST_TEXT = 4096
+
+
+@dataclass(frozen=True)
+class Options:
+    """The choices of a user that reach the format readers."""
+
+    format: str | None = None
+    box_format: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    lenient: bool = False
+    score_scale: str = "unit"
+    ids_as_strings: bool = False
+
+    def __post_init__(self) -> None:
+        _known("format", self.format, FORMATS)
+        _known("box_format", self.box_format, BOX_FORMATS)
+        _known("score_scale", self.score_scale, ("unit", "raw"))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One record that could not even be put into columns."""
+
+    rule: str
+    location: str
+    field: str
+    expected: str
+    value: object = None
+    hint: str = ""
+    record: str = ""  # original text
+
+    def as_error(self, file: str) -> InputError:
+        """Return the problem as the error that strict reading raises."""
+        return InputError(
+            self.expected,
+            rule=self.rule,
+            file=file,
+            location=self.location,
+            field=self.field,
+            value=self.value,
+            hint=self.hint,
+        )
+
+
+@dataclass(frozen=True)
+class ImageList:
+    """The images in the order of the cohort, with the ids as the file types them."""
+
+    keys: Sequence[Key]
+    size: F64
+    spacing: F64
+    groups: dict[str, Column]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids as text, which is how a cohort holds them."""
+        return tuple(map(str, self.keys))
+
+
+@dataclass(frozen=True)
+class ObjectPart:
+    """The objects of one role from one file.
+
+    ``delivery`` may hold -1 as image or label where ``findings`` say why; ``problems`` are records without a row
+    in it. ``read`` counts both.
+    """
+
+    delivery: Delivery
+    source: Source
+    findings: list[Finding] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    n_dropped: int = 0  # records behind `problems`
+
+    @property
+    def read(self) -> int:
+        """The number of records in the file."""
+        return len(self.delivery) + self.n_dropped
+
+
+@dataclass(frozen=True)
+class ReferenceFile:
+    """A file of references: images, classes, objects."""
+
+    images: ImageList
+    classes: tuple[str, ...]
+    class_keys: Mapping[Key, int] | None  # category id -> class, if the format has such ids
+    part: ObjectPart
+    format: str
+
+
+@dataclass(frozen=True)
+class Known:
+    """What predictions are resolved against."""
+
+    images: Mapping[Key, int]
+    as_text: Mapping[Key, int]  # the same by the text of the id
+    classes: tuple[str, ...]
+    class_keys: Mapping[Key, int] | None
+    file_names: Mapping[Key, int]
+    dimensions: int
+
+
+def text_column(values: Sequence[Any]) -> Column:
+    """Return values as an array; mixed kinds become text; one giant text does not blow up all cells."""
+    kinds = {type(value) for value in values}
+    if kinds == {int, float}:
+        kinds = {float}
+    if len(kinds) > 1:
+        values = ["" if value is None else str(value) for value in values]
+        kinds = {str}
+    if kinds == {str} and max(map(len, values)) > LONGEST_TEXT:
+        return np.array(values, dtype=object)
+    if kinds == {int} and any(abs(value) >= 1 << 63 for value in values):
+        return np.array([str(value) for value in values])
+    return np.array(values)
+
+
+def _known(name: str, value: str | None, names: Sequence[str]) -> None:
+    if value is not None and value not in names:
+        hint = did_you_mean(str(value), names)
+        rule = name.replace("_", "-")
+        raise InputError(f"one of {', '.join(names)}", rule=rule, file="<options>", field=name, value=value, hint=hint)

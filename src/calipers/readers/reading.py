@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`read`: the whole way from paths to a cohort."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike, fspath
+from pathlib import Path
+
+from calipers.errors import InputError, UsageError
+from calipers.readers.assemble import Assembled, assemble, fit_dimensions, text_index
+from calipers.readers.grouping import add_groups
+from calipers.readers.parts import Key, Known, ObjectPart, Options, ReferenceFile
+from calipers.readers.sniffing import sniff_opened
+from calipers.readers.source import Opened, open_source
+from calipers.readers.tabular import Table
+from calipers.readers.tabular_roles import predictions_from, references_from
+from calipers.tables.cohort import Cohort
+
+PathName = str | PathLike[str]
+Predictions = PathName | Mapping[str, PathName] | Sequence[PathName] | None
+Waiting = tuple[Opened, str, str, Callable[[], ObjectPart]]
+
+
+def read(
+    references: PathName,
+    predictions: Predictions = None,
+    *,
+    groups: PathName | None = None,
+    format: str | None = None,
+    box_format: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    lenient: bool = False,
+    score_scale: str = "unit",
+    ids_as_strings: bool = False,
+) -> Cohort:
+    """Read references and the predictions of any number of models.
+
+    Parameters
+    ----------
+    references
+        COCO JSON, delimited text, the NIH list of boxes, or parquet.
+    predictions
+        One file, several files (the model is named like the file), or ``{"model": file}``. A table with a column
+        ``model`` may hold several models.
+    groups
+        A table with one row per image: a column ``image``, ``image_id``, ``id`` or ``file_name``, and any further
+        ones. ``width``, ``height``, ``depth`` and ``spacing_x`` ... fill sizes and spacings.
+    format
+        ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"nih"`` or ``"parquet"`` for all files; None: judged from
+        the first bytes.
+    box_format
+        One of `calipers.tables.BOX_FORMATS`; None: what the format or the column names say.
+    columns
+        ``{"image": "name in the file", ...}`` for tables.
+    lenient
+        Set broken records aside and account for them, instead of refusing the file.
+    score_scale
+        ``"unit"``: scores lie in [0, 1]. ``"raw"``: any finite score.
+    ids_as_strings
+        Treat the ids 1 and "1" as equal.
+
+    Raises
+    ------
+    InputError
+        A broken rule, with file, place, value and a hint; several at once as `InputProblems`.
+
+    Notes
+    -----
+    For every file ``read == used + quarantined`` holds in ``cohort.intake``.
+    """
+    options = Options(format, box_format, dict(columns or {}), lenient, score_scale, ids_as_strings)
+    return read_all(references, predictions, groups, options).cohort
+
+
+def read_all(references: PathName, predictions: Predictions, groups: PathName | None, options: Options) -> Assembled:
+    """Read everything; also tell in which box format each file was read."""
+    named = named_paths(predictions)
+    opened = open_source(fspath(references))
+    file = _read_references(opened, options)
+    images = fit_dimensions(file.images, file.part.delivery.boxes.shape[1] // 2)
+    intake = None
+    if groups is not None:
+        described = open_source(fspath(groups))
+        images, intake = add_groups(images, _table(described, _table_format(described)), described, options)
+    file = replace(file, images=images)
+    known = _known(file)
+    waiting = [one for model, path in named for one in _wait(model, path, known, options)]
+    _distinct([model for _, model, _, _ in waiting])
+    return assemble((opened, file), waiting, intake, options)
+
+
+def named_paths(predictions: Predictions) -> list[tuple[str | None, PathName]]:
+    """Return (model, file); None means that the file names the model."""
+    if predictions is None:
+        return []
+    if isinstance(predictions, Mapping):
+        return list(predictions.items())
+    if isinstance(predictions, str | PathLike):
+        return [(None, predictions)]
+    return [(None, path) for path in predictions]
+
+
+def format_of(opened: Opened, options: Options) -> str:
+    """Return the format that the user named, else the one that the file seems to have."""
+    return options.format or sniff_opened(opened).format
+
+
+def _read_references(opened: Opened, options: Options) -> ReferenceFile:
+    kind = format_of(opened, options)
+    if kind == "coco":
+        from calipers.readers.coco import read_references
+
+        return read_references(opened, options)
+    return references_from(_table(opened, kind), options)
+
+
+def _wait(model: str | None, path: PathName, known: Known, options: Options) -> list[Waiting]:
+    """Return the models of a file; COCO is read when its turn comes, tables have to be looked into now."""
+    opened = open_source(fspath(path))
+    kind = format_of(opened, options)
+    stem = Path(fspath(path)).stem
+    if kind == "coco":
+        from calipers.readers.coco import read_predictions
+
+        return [(opened, model or stem, kind, lambda: read_predictions(opened, known, options))]
+    known = replace(known, images=known.as_text)
+    parts = predictions_from(_table(opened, kind), known, options)
+    waiting: list[Waiting] = []
+    for name, part in parts.items():
+        title = name if model is None else f"{model}/{name}" if len(parts) > 1 else model
+        waiting.append((opened, title or stem, kind, lambda part=part: part))  # type: ignore[misc]
+    return waiting
+
+
+def _table(opened: Opened, format: str) -> Table:
+    if format == "parquet":
+        from calipers.readers import columnar
+
+        return columnar.read_table(opened)
+    from calipers.readers import delimited
+
+    if format == "coco":
+        raise InputError("a table (csv, tsv or parquet)", rule="format", file=opened.file, value="JSON")
+    return delimited.read_nih(opened) if format == "nih" else delimited.read_table(opened)
+
+
+def _table_format(opened: Opened) -> str:
+    from calipers.readers.columnar import MAGIC
+
+    if opened.data[:1] in (b"{", b"["):
+        return "coco"
+    return "parquet" if opened.data[:4] == MAGIC else "csv"
+
+
+def _known(file: ReferenceFile) -> Known:
+    images = file.images
+    names = images.groups.get("file_name")
+    file_names: dict[Key, int] = {}
+    if names is not None:
+        file_names = {str(name): k for k, name in enumerate(names.tolist())}
+    return Known(
+        images={key: k for k, key in enumerate(images.keys)},
+        as_text=text_index(images),
+        classes=file.classes,
+        class_keys=file.class_keys,
+        file_names=file_names,
+        dimensions=images.size.shape[1],
+    )
+
+
+def _distinct(models: Sequence[str]) -> None:
+    twice = next((model for k, model in enumerate(models) if model in models[:k]), None)
+    if twice is not None:
+        raise UsageError(f"two models are called {twice!r}; name them: {{'first': path, 'second': path}}")

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which format a file has, judged by its first bytes, and the reason in words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from calipers.errors import InputError
+from calipers.readers.source import Opened, open_source
+
+HEAD = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Sniffed:
+    """What a file seems to be."""
+
+    format: str
+    role: str  # references | predictions | groups | unknown
+    reason: str
+
+
+def sniff(path: Path | str) -> Sniffed:
+    """Guess the format and the role of a file from its beginning.
+
+    Raises
+    ------
+    InputError
+        The file is missing, empty, or of no format that is known.
+    """
+    return sniff_opened(open_source(path))
+
+
+def sniff_opened(opened: Opened) -> Sniffed:
+    """Guess the format and the role of an opened file."""
+    from calipers.readers.columnar import MAGIC
+    from calipers.readers.delimited import NIH_HEADER
+
+    head = opened.data[:HEAD]
+    if head[:4] == MAGIC:
+        return Sniffed("parquet", "unknown", "it begins with PAR1")
+    text = head.decode("utf-8", "replace").lstrip()
+    if text[:1] == "[":
+        return Sniffed("coco", "predictions", "it is a JSON list, as COCO results are")
+    if text[:1] == "{":
+        return _document(text, opened)
+    if not text:
+        raise InputError("content", rule="empty-file", file=opened.file, value="only white space")
+    if Path(opened.file).suffix.lower() == ".json":
+        return Sniffed("coco", "unknown", "it is called .json, although it does not begin like JSON")
+    if NIH_HEADER.match(text):
+        return Sniffed("nih", "references", "its header is the one of the NIH list of boxes")
+    return _delimited(text, opened, Path(opened.file).suffix.lower())
+
+
+def _document(text: str, opened: Opened) -> Sniffed:
+    size = len(opened.data)
+    tail = opened.data[max(0, size - HEAD) : size].decode("utf-8", "replace")
+    scored = re.search(r'"score"\s*:', text + tail)
+    role = "predictions" if scored else "references"
+    return Sniffed("coco", role, "it is a JSON object, as COCO documents are" + (", with scores" if scored else ""))
+
+
+def _delimited(text: str, opened: Opened, suffix: str) -> Sniffed:
+    from calipers.readers.delimited import DELIMITERS
+    from calipers.readers.layout import ALIASES, BOX_NAMES
+
+    header = text.split("\n", 1)[0]
+    names = {name.strip().strip('"').lower() for name in re.split("[,;\t]", header)}
+    boxed = len(names & BOX_NAMES) >= 4
+    named = names & {"id", *(alias for aliases in ALIASES.values() for alias in aliases)}
+    if not (boxed or named or suffix in (".csv", ".tsv", ".txt")) or not any(sign in header for sign in DELIMITERS):
+        raise InputError(
+            "COCO JSON, delimited text, the NIH list or parquet",
+            rule="format",
+            file=opened.file,
+            value=opened.data[:20],
+            hint="name the format with format=... (--format)",
+        )
+    if names & set(ALIASES["score"]):
+        return Sniffed("csv", "predictions", "it is delimited text with a score column")
+    role = "references" if boxed else "groups"
+    return Sniffed("csv", role, "it is delimited text " + ("with a box in every row" if boxed else "without boxes"))

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Opening an input: is it a file, how large, which encoding, which hash. No format knowledge here."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import mmap
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from calipers.errors import InputError
+
+MAX_BYTES = 16 << 30
+HASH_STEP = 1 << 22
+
+# UTF-32 LE begins like UTF-16 LE: the longer mark is tried first.
+BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An input file: its bytes as UTF-8 (mapped when the file already is), size, hash and notes."""
+
+    file: str
+    data: bytes | mmap.mmap
+    size: int
+    sha256: str
+    notes: list[str] = field(default_factory=list)
+
+    def forget(self, start: int, stop: int) -> None:
+        """Tell the system that a stretch of the mapped file was used up and need not stay in memory."""
+        if isinstance(self.data, mmap.mmap):
+            page = mmap.ALLOCATIONGRANULARITY
+            first = -(-start // page) * page
+            if stop - first >= page:
+                self.data.madvise(mmap.MADV_DONTNEED, first, (stop - first) // page * page)
+
+
+def require_file(path: Path | str) -> Path:
+    """Return the path of a regular file that has content, or raise."""
+    path = Path(path)
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        raise InputError("a file", rule="not-found", file=str(path), hint=_neighbours(path)) from None
+    except (OSError, ValueError) as error:
+        raise InputError("a readable file", rule="not-readable", file=str(path), value=str(error)) from None
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a device or pipe"
+        raise InputError("a regular file", rule="not-a-file", file=str(path), value=kind, hint="give one file")
+    if status.st_size == 0:
+        raise InputError("content", rule="empty-file", file=str(path), value="0 bytes", hint="was the export cut off?")
+    if status.st_size > MAX_BYTES:
+        raise InputError(f"at most {MAX_BYTES} bytes", rule="too-large", file=str(path), value=status.st_size)
+    return path
+
+
+def hash_file(path: Path) -> str:
+    """Return the SHA-256 of a file, read in steps."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while step := file.read(HASH_STEP):
+            digest.update(step)
+    return digest.hexdigest()
+
+
+def open_source(path: Path | str) -> Opened:
+    """Open an input and bring it to UTF-8.
+
+    Plain UTF-8 is mapped, not copied. A byte order mark is honoured and noted; other encodings are an error
+    later, where the offending byte can be named.
+    """
+    path = require_file(path)
+    try:
+        sha256 = hash_file(path)
+        with path.open("rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise InputError("a readable file", rule="not-readable", file=str(path), value=error.strerror) from None
+    for mark, encoding in BYTE_ORDER_MARKS:
+        if data[: len(mark)] == mark:
+            return _recoded(path, data[:], encoding, sha256)
+    return Opened(str(path), data, len(data), sha256)
+
+
+def _recoded(path: Path, raw: bytes, encoding: str, sha256: str) -> Opened:
+    name = "UTF-8" if encoding == "utf-8-sig" else encoding.upper()
+    if encoding == "utf-8-sig":
+        content = raw[len(codecs.BOM_UTF8) :]
+    else:
+        try:
+            content = raw.decode(encoding).encode("utf-8")
+        except UnicodeError as error:
+            raise InputError(
+                f"text in {name}, as its byte order mark says",
+                rule="encoding",
+                file=str(path),
+                value=str(error),
+            ) from None
+    note = f"{path.name}: read as {name} (it begins with a byte order mark)"
+    return Opened(str(path), content, len(raw), sha256, [note])
+
+
+def _neighbours(path: Path) -> str:
+    """Name files of the folder that look alike: most missing files are misspelt."""
+    import difflib
+
+    try:
+        names = os.listdir(path.parent)
+    except (OSError, ValueError):
+        return "the folder does not exist either"
+    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.6)
+    return f"did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A table as text or parquet delivers it, and its cells as numbers, flags and texts. Nothing is guessed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.readers.parts import Problem
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Cells = list[str] | NDArray[Any]  # texts, or numbers (parquet; NaN is an empty cell)
+
+FLAG_WORDS = {"": 0, "0": 0, "1": 1, "false": 0, "true": 1}
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d{1,2}$|[+-]?\d+,\d{4,}$")
+THOUSANDS = re.compile(r"[+-]?\d{1,3}([,'. ]\d{3})+([.,]\d+)?$")
+PLAIN_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$", re.ASCII)
+WORD_NUMBER = re.compile(r"\s*[+-]?(nan|inf|infinity)\s*$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns by name, with the line (text) or row (parquet) each row came from."""
+
+    file: str
+    format: str
+    columns: Mapping[str, Cells]
+    lines: I64  # (n,) line or row number, ascending
+    by_line: bool  # locations are line:column, else row:column
+    problems: list[Problem] = field(default_factory=list)  # rows that do not fit the header
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The header."""
+        return tuple(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def rows(self, rows: I64) -> Table:
+        """Return the table with only these rows; the problems stay with the first part only."""
+        columns: dict[str, Cells] = {}
+        for name, cells in self.columns.items():
+            columns[name] = [cells[row] for row in rows.tolist()] if isinstance(cells, list) else cells[rows]
+        return replace(self, columns=columns, lines=self.lines[rows])
+
+    def locate(self, line: int, column: str) -> str:
+        """Return ``line:column`` of a cell; columns count from 1."""
+        at = self.names.index(column) + 1 if column in self.columns else 1
+        return f"{line}:{at}"
+
+    def text(self, line: int) -> str:
+        """Return the cells of a row as one text."""
+        row = int(np.searchsorted(self.lines, line))
+        return ",".join(str(cells[row]) for cells in self.columns.values())
+
+    def problem(self, row: int, column: str, rule: str, expected: str, value: object = None, hint: str = "") -> Problem:
+        """Return a problem of one cell."""
+        line = int(self.lines[row])
+        return Problem(rule, self.locate(line, column), column, expected, value, hint, self.text(line))
+
+
+def texts(table: Table, name: str) -> list[str]:
+    """Return a column as text. Numbers of parquet become text without a trailing ``.0``."""
+    cells = table.columns[name]
+    if isinstance(cells, list):
+        return cells
+    if cells.dtype.kind == "f":
+        return ["" if cell != cell else _plain(cell) for cell in cells.tolist()]
+    return [str(cell) for cell in cells.tolist()]
+
+
+def empty(cells: Cells) -> Flags:
+    """Return which cells hold nothing."""
+    if isinstance(cells, list):
+        return np.array([not cell.strip() for cell in cells], np.bool_)
+    return np.isnan(cells) if cells.dtype.kind == "f" else np.zeros(len(cells), np.bool_)
+
+
+def numbers(table: Table, name: str, wanted: Flags | None = None) -> tuple[F64, dict[int, Problem]]:
+    """Return a column as numbers, NaN where a cell is empty or not ``wanted``, and the cells that are none."""
+    cells = table.columns[name]
+    if not isinstance(cells, list):
+        return cells.astype(np.float64), {}
+    rows = np.flatnonzero(~empty(cells) if wanted is None else ~empty(cells) & wanted)
+    values = np.full(len(cells), np.nan)
+    chosen = [cells[row] for row in rows.tolist()]
+    joined = "".join(chosen)
+    if joined.isascii() and "_" not in joined:
+        try:
+            values[rows] = list(map(float, chosen))
+            return values, {}
+        except ValueError:
+            pass
+    problems = {}
+    for row, cell in zip(rows.tolist(), chosen):
+        if PLAIN_NUMBER.match(cell) or WORD_NUMBER.match(cell):
+            values[row] = float(cell)
+        else:
+            problems[row] = table.problem(row, name, "type", "a number", cell, _number_hint(cell))
+    return values, problems
+
+
+def flags(table: Table, name: str, rule: str) -> tuple[Flags, dict[int, Problem]]:
+    """Return a column of 0/1 or true/false; an empty cell is 0."""
+    cells = table.columns[name]
+    if isinstance(cells, list):
+        found = [FLAG_WORDS.get(cell.strip().lower(), -1) for cell in cells]
+    else:
+        found = [int(cell) if cell in (0, 1) else (0 if cell != cell else -1) for cell in cells.tolist()]
+    problems = {row: table.problem(row, name, rule, "0 or 1", cells[row]) for row, flag in enumerate(found) if flag < 0}
+    return np.array(found, np.int8) == 1, problems
+
+
+def codes(cells: Sequence[str]) -> tuple[I64, list[str]]:
+    """Return the (n,) number of every text and the texts in order of first appearance."""
+    index: dict[str, int] = {}
+    numbered = np.fromiter((index.setdefault(cell, len(index)) for cell in cells), np.int64, len(cells))
+    return numbered, list(index)
+
+
+def _plain(number: float) -> str:
+    return str(int(number)) if number.is_integer() and abs(number) < 1 << 53 else repr(number)
+
+
+def _number_hint(cell: str) -> str:
+    if DECIMAL_COMMA.match(cell.strip()):
+        return "a decimal comma? Write 1.5, not 1,5: numbers are never guessed"
+    if THOUSANDS.match(cell.strip()):
+        return "a thousands separator? Write 1234.5: numbers are never guessed"
+    return ""

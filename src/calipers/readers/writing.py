@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`write`: references or one model's predictions back to a file that `read` understands.
+
+COCO JSON and parquet are lossless for ids, classes, boxes and scores. Delimited text is too, but its group columns
+come back as text.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import UsageError, did_you_mean
+from calipers.readers.layout import ALIASES, BOX_LAYOUTS, BOX_NAMES, SIZES, SPACINGS
+from calipers.results.files import write_atomically
+from calipers.tables.boxes import BOX_FORMATS, from_corners, to_corners
+from calipers.tables.cohort import Cohort
+from calipers.tables.objects import Objects, Predictions, References
+
+F64 = NDArray[np.float64]
+SUFFIXES = {".json": "coco", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
+FORMULA = re.compile(r"'*[=+\-@\t\r]")
+WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,15})")
+
+
+def write(
+    cohort: Cohort,
+    path: str | PathLike[str],
+    *,
+    what: str = "references",
+    format: str | None = None,
+    box_format: str | None = None,
+) -> None:
+    """Write the references, or the predictions of one model, whole or not at all.
+
+    Parameters
+    ----------
+    what
+        ``"references"`` or the name of a model.
+    format
+        ``"coco"``, ``"csv"``, ``"tsv"`` or ``"parquet"``; None: by the suffix of the path.
+    box_format
+        One of `calipers.tables.BOX_FORMATS`; None: xywh for COCO, xyxy for tables. Only those two come back exactly;
+        pass the same ``box_format`` to `read` if it is a normalised or inclusive one.
+
+    Notes
+    -----
+    A width ``w`` is chosen so that ``x + w`` gives the second corner again, to the last bit wherever such a number
+    exists (it may not when a box begins left of the image).
+
+    Predictions in COCO form are a document with the names of its categories, not a bare list: a cohort does not keep
+    the numbers that categories had in the file it came from, and wrong numbers would be read without complaint.
+    """
+    target = Path(fspath(path))
+    chosen = format or SUFFIXES.get(target.suffix.lower(), "")
+    if chosen not in SUFFIXES.values():
+        raise UsageError(f"no format {chosen or target.suffix!r}; {did_you_mean(chosen, list(SUFFIXES.values()))}")
+    if box_format is not None and box_format not in BOX_FORMATS:
+        raise UsageError(f"no box format {box_format!r}; {did_you_mean(box_format, BOX_FORMATS)}")
+    table = cohort.references if what == "references" else cohort.predictions(what)
+    if chosen == "coco":
+        from calipers.readers.writing_coco import document
+
+        write_atomically(target, document(cohort, table, box_format or "xywh"))
+        return
+    columns = _columns(cohort, table, box_format or "xyxy")
+    if chosen == "parquet":
+        from calipers.readers.columnar import write_table
+
+        write_table(target, columns)
+        return
+    write_atomically(target, _delimited(columns, "\t" if chosen == "tsv" else ","))
+
+
+def protect(cell: str) -> str:
+    """Put a quote before a text that a spreadsheet would run; `delimited` takes it away again."""
+    return "'" + cell if FORMULA.match(cell) else cell
+
+
+def delivered_boxes(cohort: Cohort, table: Objects, box_format: str) -> F64:
+    """Return the boxes of a table in a format, so that reading gives the same corners."""
+    sizes = cohort.images.size[table.image]
+    boxes = from_corners(table.boxes, box_format, sizes)
+    if box_format != "xywh":
+        return boxes
+    d = table.dimensions
+    for towards in (np.inf, -np.inf):
+        off = to_corners(boxes, box_format)[0][:, d:] != table.boxes[:, d:]
+        moved = np.where(off, np.nextafter(boxes[:, d:], towards), boxes[:, d:])
+        better = (boxes[:, :d] + moved) == table.boxes[:, d:]
+        boxes[:, d:] = np.where(off & better, moved, boxes[:, d:])
+    return boxes
+
+
+def image_keys(ids: Sequence[str]) -> list[int] | list[str]:
+    """Return ids as whole numbers if every one of them is written like one, else as text."""
+    if all(WHOLE.fullmatch(name) and name != "-0" and abs(int(name)) <= 1 << 53 for name in ids):
+        return [int(name) for name in ids]
+    return list(ids)
+
+
+def _columns(cohort: Cohort, table: Objects, box_format: str) -> dict[str, list[Any]]:
+    """Return one row per object, one per image without objects, one per class that no object has."""
+    layout = box_format.split("-")[0]
+    names = next(box for kind, box in BOX_LAYOUTS if kind == layout and len(box) == 2 * table.dimensions)
+    boxes = delivered_boxes(cohort, table, box_format)
+    owner = table.image.tolist()
+    silent = np.flatnonzero(np.diff(table.offsets) == 0).tolist() if isinstance(table, References) else []
+    undeclared = _undeclared(cohort, table)
+    pad = [None] * len(silent)
+    tail = [None] * len(undeclared)
+    columns: dict[str, list[Any]] = {
+        "image": [cohort.images.ids[k] for k in [*owner, *silent]] + [""] * len(tail),
+        "class": [cohort.classes[k] for k in table.label.tolist()] + [""] * len(pad) + undeclared,
+    }
+    for k, name in enumerate(names):
+        columns[name] = [*boxes[:, k].tolist(), *pad, *tail]
+    for name, column in _object_columns(table).items():
+        columns[name] = [*column.tolist(), *pad, *tail]
+    if isinstance(table, References):
+        for name, column in _image_columns(cohort).items():
+            columns[name] = [*column[[*owner, *silent]].tolist(), *tail]
+    return _in_image_order(columns, [*owner, *silent], len(tail))
+
+
+def _undeclared(cohort: Cohort, table: Objects) -> list[str]:
+    """Return all classes if the objects alone would not give the same list in the same order."""
+    used = [cohort.classes[k] for k in np.unique(table.label).tolist()]
+    plain = tuple(sorted(used)) == cohort.classes
+    return [] if plain or not isinstance(table, References) else list(cohort.classes)
+
+
+def _object_columns(table: Objects) -> dict[str, NDArray[Any]]:
+    found: dict[str, NDArray[Any]] = {}
+    if isinstance(table, Predictions):
+        found["score"] = table.score
+    if isinstance(table, References):
+        found["area"] = table.area
+        if table.ignore.any():
+            found["ignore"] = table.ignore.astype(np.int8)
+        if table.crowd.any():
+            found["crowd"] = table.crowd.astype(np.int8)
+    return {**found, **_free_names(table.facts, found)}
+
+
+def _image_columns(cohort: Cohort) -> dict[str, NDArray[Any]]:
+    images = cohort.images
+    found: dict[str, NDArray[Any]] = {}
+    for names, values in ((SIZES, images.size), (SPACINGS, images.spacing)):
+        for name, column in zip(names, values.T):
+            if np.isfinite(column).any():
+                found[name] = column
+    return {**found, **_free_names(images.groups, found)}
+
+
+def _free_names(columns: Any, taken: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    """Rename columns that would be mistaken: ``score`` of an image becomes ``group_score``."""
+    kept = {"patient", "centre"}
+    reserved = {alias for aliases in ALIASES.values() for alias in aliases} | BOX_NAMES | set(taken)
+    return {
+        name if name in kept or name.lower() not in reserved else f"group_{name}": np.asarray(column)
+        for name, column in columns.items()
+    }
+
+
+def _in_image_order(columns: dict[str, list[Any]], owner: list[int], n_tail: int) -> dict[str, list[Any]]:
+    order = np.argsort(np.array(owner, np.int64), kind="stable").tolist()
+    order += range(len(owner), len(owner) + n_tail)
+    return {name: [column[k] for k in order] for name, column in columns.items()}
+
+
+def _delimited(columns: dict[str, list[Any]], delimiter: str) -> str:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    writer.writerow([protect(name) for name in columns])
+    for row in zip(*columns.values()):
+        writer.writerow([_cell(value) for value in row])
+    return text.getvalue()
+
+
+def _cell(value: Any) -> str:
+    if value is None or value != value:
+        return ""
+    return protect(value) if isinstance(value, str) else repr(value)
