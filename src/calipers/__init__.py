@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calipers tells whether a model finds the right thing in the right place, and how sure that answer is.
+
+>>> import calipers as cal
+>>> ev = cal.evaluate(cal.demo_cohort(), "coco")
+>>> print(ev["misses-small", "AP50"].n_images)
+120
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from calipers.errors import CalipersError, InputError, InputProblems, UsageError
+    from calipers.evaluate import evaluate
+    from calipers.evaluation import Evaluation
+    from calipers.protocol import Protocol, presets
+    from calipers.readers import explain, read, sniff, write
+    from calipers.results import Estimate, Row
+    from calipers.shortcuts import RodeoResult, average_precision, rodeo
+    from calipers.synthetic import demo_cohort
+    from calipers.tables import Cohort
+
+_SURFACE = {
+    "CalipersError": "calipers.errors",
+    "Cohort": "calipers.tables",
+    "Estimate": "calipers.results",
+    "Evaluation": "calipers.evaluation",
+    "InputError": "calipers.errors",
+    "InputProblems": "calipers.errors",
+    "Protocol": "calipers.protocol",
+    "RodeoResult": "calipers.shortcuts",
+    "Row": "calipers.results",
+    "UsageError": "calipers.errors",
+    "average_precision": "calipers.shortcuts",
+    "demo_cohort": "calipers.synthetic",
+    "evaluate": "calipers.evaluate",
+    "explain": "calipers.readers",
+    "presets": "calipers.protocol",
+    "read": "calipers.readers",
+    "rodeo": "calipers.shortcuts",
+    "sniff": "calipers.readers",
+    "write": "calipers.readers",
+}
+
+__all__ = [  # noqa: RUF022
+    "__version__",
+    "CalipersError",
+    "Cohort",
+    "Estimate",
+    "Evaluation",
+    "InputError",
+    "InputProblems",
+    "Protocol",
+    "RodeoResult",
+    "Row",
+    "UsageError",
+    "average_precision",
+    "demo_cohort",
+    "evaluate",
+    "explain",
+    "presets",
+    "read",
+    "rodeo",
+    "sniff",
+    "write",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: `import calipers` itself loads nothing."""
+    if name not in _SURFACE:
+        from calipers.errors import did_you_mean
+
+        raise AttributeError(f"module 'calipers' has no attribute {name!r}; {did_you_mean(name, _SURFACE)}")
+    value = getattr(import_module(_SURFACE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+class _Surface(ModuleType):
+    """The package as a module on which importing a submodule never hides a function of the same name.
+
+    `calipers.evaluate` is the function, whoever imported the module ``calipers.evaluate`` and when.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in _SURFACE and isinstance(value, ModuleType):
+            return
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Surface

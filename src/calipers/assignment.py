@@ -43,7 +43,8 @@ class Candidates:
 def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
     """Match the predictions of a model with the references under every view.
 
-    All views must share criterion, assignment, class rule and ``max_dets``: what differs is the threshold and the size range.
+    All views must share criterion, assignment, class rule and ``max_dets``: what differs is the threshold and the
+    size range.
     """
     first = views[0]
     criterion: Criterion = registry.resolve("criterion", first.criterion)
@@ -168,15 +169,13 @@ def _candidates(pairs: Pairs, cutoff: float, rank: I32, absent: Flags, cell: I64
     queue = np.lexsort((rank[who], cell[who]))
     turn = np.empty(len(who), np.int64)
     turn[queue] = ragged.ranks_in_runs(cell[who][queue])
-    return Candidates(
-        reference, np.cumsum(new) - 1, pairs.similarity[kept], who, turn, cell[who], score[who]
-    )
+    return Candidates(reference, np.cumsum(new) - 1, pairs.similarity[kept], who, turn, cell[who], score[who])
 
 
 def _unmatched_fates(predictions: Predictions, views: Sequence[View], absent: Flags) -> NDArray[np.int8]:
     """Return (n_views, n_predictions): false alarm; ignored if of another size or cut off."""
     ranges = list(dict.fromkeys(view.size for view in views))
-    outside = [(predictions.extent < low) | (predictions.extent > high) | absent for low, high in ranges]
+    outside = [(predictions.area < low) | (predictions.area > high) | absent for low, high in ranges]
     fates = np.where(np.stack(outside), np.int8(matching.IGNORED), np.int8(matching.FALSE_ALARM))
     return fates[[ranges.index(view.size) for view in views]]
 

@@ -13,15 +13,11 @@ F64 = NDArray[np.float64]
 
 
 def _iou(pairs: PairTable) -> F64:
-    return overlap.iou(
-        pairs.reference_boxes, pairs.prediction_boxes, pairs.reference_extent, pairs.prediction_extent
-    )
+    return overlap.iou(pairs.reference_boxes, pairs.prediction_boxes, pairs.reference_extent, pairs.prediction_extent)
 
 
 def _giou(pairs: PairTable) -> F64:
-    return overlap.giou(
-        pairs.reference_boxes, pairs.prediction_boxes, pairs.reference_extent, pairs.prediction_extent
-    )
+    return overlap.giou(pairs.reference_boxes, pairs.prediction_boxes, pairs.reference_extent, pairs.prediction_extent)
 
 
 def _centred_iou(pairs: PairTable) -> F64:

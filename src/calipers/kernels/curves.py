@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Precision-recall curves under integer weights, for many replicates and all classes in one call.
 
-Predictions are sorted by class, then by descending score. Only hits matter for an average precision: precision is highest at
-hits and recall moves only there. So the curve is held at the H hits of all classes: ``hits`` (R, H) is the cumulative weight of hits
-inside the class, ``all`` (R, H) that of all counted predictions, ``offsets`` (K + 1,) delimits the classes and ``positives`` (R, K)
-is the weight of the references. A weight of 2 gives the same as listing the image twice.
+Predictions are sorted by class, then by descending score. Only hits matter for an average precision: precision is
+highest at hits and recall moves only there. So the curve is held at the H hits of all classes: ``hits`` (R, H) is the
+cumulative weight of hits inside the class, ``all`` (R, H) that of all counted predictions, ``offsets`` (K + 1,)
+delimits the classes and ``positives`` (R, K) is the weight of the references. A weight of 2 gives the same as listing
+the image twice.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def segment_cumsum(values: I64, offsets: I64) -> I64:
     base = np.zeros((*values.shape[:-1], len(offsets) - 1), total.dtype)
     inside = offsets[:-1] > 0
     base[..., inside] = total[..., offsets[:-1][inside] - 1]
-    return total - np.repeat(base, np.diff(offsets), axis=-1)
+    return np.asarray(total - np.repeat(base, np.diff(offsets), axis=-1))
 
 
 def block_ends(score: F64, offsets: I64) -> I64:
@@ -42,7 +43,7 @@ def block_ends(score: F64, offsets: I64) -> I64:
 
 def precision(hits: I64, every: I64) -> F64:
     """Return hits / (all + eps), in pycocotools' order of operations."""
-    return hits / (every + EPS)
+    return np.asarray(hits / (every + EPS))
 
 
 def envelope(values: F64, offsets: I64) -> F64:
@@ -90,7 +91,7 @@ def area(weight: I64, values: F64, offsets: I64, positives: I64) -> F64:
     owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     for r in range(len(values)):
         total[r] = np.bincount(owner, weights=weight[r] * values[r], minlength=positives.shape[1])
-    return np.divide(total, positives, out=np.full(total.shape, np.nan), where=positives > 0)
+    return np.asarray(np.divide(total, positives, out=np.full(total.shape, np.nan), where=positives > 0))
 
 
 def sensitivity_at(hits: I64, false_alarms: I64, allowed: F64) -> I64:

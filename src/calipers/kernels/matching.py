@@ -7,8 +7,8 @@ A view is a cut-off on the similarity and a set of ignored references. Candidate
 - ``similarity`` (P,),
 - ``turn`` (n_predictions,): in which order predictions of one cell (image and class) may choose, 0 first,
 
-and every function returns ``winner`` (n_predictions, n_views) int32: the pair that each prediction got, or -1. Ignored references
-are only given to predictions that found no other; a crowd can be given many times.
+and every function returns ``winner`` (n_predictions, n_views) int32: the pair that each prediction got, or -1.
+Ignored references are only given to predictions that found no other; a crowd can be given many times.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def by_score(
 ) -> I32:
     """Predictions choose in descending score, each its best free reference; of equal ones the later, as pycocotools.
 
-    Works in turns: all cells at once, first everybody's first prediction, then the second. ``ignored`` is (n_references,
-    n_views).
+    Works in turns: all cells at once, first everybody's first prediction, then the second. ``ignored`` is
+    (n_references, n_views).
     """
     winner = np.full((len(turn), len(cutoffs)), -1, np.int32)
     taken = np.zeros_like(ignored)
@@ -164,8 +164,8 @@ def _first_of(key: I64) -> I64:
 def _greedy(order: I64, reference: I64, prediction: I64, crowd: Flags) -> I64:
     """Return the accepted ones of pairs that come in order of preference.
 
-    A pair that is the first choice of both its ends is accepted by every greedy walk; accept all of those at once, drop what they
-    block, repeat. Crowds are never used up: each of their pairs counts as a reference of its own.
+    A pair that is the first choice of both its ends is accepted by every greedy walk; accept all of those at once,
+    drop what they block, repeat. Crowds are never used up: each of their pairs counts as a reference of its own.
     """
     accepted = []
     n_references = len(crowd)
@@ -208,4 +208,4 @@ def _solve(group: I64, reference: I64, prediction: I64, similarity: F64) -> I64:
     gain[row, column], pair[row, column] = worth, group
     rows, columns = linear_sum_assignment(gain, maximize=True)
     found = pair[rows, columns]
-    return found[found >= 0]
+    return np.asarray(found[found >= 0])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Geometry of aligned box pairs: row k of the first table against row k of the second.
 
-Boxes come as columns, ``(2 d, n)`` with all low corners first (``x0 y0 [z0] x1 y1 [z1]``), because a gather of contiguous
-columns is several times faster than one of rows. All results are ``(n,)`` float64.
+Boxes come as columns, ``(2 d, n)`` with all low corners first (``x0 y0 [z0] x1 y1 [z1]``), because a gather of
+contiguous columns is several times faster than one of rows. All results are ``(n,)`` float64.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def intersection(a: F64, b: F64) -> F64:
 def iou(a: F64, b: F64, extent_a: F64, extent_b: F64) -> F64:
     """Return intersection over union."""
     common = intersection(a, b)
-    return common / (extent_a + extent_b - common)
+    return np.asarray(common / (extent_a + extent_b - common))
 
 
 def giou(a: F64, b: F64, extent_a: F64, extent_b: F64) -> F64:
@@ -45,7 +45,7 @@ def giou(a: F64, b: F64, extent_a: F64, extent_b: F64) -> F64:
     common = intersection(a, b)
     union = extent_a + extent_b - common
     enclosing = np.prod(_enclosing_sides(a, b), axis=0)
-    return common / union - (enclosing - union) / enclosing
+    return np.asarray(common / union - (enclosing - union) / enclosing)
 
 
 def centred_iou(a: F64, b: F64) -> F64:

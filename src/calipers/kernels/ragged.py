@@ -35,7 +35,7 @@ def positions(counts: NDArray[np.integer]) -> I64:
     """Return 0..c-1 for each count c, one after the other."""
     counts = np.asarray(counts, np.int64)
     starts = np.cumsum(counts) - counts
-    return np.arange(int(counts.sum())) - np.repeat(starts, counts)
+    return np.asarray(np.arange(int(counts.sum())) - np.repeat(starts, counts))
 
 
 def spans(starts: I64, counts: I64) -> I64:

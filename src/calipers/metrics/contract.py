@@ -35,9 +35,10 @@ class Evidence(Protocol):
 
 
 E = TypeVar("E", bound=Evidence)
+E_co = TypeVar("E_co", bound=Evidence, covariant=True)
 
 
-class Recipe(Protocol[E]):
+class Recipe(Protocol[E_co]):
     """How evidence is collected. Recipes with one key are merged and collected once, for several metrics."""
 
     @property
@@ -49,7 +50,7 @@ class Recipe(Protocol[E]):
         """Return the recipe that serves both."""
         ...
 
-    def collect(self, cohort: Cohort, model: str) -> E:
+    def collect(self, cohort: Cohort, model: str) -> E_co:
         """Do the expensive part for the images of a cohort: no reduction over images."""
         ...
 

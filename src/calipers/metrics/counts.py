@@ -2,8 +2,8 @@
 """Counts at a threshold and everything derived from them: sensitivity, PPV, F-beta, accuracy, false alarms per image.
 
 With TP hits, FP false alarms and duplicates, FN missed references of a class, TN images where the class is neither
-referenced nor predicted; pooled values add the counts of all classes, ``average = "classes"`` takes the unweighted mean over
-the classes that have a value.
+referenced nor predicted; pooled values add the counts of all classes, ``average = "classes"`` takes the unweighted
+mean over the classes that have a value.
 """
 
 from __future__ import annotations
@@ -226,6 +226,8 @@ class Count(CountMetric):
         return np.zeros(table.shape[:2], np.bool_)
 
 
-def ratio(numerator: F64, denominator: F64) -> F64:
+def ratio(numerator: F64, denominator: F64 | I64) -> F64:
     """Return the quotient, NaN where the denominator is 0."""
-    return np.divide(numerator, denominator, out=np.full(np.shape(numerator), np.nan), where=denominator > 0)
+    return np.asarray(
+        np.divide(numerator, denominator, out=np.full(np.shape(numerator), np.nan), where=denominator > 0)
+    )

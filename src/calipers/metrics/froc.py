@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """FROC: sensitivity at a given number of false alarms per image, and the mean over several such points.
 
-The value at x is the highest sensitivity of an attainable operating point with at most x false alarms per image; equal scores are
-one operating point. Option ``rates`` lists the points (default 1/8 ... 8, whose mean is the FROC score of LUNA16 and others).
-Pooled values rank the predictions of all classes together.
+The value at x is the highest sensitivity of an attainable operating point with at most x false alarms per image;
+equal scores are one operating point. Option ``rates`` lists the points (default 1/8 ... 8, whose mean is the FROC
+score of LUNA16 and others). Pooled values rank the predictions of all classes together.
 """
 
 from __future__ import annotations

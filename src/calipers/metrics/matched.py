@@ -91,9 +91,7 @@ class MatchMetric:
         return "no_references" if n_predictions or n_references == 0 else "no_predictions"
 
 
-def per_class(
-    label: NDArray[np.int32], chosen: NDArray[np.bool_], weight: I64, n_classes: int
-) -> NDArray[np.int64]:
+def per_class(label: NDArray[np.int32], chosen: NDArray[np.bool_], weight: I64, n_classes: int) -> NDArray[np.int64]:
     """Return the total weight of the chosen objects in every class."""
     totals = np.bincount(label[chosen], weights=weight[chosen], minlength=n_classes)
     return totals.astype(np.int64)  # sums of integers are exact in float64

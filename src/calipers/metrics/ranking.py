@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Average precision and average recall.
 
-Average precision per class and threshold, then the mean over thresholds and over the classes that have references (COCO leaves
-the others out). Interpolations:
+Average precision per class and threshold, then the mean over thresholds and over the classes that have references
+(COCO leaves the others out). Interpolations:
 
 ``coco101``
     mean of the interpolated precision at recall 0, .01, ..., 1; equals pycocotools.
@@ -11,7 +11,8 @@ the others out). Interpolations:
 ``every-point``
     area under the interpolated curve (VOC 2010 and later).
 ``tie-aware``
-    sum of recall gain x precision over distinct scores, without interpolation; independent of the order of equal scores.
+    sum of recall gain x precision over distinct scores, without interpolation; independent of the order of equal
+    scores.
 
 ``ties = "coco"`` walks through equal scores in input order, ``ties = "block"`` takes them as one operating point.
 """

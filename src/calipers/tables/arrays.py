@@ -80,7 +80,11 @@ def _ids(records: Records, where: str) -> list[str]:
     for k, name in enumerate(ids):
         if name in seen:
             raise InputError(
-                "image ids that differ", rule="dup-image", location=f"{where}[{k}]", field="image_id", value=name
+                "image ids that differ",
+                rule="dup-image",
+                location=f"{where}[{k}]",
+                field="image_id",
+                value=name,
             )
         seen.add(name)
     return ids
@@ -105,7 +109,11 @@ def _pair(records: Records, ids: Sequence[str], model: str) -> Sequence[int]:
         if name not in known:
             hint = "every predicted image must be in the references, if need be with no boxes"
             raise InputError(
-                "an image of the references", rule="unknown-image", location=f"{where}[{k}]", value=name, hint=hint
+                "an image of the references",
+                rule="unknown-image",
+                location=f"{where}[{k}]",
+                value=name,
+                hint=hint,
             )
     return [known[name] for name in names]
 
@@ -137,7 +145,9 @@ def _group(records: Records, name: str) -> NDArray[Any]:
     missing = [k for k, record in enumerate(records) if name not in record]
     if missing:
         raise InputError(
-            f"the group column {name!r} in every record", rule="missing-group", location=f"references[{missing[0]}]"
+            f"the group column {name!r} in every record",
+            rule="missing-group",
+            location=f"references[{missing[0]}]",
         )
     column = np.array([record[name] for record in records])
     if column.ndim != 1:
@@ -189,7 +199,11 @@ def _boxes(record: Mapping[str, Any], where: str, dimensions: int) -> NDArray[np
         return np.zeros((0, 2 * dimensions))
     if boxes.ndim != 2 or boxes.shape[1] != 2 * dimensions:
         raise InputError(
-            f"boxes of shape (n, {2 * dimensions})", rule="box-shape", location=where, field="boxes", value=boxes.shape
+            f"boxes of shape (n, {2 * dimensions})",
+            rule="box-shape",
+            location=where,
+            field="boxes",
+            value=boxes.shape,
         )
     return boxes
 
@@ -201,9 +215,7 @@ def _column(given: Any, name: str, n: int, where: str) -> NDArray[Any]:
         raise InputError(f"the key {name!r}", rule="missing-key", location=where)
     column = np.asarray(given)
     if column.shape != (n,) and not (column.size == 0 and n == 0):
-        raise InputError(
-            f"{n} entries, one per box", rule="length", location=where, field=name, value=column.shape
-        )
+        raise InputError(f"{n} entries, one per box", rule="length", location=where, field=name, value=column.shape)
     if n and not (np.issubdtype(column.dtype, np.number) or column.dtype == np.bool_):
         raise InputError("numbers", rule="type", location=where, field=name, value=given)
     return column.reshape(n)

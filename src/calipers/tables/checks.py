@@ -93,7 +93,7 @@ def _scores(delivery: Delivery, score_scale: str) -> Iterator[Finding]:
 def _unsized(delivery: Delivery, per_box: F64) -> Iterable[Finding]:
     if not delivery.box_format.endswith("-normalised"):
         return []
-    bad = np.isnan(per_box).any(axis=1)
+    bad = np.asarray(np.isnan(per_box).any(axis=1))
     return _found(delivery, bad, "size-unknown", "bbox", "an image size, because the boxes are normalised")
 
 

@@ -96,9 +96,7 @@ def settle(
     return delivery.rows(rule_of < 0), Counter(record.rule for record in records), records
 
 
-def _as_errors(
-    delivery: Delivery, findings: Sequence[Finding], source: Source
-) -> tuple[list[InputError], int]:
+def _as_errors(delivery: Delivery, findings: Sequence[Finding], source: Source) -> tuple[list[InputError], int]:
     errors = []
     for finding in findings:
         for row, value in zip(finding.rows[: InputProblems.SHOWN].tolist(), finding.values):
@@ -149,6 +147,7 @@ def as_predictions(delivery: Delivery, sizes: F64) -> Predictions:
         label=delivery.label[order].astype(np.int32),
         place=delivery.place[order],
         facts={name: column[order] for name, column in delivery.facts.items()},
+        area=extent,
         score=np.ones(len(delivery)) if delivery.score is None else delivery.score[order],
         scored=delivery.score is not None,
     )

@@ -46,7 +46,7 @@ class Objects:
     @property
     def dimensions(self) -> int:
         """2 or 3."""
-        return self.boxes.shape[1] // 2
+        return int(self.boxes.shape[1]) // 2
 
     def take(self, images: I64) -> Self:
         """Return the objects of the images ``images``, in that order."""
@@ -96,6 +96,7 @@ class References(Objects):
 class Predictions(Objects):
     """What a model says is there."""
 
+    area: F64  # the extent, or what size cuts shall see instead of it
     score: F64  # (n,) free of NaN
     scored: bool  # whether the input had scores; else all are 1
 
@@ -109,6 +110,7 @@ def empty_predictions(n_images: int, dimensions: int = 2) -> Predictions:
         label=np.zeros(0, np.int32),
         place=np.zeros(0, np.int64),
         facts={},
+        area=np.zeros(0),
         score=np.zeros(0),
         scored=True,
     )

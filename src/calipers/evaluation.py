@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The result of an evaluation: rows of estimates, with the evidence that they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calipers.errors import UsageError, did_you_mean
+from calipers.metrics.contract import Evidence
+from calipers.protocol import Protocol
+from calipers.results import Estimate, Row
+from calipers.tables import Cohort
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA = "calipers.evaluation/1"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What `calipers.evaluate` returns.
+
+    Examples
+    --------
+    >>> import calipers as cal
+    >>> ev = cal.evaluate(cal.demo_cohort())
+    >>> ev.models
+    ('mislabels', 'overpredicts', 'misses-small')
+    >>> float(ev["overpredicts", "AP50"]) > float(ev["mislabels", "AP50"])
+    True
+    """
+
+    protocol: Protocol
+    cohort: Cohort
+    rows: tuple[Row, ...]
+    warnings: tuple[str, ...]
+    evidence: Mapping[tuple[str, tuple[Any, ...]], Evidence]
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models, in display order."""
+        return tuple(self.cohort.models)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of the metrics, in the order of the protocol."""
+        return tuple(plan.name for plan in self.protocol.metrics)
+
+    def __getitem__(self, key: str | tuple[str, str]) -> Estimate:
+        """Return the pooled estimate: ``ev["AP"]`` with one model, ``ev["ours", "AP"]`` with several."""
+        model, metric = (None, key) if isinstance(key, str) else key
+        return self.get(metric, model=model)
+
+    def get(self, metric: str, *, model: str | None = None, label: str | None = None, **group: str) -> Estimate:
+        """Return one estimate; unknown names are errors that name the nearest one.
+
+        Parameters
+        ----------
+        label
+            A class; None is the pooled estimate.
+        group
+            Such as ``centre="C1"``.
+        """
+        if model is None:
+            if len(self.models) != 1:
+                raise UsageError(f"several models: say which, one of {', '.join(self.models)}")
+            model = self.models[0]
+        for what, name, known in (
+            ("model", model, self.models),
+            ("metric", metric, self.metrics),
+            ("class", label, (None, *self.cohort.classes)),
+        ):
+            if name not in known:
+                raise UsageError(f"no {what} {name!r}; {did_you_mean(str(name), [n for n in known if n])}")
+        wanted = dict(group) or None
+        for row in self.rows:
+            if (row.model, row.metric, row.label) == (model, metric, label) and row.group == wanted:
+                return row.estimate
+        raise UsageError(f"no group {wanted} in this evaluation")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON document of the contract ``calipers.evaluation/1``."""
+        from calipers import __version__
+
+        return {
+            "schema": SCHEMA,
+            "calipers": __version__,
+            "protocol": self.protocol.as_dict(),
+            "cohort": cohort_counts(self.cohort),
+            "rows": [row.as_dict() for row in self.rows],
+            "warnings": list(self.warnings),
+        }
+
+    def to_json(self) -> str:
+        """Return the document as JSON text: null for undefined, never NaN."""
+        import json
+
+        return json.dumps(self.as_dict(), allow_nan=False, ensure_ascii=False)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the rows as a pandas frame (extra ``frames``)."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise UsageError("to_frame needs pandas: pip install 'calipers[frames]'") from None
+        return pd.DataFrame([row.as_dict() for row in self.rows])
+
+    def flat(self, prefix: str = "") -> dict[str, float]:
+        """Return name -> value for loggers, such as ``{"val/AP": 0.41, "val/AP/nodule": 0.3}``; undefined ones are left out."""
+        several = len(self.models) > 1
+        found = {}
+        for row in self.rows:
+            parts = [row.model] if several else []
+            parts += [row.metric] if row.label is None else [row.metric, row.label]
+            if row.group is None and row.estimate.value == row.estimate.value:
+                found[prefix + "/".join(parts)] = row.estimate.value
+        return found
+
+    def report(self, path: str | Path) -> Path:
+        """Write the evaluation as one self-contained HTML page and return its path."""
+        from calipers.report import write_page
+
+        return write_page(self, Path(path))
+
+    def save(self, folder: str | Path, *, force: bool = False, command: Sequence[str] = ()) -> Path:
+        """Write ``evaluation.json``, ``objects.parquet``, ``images.csv``, ``report.html`` and, last, ``run.json``."""
+        from calipers.saving import save
+
+        return save(self, Path(folder), force=force, command=command)
+
+
+def cohort_counts(cohort: Cohort) -> dict[str, Any]:
+    """Return the counts of a cohort for JSON output: what was read, used and set aside."""
+    return {
+        "images": cohort.n_images,
+        "references": len(cohort.references),
+        "ignored": int(cohort.references.ignore.sum()),
+        "classes": list(cohort.classes),
+        "dimensions": cohort.dimensions,
+        "groups": {name: len(set(column.tolist())) for name, column in cohort.images.groups.items()},
+        "models": {name: len(predictions) for name, predictions in cohort.models.items()},
+        "files": [file.as_dict() for file in cohort.intake.files],
+    }

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a reader of the numbers must know, in words: cut predictions, tied scores, classes left out, missing predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from calipers.matches import Matches
+from calipers.metrics.contract import Evidence, Metric
+from calipers.protocol import Protocol
+from calipers.tables import Cohort
+from calipers.tables.checks import outside_image
+
+SHARE = 0.5
+
+
+def warnings_of(
+    cohort: Cohort,
+    protocol: Protocol,
+    metrics: list[Metric[Any]],
+    evidence: Mapping[tuple[str, tuple[Any, ...]], Evidence],
+    *,
+    ci: bool,
+) -> tuple[str, ...]:
+    """Return the warnings of an evaluation, without repetition."""
+    found = [
+        *cohort.intake.notes,
+        *_quarantine(cohort),
+        *_classes(cohort, metrics),
+        *_models(cohort, protocol, metrics),
+    ]
+    for (model, _), table in evidence.items():
+        if isinstance(table, Matches):
+            found += _cut(model, table)
+    if ci:
+        found.append("No intervals: this version reports values with their n only.")
+    return tuple(dict.fromkeys(found))
+
+
+def _quarantine(cohort: Cohort) -> Iterator[str]:
+    for file in cohort.intake.files:
+        if file.quarantined:
+            rules = ", ".join(f"{rule} {n}" for rule, n in file.quarantined.items())
+            aside = sum(file.quarantined.values())
+            yield f"{file.file}: {aside} of {file.read} records were set aside ({rules})."
+
+
+def _classes(cohort: Cohort, metrics: list[Metric[Any]]) -> Iterator[str]:
+    counted = cohort.references.label[~cohort.references.ignore]
+    absent = np.flatnonzero(np.bincount(counted, minlength=len(cohort.classes)) == 0)
+    if len(absent) and any(metric.facts.id.startswith(("ap.", "ar.")) for metric in metrics):
+        names = ", ".join(cohort.classes[c] for c in absent[:5]) + (", ..." if len(absent) > 5 else "")
+        yield f"{len(absent)} classes have no references and are left out of class means: {names}."
+    ignored = int(cohort.references.ignore.sum())
+    if ignored and any(metric.facts.id.startswith("rodeo") for metric in metrics):
+        yield f"RoDeO knows no ignored references: {ignored} were left out."
+
+
+def _models(cohort: Cohort, protocol: Protocol, metrics: list[Metric[Any]]) -> Iterator[str]:
+    ranks = any(metric.facts.id.startswith(("ap.", "froc")) for metric in metrics)
+    for model, predictions in cohort.models.items():
+        silent = int((np.diff(predictions.offsets) == 0).sum())
+        if silent > SHARE * cohort.n_images:
+            yield f"{model}: {silent} of {cohort.n_images} images have no prediction."
+        outside = int(outside_image(predictions.boxes, cohort.images.size[predictions.image]).sum())
+        if outside:
+            yield f"{model}: {outside} of {len(predictions)} predictions reach outside their image; kept as they are."
+        if not ranks or not len(predictions):
+            continue
+        distinct = len(np.unique(predictions.score))
+        if not predictions.scored:
+            yield f"{model}: has no scores; all count as 1, and rankings depend on nothing but the tie rule."
+        elif distinct == 1 and len(predictions) > 1:
+            yield f"{model}: all scores are equal, so average precision depends on the tie rule ({protocol.ties})."
+        elif distinct < SHARE * len(predictions):
+            tied = 1 - distinct / len(predictions)
+            yield f"{model}: {tied:.0%} of the scores repeat another one; ties are handled as '{protocol.ties}'."
+
+
+def _cut(model: str, matches: Matches) -> Iterator[str]:
+    limit = matches.views[0].max_dets
+    cut = int((matches.rank >= limit).sum())
+    if cut:
+        yield f"{model}: {cut} predictions beyond the best {limit} of their image and class were left out."

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Robust Detection Outcome: where is it, what shape has it, what is it; three scores and their harmonic mean.
+
+References and predictions of an image are paired by the Hungarian method on ``-w [same class] - GIoU``, with no
+minimum overlap. Over the M pairs, with Ut missed references and Up extra predictions:
+
+- loc: mean of ``2^-(d^2)``, d the distance of the centres in sizes of the reference (option ``scale``: 0.5 is reached
+  at d = scale);
+- shape: mean IoU of the two boxes put on one centre;
+- cls: ``max(0, MCC)`` of the one-hot classes, ``(C acc - 1) / (C - 1)`` (option ``multiclass``: Gorodkin's R_K);
+- each times ``M / (M + Ut + Up)``; total: harmonic mean, 0 if one of them is 0 (option ``summary``).
+
+w is ``max(0, MCC)`` of which classes are present in which image, over the data set. Boxes on one side only give 0; no
+box anywhere, or a class that nobody has, is undefined; with a single declared class cls is undefined and the total is
+that of loc and shape.
+
+References
+----------
+Meissen et al., Robust Detection Outcome: A Metric for Pathology Detection in Medical Images, MIDL 2023.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import UsageError, did_you_mean
+from calipers.kernels import ragged
+from calipers.metrics.contract import Facts, MetricPlan, check_options
+from calipers.metrics.rodeo_paths import RodeoPaths, RodeoRecipe, presence_mcc
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+PARTS = ("total", "localization", "shape", "classification")
+SUMMARIES = ("harmonic", "arithmetic", "minimum")
+OPTIONS = (
+    "part",
+    "class_weight",
+    "scale",
+    "summary",
+    "multiclass",
+    "weight_matched",
+    "weight_missed",
+    "weight_extra",
+    "epsilon",
+)
+
+
+@dataclass(frozen=True)
+class Tallies:
+    """Weighted sums of one or more replicates, (R, C) each."""
+
+    matched: F64
+    correct: F64
+    localization: F64
+    shape: F64
+    missed: F64
+    extra: F64
+    confusion: F64 | None  # (R, C, C), only for `multiclass`
+
+    def pooled(self) -> Tallies:
+        """Return the sums over classes, (R, 1) each."""
+
+        def total(column: F64) -> F64:
+            return np.asarray(column.sum(axis=1, keepdims=True))
+
+        return Tallies(
+            matched=total(self.matched),
+            correct=total(self.correct),
+            localization=total(self.localization),
+            shape=total(self.shape),
+            missed=total(self.missed),
+            extra=total(self.extra),
+            confusion=self.confusion,
+        )
+
+
+class Rodeo:
+    """RoDeO and its parts, pooled and per class. Matching is global; a class sees the pairs whose reference it is."""
+
+    def __init__(self, plans: Sequence[MetricPlan]) -> None:
+        for plan in plans:
+            check_options(plan, OPTIONS)
+            _check_choice(plan, "part", PARTS)
+            _check_choice(plan, "summary", SUMMARIES)
+            _check_class_weight(plan)
+        recipes = {_recipe(plan) for plan in plans}
+        if len(recipes) > 1:
+            raise UsageError("all RoDeO metrics of a protocol share class_weight and score_cut")
+        self.plans = tuple(plans)
+        self.facts = Facts(id="rodeo@1", names=tuple(plan.name for plan in plans))
+
+    @property
+    def recipe(self) -> RodeoRecipe:
+        """How the evidence is collected."""
+        return _recipe(self.plans[0])
+
+    def value(self, evidence: RodeoPaths, weights: I64) -> F64:
+        """Return (R, 1 + n_classes, n_names)."""
+        active = active_pieces(evidence, class_weights(evidence, weights))
+        piece_weights = weights[:, evidence.piece_image] * active
+        known: dict[tuple[float, bool], Tallies] = {}
+        columns = []
+        for plan in self.plans:
+            o = plan.options
+            key = (float(o.get("scale", 1.0)), bool(o.get("multiclass", False)))
+            if key not in known:
+                known[key] = tally(evidence, piece_weights, *key)
+            pooled = scores(known[key].pooled(), evidence.n_classes, o)
+            classes = scores(known[key], evidence.n_classes, {**o, "multiclass": False})
+            part = o.get("part", "total")
+            columns.append(np.concatenate([pooled[part], classes[part]], axis=1))
+        return np.stack(columns, axis=2)
+
+    def reasons(self, evidence: RodeoPaths) -> Mapping[tuple[int, int], str]:
+        """Return why values are undefined: nothing there, or a single declared class."""
+        table = self.counts(evidence, np.ones(evidence.n_images, np.int64))
+        found = {}
+        for k, plan in enumerate(self.plans):
+            for row in range(len(table)):
+                if table[row, k, 1] == 0 and table[row, k, 2] == 0:
+                    found[row, k] = "no_objects"
+                elif evidence.n_classes == 1 and plan.options.get("part") == "classification":
+                    found[row, k] = "single_class"
+        return found
+
+    def counts(self, evidence: RodeoPaths, weights: I64) -> I64:
+        """Return (1 + n_classes, n_names, 3): images, references, predictions."""
+        # Each image once: all its pieces hold the same objects.
+        first = evidence.piece_offsets[:-1]
+        tables = []
+        for label, offsets, left, left_offsets in (
+            (evidence.reference_label, evidence.pair_offsets, evidence.missed, evidence.missed_offsets),
+            (evidence.prediction_label, evidence.pair_offsets, evidence.extra, evidence.extra_offsets),
+        ):
+            total = np.zeros(evidence.n_classes)
+            for column, bounds in ((label, offsets), (left, left_offsets)):
+                rows, per_image = ragged.take_rows(bounds, first)
+                weight = weights[ragged.owners(per_image)]
+                total += np.bincount(column[rows], weights=weight, minlength=evidence.n_classes)
+            tables.append(total)
+        table = np.zeros((1 + evidence.n_classes, len(self.plans), 3), np.int64)
+        table[:, :, 0] = weights.sum()
+        table[1:, :, 1:] = np.stack(tables, axis=1)[:, None, :]
+        table[0, :, 1:] = table[1:, :, 1:].sum(axis=0)
+        return table
+
+
+def class_weights(evidence: RodeoPaths, weights: I64) -> F64:
+    """Return (R,): max(0, MCC) of the class presence over the weighted images."""
+    cells = weights.astype(np.float64) @ evidence.presence.astype(np.float64)  # whole numbers: exact in any order
+    n_cells = weights.sum(axis=1) * float(evidence.n_classes)
+    return np.maximum(0.0, presence_mcc(cells, n_cells))
+
+
+def active_pieces(evidence: RodeoPaths, w: F64) -> NDArray[np.bool_]:
+    """Return (R, n_pieces): which piece of every image is valid at the class weights ``w`` (R,)."""
+    return (evidence.start <= w[:, None]) & (w[:, None] < evidence.piece_end)
+
+
+def tally(evidence: RodeoPaths, piece_weights: I64, scale: float, multiclass: bool) -> Tallies:
+    """Return the weighted sums; plain sequential sums, so that every route gives the same bits."""
+    n = evidence.n_classes
+    piece = ragged.owners(evidence.pair_offsets)
+    missed_piece, extra_piece = ragged.owners(evidence.missed_offsets), ragged.owners(evidence.extra_offsets)
+    reference, prediction = evidence.reference_label, evidence.prediction_label
+    near = np.exp2(-evidence.distance / scale**2)
+    right = reference == prediction
+
+    def total(label: NDArray[np.integer], weight: NDArray[Any], size: int = n) -> F64:
+        return np.asarray(np.bincount(label, weights=weight, minlength=size), np.float64)
+
+    paired = reference.astype(np.int64) * n + prediction
+    sums: list[list[F64]] = [[] for _ in range(7)]
+    for weight in piece_weights:
+        of_pair = weight[piece].astype(np.float64)
+        sums[0].append(total(reference, of_pair))
+        sums[1].append(total(reference, of_pair * right))
+        sums[2].append(total(reference, of_pair * near))
+        sums[3].append(total(reference, of_pair * evidence.shape))
+        sums[4].append(total(evidence.missed, weight[missed_piece]))
+        sums[5].append(total(evidence.extra, weight[extra_piece]))
+        sums[6].append(total(paired, of_pair, n * n) if multiclass else np.zeros(0))
+    matched, correct, localization, shape, missed, extra, confusion = (np.stack(rows) for rows in sums)
+    table = confusion.reshape(-1, n, n) if multiclass else None
+    return Tallies(matched, correct, localization, shape, missed, extra, table)
+
+
+def scores(t: Tallies, n_classes: int, options: Mapping[str, Any]) -> dict[str, F64]:
+    """Return the four scores of every column of the tallies."""
+    weighted = options.get("weight_matched", 1.0) * t.matched
+    penalty = options.get("weight_missed", 1.0) * t.missed + options.get("weight_extra", 1.0) * t.extra
+    everything = weighted + penalty
+    share = np.divide(weighted, everything, out=np.full(everything.shape, np.nan), where=everything > 0)
+
+    def mean(total: F64) -> F64:
+        return np.divide(total, t.matched, out=np.zeros(total.shape), where=t.matched > 0)
+
+    localization, shape = mean(t.localization) * share, mean(t.shape) * share
+    if n_classes == 1:
+        classification = np.full(share.shape, np.nan)
+        parts = [localization, shape]
+    else:
+        agreement = _one_hot_mcc(t, n_classes)
+        if options.get("multiclass", False) and t.confusion is not None:
+            agreement = _gorodkin(t.confusion)[:, None]
+        classification = np.maximum(0.0, agreement) * share
+        parts = [localization, shape, classification]
+    total = summarise(np.stack(parts), options.get("summary", "harmonic"), options.get("epsilon", 0.0))
+    return dict(zip(PARTS, (total, localization, shape, classification)))
+
+
+def summarise(parts: F64, summary: str, epsilon: float = 0.0) -> F64:
+    """Return one number of the parts along the first axis; harmonic: 0 if one of them is 0."""
+    if summary == "arithmetic":
+        return np.asarray(parts.mean(axis=0))
+    if summary == "minimum":
+        return np.asarray(parts.min(axis=0))
+    parts = parts + epsilon
+    with np.errstate(divide="ignore"):
+        return np.where((parts == 0).any(axis=0), 0.0, len(parts) / np.sum(1.0 / parts, axis=0))
+
+
+def _one_hot_mcc(t: Tallies, n_classes: int) -> F64:
+    """Return the MCC of flattened one-hot classes, which depends on the accuracy alone; 0 without a pair."""
+    accuracy = np.divide(t.correct, t.matched, out=np.zeros(t.matched.shape), where=t.matched > 0)
+    return np.where(t.matched > 0, (n_classes * accuracy - 1.0) / (n_classes - 1.0), 0.0)
+
+
+def _gorodkin(confusion: F64) -> F64:
+    """Return R_K of confusion matrices (R, C, C); 0 where it is undefined."""
+    total, correct = confusion.sum(axis=(1, 2)), np.trace(confusion, axis1=1, axis2=2)
+    real, said = confusion.sum(axis=2), confusion.sum(axis=1)
+    covariance = correct * total - np.sum(real * said, axis=1)
+    norm = np.sqrt(total**2 - np.sum(said**2, axis=1)) * np.sqrt(total**2 - np.sum(real**2, axis=1))
+    return np.asarray(np.divide(covariance, norm, out=np.zeros(norm.shape), where=norm > 0))
+
+
+def _recipe(plan: MetricPlan) -> RodeoRecipe:
+    weight = plan.options.get("class_weight", "data-set")
+    return RodeoRecipe(weight, float(plan.options.get("score_cut", -np.inf)))
+
+
+def _check_choice(plan: MetricPlan, option: str, choices: Sequence[str]) -> None:
+    given = plan.options.get(option, choices[0])
+    if given not in choices:
+        raise UsageError(f"metric {plan.name!r}: no {option} {given!r}; {did_you_mean(str(given), choices)}")
+
+
+def _check_class_weight(plan: MetricPlan) -> None:
+    given = plan.options.get("class_weight", "data-set")
+    number = isinstance(given, int | float) and not isinstance(given, bool) and given >= 0
+    if given not in ("data-set", "image") and not number:
+        raise UsageError(f"metric {plan.name!r}: class_weight is 'data-set', 'image' or a number, not {given!r}")

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The protocol: a written-down evaluation plan, as TOML or as one of the presets.
+
+A protocol says how places are compared, who is assigned to whom, which metrics are computed and how uncertainty is
+stated. Unknown keys are errors that name the nearest known one; nothing is taken from the environment.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from calipers import registry
+from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.matches import View
+from calipers.metrics.contract import Metric, MetricPlan
+from calipers.protocol_schema import NO_LIMIT, SCHEMA, check_document, thresholds_of
+
+__all__ = ["MetricPlan", "Protocol", "presets"]
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """A complete, checked plan. Make one with `Protocol.load`, change it with `dataclasses.replace`."""
+
+    name: str
+    source: str
+    matching: View
+    thresholds: tuple[float, ...]
+    sizes: Mapping[str, tuple[float, float]]
+    size_from: Literal["declared", "box", "mask"]
+    rescale_to: tuple[float, float] | None
+    ties: Literal["block", "coco"]
+    score_cut: float
+    metrics: tuple[MetricPlan, ...]
+    headline: tuple[str, ...]
+    level: float
+    replicates: int
+    cluster: str | tuple[str, ...]
+    interval: str
+    seed: int
+
+    @classmethod
+    def load(cls, protocol: str | Path | Protocol) -> Protocol:
+        """Return a protocol from a preset name, the path of a TOML file, or a protocol.
+
+        Examples
+        --------
+        >>> from calipers import Protocol
+        >>> Protocol.load("coco").headline
+        ('AP', 'AP50', 'AP75')
+        """
+        if isinstance(protocol, Protocol):
+            return protocol
+        text = str(protocol)
+        if text in presets():
+            return cls.from_toml(_preset_text(text), file=f"preset {text}")
+        path = Path(text)
+        if path.suffix == ".toml" or path.is_file():
+            try:
+                return cls.from_toml(path.read_text(encoding="utf-8"), file=text)
+            except (OSError, UnicodeDecodeError) as error:
+                raise InputError("a readable TOML file", rule="not-found", file=text, value=str(error)) from None
+        raise UsageError(f"no preset {text!r}; {did_you_mean(text, presets())}")
+
+    @classmethod
+    def from_toml(cls, text: str, *, file: str = "<text>") -> Protocol:
+        """Return the protocol written in ``text``, starting from the preset it ``extends``."""
+        try:
+            document = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise InputError("valid TOML", rule="toml-syntax", file=file, value=str(error)) from None
+        check_document(document, file)
+        if "extends" in document:
+            base = document["extends"]
+            if base not in presets():
+                hint = did_you_mean(str(base), presets())
+                raise InputError(
+                    "the name of a preset",
+                    rule="unknown-preset",
+                    file=file,
+                    field="extends",
+                    value=base,
+                    hint=hint,
+                )
+            document = _extended(tomllib.loads(_preset_text(base)), document)
+        return _build(document, file)
+
+    def to_toml(self) -> str:
+        """Return the protocol as TOML; reading it back gives an equal protocol."""
+        from calipers.protocol_schema import render
+
+        return render(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the protocol for JSON output; infinities become null."""
+        document = asdict(self)
+        document["metrics"] = [{"name": m.name, "kind": m.kind, **m.options} for m in self.metrics]
+        return dict(_finite({"schema": SCHEMA, **document}))
+
+    def resolved(self) -> list[MetricPlan]:
+        """Return the metric plans with the defaults of the matching filled in."""
+        return [_resolve(self, plan) for plan in self.metrics]
+
+    def compile(self) -> list[Metric[Any]]:
+        """Return the metric objects: one for all plans of a kind that share their evidence, in order of appearance."""
+        together: dict[tuple[Any, ...], list[MetricPlan]] = {}
+        for plan in self.resolved():
+            kind = registry.resolve("metric", plan.kind)
+            together.setdefault((plan.kind, kind([plan]).recipe.key), []).append(plan)
+        return [registry.resolve("metric", key[0])(plans) for key, plans in together.items()]
+
+    def only(self, names: Sequence[str]) -> Protocol:
+        """Return the protocol with only these metrics."""
+        known = [plan.name for plan in self.metrics]
+        for name in names:
+            if name not in known:
+                raise UsageError(f"protocol {self.name!r} has no metric {name!r}; {did_you_mean(name, known)}")
+        kept = tuple(plan for plan in self.metrics if plan.name in names)
+        return replace(self, metrics=kept, headline=tuple(n for n in self.headline if n in names) or tuple(names))
+
+
+def presets() -> list[str]:
+    """Return the names of the presets that ship with Calipers."""
+    folder = resources.files("calipers").joinpath("presets")
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def _preset_text(name: str) -> str:
+    return resources.files("calipers").joinpath("presets", f"{name}.toml").read_text(encoding="utf-8")
+
+
+def _extended(base: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+    """Replace keys of a preset: tables key by key, the list of metrics as a whole."""
+    merged = dict(base)
+    for key, value in document.items():
+        if isinstance(value, dict) and isinstance(merged.get(key), dict):
+            merged[key] = {**merged[key], **value}
+        elif key != "extends":
+            merged[key] = value
+    return merged
+
+
+def _build(document: dict[str, Any], file: str) -> Protocol:
+    matching = document.get("matching", {})
+    sizes = {k: v for k, v in document.get("sizes", {}).items() if k not in ("from", "rescale_to")}
+    statistics, size = document.get("statistics", {}), document.get("sizes", {})
+    thresholds = thresholds_of(matching.get("thresholds", [0.5]))
+    cluster = statistics.get("cluster", "auto")
+    max_dets = matching.get("max_dets", 100)
+    protocol = Protocol(
+        name=document["name"],
+        source=document["source"],
+        matching=View(
+            criterion=registry.check("criterion", matching.get("criterion", "box-iou")),
+            assignment=registry.check("assignment", matching.get("assignment", "by-score")),
+            threshold=thresholds[0],
+            max_dets=NO_LIMIT if max_dets == float("inf") else int(max_dets),
+            within_class=matching.get("classes", "within") == "within",
+            strict=matching.get("strict", False),
+            score_cut=float(matching.get("score_cut", float("-inf"))),
+            duplicates=matching.get("duplicates", "penalised"),
+        ),
+        thresholds=thresholds,
+        sizes={name: (float(low), float(high)) for name, (low, high) in sizes.items()},
+        size_from=size.get("from", "declared"),
+        rescale_to=tuple(size["rescale_to"]) if "rescale_to" in size else None,
+        ties=matching.get("ties", "block"),
+        score_cut=float(matching.get("score_cut", float("-inf"))),
+        metrics=tuple(_plan(entry) for entry in document.get("metric", [])),
+        headline=tuple(document.get("report", {}).get("headline", ())),
+        level=float(statistics.get("level", 0.95)),
+        replicates=int(statistics.get("replicates", 2000)),
+        cluster=tuple(cluster) if isinstance(cluster, list) else cluster,
+        interval=statistics.get("interval", "bootse-t-logit"),
+        seed=int(statistics.get("seed", 0)),
+    )
+    _check_whole(protocol, file)
+    return protocol
+
+
+def _plan(entry: dict[str, Any]) -> MetricPlan:
+    options = {key: value for key, value in entry.items() if key not in ("name", "kind")}
+    return MetricPlan(entry["name"], registry.check("metric", entry["kind"]), options)
+
+
+def _check_whole(protocol: Protocol, file: str) -> None:
+    """Check what needs the whole document: names, sizes, headline, and that every metric accepts its options."""
+    names = [plan.name for plan in protocol.metrics]
+    if not names:
+        raise InputError("at least one [[metric]]", rule="no-metric", file=file)
+    for k, plan in enumerate(protocol.metrics):
+        where = f"metric[{k}]"
+        if plan.name in names[:k]:
+            raise InputError("metric names that differ", rule="dup-metric", file=file, location=where, value=plan.name)
+        size = plan.options.get("size")
+        if size is not None and size not in protocol.sizes:
+            hint = did_you_mean(str(size), protocol.sizes) if protocol.sizes else "add it under [sizes]"
+            raise InputError("a size of [sizes]", rule="unknown-size", file=file, location=where, value=size, hint=hint)
+    for name in protocol.headline:
+        if name not in names:
+            hint = did_you_mean(name, names)
+            raise InputError("a metric", rule="unknown-metric", file=file, field="headline", value=name, hint=hint)
+    protocol.compile()
+
+
+def _resolve(protocol: Protocol, plan: MetricPlan) -> MetricPlan:
+    own, view = plan.options, protocol.matching
+    if plan.kind == "rodeo":  # has its own matching; of the defaults only the score cut applies
+        return replace(plan, options={"score_cut": protocol.score_cut, **own})
+    assignment = registry.check("assignment", own.get("assignment", view.assignment))
+    max_dets = NO_LIMIT if own.get("max_dets") == float("inf") else own.get("max_dets", view.max_dets)
+    largest = max([view.max_dets, *(int(p.options.get("max_dets", 0)) for p in protocol.metrics)], default=max_dets)
+    options = {
+        "criterion": registry.check("criterion", own.get("criterion", view.criterion)),
+        "assignment": assignment,
+        "classes": "within" if view.within_class else "ignore",
+        "score_cut": protocol.score_cut,
+        "ties": protocol.ties,
+        "strict": view.strict,
+        "duplicates": view.duplicates,
+        **own,
+        "thresholds": thresholds_of(own["thresholds"]) if "thresholds" in own else protocol.thresholds,
+        "size": protocol.sizes[own["size"]] if "size" in own else (0.0, float("inf")),
+        "max_dets": max_dets,
+        # In descending score a later prediction never changes an earlier match: one matching serves every limit.
+        "match_dets": largest if assignment in ("by-score", "many-to-one") else max_dets,
+    }
+    return replace(plan, options=options)
+
+
+def _finite(value: Any) -> Any:
+    """Return JSON-ready data: tuples as lists, infinities as None."""
+    if isinstance(value, Mapping):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return None
+    return value

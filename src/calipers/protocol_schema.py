@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The schema ``calipers.protocol/1``: which keys a protocol has, of which type, and how it is written as TOML."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from calipers.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from calipers.protocol import Protocol
+
+SCHEMA = "calipers.protocol/1"
+NO_LIMIT = sys.maxsize
+NAME = re.compile(r"^[A-Za-z][A-Za-z0-9.\- ]*(/[a-z]+)?(@([a-z\-]+:)?[0-9.:]+|@[a-z\-]+)?(#[0-9.]+)?$")
+TOP = ("schema", "name", "source", "extends", "matching", "sizes", "metric", "statistics", "report")
+MATCHING: dict[str, Any] = {
+    "criterion": str,
+    "assignment": str,
+    "thresholds": (int, float, list, dict),
+    "classes": ("within", "ignore"),
+    "max_dets": (int, float),
+    "score_cut": (int, float),
+    "ties": ("coco", "block"),
+    "strict": bool,
+    "duplicates": ("penalised", "forgiven"),
+}
+STATISTICS: dict[str, Any] = {
+    "level": float,
+    "replicates": int,
+    "cluster": (str, list),
+    "interval": str,
+    "seed": int,
+}
+
+
+def check_document(document: Mapping[str, Any], file: str) -> None:
+    """Raise for unknown keys, wrong types and values out of range; the error names the place."""
+    _known(document, TOP, file, "")
+    if document.get("schema") != SCHEMA:
+        raise InputError(f'schema = "{SCHEMA}"', rule="schema", file=file, field="schema", value=document.get("schema"))
+    for key in ("name", "source"):
+        if key not in document and "extends" not in document:
+            raise InputError(f"the key {key!r}", rule="missing-key", file=file, location=key)
+        if not isinstance(document.get(key, ""), str):
+            raise InputError("text", rule="type", file=file, location=key, value=document[key])
+    for key in ("matching", "sizes", "statistics", "report"):
+        if not isinstance(document.get(key, {}), dict):
+            raise InputError("a table", rule="type", file=file, location=key, value=document[key])
+    _typed(document.get("matching", {}), MATCHING, file, "matching")
+    _typed(document.get("statistics", {}), STATISTICS, file, "statistics")
+    _typed(document.get("report", {}), {"headline": list}, file, "report")
+    _check_thresholds(document.get("matching", {}), file, "matching")
+    _check_statistics(document.get("statistics", {}), file)
+    _check_sizes(document.get("sizes", {}), file)
+    _check_metrics(document.get("metric", []), file)
+
+
+def thresholds_of(value: float | Sequence[float] | Mapping[str, float]) -> tuple[float, ...]:
+    """Return the thresholds of a number, a list, or a range (``linspace``, so that ends are exact)."""
+    if isinstance(value, Mapping):
+        import numpy as np
+
+        low, high, step = value["from"], value["to"], value["step"]
+        return tuple(np.linspace(low, high, round((high - low) / step) + 1).tolist())
+    if isinstance(value, int | float):
+        return (float(value),)
+    return tuple(float(entry) for entry in value)
+
+
+def render(protocol: Protocol) -> str:
+    """Return a protocol as TOML."""
+    p, view = protocol, protocol.matching
+    lines = [
+        f'schema = "{SCHEMA}"',
+        f"name = {_toml(p.name)}",
+        f"source = {_toml(p.source)}",
+        "",
+        "[matching]",
+    ]
+    matching = {
+        "criterion": view.criterion,
+        "assignment": view.assignment,
+        "thresholds": list(p.thresholds),
+        "classes": "within" if view.within_class else "ignore",
+        "max_dets": float("inf") if view.max_dets == NO_LIMIT else view.max_dets,
+        "score_cut": p.score_cut,
+        "ties": p.ties,
+        "strict": view.strict,
+        "duplicates": view.duplicates,
+    }
+    lines += _table(matching)
+    sizes = {"from": p.size_from, **{name: list(size) for name, size in p.sizes.items()}}
+    if p.rescale_to is not None:
+        sizes["rescale_to"] = list(p.rescale_to)
+    lines += ["", "[sizes]", *_table(sizes)]
+    for plan in p.metrics:
+        lines += ["", "[[metric]]", *_table({"name": plan.name, "kind": plan.kind, **plan.options})]
+    cluster = list(p.cluster) if isinstance(p.cluster, tuple) else p.cluster
+    statistics = {"level": p.level, "replicates": p.replicates, "cluster": cluster}
+    lines += ["", "[statistics]", *_table({**statistics, "interval": p.interval, "seed": p.seed})]
+    lines += ["", "[report]", *_table({"headline": list(p.headline)}), ""]
+    return "\n".join(lines)
+
+
+def _table(entries: Mapping[str, Any]) -> list[str]:
+    return [f"{key} = {_toml(value)}" for key, value in entries.items()]
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        import json
+
+        return json.dumps(value, ensure_ascii=False)  # JSON's escapes are TOML's
+    if isinstance(value, float):
+        return repr(value)  # inf and -inf are TOML too
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_toml(entry)}" for key, entry in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(entry) for entry in value) + "]"
+    return str(value)
+
+
+def _known(table: Mapping[str, Any], known: Sequence[str], file: str, where: str) -> None:
+    for key in table:
+        if key not in known:
+            location = f"{where}.{key}" if where else key
+            hint = did_you_mean(key, known)
+            raise InputError(
+                "a key of the protocol schema",
+                rule="unknown-key",
+                file=file,
+                location=location,
+                value=key,
+                hint=hint,
+            )
+
+
+def _typed(table: Mapping[str, Any], types: Mapping[str, Any], file: str, where: str) -> None:
+    _known(table, tuple(types), file, where)
+    for key, value in table.items():
+        _check_type(value, types[key], file, f"{where}.{key}")
+
+
+def _check_type(value: Any, wanted: Any, file: str, where: str) -> None:
+    if isinstance(wanted, tuple) and isinstance(wanted[0], str):
+        if value not in wanted:
+            hint = did_you_mean(str(value), wanted)
+            raise InputError(
+                "one of " + ", ".join(wanted),
+                rule="choice",
+                file=file,
+                location=where,
+                value=value,
+                hint=hint,
+            )
+        return
+    types = wanted if isinstance(wanted, tuple) else (wanted,)
+    if float in types:
+        types = (*types, int)
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+        names = " or ".join(t.__name__ for t in types)
+        raise InputError(names, rule="type", file=file, location=where, value=value)
+    if isinstance(value, float) and math.isnan(value):
+        raise InputError("a number", rule="non-finite", file=file, location=where, value=value)
+
+
+def _check_thresholds(table: Mapping[str, Any], file: str, where: str) -> None:
+    if "thresholds" not in table:
+        return
+    given, place = table["thresholds"], f"{where}.thresholds"
+    if isinstance(given, Mapping):
+        _known(given, ("from", "to", "step"), file, place)
+        if set(given) != {"from", "to", "step"} or not all(_is_number(entry) for entry in given.values()):
+            raise InputError("the numbers from, to and step", rule="thresholds", file=file, location=place, value=given)
+        if not given["step"] > 0 or given["to"] < given["from"]:
+            raise InputError("from <= to and step > 0", rule="thresholds", file=file, location=place, value=given)
+        if (given["to"] - given["from"]) / given["step"] > 10_000:
+            raise InputError("at most 10,000 thresholds", rule="thresholds", file=file, location=place, value=given)
+        return
+    values = given if isinstance(given, list) else [given]
+    if not values or not all(_is_number(entry) for entry in values):
+        raise InputError("at least one number", rule="thresholds", file=file, location=place, value=given)
+    if any(b <= a for a, b in pairwise(values)):
+        raise InputError("ascending thresholds, each once", rule="thresholds", file=file, location=place, value=given)
+
+
+def _check_statistics(table: Mapping[str, Any], file: str) -> None:
+    if not 0 < table.get("level", 0.95) < 1:
+        raise InputError(
+            "a level between 0 and 1",
+            rule="range",
+            file=file,
+            location="statistics.level",
+            value=table["level"],
+        )
+    for key in ("replicates", "seed"):
+        if table.get(key, 0) < 0:
+            raise InputError(
+                "a number that is not negative",
+                rule="range",
+                file=file,
+                location=f"statistics.{key}",
+                value=table[key],
+            )
+
+
+def _check_sizes(sizes: Mapping[str, Any], file: str) -> None:
+    for key, value in sizes.items():
+        where = f"sizes.{key}"
+        if key == "from":
+            _check_type(value, ("declared", "box", "mask"), file, where)
+            continue
+        pair = isinstance(value, list) and len(value) == 2 and all(_is_number(entry) for entry in value)
+        if not pair or (key != "rescale_to" and not 0 <= value[0] < value[1]):
+            raise InputError("[smallest, largest] area", rule="size-range", file=file, location=where, value=value)
+        if key == "rescale_to" and min(value) <= 0:
+            raise InputError("[width, height]", rule="size-range", file=file, location=where, value=value)
+
+
+def _check_metrics(metrics: Any, file: str) -> None:
+    if not isinstance(metrics, list):
+        raise InputError("[[metric]] tables", rule="type", file=file, location="metric", value=metrics)
+    for k, entry in enumerate(metrics):
+        where = f"metric[{k}]"
+        for key in ("name", "kind"):
+            if not isinstance(entry.get(key), str):
+                raise InputError(
+                    f"the key {key!r} as text",
+                    rule="missing-key",
+                    file=file,
+                    location=where,
+                    value=entry.get(key),
+                )
+        if not NAME.match(entry["name"]):
+            hint = 'NAME ["/" part] ["@" [criterion ":"] threshold] ["#" score-cut], such as sensitivity@0.5'
+            raise InputError(
+                "a metric name", rule="metric-name", file=file, location=where, value=entry["name"], hint=hint
+            )
+        matching = {key: value for key, value in entry.items() if key in MATCHING}
+        _typed(matching, MATCHING, file, where)
+        _check_thresholds(entry, file, where)
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether this is a number; infinity is one, NaN is not."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)

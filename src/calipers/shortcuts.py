@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One number in one call, without a protocol: `rodeo` and `average_precision`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.engine import collect
+from calipers.errors import UsageError
+from calipers.matches import View
+from calipers.metrics.contract import MetricPlan
+from calipers.metrics.ranking import AveragePrecision
+from calipers.metrics.rodeo import PARTS, Rodeo
+from calipers.tables import Cohort
+
+
+@dataclass(frozen=True, slots=True)
+class RodeoResult:
+    """The four scores of RoDeO as floats; NaN where undefined. Estimates with n come from `calipers.evaluate`."""
+
+    total: float
+    localization: float
+    shape: float
+    classification: float
+    per_class: Mapping[str, RodeoResult] = field(default_factory=dict)
+
+
+def rodeo(cohort: Cohort, model: str | None = None, **options: Any) -> RodeoResult:
+    """Return RoDeO of one model.
+
+    Parameters
+    ----------
+    model
+        May be left out when the cohort has one.
+    options
+        ``class_weight`` ("data-set", "image" or a number), ``scale``, ``summary`` ("harmonic", "arithmetic",
+        "minimum"), ``multiclass``, ``weight_matched``, ``weight_missed``, ``weight_extra``, ``epsilon``,
+        ``score_cut``; see `calipers.metrics.rodeo`.
+
+    Examples
+    --------
+    >>> import calipers as cal
+    >>> cohort = cal.Cohort.from_arrays(
+    ...     [{"boxes": [[0, 0, 0.1, 0.1], [0, 0.2, 0.1, 0.1]], "labels": [0, 1]}],
+    ...     [{"boxes": [[0.1, 0.1, 0.2, 0.1], [0, 0.3, 0.1, 0.1], [0.2, 0.2, 0.1, 0.1]],
+    ...       "labels": [0, 1, 0], "scores": [1, 1, 1]}],
+    ...     classes=("a", "b"), box_format="xywh",
+    ... )
+    >>> result = cal.rodeo(cohort)
+    >>> round(result.total, 4), round(result.localization, 4), round(result.shape, 4), round(result.classification, 4)
+    (0.3547, 0.2017, 0.5, 0.6667)
+    """
+    model = _one_model(cohort, model)
+    if "part" in options:
+        raise UsageError("rodeo returns all parts; there is no option 'part'")
+    metric = Rodeo([MetricPlan(part, "rodeo", {**options, "part": part}) for part in PARTS])
+    evidence = collect(cohort, {"rodeo": (model, metric.recipe)})["rodeo"]
+    values = metric.value(evidence, np.ones((1, cohort.n_images), np.int64))[0]  # type: ignore[arg-type]
+    classes = {name: _result(row) for name, row in zip(cohort.classes, values[1:])}
+    return _result(values[0], classes)
+
+
+def average_precision(
+    cohort: Cohort,
+    iou: float | Sequence[float] = (0.5,),
+    *,
+    model: str | None = None,
+    interpolation: str = "coco101",
+    area: tuple[float, float] | None = None,
+    max_dets: int = 100,
+    ties: str | None = None,
+) -> float:
+    """Return the average precision of one model, mean over thresholds and over classes with references.
+
+    Parameters
+    ----------
+    iou
+        One or more thresholds of the box IoU.
+    interpolation
+        ``coco101``, ``voc11``, ``every-point`` or ``tie-aware``; see `calipers.metrics.ranking`.
+    area
+        (smallest, largest) area that counts, closed at both ends, with COCO's ignore rule; None counts all.
+    max_dets
+        Predictions per image and class, best scores first.
+    ties
+        ``coco`` (input order) or ``block`` (one operating point); by default coco for coco101, block otherwise.
+
+    Examples
+    --------
+    >>> import calipers as cal
+    >>> cohort = cal.demo_cohort()
+    >>> cal.average_precision(cohort, model="misses-small") < cal.average_precision(cohort, 0.1, model="misses-small")
+    True
+    """
+    thresholds = (float(iou),) if isinstance(iou, int | float) else tuple(float(value) for value in iou)
+    view = View()
+    options = {
+        "criterion": view.criterion,
+        "assignment": view.assignment,
+        "thresholds": thresholds,
+        "classes": "within",
+        "max_dets": max_dets,
+        "match_dets": max_dets,
+        "score_cut": view.score_cut,
+        "ties": ties or ("coco" if interpolation == "coco101" else "block"),
+        "strict": False,
+        "duplicates": view.duplicates,
+        "size": area or view.size,
+        "interpolation": interpolation,
+    }
+    metric = AveragePrecision([MetricPlan("AP", "average-precision", options)])
+    evidence = collect(cohort, {"AP": (_one_model(cohort, model), metric.recipe)})["AP"]
+    return float(metric.value(evidence, np.ones((1, cohort.n_images), np.int64))[0, 0, 0])  # type: ignore[arg-type]
+
+
+def _result(row: NDArray[np.float64], per_class: Mapping[str, RodeoResult] | None = None) -> RodeoResult:
+    total, localization, shape, classification = row.tolist()
+    return RodeoResult(total, localization, shape, classification, per_class or {})
+
+
+def _one_model(cohort: Cohort, model: str | None) -> str:
+    if model is None:
+        if len(cohort.models) != 1:
+            raise UsageError(f"several models: say which, one of {', '.join(cohort.models)}")
+        return next(iter(cohort.models))
+    cohort.predictions(model)
+    return model
