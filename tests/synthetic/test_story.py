@@ -8,7 +8,7 @@ import calipers as cal
 from calipers.synthetic import demo_cohort
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+@pytest.mark.parametrize("seed", range(6))
 def test_two_metrics_tell_two_stories(seed: int) -> None:
     cohort = demo_cohort(seed)
     coco = cal.evaluate(cohort, protocol="coco", ci=False)
@@ -20,5 +20,5 @@ def test_two_metrics_tell_two_stories(seed: int) -> None:
     assert rodeo["mislabels", "RoDeO/loc"].value > 0.85
     assert rodeo["mislabels", "RoDeO/shape"].value > 0.8
     assert rodeo["mislabels", "RoDeO/cls"].value < 0.6
-    assert coco["misses-small", "APl"].value > 0.8
-    assert coco["misses-small", "APs"].value < 0.5 * coco["overpredicts", "APs"].value
+    assert coco["misses-small", "APl"].value > 0.7
+    assert coco["misses-small", "APs"].value < 0.2

@@ -101,9 +101,7 @@ def clip(box: F64, size: F64) -> F64:
 
 def _enlarged_heart(anatomy: Anatomy, random: Generator) -> Ellipse:
     across, along = random.uniform(0.205, 0.245), random.uniform(0.17, 0.195)
-    return Ellipse(
-        anatomy.spine + 0.05 + random.normal(0.0, 0.01), 0.60 + random.normal(0.0, 0.01), across, along
-    )
+    return Ellipse(anatomy.spine + 0.05 + random.normal(0.0, 0.01), 0.60 + random.normal(0.0, 0.01), across, along)
 
 
 def _effusion(anatomy: Anatomy, random: Generator) -> F64:
@@ -127,6 +125,6 @@ def _round_finding(kind: int, anatomy: Anatomy, size: F64, random: Generator) ->
     )
     x = lung.x + (radius * np.cos(angle) + (0.12 if side else -0.12)) * lung.across
     y = lung.y - 0.05 + radius * np.sin(angle) * lung.along
-    pixels = random.uniform(9.0, 21.0) if kind == NODULE else random.uniform(34.0, 62.0)
+    pixels = random.uniform(9.0, 21.0) if kind == NODULE else random.uniform(39.0, 62.0)
     half = pixels / 256.0 * size.min() / 2.0 / size * random.uniform(0.88, 1.12, 2)
     return np.array([x - half[0], y - half[1], x + half[0], y + half[1]], np.float64)

@@ -87,9 +87,7 @@ def demo_cohort(seed: int = 0) -> Cohort:
             references.append(record)
             for name, character in CHARACTERS.items():
                 random = stream(seed, name, record["image_id"])
-                predictions[name].append(
-                    {"image_id": record["image_id"], **predict(character, scene, random)}
-                )
+                predictions[name].append({"image_id": record["image_id"], **predict(character, scene, random)})
     return Cohort.from_arrays(references, predictions, classes=CLASSES)
 
 
@@ -113,9 +111,7 @@ def draw_images(cohort: Cohort, folder: Path | str, seed: int = 0) -> list[Path]
     centres = cohort.group("centre")
     for k, image_id in enumerate(cohort.images.ids):
         if str(centres[k]) not in looks:
-            raise UsageError(
-                f"draw_images draws demo cohorts only, and {str(centres[k])!r} is not a centre of one"
-            )
+            raise UsageError(f"draw_images draws demo cohorts only, and {str(centres[k])!r} is not a centre of one")
         rows = slice(int(references.offsets[k]), int(references.offsets[k + 1]))
         width, height = cohort.images.size[k].astype(int).tolist()
         pixels = draw_phantom(
@@ -137,10 +133,7 @@ def _patients(seed: int) -> list[Patient]:
     centres = [centre for centre in CENTRES for _ in range(centre.patients)]
     visits = random.permutation(VISITS).tolist()
     healthy = (random.permutation(len(centres)) < HEALTHY).tolist()
-    return [
-        Patient(f"P{number:03d}", *facts)
-        for number, facts in enumerate(zip(centres, visits, healthy), start=1)
-    ]
+    return [Patient(f"P{number:03d}", *facts) for number, facts in enumerate(zip(centres, visits, healthy), start=1)]
 
 
 def _images(seed: int, patient: Patient) -> list[tuple[dict[str, Any], Scene]]:

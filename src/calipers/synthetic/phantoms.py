@@ -160,9 +160,7 @@ def _ribs(canvas: Canvas, anatomy: Anatomy) -> Pixels:
     """
     outward = np.abs(canvas.x - anatomy.spine) * (1.0 / anatomy.width)
     fall = outward**2.4
-    behind = _arcs(
-        canvas.y, 0.13 - 0.10 * outward * (1.0 - outward) + 0.10 * fall, 0.068 + 0.022 * fall, RIBS
-    )
+    behind = _arcs(canvas.y, 0.13 - 0.10 * outward * (1.0 - outward) + 0.10 * fall, 0.068 + 0.022 * fall, RIBS)
     before = _arcs(canvas.y, 0.33 - 0.17 * (outward - 0.15), np.full_like(fall, 0.068), RIBS - 3)
     ribs = 0.075 * behind + 0.030 * before * _soft(outward - 0.35, 0.06)
     return np.asarray(ribs * _soft(outward - 0.10, 0.03) * _soft(0.93 - outward, 0.03))
@@ -191,9 +189,7 @@ def _markings(canvas: Canvas, anatomy: Anatomy, air: Pixels) -> Pixels:
     near = np.zeros_like(air)
     for lung in anatomy.lungs:
         hilum = Ellipse(0.55 * lung.x + 0.45 * anatomy.spine, lung.y + 0.02, 0.13, 0.20)
-        near += np.exp(
-            -((canvas.x - hilum.x) ** 2 / hilum.across**2 + (canvas.y - hilum.y) ** 2 / hilum.along**2)
-        )
+        near += np.exp(-((canvas.x - hilum.x) ** 2 / hilum.across**2 + (canvas.y - hilum.y) ** 2 / hilum.along**2))
     threads = np.clip(1.0 - np.abs(canvas.texture(3.2)) / 0.35, 0.0, None)
     return np.asarray(air * (0.018 * canvas.texture(6.0) + near * (0.055 + 0.075 * threads)))
 

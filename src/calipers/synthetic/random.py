@@ -98,13 +98,9 @@ def random_cohort(
     return Cohort(images, classes, references, predictions, Intake(tuple(files)))
 
 
-def _check(
-    n_images: int, n_classes: int, shares: tuple[float, ...], dimensions: int, tie_levels: int | None
-) -> None:
+def _check(n_images: int, n_classes: int, shares: tuple[float, ...], dimensions: int, tie_levels: int | None) -> None:
     if n_images < 0 or n_classes < 1:
-        raise UsageError(
-            f"a random cohort needs n_images >= 0 and n_classes >= 1, got {n_images} and {n_classes}"
-        )
+        raise UsageError(f"a random cohort needs n_images >= 0 and n_classes >= 1, got {n_images} and {n_classes}")
     if not all(0.0 <= share <= 1.0 for share in shares):
         raise UsageError(f"shares lie between 0 and 1, got {shares}")
     if dimensions not in (2, 3):
@@ -118,9 +114,7 @@ def _images(n: int, plan: _Plan, random: Generator) -> Images:
     patients = random.integers(0, max(1, (2 * n) // 3), n)
     groups = {
         "patient": np.array([f"P{k + 1}" for k in patients.tolist()], np.str_),
-        "centre": np.array(
-            [f"C{k + 1}" for k in (patients % 3).tolist()], np.str_
-        ),  # a patient has one centre
+        "centre": np.array([f"C{k + 1}" for k in (patients % 3).tolist()], np.str_),  # a patient has one centre
     }
     ids = tuple(f"image-{k}" for k in range(n))
     return Images(ids, np.tile(plan.sides, (n, 1)), np.full((n, dimensions), np.nan), groups)
@@ -158,9 +152,7 @@ def _predictions(references: References, images: Images, plan: _Plan, random: Ge
     # Small and large displacements alike, so that overlaps spread over the whole range of thresholds.
     spread = np.exp(random.uniform(np.log(0.01), np.log(0.3), moved)) * (random.random(moved) >= EXACT)
     sides = (high - low) * np.exp(random.normal(0.0, 1.0, (moved, dimensions)) * spread[:, None])
-    centres = (low + high) / 2.0 + random.normal(0.0, 1.0, (moved, dimensions)) * spread[:, None] * (
-        high - low
-    )
+    centres = (low + high) / 2.0 + random.normal(0.0, 1.0, (moved, dimensions)) * spread[:, None] * (high - low)
     label = np.repeat(references.label.astype(np.int64), copies)
     label = np.where(random.random(moved) < RIGHT_CLASS, label, random.integers(0, plan.n_classes, moved))
     score = 0.9 * random.beta(3.0, 2.0, moved) + 0.1 * (1.0 - spread)
