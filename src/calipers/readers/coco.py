@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -84,11 +85,11 @@ def _read_fast(
             keys["score"] = n
         else:
             for key in OPTIONAL_KEYS:
-                keys[key] = sum(getattr(record, key) is not UNSET for record in records)
-        jsonchunks.check_piece(piece, n, keys, brackets=2)
+                keys[key] = n - list(map(attrgetter(key), records)).count(UNSET)
+        plain = jsonchunks.check_piece(piece, n, keys, brackets=2)
         spans.append((columns.n, piece.start, piece.stop))
         columns.add(records)
-        masks += _count_masks(piece.text)
+        masks += 0 if plain else _count_masks(piece.text)
         opened.forget(piece.start, piece.stop)
     return jsonchunks.PieceTexts(opened.data, spans), _mask_notes(masks)
 
@@ -221,7 +222,10 @@ def _described(opened: Opened, span: tuple[int, int]) -> list[dict[str, Any]]:
     decoder = msgspec.json.Decoder(list[dict[str, Any]])
     described: list[dict[str, Any]] = []
     for piece, records in jsonchunks.decode_list(opened.data, span, decoder):
-        keys = {key: sum(key in record for record in records) for key in ("id", "name", "width", "height", "file_name")}
+        keys = {
+            key: [key in record for record in records].count(True)
+            for key in ("id", "name", "width", "height", "file_name")
+        }
         jsonchunks.check_piece(piece, len(records), {key: n for key, n in keys.items() if n}, brackets=1)
         described += records
     return described

@@ -12,7 +12,7 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from calipers.errors import did_you_mean
-from calipers.readers.coco_records import Annotation, Result, id_problem
+from calipers.readers.coco_records import LARGEST_ID, Annotation, Result, id_problem
 from calipers.readers.parts import Key
 from calipers.tables.checks import Role
 from calipers.tables.delivery import Delivery, Finding
@@ -102,14 +102,13 @@ class ObjectColumns:
 
     def _add_details(self, records: Sequence[Any]) -> None:
         n = len(records)
-        self.n_scored += sum(record.score is not UNSET for record in records)
+        self.n_scored += n - [record.score for record in records].count(UNSET)
         self.ids += [None if record.id is UNSET else record.id for record in records]
         area = [np.nan if record.area in (UNSET, None) else record.area for record in records]
         self._keep("area", np.array(area, np.float64))
         for name in ("iscrowd", "ignore"):
             flags = [getattr(record, name) for record in records]
-            column = np.fromiter((0 if flag is UNSET else min(max(flag, -1), 2) for flag in flags), np.int8, n)
-            self._keep("crowd" if name == "iscrowd" else name, column)
+            self._keep("crowd" if name == "iscrowd" else name, _flag_column(flags))
 
     def _codes(self, field: str, keys: Sequence[Key]) -> I64:
         index = self.index[field]
@@ -170,11 +169,21 @@ class ObjectColumns:
                     seen.add(key)
             values = [self.ids[row] for row in rows]
             found.append(Finding("dup-annotation", "id", "annotation ids that differ", np.array(rows), values))
-        far = [row for row, key in enumerate(self.ids) if isinstance(key, int) and id_problem(key)]
-        if far:
+        whole = [key for key in given if isinstance(key, int)]
+        if whole and (max(whole) > LARGEST_ID or min(whole) < -LARGEST_ID):
+            far = [row for row, key in enumerate(self.ids) if isinstance(key, int) and id_problem(key)]
             values = [self.ids[row] for row in far]
             found.append(Finding("id-range", "id", "an id of at most 2^53", np.array(far), values))
         return found
+
+
+def _flag_column(flags: list[Any]) -> NDArray[np.int8]:
+    """Return 0 and 1 as they are (missing is 0), anything else as 2: it is refused later, with its place."""
+    distinct = set(flags)
+    if distinct <= {UNSET, 0}:
+        return np.zeros(len(flags), np.int8)
+    codes = {flag: 0 if flag is UNSET else int(flag) if flag in (0, 1) else 2 for flag in distinct}
+    return np.array([codes[flag] for flag in flags], np.int8)
 
 
 def _as_whole(text: str) -> int | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from calipers.errors import InputError, raise_problems
-from calipers.readers.coco_records import id_problem
+from calipers.readers.coco_records import LARGEST_ID, id_problem
 from calipers.readers.parts import ImageList, Key, Options, text_column
 from calipers.tables.objects import Column
 
@@ -28,9 +28,11 @@ class Categories:
     names: Mapping[Key, str]
 
 
-def id_order(key: Key) -> tuple[bool, Key]:
-    """Sort numbers numerically, then texts."""
-    return isinstance(key, str), key
+def sorted_ids(keys: Sequence[Key]) -> list[int]:
+    """Return the order of ids: numbers numerically, then texts."""
+    if set(map(type, keys)) == {int}:
+        return sorted(range(len(keys)), key=keys.__getitem__)
+    return sorted(range(len(keys)), key=lambda k: (isinstance(keys[k], str), keys[k]))
 
 
 def images_from(records: Sequence[dict[str, Any]], file: str, options: Options) -> ImageList:
@@ -38,7 +40,7 @@ def images_from(records: Sequence[dict[str, Any]], file: str, options: Options) 
     if not records:
         raise InputError("at least one image", rule="no-images", file=file, location="/images")
     keys = _keys(records, file, "/images", "dup-image", options.ids_as_strings)
-    order = sorted(range(len(keys)), key=lambda k: id_order(keys[k]))
+    order = sorted_ids(keys)
     ordered = [records[k] for k in order]
     groups, notes = _groups(ordered)
     return ImageList(
@@ -53,7 +55,7 @@ def images_from(records: Sequence[dict[str, Any]], file: str, options: Options) 
 def categories_from(records: Sequence[dict[str, Any]], file: str, options: Options) -> Categories:
     """Build the classes, in ascending order of category ids."""
     keys = _keys(records, file, "/categories", "dup-category", options.ids_as_strings)
-    order = sorted(range(len(keys)), key=lambda k: id_order(keys[k]))
+    order = sorted_ids(keys)
     names: dict[Key, str] = {}
     seen: set[str] = set()
     for k in order:
@@ -68,6 +70,9 @@ def categories_from(records: Sequence[dict[str, Any]], file: str, options: Optio
 
 
 def _keys(records: Sequence[Any], file: str, where: str, rule: str, as_text: bool) -> list[Key]:
+    plain: list[Any] = [record.get("id") for record in records if isinstance(record, dict)]
+    if _sound_numbers(plain, len(records)):
+        return list(map(str, plain)) if as_text else plain
     problems = []
     keys: list[Key] = []
     seen: set[str] = set()
@@ -86,6 +91,12 @@ def _keys(records: Sequence[Any], file: str, where: str, rule: str, as_text: boo
             keys.append(str(key) if as_text else key)
     raise_problems(problems)
     return keys
+
+
+def _sound_numbers(ids: list[Any], n: int) -> bool:
+    """Tell at once that n ids are different whole numbers in range, as they nearly always are."""
+    whole = len(ids) == n and set(map(type, ids)) == {int} and len(set(ids)) == n
+    return whole and max(ids) <= LARGEST_ID and min(ids) >= -LARGEST_ID
 
 
 def _sizes(records: Sequence[dict[str, Any]], order: Sequence[int], file: str) -> np.ndarray[Any, Any]:
@@ -109,14 +120,16 @@ def _numbers(
 def _positive(value: object, file: str, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _error("a number", "type", file, where, value)
-    if not 0 < value < float("inf"):
-        raise _error("a size above zero", "image-size", file, where, value)
+    if not 0 < value < LARGEST_ID:
+        raise _error("a size above zero, below 2^53", "image-size", file, where, value)
     return float(value)
 
 
 def _spacing(records: Sequence[dict[str, Any]], order: Sequence[int], file: str) -> np.ndarray[Any, Any]:
     dimensions = 3 if any("depth" in record for record in records) else 2
     spacing = np.full((len(records), dimensions), np.nan)
+    if not any("spacing" in record for record in records):
+        return spacing
     for row, (k, record) in enumerate(zip(order, records)):
         given = record.get("spacing")
         if given is not None:
@@ -132,10 +145,8 @@ def _groups(records: Sequence[dict[str, Any]]) -> tuple[dict[str, Column], list[
     groups: dict[str, Column] = {}
     notes = []
     for name in records[0]:
-        if name in NOT_GROUPS or not all(name in record for record in records):
-            continue
-        values = [record[name] for record in records]
-        if all(isinstance(value, str | int | float | bool) for value in values):
+        values = [record.get(name) for record in records]
+        if name not in NOT_GROUPS and set(map(type, values)) <= {str, int, float, bool}:
             word = RENAMED.get(name, name)
             word = name if word in records[0] else word
             groups[word] = text_column(values)
