@@ -141,7 +141,7 @@ def shorten(value: object) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a hint that names the nearest known name, or all of them."""
     known = list(known)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.6)
     if near:
         return f"did you mean {near[0]!r}?"
     return "known: " + ", ".join(known)

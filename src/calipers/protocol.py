@@ -142,6 +142,8 @@ def _extended(base: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
             merged[key] = {**merged[key], **value}
         elif key != "extends":
             merged[key] = value
+    if "metric" in document and "report" not in document:  # a headline of metrics that were replaced
+        merged.pop("report", None)
     return merged
 
 
@@ -214,7 +216,7 @@ def _resolve(protocol: Protocol, plan: MetricPlan) -> MetricPlan:
         return replace(plan, options={"score_cut": protocol.score_cut, **own})
     assignment = registry.check("assignment", own.get("assignment", view.assignment))
     max_dets = NO_LIMIT if own.get("max_dets") == float("inf") else own.get("max_dets", view.max_dets)
-    largest = max([view.max_dets, *(int(p.options.get("max_dets", 0)) for p in protocol.metrics)], default=max_dets)
+    largest = min(max([view.max_dets, *(p.options.get("max_dets", 0) for p in protocol.metrics)]), NO_LIMIT)
     options = {
         "criterion": registry.check("criterion", own.get("criterion", view.criterion)),
         "assignment": assignment,

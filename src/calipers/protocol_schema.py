@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 SCHEMA = "calipers.protocol/1"
 NO_LIMIT = sys.maxsize
-NAME = re.compile(r"^[A-Za-z][A-Za-z0-9.\- ]*(/[a-z]+)?(@([a-z\-]+:)?[0-9.:]+|@[a-z\-]+)?(#[0-9.]+)?$")
+NUMBER = r"-?[0-9]+(\.[0-9]+)?(e[-+][0-9]+)?"
+NAME = re.compile(
+    rf"[A-Za-z][A-Za-z0-9.\- ]*(/[a-z]+)?(@([a-z][a-z\-]*:)?{NUMBER}(:{NUMBER})?|@[a-z][a-z\-]*)?(#{NUMBER})?"
+)
 TOP = ("schema", "name", "source", "extends", "matching", "sizes", "metric", "statistics", "report")
 MATCHING: dict[str, Any] = {
     "criterion": str,
@@ -56,6 +59,7 @@ def check_document(document: Mapping[str, Any], file: str) -> None:
     _typed(document.get("statistics", {}), STATISTICS, file, "statistics")
     _typed(document.get("report", {}), {"headline": list}, file, "report")
     _check_thresholds(document.get("matching", {}), file, "matching")
+    _check_max_dets(document.get("matching", {}), file, "matching")
     _check_statistics(document.get("statistics", {}), file)
     _check_sizes(document.get("sizes", {}), file)
     _check_metrics(document.get("metric", []), file)
@@ -163,7 +167,7 @@ def _check_type(value: Any, wanted: Any, file: str, where: str) -> None:
             )
         return
     types = wanted if isinstance(wanted, tuple) else (wanted,)
-    if float in types:
+    if float in types and int not in types:
         types = (*types, int)
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         names = " or ".join(t.__name__ for t in types)
@@ -192,7 +196,22 @@ def _check_thresholds(table: Mapping[str, Any], file: str, where: str) -> None:
         raise InputError("ascending thresholds, each once", rule="thresholds", file=file, location=place, value=given)
 
 
+def _check_max_dets(table: Mapping[str, Any], file: str, where: str) -> None:
+    given = table.get("max_dets", 1)
+    if given != math.inf and not (given >= 1 and given == int(given)):
+        place = f"{where}.max_dets"
+        raise InputError("a whole number from 1 on, or inf", rule="range", file=file, location=place, value=given)
+
+
+def _check_texts(table: Mapping[str, Any], key: str, file: str, where: str) -> None:
+    given = table.get(key, "")
+    texts = [given] if isinstance(given, str) else given
+    if not texts or not all(isinstance(entry, str) for entry in texts):
+        raise InputError("text, or a list of texts", rule="type", file=file, location=f"{where}.{key}", value=given)
+
+
 def _check_statistics(table: Mapping[str, Any], file: str) -> None:
+    _check_texts(table, "cluster", file, "statistics")
     if not 0 < table.get("level", 0.95) < 1:
         raise InputError(
             "a level between 0 and 1",
@@ -230,6 +249,8 @@ def _check_metrics(metrics: Any, file: str) -> None:
         raise InputError("[[metric]] tables", rule="type", file=file, location="metric", value=metrics)
     for k, entry in enumerate(metrics):
         where = f"metric[{k}]"
+        if not isinstance(entry, dict):
+            raise InputError("a [[metric]] table", rule="type", file=file, location=where, value=entry)
         for key in ("name", "kind"):
             if not isinstance(entry.get(key), str):
                 raise InputError(
@@ -239,7 +260,7 @@ def _check_metrics(metrics: Any, file: str) -> None:
                     location=where,
                     value=entry.get(key),
                 )
-        if not NAME.match(entry["name"]):
+        if not NAME.fullmatch(entry["name"]):
             hint = 'NAME ["/" part] ["@" [criterion ":"] threshold] ["#" score-cut], such as sensitivity@0.5'
             raise InputError(
                 "a metric name", rule="metric-name", file=file, location=where, value=entry["name"], hint=hint
@@ -247,6 +268,9 @@ def _check_metrics(metrics: Any, file: str) -> None:
         matching = {key: value for key, value in entry.items() if key in MATCHING}
         _typed(matching, MATCHING, file, where)
         _check_thresholds(entry, file, where)
+        _check_max_dets(entry, file, where)
+        if not isinstance(entry.get("size", ""), str):
+            raise InputError("the name of a size", rule="type", file=file, location=where, value=entry["size"])
 
 
 def _is_number(value: Any) -> bool:

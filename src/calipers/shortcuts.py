@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.engine import collect
-from calipers.errors import UsageError
+from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.matches import View
 from calipers.metrics.contract import MetricPlan
 from calipers.metrics.ranking import AveragePrecision
@@ -97,7 +97,11 @@ def average_precision(
     >>> cal.average_precision(cohort, model="misses-small") < cal.average_precision(cohort, 0.1, model="misses-small")
     True
     """
-    thresholds = (float(iou),) if isinstance(iou, int | float) else tuple(float(value) for value in iou)
+    thresholds = tuple(np.atleast_1d(np.asarray(iou, np.float64)).tolist())
+    if not thresholds:
+        raise UsageError("at least one IoU threshold is needed")
+    if ties not in (None, "coco", "block"):
+        raise UsageError(f"no tie rule {ties!r}; {did_you_mean(ties, ('coco', 'block'))}")
     view = View()
     options = {
         "criterion": view.criterion,
@@ -124,6 +128,8 @@ def _result(row: NDArray[np.float64], per_class: Mapping[str, RodeoResult] | Non
 
 
 def _one_model(cohort: Cohort, model: str | None) -> str:
+    if not cohort.models:
+        raise InputError("at least one model", rule="no-predictions", hint="give predictions to read or from_arrays")
     if model is None:
         if len(cohort.models) != 1:
             raise UsageError(f"several models: say which, one of {', '.join(cohort.models)}")

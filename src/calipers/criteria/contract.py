@@ -61,13 +61,15 @@ class Criterion:
     """A similarity of two places, higher is nearer.
 
     ``none`` is the similarity of two objects that have nothing to do with each other: pairs at or below it are no
-    candidates. A ``distance`` is stored with its sign turned, and its threshold is an upper limit.
+    candidates. A ``distance`` is stored with its sign turned, and its threshold is an upper limit. A ``yes_no``
+    criterion holds or does not: its similarity only orders the candidates, and a threshold plays no part.
     """
 
     name: str
     similarity: Callable[[PairTable], F64]
     none: float = 0.0
     distance: bool = False
+    yes_no: bool = False
     crowd: Callable[[PairTable], F64] | None = None  # similarity to a crowd; None = like any other
 
     def cutoff(self, threshold: float, *, strict: bool = False) -> float:
@@ -75,6 +77,8 @@ class Criterion:
 
         For distances: ``distance <= threshold``, at 0 too.
         """
+        if self.yes_no:
+            return float(np.nextafter(self.none, np.inf))
         if self.distance:
             return float(np.nextafter(-threshold, np.inf)) if strict else -threshold
         if strict or threshold == 0:

@@ -21,9 +21,10 @@ Progress = Callable[[int, int], None]  # (blocks done, blocks in all)
 Job = tuple[str, Recipe[Any]]  # model, recipe
 
 
-def spans(n_images: int, block: int = BLOCK) -> list[tuple[int, int]]:
-    """Return the (start, stop) of every block."""
-    return [(start, min(start + block, n_images)) for start in range(0, n_images, block)]
+def spans(n_images: int, block: int | None = None) -> list[tuple[int, int]]:
+    """Return the (start, stop) of every block; no images are one empty block."""
+    block = BLOCK if block is None else block
+    return [(start, min(start + block, n_images)) for start in range(0, max(n_images, 1), block)]
 
 
 def collect(

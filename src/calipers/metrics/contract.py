@@ -112,6 +112,19 @@ def check_options(plan: MetricPlan, own: Sequence[str]) -> None:
             raise UsageError(f"metric {plan.name!r} ({plan.kind}) has no option {name!r}; {did_you_mean(name, known)}")
 
 
+def check_number(plan: MetricPlan, option: str, *, above: float = -float("inf"), least: float = -float("inf")) -> None:
+    """Raise unless an option is absent or a finite number above or at least a limit."""
+    from calipers.errors import UsageError
+
+    given = plan.options.get(option)
+    if given is None:
+        return
+    number = isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < float("inf")
+    if not number or not (given > above and given >= least):
+        limit = f" above {above:g}" if above > -float("inf") else f" of at least {least:g}"
+        raise UsageError(f"metric {plan.name!r}: {option} is a number{limit}, not {given!r}")
+
+
 MATCHING_OPTIONS = (
     "criterion",
     "assignment",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from calipers.errors import UsageError
 from calipers.kernels import matching
 from calipers.matches import Matches, View
-from calipers.metrics.contract import Facts, MetricPlan
+from calipers.metrics.contract import Facts, MetricPlan, check_number
 from calipers.metrics.matched import MatchMetric, class_mean
 
 F64 = NDArray[np.float64]
@@ -141,10 +141,15 @@ class PositivePredictiveValue(CountMetric):
 
 
 class FBeta(CountMetric):
-    """(1 + b^2) TP / ((1 + b^2) TP + b^2 FN + FP), option ``beta`` (1). Undefined only where there is no object at all."""
+    """(1 + b^2) TP / ((1 + b^2) TP + b^2 FN + FP), option ``beta`` (1). Undefined only without any object."""
 
     id = "f-beta@1"
     own_options = ("average", "beta")
+
+    def __init__(self, plans: Sequence[MetricPlan]) -> None:
+        super().__init__(plans)
+        for plan in plans:
+            check_number(plan, "beta", above=0.0)
 
     def formula(self, counts: F64, n_images: F64, options: Any) -> F64:
         """Return F-beta in the form without 0/0."""

@@ -36,7 +36,8 @@ class Froc(MatchMetric):
         super().__init__(plans)
         for output in self.outputs:
             rates = output.options.get("rates", RATES)
-            if not rates or any(rate < 0 for rate in rates):
+            listed = isinstance(rates, list | tuple) and len(rates) > 0
+            if not listed or not all(isinstance(rate, int | float) and rate >= 0 for rate in rates):
                 raise UsageError(f"metric {output.name!r}: rates are false alarms per image, not negative")
         self.facts = Facts(id="froc@1", names=self.names, swap=False)
 

@@ -35,18 +35,23 @@ def cohort_from_arrays(
 ) -> Cohort:
     """Build a checked cohort; see `Cohort.from_arrays`."""
     _check_options(classes, box_format, score_scale)
+    _check_records(references, "references")
+    for name, records in _models(predictions).items():
+        _check_records(records, f"predictions[{name!r}]")
     ids = _ids(references, "references")
     dimensions = _dimensions(references, predictions)
     images = _images(references, ids, dimensions)
-    delivery = _delivery(references, range(len(ids)), "references", len(classes), box_format, dimensions)
+    form = (box_format, dimensions)
+    delivery = _delivery(references, range(len(ids)), "references", "references", len(classes), form)
     settle(delivery, examine(delivery, images.size, "references"), _source("references"))
     files = [FileIntake("<arrays>", "references", "arrays", len(delivery), len(delivery))]
     models: dict[str, Predictions] = {}
     for name, records in _models(predictions).items():
         index = _pair(records, ids, name)
-        found = _delivery(records, index, "predictions", len(classes), box_format, dimensions)
+        where = f"predictions[{name!r}]"
+        found = _delivery(records, index, "predictions", where, len(classes), form)
         findings = examine(found, images.size, "predictions", score_scale=score_scale)
-        settle(found, findings, _source(f"predictions[{name!r}]"))
+        settle(found, findings, _source(where))
         models[name] = as_predictions(found, images.size)
         files.append(FileIntake("<arrays>", f"predictions of {name}", "arrays", len(found), len(found)))
     return Cohort(images, classes, as_references(delivery, images.size), models, Intake(tuple(files)))
@@ -62,6 +67,14 @@ def _check_options(classes: tuple[str, ...], box_format: str, score_scale: str) 
         raise InputError("at least one class name, all text", rule="classes", field="classes", value=classes)
     if len(set(classes)) < len(classes):
         raise InputError("class names that differ", rule="dup-category", field="classes", value=classes)
+
+
+def _check_records(records: object, where: str) -> None:
+    if not isinstance(records, Sequence) or isinstance(records, str):
+        raise InputError("a list with one mapping per image", rule="type", location=where, value=records)
+    for k, record in enumerate(records):
+        if not isinstance(record, Mapping):
+            raise InputError("a mapping with boxes and labels", rule="type", location=f"{where}[{k}]", value=record)
 
 
 def _models(predictions: Records | Mapping[str, Records] | None) -> Mapping[str, Records]:
@@ -122,7 +135,10 @@ def _dimensions(references: Records, predictions: Records | Mapping[str, Records
     """Return 3 if the first box that is not missing has six numbers, else 2."""
     for records in [references, *_models(predictions).values()]:
         for record in records:
-            boxes = np.asarray(record.get("boxes", ()))
+            try:
+                boxes = np.asarray(record.get("boxes", ()))
+            except ValueError:  # rows of different length: `_boxes` will say where
+                return 2
             if boxes.ndim == 2 and len(boxes):
                 return boxes.shape[1] // 2 if boxes.shape[1] in (4, 6) else 2
     return 2
@@ -130,15 +146,27 @@ def _dimensions(references: Records, predictions: Records | Mapping[str, Records
 
 def _images(records: Records, ids: Sequence[str], dimensions: int) -> Images:
     sides = ("width", "height", "depth")[:dimensions]
-    size = np.array([[record.get(side, np.nan) for side in sides] for record in records], np.float64)
-    spacing = np.full((len(ids), dimensions), np.nan)
+    size, spacing = (np.full((len(ids), dimensions), np.nan) for _ in range(2))
     for k, record in enumerate(records):
+        size[k] = [_lengths(record.get(side, np.nan), side, (), k) for side in sides]
         if "spacing" in record:
-            spacing[k] = record["spacing"]
+            spacing[k] = _lengths(record["spacing"], "spacing", (dimensions,), k)
     reserved = {*PER_OBJECT["references"], *PER_OBJECT["predictions"], *PER_IMAGE, "masks"}
     names = dict.fromkeys(name for record in records for name in record if name not in reserved)
     groups = {name: _group(records, name) for name in names}
     return Images(tuple(ids), size.reshape(len(ids), dimensions), spacing, groups)
+
+
+def _lengths(given: Any, name: str, shape: tuple[int, ...], k: int) -> NDArray[np.float64]:
+    """Return lengths above zero, or NaN for unknown ones."""
+    wanted = f"{shape[0]} numbers above zero" if shape else "a number above zero"
+    try:
+        value = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        value = np.zeros(())
+    if value.shape != shape or not (np.isnan(value) | ((value > 0) & np.isfinite(value))).all():
+        raise InputError(wanted, rule="image-size", location=f"references[{k}]", field=name, value=given)
+    return value
 
 
 def _group(records: Records, name: str) -> NDArray[Any]:
@@ -149,38 +177,47 @@ def _group(records: Records, name: str) -> NDArray[Any]:
             rule="missing-group",
             location=f"references[{missing[0]}]",
         )
-    column = np.array([record[name] for record in records])
-    if column.ndim != 1:
-        raise InputError("one value per image", rule="group-shape", location="references", field=name)
-    return column
+    values = [record[name] for record in records]
+    odd = [k for k, value in enumerate(values) if np.ndim(value) if not isinstance(value, str)]
+    if odd:
+        raise InputError(
+            "one value per image",
+            rule="group-shape",
+            location=f"references[{odd[0]}]",
+            field=name,
+            value=values[odd[0]],
+        )
+    return np.array(values)
 
 
 def _delivery(
-    records: Records, index: Iterable[int], role: Role, n_classes: int, box_format: str, dimensions: int
+    records: Records, index: Iterable[int], role: Role, where: str, n_classes: int, form: tuple[str, int]
 ) -> Delivery:
+    box_format, dimensions = form
     columns: dict[str, list[NDArray[Any]]] = {name: [] for name in PER_OBJECT[role]}
     optional = ("ignore", "crowd", "area")
     used = {name for name in optional if any(name in record for record in records)}
     counts = []
     for k, record in enumerate(records):
-        boxes = _boxes(record, f"{role}[{k}]", dimensions)
+        boxes = _boxes(record, f"{where}[{k}]", dimensions)
         counts.append(len(boxes))
         columns["boxes"].append(boxes)
         for name in PER_OBJECT[role][1:]:
             if name not in optional or name in used:
                 default = np.nan if name == "area" else False
                 given = record.get(name, [default] * len(boxes) if name in optional else None)
-                columns[name].append(_column(given, name, len(boxes), f"{role}[{k}]"))
+                columns[name].append(_column(given, name, len(boxes), f"{where}[{k}]"))
     joined = {name: np.concatenate(parts) for name, parts in columns.items() if parts}
     image = np.repeat(np.fromiter(index, np.int64, len(counts)), counts)
     label = joined.get("labels", np.zeros(0))
-    _check_labels(label, counts, role, n_classes)
+    _check_labels(label, counts, where, n_classes)
+    number = np.repeat(np.arange(len(counts)), counts)
     return Delivery(
         image=image,
         label=label.astype(np.int64),
         boxes=joined.get("boxes", np.zeros((0, 2 * dimensions))),
         box_format=box_format,
-        place=(image << 32) | ragged.positions(np.array(counts, np.int64)),
+        place=(number << 32) | ragged.positions(np.array(counts, np.int64)),
         score=joined["scores"].astype(np.float64) if "scores" in joined else None,
         area=joined["area"].astype(np.float64) if "area" in joined else None,
         ignore=joined["ignore"].astype(np.bool_) if "ignore" in joined else None,
@@ -221,7 +258,7 @@ def _column(given: Any, name: str, n: int, where: str) -> NDArray[Any]:
     return column.reshape(n)
 
 
-def _check_labels(label: NDArray[Any], counts: Sequence[int], role: str, n_classes: int) -> None:
+def _check_labels(label: NDArray[Any], counts: Sequence[int], where: str, n_classes: int) -> None:
     bad = np.flatnonzero((label < 0) | (label >= n_classes) | (label != np.floor(label)))
     if len(bad):
         offsets = ragged.from_counts(np.array(counts, np.int64))
@@ -229,7 +266,7 @@ def _check_labels(label: NDArray[Any], counts: Sequence[int], role: str, n_class
         raise InputError(
             f"a whole number from 0 to {n_classes - 1}, an index into classes",
             rule="label-range",
-            location=f"{role}[{k}]['labels'][{int(bad[0] - offsets[k])}]",
+            location=f"{where}[{k}]['labels'][{int(bad[0] - offsets[k])}]",
             field="labels",
             value=label[bad[0]].item(),
         )

@@ -85,8 +85,7 @@ class Cohort:
 
     def take(self, images: NDArray[Any]) -> Cohort:
         """Return the cohort of the images ``images`` (indices, or one flag per image), in that order."""
-        images = np.asarray(images)
-        chosen = np.flatnonzero(images) if images.dtype == np.bool_ else images.astype(np.int64)
+        chosen = _chosen(np.asarray(images), self.n_images)
         return replace(
             self,
             images=self.images.take(chosen),
@@ -114,7 +113,8 @@ class Cohort:
         for name, column in groups.items():
             if len(column) != self.n_images:
                 raise UsageError(f"group {name!r} has {len(column)} entries, the cohort has {self.n_images} images")
-        return replace(self, images=replace(self.images, groups={**self.images.groups, **groups}))
+        columns = {name: np.asarray(column) for name, column in groups.items()}
+        return replace(self, images=replace(self.images, groups={**self.images.groups, **columns}))
 
     @classmethod
     def concat(cls, parts: Sequence[Cohort]) -> Cohort:
@@ -188,3 +188,17 @@ class Cohort:
         from calipers.tables.arrays import cohort_from_arrays
 
         return cohort_from_arrays(references, predictions, tuple(classes), box_format, score_scale)
+
+
+def _chosen(images: NDArray[Any], n: int) -> I64:
+    """Return the indices behind flags or indices; negative ones count from the end."""
+    if images.dtype == np.bool_:
+        if images.shape != (n,):
+            raise UsageError(f"one flag per image: {n} are needed, got shape {images.shape}")
+        return np.flatnonzero(images)
+    if images.size and not np.issubdtype(images.dtype, np.integer):
+        raise UsageError(f"images are chosen by whole numbers or flags, not by {images.dtype}")
+    chosen = images.astype(np.int64)
+    if ((chosen < -n) | (chosen >= n)).any():
+        raise UsageError(f"the cohort has {n} images, numbered from 0; one beyond that was asked for")
+    return np.where(chosen < 0, chosen + n, chosen)
