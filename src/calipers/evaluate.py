@@ -85,7 +85,7 @@ def evaluate(
 
 
 def with_areas(cohort: Cohort, protocol: Protocol) -> Cohort:
-    """Return the cohort with the areas that the protocol's size cuts look at: declared or of the box, rescaled or not."""
+    """Return the cohort with the areas that size cuts shall see: declared or of the box, rescaled or not."""
     if protocol.size_from == "mask":
         raise UsageError("sizes from masks need masks; this cohort has boxes: use from = 'declared' or 'box'")
     if protocol.size_from == "declared" and protocol.rescale_to is None:

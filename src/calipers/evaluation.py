@@ -110,7 +110,7 @@ class Evaluation:
         return pd.DataFrame([row.as_dict() for row in self.rows])
 
     def flat(self, prefix: str = "") -> dict[str, float]:
-        """Return name -> value for loggers, such as ``{"val/AP": 0.41, "val/AP/nodule": 0.3}``; undefined ones are left out."""
+        """Return name -> value for loggers, such as ``{"val/AP": 0.41, "val/AP/nodule": 0.3}``, if defined."""
         several = len(self.models) > 1
         found = {}
         for row in self.rows:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reader of the numbers must know, in words: cut predictions, tied scores, classes left out, missing predictions."""
+"""What a reader of the numbers must know, in words: cut predictions, tied scores, classes left out."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def centres(boxes: F64) -> F64:
 def intersection(a: F64, b: F64) -> F64:
     """Return the common area (volume); every factor is clamped at 0, so two gaps never make an overlap."""
     half = len(a) // 2
-    common = np.maximum(np.minimum(a[half], b[half]) - np.maximum(a[0], b[0]), 0.0)
+    common: F64 = np.maximum(np.minimum(a[half], b[half]) - np.maximum(a[0], b[0]), 0.0)
     for k in range(1, half):
         common *= np.maximum(np.minimum(a[half + k], b[half + k]) - np.maximum(a[k], b[k]), 0.0)
     return common

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels import ragged
-from calipers.metrics.contract import Facts, MetricPlan, check_options
+from calipers.metrics.contract import Facts, MetricPlan, check_number, check_options
 from calipers.metrics.rodeo_paths import RodeoPaths, RodeoRecipe, presence_mcc
 
 F64 = NDArray[np.float64]
@@ -89,6 +89,7 @@ class Rodeo:
             _check_choice(plan, "part", PARTS)
             _check_choice(plan, "summary", SUMMARIES)
             _check_class_weight(plan)
+            _check_numbers(plan)
         recipes = {_recipe(plan) for plan in plans}
         if len(recipes) > 1:
             raise UsageError("all RoDeO metrics of a protocol share class_weight and score_cut")
@@ -116,6 +117,17 @@ class Rodeo:
             part = o.get("part", "total")
             columns.append(np.concatenate([pooled[part], classes[part]], axis=1))
         return np.stack(columns, axis=2)
+
+    def per_image(self, evidence: RodeoPaths) -> dict[str, F64]:
+        """Return name -> (n_images,): the scores of every single image, at the class weight of the data set."""
+        weights = np.ones((1, evidence.n_images), np.int64)
+        active = active_pieces(evidence, class_weights(evidence, weights))
+        found = {}
+        for plan in self.plans:
+            scale = float(plan.options.get("scale", 1.0))
+            tallies = tally(evidence, active.astype(np.int64), scale, multiclass=False, by_image=True)
+            found[plan.name] = scores(tallies, evidence.n_classes, plan.options)[plan.options.get("part", "total")][0]
+        return found
 
     def reasons(self, evidence: RodeoPaths) -> Mapping[tuple[int, int], str]:
         """Return why values are undefined: nothing there, or a single declared class."""
@@ -163,12 +175,17 @@ def active_pieces(evidence: RodeoPaths, w: F64) -> NDArray[np.bool_]:
     return (evidence.start <= w[:, None]) & (w[:, None] < evidence.piece_end)
 
 
-def tally(evidence: RodeoPaths, piece_weights: I64, scale: float, multiclass: bool) -> Tallies:
-    """Return the weighted sums; plain sequential sums, so that every route gives the same bits."""
-    n = evidence.n_classes
+def tally(
+    evidence: RodeoPaths, piece_weights: I64, scale: float, multiclass: bool, *, by_image: bool = False
+) -> Tallies:
+    """Return the weighted sums per class (or per image): sequential sums, so that every route gives the same bits."""
+    n = evidence.n_images if by_image else evidence.n_classes
     piece = ragged.owners(evidence.pair_offsets)
     missed_piece, extra_piece = ragged.owners(evidence.missed_offsets), ragged.owners(evidence.extra_offsets)
     reference, prediction = evidence.reference_label, evidence.prediction_label
+    owner: NDArray[np.integer] = evidence.piece_image[piece] if by_image else reference
+    missed: NDArray[np.integer] = evidence.piece_image[missed_piece] if by_image else evidence.missed
+    extra: NDArray[np.integer] = evidence.piece_image[extra_piece] if by_image else evidence.extra
     near = np.exp2(-evidence.distance / scale**2)
     right = reference == prediction
 
@@ -179,16 +196,16 @@ def tally(evidence: RodeoPaths, piece_weights: I64, scale: float, multiclass: bo
     sums: list[list[F64]] = [[] for _ in range(7)]
     for weight in piece_weights:
         of_pair = weight[piece].astype(np.float64)
-        sums[0].append(total(reference, of_pair))
-        sums[1].append(total(reference, of_pair * right))
-        sums[2].append(total(reference, of_pair * near))
-        sums[3].append(total(reference, of_pair * evidence.shape))
-        sums[4].append(total(evidence.missed, weight[missed_piece]))
-        sums[5].append(total(evidence.extra, weight[extra_piece]))
+        sums[0].append(total(owner, of_pair))
+        sums[1].append(total(owner, of_pair * right))
+        sums[2].append(total(owner, of_pair * near))
+        sums[3].append(total(owner, of_pair * evidence.shape))
+        sums[4].append(total(missed, weight[missed_piece]))
+        sums[5].append(total(extra, weight[extra_piece]))
         sums[6].append(total(paired, of_pair, n * n) if multiclass else np.zeros(0))
-    matched, correct, localization, shape, missed, extra, confusion = (np.stack(rows) for rows in sums)
+    *columns, confusion = (np.stack(rows) for rows in sums)
     table = confusion.reshape(-1, n, n) if multiclass else None
-    return Tallies(matched, correct, localization, shape, missed, extra, table)
+    return Tallies(columns[0], columns[1], columns[2], columns[3], columns[4], columns[5], table)
 
 
 def scores(t: Tallies, n_classes: int, options: Mapping[str, Any]) -> dict[str, F64]:
@@ -250,6 +267,15 @@ def _check_choice(plan: MetricPlan, option: str, choices: Sequence[str]) -> None
     given = plan.options.get(option, choices[0])
     if given not in choices:
         raise UsageError(f"metric {plan.name!r}: no {option} {given!r}; {did_you_mean(str(given), choices)}")
+
+
+def _check_numbers(plan: MetricPlan) -> None:
+    for option in ("scale", "weight_matched"):
+        check_number(plan, option, above=0.0)
+    for option in ("weight_missed", "weight_extra", "epsilon"):
+        check_number(plan, option, least=0.0)
+    if not isinstance(plan.options.get("multiclass", False), bool):
+        raise UsageError(f"metric {plan.name!r}: multiclass is true or false, not {plan.options['multiclass']!r}")
 
 
 def _check_class_weight(plan: MetricPlan) -> None:

@@ -138,7 +138,7 @@ class RodeoRecipe:
 
 
 def presence_mcc(presence: F64, cells: float | F64) -> F64:
-    """Return the MCC of (..., 3) cells that are in both, only predicted, only referenced, of ``cells`` in all; 0 if undefined."""
+    """Return the MCC of (..., 3) cells in both, only predicted, only referenced, of ``cells``; 0 if undefined."""
     tp, fp, fn = presence[..., 0], presence[..., 1], presence[..., 2]
     tn = cells - tp - fp - fn
     norm = np.sqrt((tp + fp) * (tp + fn)) * np.sqrt((tn + fp) * (tn + fn))

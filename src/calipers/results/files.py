@@ -37,14 +37,26 @@ def write_atomically(path: Path | str, content: bytes | str) -> None:
 
 
 def output_folder(path: Path | str, *, force: bool, inputs: tuple[str, ...] = ()) -> Path:
-    """Create the folder for results, refusing to overwrite results or to write next to inputs.
+    """Create the folder for results, refusing to overwrite results or to write next to inputs."""
+    folder = check_folder(path, force=force, inputs=inputs)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            "a folder that can be created", rule="not-writable", file=str(folder), value=error.strerror
+        ) from None
+    return folder
+
+
+def check_folder(path: Path | str, *, force: bool, inputs: tuple[str, ...] = ()) -> Path:
+    """Return the folder if results may go there; nothing is created.
 
     Parameters
     ----------
     force
-        Allow a folder that already holds results.
+        Allow a folder that already holds something.
     inputs
-        Files that were read; the folder of an input never receives output.
+        Files that are read; the folder of an input never receives output.
     """
     folder = Path(path)
     for name in inputs:
@@ -64,10 +76,4 @@ def output_folder(path: Path | str, *, force: bool, inputs: tuple[str, ...] = ()
             file=str(folder),
             hint="choose another folder, or pass --force to replace what is there",
         )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            "a folder that can be created", rule="not-writable", file=str(folder), value=error.strerror
-        ) from None
     return folder

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`calipers convert REFS OUTPUT [--predictions PREDS]`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from calipers.cli.narration import Narrator
+from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
+from calipers.errors import InputError
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("references", metavar="REFS")
+@click.argument("output", metavar="OUTPUT")
+@click.option("--predictions", metavar="PREDS", help="Convert these predictions instead of the references.")
+@click.option("--to", metavar="NAME", help="coco, csv, tsv or parquet; by the suffix of OUTPUT if left out.")
+@click.option("--to-box-format", metavar="NAME", help="Box format of OUTPUT; xywh for COCO, xyxy for tables.")
+@click.option("--force", is_flag=True, help="Replace OUTPUT.")
+@reading_options
+@output_options
+def convert(references: str, output: str, **given: Any) -> None:
+    """Write the references REFS, or predictions on them, in another format.
+
+    Predictions need the references too: images and classes are theirs.
+    """
+    from calipers import __version__
+    from calipers.readers import read, write
+
+    target = Path(output)
+    if target.exists() and not given["force"]:
+        hint = "choose another name, or pass --force to replace it"
+        raise InputError("a file that does not exist yet", rule="output-exists", file=output, hint=hint)
+    named = named_files([given["predictions"]]) if given["predictions"] else {}
+    cohort = read(references, named, **reading_arguments(given))
+    what = next(iter(named), "references")
+    write(cohort, target, what=what, format=given["to"], box_format=given["to_box_format"])
+    n = len(cohort.models[what] if named else cohort.references)
+    if given["as_json"]:
+        document = {"schema": "calipers.convert/1", "calipers": __version__, "written": output}
+        click.echo(json.dumps({**document, "what": what, "objects": n, "warnings": list(cohort.intake.notes)}))
+        return
+    narrator = Narrator(quiet=given["quiet"])
+    narrator.warn(cohort.intake.notes)
+    narrator.say(f"{n} objects on {cohort.n_images} images")
+    click.echo(output)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`calipers evaluate REFS PREDS...`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from calipers.cli.narration import Narrator
+from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
+from calipers.errors import UsageError
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("references", metavar="REFS")
+@click.argument("predictions", metavar="PREDS...", nargs=-1, required=True)
+@click.option("-o", "--output", metavar="DIR", help="Folder for JSON, tables and the page; new or empty.")
+@click.option("--preset", metavar="NAME", help="coco (default), overview, rodeo, chestxray8, voc2007, voc2012.")
+@click.option("--protocol", metavar="FILE", help="A protocol in TOML, instead of a preset.")
+@click.option("--cluster", metavar="COLUMN", help="The unit that the claim generalises to: image, patient, any group.")
+@click.option("--seed", type=click.IntRange(min=0), help="Replaces the seed of the protocol.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, help="Threads; the result does not depend on it.")
+@click.option("--no-ci", is_flag=True, help="No intervals.")
+@click.option("--force", is_flag=True, help="Replace results in DIR.")
+@reading_options
+@output_options
+def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> None:
+    """Evaluate predictions against references.
+
+    PREDS are files, or name=file to name a model. Formats are sniffed; see --format.
+    """
+    from calipers.evaluate import evaluate as run
+    from calipers.readers import read
+
+    narrator = Narrator(quiet=given["quiet"] or given["as_json"])
+    protocol = chosen_protocol(given["preset"], given["protocol"], given["cluster"])
+    if given["output"]:
+        check_output(given["output"], given["force"], (references, *named_files(predictions).values()))
+    cohort = read(references, named_files(predictions), **reading_arguments(given))
+    narrator.say(
+        f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.classes)} classes; "
+        f"protocol {protocol.name}"
+    )
+    evaluation = run(
+        cohort, protocol, seed=given["seed"], ci=not given["no_ci"], jobs=given["jobs"], progress=narrator.progress
+    )
+    show(evaluation, narrator, given, command=["calipers", *sys.argv[1:]])
+
+
+def chosen_protocol(preset: str | None, file: str | None, cluster: str | None) -> Any:
+    """Return the protocol of the options; a preset and a file together are an error."""
+    from calipers.protocol import Protocol
+
+    if preset and file:
+        raise UsageError('--preset and --protocol exclude each other; a protocol can say extends = "..."')
+    protocol = Protocol.load(Path(file) if file else preset or "coco")
+    return replace(protocol, cluster=cluster) if cluster else protocol
+
+
+def check_output(folder: str, force: bool, inputs: tuple[str, ...]) -> None:
+    """Refuse a bad output folder before any work is done."""
+    from calipers.results.files import check_folder
+
+    check_folder(folder, force=force, inputs=inputs)
+
+
+def show(evaluation: Any, narrator: Narrator, given: dict[str, Any], command: list[str]) -> None:
+    """Write the folder if one was asked for, then print the result."""
+    narrator.warn(evaluation.warnings)
+    if given["output"]:
+        evaluation.save(given["output"], force=given["force"], command=command)
+    if given["as_json"]:
+        click.echo(evaluation.to_json())
+    else:
+        from calipers.cli.tables import print_evaluation
+
+        print_evaluation(evaluation)
+    if given["output"]:
+        narrator.say(f"page: {Path(given['output']) / 'report.html'}")

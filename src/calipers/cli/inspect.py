@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`calipers inspect REFS [PREDS...]`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from calipers.cli.main import printable
+from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
+
+LEVELS = click.Choice(["warning", "error"])
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("references", metavar="REFS")
+@click.argument("predictions", metavar="[PREDS...]", nargs=-1)
+@click.option("--fail-on", type=LEVELS, help="Exit 1 if a record is broken (error), or if there is any note (warning).")
+@reading_options
+@output_options
+def inspect(references: str, predictions: tuple[str, ...], **given: Any) -> int:
+    """Say what is understood of the files: formats, images, classes, groups, and every record that is broken.
+
+    All problems are counted together, nothing is evaluated. A file that cannot be used at all is an error (exit code 2).
+    """
+    from calipers import __version__
+    from calipers.evaluation import cohort_counts
+    from calipers.readers import explain, read
+
+    options = {**reading_arguments(given), "lenient": True}
+    models = named_files(predictions)
+    cohort = read(references, models, **options)
+    if given["as_json"]:
+        document = {"schema": "calipers.inspect/1", "calipers": __version__, "cohort": cohort_counts(cohort)}
+        click.echo(json.dumps({**document, "warnings": list(cohort.intake.notes)}))
+    else:
+        click.echo(printable(explain(references, models, **options)), nl=False)
+    broken, noted = cohort.intake.quarantined > 0, bool(cohort.intake.notes)
+    failed = {"error": broken, "warning": broken or noted}
+    return int(failed.get(given["fail_on"], False))

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The entry point: finds the verb, runs it, and turns every error into a message and an exit code.
+
+0 done; 1 a requirement is not met; 2 input or usage; 3 a bug; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from calipers import __version__
+from calipers.errors import CalipersError, InputError, InputProblems, did_you_mean
+
+VERBS = {
+    "demo": ("calipers.cli.demo:demo", "evaluate data that Calipers draws itself, and write a page"),
+    "inspect": ("calipers.cli.inspect:inspect", "say what is understood of the files, without evaluating"),
+    "evaluate": ("calipers.cli.evaluate:evaluate", "evaluate predictions against references"),
+    "convert": ("calipers.cli.convert:convert", "write references or predictions in another format"),
+}
+
+
+class Verbs(click.Group):
+    """A group that imports a verb only when it is used, so that --help is instant."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a verb."""
+        if cmd_name not in VERBS:
+            return None
+        module, _, name = VERBS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb; an unknown one gets the nearest name."""
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            raise click.UsageError(f"no verb {args[0]!r}; {did_you_mean(args[0], VERBS)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the verbs without importing them."""
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, text) for name, (_, text) in VERBS.items()])
+
+
+def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        click.echo(f"calipers {__version__} (kernels: NumPy)")
+        ctx.exit(0)
+
+
+@click.group(
+    cls=Verbs,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="calipers VERB --help explains a verb. Start with: calipers demo",
+)
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+def cli() -> None:
+    """Does the model find the right thing in the right place, and how sure is that answer?"""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit code."""
+    sys.exit(run(sys.argv[1:] if argv is None else list(argv)))
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run the command line and return its exit code."""
+    as_json = "--json" in argv
+    try:
+        code = cli.main(list(argv), prog_name="calipers", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return _fail(
+            "interrupted", "Interrupted; nothing was left half-written. Run the same command again.", as_json, 130
+        )
+    except click.ClickException as error:
+        command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "calipers"
+        return _fail("usage", f"{error.format_message()}\n  try: {command} --help", as_json, 2)
+    except CalipersError as error:
+        return _fail_typed(error, as_json)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left; stay silent on exit
+        return 0
+    except Exception as error:
+        return _bug(error, argv, as_json)
+
+
+def _fail_typed(error: CalipersError, as_json: bool) -> int:
+    facts: dict[str, object] = {}
+    if isinstance(error, InputProblems):
+        facts = {"total": error.total, "problems": [problem.as_dict() for problem in error.problems[: error.SHOWN]]}
+    elif isinstance(error, InputError):
+        facts = {"total": 1, "problems": [error.as_dict()]}
+    kind = error.rule if isinstance(error, InputError) else "usage"
+    return _fail(kind, str(error), as_json, error.exit_code, **facts)
+
+
+def _fail(kind: str, message: str, as_json: bool, code: int, **facts: object) -> int:
+    if as_json:
+        error = {"kind": kind, "message": message, "exit": code, **facts}
+        click.echo(json.dumps({"schema": "calipers.error/1", "calipers": __version__, "error": error}))
+    else:
+        click.echo(f"error: {printable(message)}", err=True)
+    return code
+
+
+def _bug(error: Exception, argv: Sequence[str], as_json: bool) -> int:
+    import platform
+    import traceback
+
+    block = "\n".join(
+        [
+            "This is a bug in Calipers. Please paste the following into a report:",
+            f"calipers {__version__}, Python {platform.python_version()}, {platform.platform()}",
+            f"verb: {argv[0] if argv else ''}",
+            "".join(traceback.format_exception(error)).rstrip(),
+        ]
+    )
+    return _fail("bug", block, as_json, 3)
+
+
+def printable(text: str) -> str:
+    """Return text with control characters escaped, line breaks excepted: names must not drive a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)

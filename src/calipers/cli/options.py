@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that several verbs share, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from calipers.errors import UsageError
+
+F = TypeVar("F", bound=Callable[..., Any])
+SCALES = click.Choice(["unit", "raw"])
+
+
+def reading_options(function: F) -> F:
+    """Add the options that say how files are read."""
+    formats = "xyxy, xywh, cxcywh, each also with -normalised; xyxy-inclusive."
+    columns = "Column names of a table, such as image=ImageID,class=label."
+    for option in reversed(
+        (
+            click.option("--groups", metavar="TABLE", help="Table with a row per image: patient, centre, any column."),
+            click.option("--format", "format_", metavar="NAME", help="coco, csv, nih or parquet; sniffed if left out."),
+            click.option("--box-format", metavar="NAME", help=formats),
+            click.option("--columns", metavar="NAME=COLUMN,...", help=columns),
+            click.option("--score-scale", type=SCALES, default="unit", help="raw allows scores outside [0, 1]."),
+            click.option("--ids-as-strings", is_flag=True, help='Take the image ids 1 and "1" for the same.'),
+            click.option("--strict/--lenient", default=True, help="Stop at bad records, or set them aside."),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def output_options(function: F) -> F:
+    """Add --json and --quiet."""
+    for option in reversed(
+        (
+            click.option("--json", "as_json", is_flag=True, help="Print one JSON object, errors too."),
+            click.option("-q", "--quiet", is_flag=True, help="No narration on stderr."),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def reading_arguments(given: dict[str, Any]) -> dict[str, Any]:
+    """Take the reading options out of the arguments of a verb, as keywords of `calipers.read`."""
+    return {
+        "groups": given["groups"],
+        "format": given["format_"],
+        "box_format": given["box_format"],
+        "columns": column_map(given["columns"]),
+        "score_scale": given["score_scale"],
+        "ids_as_strings": given["ids_as_strings"],
+        "lenient": not given["strict"],
+    }
+
+
+def column_map(text: str | None) -> dict[str, str] | None:
+    """Return ``{"image": "ImageID"}`` of ``image=ImageID,...``."""
+    if not text:
+        return None
+    pairs = [entry.partition("=") for entry in text.split(",")]
+    for name, sign, column in pairs:
+        if not (name and sign and column):
+            raise UsageError(f"--columns takes NAME=COLUMN,..., not {text!r}")
+    return {name.strip(): column.strip() for name, _, column in pairs}
+
+
+def named_files(given: Sequence[str]) -> dict[str, str]:
+    """Return model name -> path of arguments such as ``ours=dets.json`` or ``dets.json``."""
+    found: dict[str, str] = {}
+    for entry in given:
+        name, sign, path = entry.partition("=")
+        if not sign or Path(entry).exists() or not name or "/" in name or "\\" in name:
+            name, path = Path(entry).stem, entry
+        if name in found:
+            raise UsageError(f"two models are called {name!r}; name them: first={found[name]} second={path}")
+        found[name] = path
+    return found

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folder of an evaluation: JSON, a row per object, a row per image, the page, and last the record of the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.assignment import MatchRecipe
+from calipers.engine import collect
+from calipers.kernels import matching
+from calipers.matches import FATES, Matches
+from calipers.metrics.rodeo import Rodeo
+from calipers.metrics.rodeo_paths import RodeoPaths
+from calipers.readers.columnar import write_table
+from calipers.results.delimited import delimited
+from calipers.results.files import output_folder, write_atomically
+from calipers.results.provenance import run_record
+from calipers.tables import Cohort
+
+if TYPE_CHECKING:
+    from calipers.evaluation import Evaluation
+
+FILES = ("evaluation.json", "objects.parquet", "images.csv", "report.html", "run.json")
+
+
+def save(evaluation: Evaluation, folder: Path, *, force: bool, command: Sequence[str]) -> Path:
+    """Write everything; each file appears whole, ``run.json`` last, so that it vouches for the others."""
+    started = datetime.now(UTC)
+    cohort = evaluation.cohort
+    inputs = tuple(file.file for file in cohort.intake.files)
+    folder = output_folder(folder, force=force, inputs=inputs)
+    (folder / "run.json").unlink(missing_ok=True)
+    document = evaluation.as_dict()
+    matches = {model: shown_matches(evaluation, model) for model in cohort.models}
+    write_atomically(folder / "evaluation.json", json.dumps(document, allow_nan=False, indent=1) + "\n")
+    write_table(folder / "objects.parquet", objects_table(cohort, matches))
+    write_atomically(folder / "images.csv", delimited(images_table(evaluation, matches)))
+    if cohort.intake.quarantine:
+        lines = [json.dumps(vars_of(record), ensure_ascii=False) for record in cohort.intake.quarantine]
+        write_atomically(folder / "quarantine.jsonl", "\n".join(lines) + "\n")
+    evaluation.report(folder / "report.html")
+    record = run_record(
+        document,
+        metric_ids=[metric.facts.id for metric in evaluation.protocol.compile()],
+        settings={"seed": evaluation.protocol.seed, "rng": "Philox4x64", "ties": evaluation.protocol.ties},
+        command=command,
+        started=started,
+    )
+    write_atomically(folder / "run.json", json.dumps(record, indent=1) + "\n")
+    return folder
+
+
+def shown_matches(evaluation: Evaluation, model: str) -> Matches:
+    """Return the matches that are shown and saved: the protocol's own, made now if no metric needed them."""
+    recipe = MatchRecipe((evaluation.protocol.matching,))
+    own = evaluation.evidence.get((model, recipe.key))
+    found = [e for (name, _), e in evaluation.evidence.items() if name == model and isinstance(e, Matches)]
+    if isinstance(own, Matches):
+        return own
+    if found:
+        return found[0]
+    made = collect(evaluation.cohort, {model: (model, recipe)})[model]
+    assert isinstance(made, Matches)
+    return made
+
+
+def objects_table(cohort: Cohort, matches: dict[str, Matches]) -> dict[str, list[Any]]:
+    """Return one row per object and model, references first: fate, partner and similarity under the first view.
+
+    ``row`` counts the objects of a kind in cohort order; ``partner`` is the ``row`` on the other side.
+    """
+    parts = [part for model, table in matches.items() for part in _object_parts(cohort, model, table)]
+    return {name: [value for part in parts for value in part[name]] for name in parts[0]}
+
+
+def _object_parts(cohort: Cohort, model: str, matches: Matches) -> list[dict[str, list[Any]]]:
+    references, predictions = cohort.references, cohort.models[model]
+    hit = np.flatnonzero((matches.partner >= 0) & (matches.prediction_fate[0] == matching.HIT))
+    found_by = np.full(len(references), -1)
+    found_by[matches.partner[hit]] = hit
+    reached = np.full(len(references), np.nan)
+    reached[matches.partner[hit]] = matches.similarity[hit]
+    corners = ("x0", "y0", "x1", "y1") if cohort.dimensions == 2 else ("x0", "y0", "z0", "x1", "y1", "z1")
+    parts = []
+    for kind, table, fate, partner, similarity, score in (
+        ("reference", references, matches.reference_fate[0], found_by, reached, np.full(len(references), np.nan)),
+        ("prediction", predictions, matches.prediction_fate[0], matches.partner, matches.similarity, predictions.score),
+    ):
+        part: dict[str, list[Any]] = {
+            "model": [model] * len(table),
+            "kind": [kind] * len(table),
+            "image": [cohort.images.ids[i] for i in table.image.tolist()],
+            "row": list(range(len(table))),
+            "class": [cohort.classes[c] for c in table.label.tolist()],
+            "fate": [FATES[f] for f in fate.tolist()],
+            "partner": [p if p >= 0 else None for p in partner.tolist()],
+            "similarity": _numbers(similarity),
+            "score": _numbers(score),
+            **{name: table.boxes[:, k].tolist() for k, name in enumerate(corners)},
+            "area": table.area.tolist(),
+            "place": table.place.tolist(),
+        }
+        parts.append(part)
+    return parts
+
+
+def images_table(evaluation: Evaluation, matches: dict[str, Matches]) -> dict[str, list[Any]]:
+    """Return one row per image and model: groups, counts under the first view, and RoDeO where it was asked for."""
+    cohort = evaluation.cohort
+    columns: dict[str, list[Any]] = {}
+
+    def add(name: str, values: list[Any]) -> None:
+        columns.setdefault(name, []).extend(values)
+
+    for model, table in matches.items():
+        add("image", list(cohort.images.ids))
+        add("model", [model] * cohort.n_images)
+        for name, column in cohort.images.groups.items():
+            add(name, column.tolist())
+        add("references", np.diff(table.reference_offsets).tolist())
+        add("predictions", np.diff(table.prediction_offsets).tolist())
+        for name, value in _fate_counts(table).items():
+            add(name, value.tolist())
+        for name, scores in _rodeo_of_images(evaluation, model).items():
+            add(name, _numbers(scores))
+    return columns
+
+
+def _fate_counts(table: Matches) -> dict[str, NDArray[np.int64]]:
+    def count(image: NDArray[np.int64], fates: NDArray[np.int8], fate: int) -> NDArray[np.int64]:
+        return np.bincount(image[fates == fate], minlength=table.n_images)
+
+    said, real = table.prediction_fate[0], table.reference_fate[0]
+    return {
+        "hits": count(table.prediction_image, said, matching.HIT),
+        "duplicates": count(table.prediction_image, said, matching.DUPLICATE),
+        "false_alarms": count(table.prediction_image, said, matching.FALSE_ALARM),
+        "missed": count(table.reference_image, real, matching.MISSED),
+    }
+
+
+def _rodeo_of_images(evaluation: Evaluation, model: str) -> dict[str, NDArray[np.float64]]:
+    found = {}
+    for metric in evaluation.protocol.compile():
+        if isinstance(metric, Rodeo):
+            evidence = evaluation.evidence[model, metric.recipe.key]
+            assert isinstance(evidence, RodeoPaths)
+            found.update(metric.per_image(evidence))
+    return found
+
+
+def vars_of(record: Any) -> dict[str, str]:
+    """Return a quarantined record for JSON output."""
+    return {"file": record.file, "location": record.location, "rule": record.rule, "record": record.record}
+
+
+def _numbers(values: NDArray[np.float64]) -> list[float | None]:
+    return [None if value != value else value for value in values.tolist()]
