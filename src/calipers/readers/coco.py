@@ -165,10 +165,11 @@ def _columns(
 
 def _prediction_columns(opened: Opened, known: Known, own: Categories | None, options: Options) -> ObjectColumns:
     classes: Mapping[Key, int] | None = known.class_keys
+    as_text = options.ids_as_strings or known.class_keys is None
     names: Mapping[Key, str] = {}
     if own is not None:
         place = {name: k for k, name in enumerate(known.classes)}
-        names = own.names
+        names = {str(key) if as_text else key: name for key, name in own.names.items()}
         classes = {key: place[name] for key, name in names.items() if name in place}
     if classes is None:
         raise InputError(
@@ -184,7 +185,7 @@ def _prediction_columns(opened: Opened, known: Known, own: Categories | None, op
         classes,
         names=names,
         known_names=known.classes,
-        as_text=options.ids_as_strings or known.class_keys is None,
+        as_text=as_text,
         dimensions=known.dimensions,
     )
 

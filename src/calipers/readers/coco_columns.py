@@ -126,7 +126,7 @@ class ObjectColumns:
                 by_rule.setdefault(self._rule(field, key), []).append((row, key))
             for rule, group in by_rule.items():
                 rows = np.array([row for row, _ in group], np.int64)
-                values = [self.names.get(key, key) for _, key in group]
+                values = [self.names.get(str(key) if self.as_text else key, key) for _, key in group]
                 found.append(Finding(rule, field, self._expected(field), rows, values, self._hint(field, rule, values)))
         return found
 

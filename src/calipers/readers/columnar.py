@@ -33,7 +33,9 @@ def read_table(opened: Opened) -> Table:
         table = file.read()
         table.validate(full=True)
         columns = {name: _cells(table.column(name)) for name in table.column_names if not name.startswith("__index")}
-    except (pa.ArrowException, OSError) as error:
+    except InputError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise InputError(
             "a parquet file", rule="parquet-syntax", file=opened.file, value=str(error).split("\n")[0]
         ) from None
