@@ -1,0 +1,86 @@
+"""Cohorts and metrics that many tests use: random sets of every awkward kind, and one metric built from its options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calipers.metrics.contract import Evidence, Metric
+from calipers.protocol import Protocol
+from calipers.protocol_schema import _toml
+from calipers.synthetic import random_cohort
+from calipers.tables import Cohort
+
+MODEL = "model-1"
+DATA = Path(os.environ.get("CALIPERS_DATA") or Path(__file__).parents[2] / "shared" / "data")
+
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "tied scores": {"tie_levels": 3},
+    "constant score": {"tie_levels": 1},
+    "integer grid": {"grid": 16.0},
+    "grid and ties": {"grid": 40.0, "tie_levels": 4},
+    "crowds": {"crowd_share": 0.3},
+    "ignored": {"ignore_share": 0.3, "grid": 8.0},
+    "declared areas": {"declared_areas": True, "crowd_share": 0.1},
+    "mostly empty": {"empty_share": 0.8},
+    "one class": {"n_classes": 1},
+    "many classes": {"n_classes": 9, "objects": 2.0},
+    "crowded images": {"objects": 9.0, "n_classes": 2, "grid": 32.0},
+    "volumes": {"dimensions": 3},
+    "volumes on a grid": {"dimensions": 3, "grid": 40.0, "tie_levels": 3, "ignore_share": 0.2},
+}
+
+
+def cohort_of(kind: str, seed: int, n_images: int = 12, models: int = 1) -> Cohort:
+    """Return a random cohort of one of the `KINDS`."""
+    options = {"n_classes": 3, **KINDS[kind]}
+    return random_cohort(n_images, options.pop("n_classes"), seed=seed, models=models, **options)
+
+
+def metric_of(
+    kind: str, matching: Mapping[str, Any] | None = None, sizes: Mapping[str, Any] | None = None, **options: Any
+) -> Metric[Any]:
+    """Return one metric, compiled through a protocol as users do."""
+    lines = ['schema = "calipers.protocol/1"', 'name = "test"', 'source = "test"', "[matching]"]
+    lines += [f"{key} = {_toml(value)}" for key, value in (matching or {}).items()]
+    lines += ["[sizes]", *(f"{key} = {_toml(value)}" for key, value in (sizes or {}).items())]
+    lines += ["[[metric]]", 'name = "m"', f'kind = "{kind}"']
+    lines += [f"{key} = {_toml(value)}" for key, value in options.items()]
+    (metric,) = Protocol.from_toml("\n".join(lines)).compile()
+    return metric
+
+
+def evidence_of(metric: Metric[Any], cohort: Cohort, model: str = MODEL) -> Evidence:
+    """Return the evidence of one metric."""
+    return metric.recipe.collect(cohort, model)
+
+
+def values_of(metric: Metric[Any], cohort: Cohort, weights: Any = None, model: str = MODEL) -> np.ndarray:
+    """Return (1 + n_classes, n_names) with weight 1 for every image, or with the given weights."""
+    weights = np.ones(cohort.n_images, np.int64) if weights is None else np.asarray(weights, np.int64)
+    return metric.value(evidence_of(metric, cohort, model), weights[None, :])[0]
+
+
+def references_as_predictions(cohort: Cohort, model: str = MODEL) -> Cohort:
+    """Return the cohort with a model that says exactly what is there."""
+    from calipers.tables import Predictions
+
+    counted = cohort.references.keep(~cohort.references.ignore)
+    score = np.linspace(0.9, 0.1, len(counted)) if len(counted) else np.zeros(0)
+    perfect = Predictions(
+        offsets=counted.offsets,
+        boxes=counted.boxes,
+        extent=counted.extent,
+        label=counted.label,
+        place=counted.place,
+        facts={},
+        area=counted.area,
+        score=score,
+        scored=True,
+    )
+    return cohort.with_predictions(model, perfect)
