@@ -211,3 +211,25 @@ def test_mask_results_without_boxes_are_refused_record_by_record(files):
     assert rule_of(files("r.json", refs), path) == "box-shape"
     account = read(files("r.json", refs), path, lenient=True).intake.files[1]
     assert account.quarantined == {"box-shape": len(results)}
+
+
+def test_naming_the_nih_format_leaves_the_predictions_free(files):
+    refs = files("boxes.csv", "Image Index,Finding Label,Bbox [x,y,w,h],,,\n1_0.png,Mass,1,2,3,4,,,\n")
+    dets = files("dets.csv", "image,class,x,y,w,h,score\n1_0.png,Mass,1,2,3,4,.5\n")
+    assert len(read(refs, dets, format="nih").models["dets"]) == 1
+
+
+def test_blocks_find_what_the_whole_would(files, monkeypatch):
+    from calipers.readers import assemble, notes
+    from calipers.tables import delivery
+
+    content = [{**RESULTS[0], "score": k / 50, "bbox": [10, 10, 20, k % 7]} for k in range(100)]
+    refs, dets = files.folder / "refs.json", files("many.json", content)
+    whole = read(refs, dets, lenient=True)
+    for module in (assemble, notes, delivery):
+        monkeypatch.setattr(module, "BLOCK", 8)
+    parts = read(refs, dets, lenient=True)
+    assert [file.as_dict() for file in whole.intake.files] == [file.as_dict() for file in parts.intake.files]
+    assert set(whole.intake.quarantine) == set(parts.intake.quarantine)
+    assert np.array_equal(whole.models["many"].boxes, parts.models["many"].boxes)
+    assert np.array_equal(whole.models["many"].extent, parts.models["many"].extent)

@@ -16,11 +16,13 @@ from calipers.readers.parts import ImageList, ObjectPart, Options, Problem, Refe
 from calipers.readers.source import Opened
 from calipers.tables.checks import Role, examine
 from calipers.tables.cohort import Cohort, Images
-from calipers.tables.delivery import Delivery, Finding, as_predictions, as_references, settle
+from calipers.tables.delivery import BLOCK, Delivery, Finding, as_predictions, as_references, settle
 from calipers.tables.intake import FileIntake, Intake, Quarantined
 from calipers.tables.objects import Predictions
 
 F64 = NDArray[np.float64]
+# A record counts under the first rule it breaks: the order in which `examine` applies them.
+RULE_ORDER = ("non-finite", "score-range", "size-unknown", "neg-size", "zero-area", "outside")
 
 
 @dataclass
@@ -88,11 +90,38 @@ def checked(part: ObjectPart, images: ImageList, role: Role, options: Options) -
     account = Account(part.source.file, options.lenient)
     account.problems(part.problems, part.n_dropped)
     delivery = account.settle(part, part.delivery, part.findings)
-    declared = options.box_format is not None
-    findings = examine(delivery, images.size, role, score_scale=options.score_scale, declared=declared)
-    delivery = account.settle(part, delivery, findings)
+    delivery = account.settle(part, delivery, examine_blocks(delivery, images.size, role, options))
     account.close()
     return delivery, account
+
+
+def examine_blocks(delivery: Delivery, sizes: F64, role: Role, options: Options) -> list[Finding]:
+    """Apply `examine` to millions of objects a block at a time, so that its copies stay small.
+
+    Whether the box format is the declared one is judged on the whole, from every k-th object.
+    """
+    scale, declared = options.score_scale, options.box_format is not None
+    n = len(delivery)
+    if n <= BLOCK:
+        return examine(delivery, sizes, role, score_scale=scale, declared=declared)
+    sample = delivery.rows(np.arange(0, n, -(-n // BLOCK)))
+    suspect = [] if declared else examine(sample, sizes, role, score_scale=scale)
+    fatal = [finding for finding in suspect if finding.whole_file]
+    if fatal:
+        return fatal
+    found: dict[tuple[str, str, str], list[Finding]] = {}
+    for start in range(0, n, BLOCK):
+        block = delivery.rows(np.arange(start, min(start + BLOCK, n)))
+        for finding in examine(block, sizes, role, score_scale=scale, declared=True):
+            key = (finding.rule, finding.field, finding.expected)
+            found.setdefault(key, []).append(replace(finding, rows=finding.rows + start))
+    ranked = sorted(found, key=lambda key: RULE_ORDER.index(key[0]) if key[0] in RULE_ORDER else len(RULE_ORDER))
+    return [_joined(found[key]) for key in ranked]
+
+
+def _joined(parts: Sequence[Finding]) -> Finding:
+    rows = np.concatenate([part.rows for part in parts])
+    return replace(parts[0], rows=rows, values=[value for part in parts for value in part.values])
 
 
 @dataclass(frozen=True)
@@ -134,8 +163,9 @@ def assemble(
         notes = prediction_notes(delivery, sizes)
         files.append(_intake(opened, f"predictions of {model}", kind, part, account, len(delivery), notes))
         quarantine += account.quarantine
+        del part
         models[model] = as_predictions(delivery, sizes)
-        del part, delivery
+        del delivery
     held = Images(images.ids, sizes, images.spacing, images.groups)
     cohort = Cohort(held, file.classes, table, models, Intake(tuple(files), tuple(quarantine)))
     return Assembled(cohort, tuple(formats))

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -21,16 +20,19 @@ def explain(
     predictions: Predictions = None,
     *,
     groups: PathName | None = None,
+    format: str | None = None,
+    box_format: str | None = None,
     columns: Mapping[str, str] | None = None,
-    **choices: Any,
+    lenient: bool = True,
+    score_scale: str = "unit",
+    ids_as_strings: bool = False,
 ) -> str:
     """Say what was understood: files, formats, images, objects, classes, groups, records set aside, notes.
 
-    The options are those of `read`. Reading is lenient here, so that all problems of a file are counted together; only
-    what makes a whole file unusable still raises.
+    The options are those of `read`, except that reading is lenient unless told otherwise, so that all problems of
+    a file are counted together; what makes a whole file unusable still raises.
     """
-    choices.pop("lenient", None)
-    options = Options(columns=dict(columns or {}), lenient=True, **choices)
+    options = Options(format, box_format, dict(columns or {}), lenient, score_scale, ids_as_strings)
     found = read_all(references, predictions, groups, options)
     cohort = found.cohort
     lines: list[str] = []

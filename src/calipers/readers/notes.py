@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from calipers.tables.boxes import to_corners
 from calipers.tables.checks import outside_image
-from calipers.tables.delivery import Delivery
+from calipers.tables.delivery import BLOCK, Delivery
 
 MANY = 0.5
 
@@ -39,12 +39,15 @@ def _count_tied(same: NDArray[np.bool_]) -> int:
 
 
 def _outside(delivery: Delivery, sizes: NDArray[np.float64]) -> list[str]:
-    per_box = sizes[delivery.image]
-    corners, _ = to_corners(delivery.boxes, delivery.box_format, per_box)
-    n = int(outside_image(corners, per_box).sum())
+    n = 0
+    for start in range(0, len(delivery), BLOCK):
+        block = slice(start, start + BLOCK)
+        per_box = sizes[delivery.image[block]]
+        corners, _ = to_corners(delivery.boxes[block], delivery.box_format, per_box)
+        n += int(outside_image(corners, per_box).sum())
     return [f"{n} of {len(delivery)} predictions reach outside their image; they are kept as they are"] if n else []
 
 
 def _silent_images(delivery: Delivery, n_images: int) -> list[str]:
-    silent = n_images - len(np.unique(delivery.image))
+    silent = n_images - int((np.bincount(delivery.image, minlength=n_images) > 0).sum())
     return [f"{silent} of {n_images} images without prediction"] if silent > MANY * n_images else []

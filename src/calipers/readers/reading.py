@@ -48,8 +48,8 @@ def read(
         A table with one row per image: a column ``image``, ``image_id``, ``id`` or ``file_name``, and any further
         ones. ``width``, ``height``, ``depth`` and ``spacing_x`` ... fill sizes and spacings.
     format
-        ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"nih"`` or ``"parquet"`` for all files; None: judged from
-        the first bytes.
+        ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``, or ``"nih"`` (references only); None:
+        judged from the first bytes.
     box_format
         One of `calipers.tables.BOX_FORMATS`; None: what the format or the column names say.
     columns
@@ -119,7 +119,8 @@ def _read_references(opened: Opened, options: Options) -> ReferenceFile:
 def _wait(model: str | None, path: PathName, known: Known, options: Options) -> list[Waiting]:
     """Return the models of a file; COCO is read when its turn comes, tables have to be looked into now."""
     opened = open_source(fspath(path))
-    kind = format_of(opened, options)
+    # The NIH list has no scores: whoever names that format speaks of the references.
+    kind = format_of(opened, options if options.format != "nih" else replace(options, format=None))
     stem = Path(fspath(path)).stem
     if kind == "coco":
         from calipers.readers.coco import read_predictions

@@ -23,6 +23,7 @@ from calipers.tables.objects import Column, Predictions, References
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -156,5 +157,11 @@ def as_predictions(delivery: Delivery, sizes: F64) -> Predictions:
 def _arranged(delivery: Delivery, sizes: F64) -> tuple[I64, I64, F64, F64]:
     order = np.argsort(delivery.image, kind="stable")
     offsets = ragged.from_owner(delivery.image, len(sizes))
-    corners, extent = to_corners(delivery.boxes[order], delivery.box_format, sizes[delivery.image[order]])
+    corners, extent = np.empty(delivery.boxes.shape), np.empty(len(order))
+    for start in range(0, len(order), BLOCK):  # millions of boxes: the copies of one block are enough
+        block = slice(start, start + BLOCK)
+        rows = order[block]
+        corners[block], extent[block] = to_corners(
+            delivery.boxes[rows], delivery.box_format, sizes[delivery.image[rows]]
+        )
     return order, offsets, corners, extent
