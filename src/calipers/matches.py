@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels import matching, ragged
+from calipers.kernels import curves, fates, matching, ragged
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -85,13 +86,56 @@ class Matches:
         return ragged.owners(self.prediction_offsets)
 
     @cached_property
-    def score_order(self) -> I64:
-        """All predictions in descending score; equal scores stay in input order, as pycocotools has it."""
-        return np.argsort(-self.score, kind="stable")
+    def _rankings(self) -> dict[tuple[int, bool, bool], tuple[I64 | slice, curves.Ranking]]:
+        return {}
+
+    def ranking(self, max_dets: int, *, blocks: bool, pooled: bool = False) -> tuple[I64 | slice, curves.Ranking]:
+        """Return (rows, ranking): the best ``max_dets`` predictions of every cell, and their order on a curve.
+
+        Sorted once and kept: all views and replicates share it. ``pooled`` ranks all classes together.
+        """
+        limit = min(max_dets, int(self.rank.max(initial=0)) + 1)
+        key = (limit, blocks, pooled)
+        if key not in self._rankings:
+            everyone = limit > self.rank.max(initial=0)
+            rows = slice(None) if everyone else np.flatnonzero(self.rank < limit)
+            label = self.prediction_label[rows]
+            label, n = (np.zeros_like(label), 1) if pooled else (label, self.n_classes)
+            self._rankings[key] = rows, curves.ranking(self.score[rows], label, n, blocks=blocks)
+        return self._rankings[key]
+
+    @cached_property
+    def _index(self) -> dict[View, int]:
+        return {view: k for k, view in enumerate(self.views)}
+
+    @cached_property
+    def _plain_totals(self) -> dict[int, tuple[I64, I64]]:
+        return {}
 
     def index(self, view: View) -> int:
         """Return which row of the fates belongs to a view."""
-        return self.views.index(view)
+        return self._index[view]
+
+    def totals(self, weights: I64, max_dets: int = sys.maxsize) -> tuple[I64, I64]:
+        """Return (R, V, fates, K) for references and for the best ``max_dets`` predictions of every cell.
+
+        Entry ``[r, v, fate, c]`` is the weight of the objects of class c that have that fate under view v.
+        """
+        limit = min(max_dets, int(self.rank.max(initial=0)) + 1)
+        plain = len(weights) == 1 and bool((weights == 1).all())
+        if plain and limit in self._plain_totals:
+            return self._plain_totals[limit]
+        references = fates.totals(
+            self.reference_fate, self.reference_label, self.reference_image, weights, self.n_classes
+        )
+        table, label, image = self.prediction_fate, self.prediction_label, self.prediction_image
+        if limit <= self.rank.max(initial=0):
+            kept = np.flatnonzero(self.rank < limit)
+            table, label, image = table[:, kept], label[kept], image[kept]
+        found = references, fates.totals(table, label, image, weights, self.n_classes)
+        if plain:
+            self._plain_totals[limit] = found
+        return found
 
     def take(self, images: I64) -> Matches:
         """Return the matches of the images ``images``, in that order; images may be repeated."""

@@ -28,11 +28,11 @@ CRITERIA: Mapping[str, str] = {
 }
 
 ASSIGNMENTS: Mapping[str, str] = {
-    "by-score": "calipers.assignment:by_score",
-    "by-overlap": "calipers.assignment:by_overlap",
-    "optimal": "calipers.assignment:optimal",
-    "many-to-one": "calipers.assignment:many_to_one",
-    "per-reference-argmax": "calipers.assignment:per_reference_argmax",
+    "by-score": "calipers.kernels.matching:by_score",
+    "by-overlap": "calipers.kernels.matching:by_overlap",
+    "optimal": "calipers.kernels.matching:optimal",
+    "many-to-one": "calipers.kernels.matching:many_to_one",
+    "per-reference-argmax": "calipers.kernels.matching:per_reference_argmax",
 }
 
 METRICS: Mapping[str, str] = {

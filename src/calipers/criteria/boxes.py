@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from calipers.criteria.contract import Criterion, PairTable
 from calipers.kernels import overlap
+from calipers.kernels.pairs import overlapping
 
 F64 = NDArray[np.float64]
 
@@ -67,7 +68,7 @@ def _point_in_box(pairs: PairTable) -> F64:
     return np.where(inside, 1.0 / (1.0 + distance), 0.0)
 
 
-BOX_IOU = Criterion("box-iou", _iou, crowd=_iop)
+BOX_IOU = Criterion("box-iou", _iou, crowd=_iop, fused=overlapping)
 GIOU = Criterion("giou", _giou, none=-np.inf)
 CENTRED_IOU = Criterion("ciou", _centred_iou)
 COMPLETE_IOU = Criterion("complete-iou", _complete_iou, none=-np.inf)
@@ -77,5 +78,5 @@ HAUSDORFF = Criterion("hausdorff", _hausdorff, none=-np.inf)
 CENTRE_DISTANCE = Criterion("centre-distance", _distance, none=-np.inf, distance=True)
 CENTRE_DISTANCE_MM = Criterion("centre-distance-mm", _distance_mm, none=-np.inf, distance=True)
 CENTRE_DISTANCE_RELATIVE = Criterion("centre-distance-relative", _distance_relative, none=-np.inf, distance=True)
-ANY_OVERLAP = Criterion("any-overlap", _iou, yes_no=True, crowd=_iop)
+ANY_OVERLAP = Criterion("any-overlap", _iou, yes_no=True, crowd=_iop, fused=overlapping)
 POINT_IN_BOX = Criterion("point-in-box", _point_in_box, yes_no=True)

@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.errors import UsageError
+from calipers.kernels.pairs import gather
 from calipers.tables import Cohort, Predictions
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,12 @@ class PairTable:
     @cached_property
     def reference_boxes(self) -> F64:
         """(2 d, P) corners, low ones first."""
-        return _columns(self.cohort.references.boxes, self.reference)
+        return gather(self.cohort.references.boxes, self.reference)
 
     @cached_property
     def prediction_boxes(self) -> F64:
         """(2 d, P) corners, low ones first."""
-        return _columns(self.predictions.boxes, self.prediction)
+        return gather(self.predictions.boxes, self.prediction)
 
     @property
     def reference_extent(self) -> F64:
@@ -71,6 +73,9 @@ class Criterion:
     distance: bool = False
     yes_no: bool = False
     crowd: Callable[[PairTable], F64] | None = None  # similarity to a crowd; None = like any other
+    fused: Callable[..., tuple[I32, I32, F64]] | None = (
+        None  # a kernel that lists the candidates and compares in one go
+    )
 
     def cutoff(self, threshold: float, *, strict: bool = False) -> float:
         """Return the smallest admissible similarity: ``>= threshold``, strict on request and always at 0.
@@ -84,7 +89,3 @@ class Criterion:
         if strict or threshold == 0:
             return float(np.nextafter(threshold, np.inf))
         return threshold
-
-
-def _columns(boxes: F64, rows: I64) -> F64:
-    return np.stack([column[rows] for column in np.ascontiguousarray(boxes.T)])

@@ -1,31 +1,55 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Precision-recall curves under integer weights, for many replicates and all classes in one call.
+"""Precision-recall and FROC curves under integer weights, for many replicates, views and all classes in one call.
 
-Predictions are sorted by class, then by descending score. Only hits matter for an average precision: precision is
-highest at hits and recall moves only there. So the curve is held at the H hits of all classes: ``hits`` (R, H) is the
-cumulative weight of hits inside the class, ``all`` (R, H) that of all counted predictions, ``offsets`` (K + 1,)
-delimits the classes and ``positives`` (R, K) is the weight of the references. A weight of 2 gives the same as listing
-the image twice.
+Only hits matter for an average precision: precision is highest at hits and recall moves only there. So a curve is held
+at the H hits of all classes: the cumulative weight of hits inside the class, and that of all counted predictions. A
+weight of 2 gives the same as listing the image twice.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.kernels import ragged
+from calipers.kernels.matching import DUPLICATE, FALSE_ALARM, HIT, IGNORED
+
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+I8 = NDArray[np.int8]
 
 EPS = np.spacing(1)  # pycocotools adds it to every denominator; kept, for equal bits
+STEP, AREA = "step", "area"
 
 
-def segment_cumsum(values: I64, offsets: I64) -> I64:
-    """Return cumulative sums along the last axis that start anew at every offset."""
-    total = np.cumsum(values, axis=-1)
-    base = np.zeros((*values.shape[:-1], len(offsets) - 1), total.dtype)
-    inside = offsets[:-1] > 0
-    base[..., inside] = total[..., offsets[:-1][inside] - 1]
-    return np.asarray(total - np.repeat(base, np.diff(offsets), axis=-1))
+class Ranking(NamedTuple):
+    """Predictions in the order of a curve: by class, then descending score, equal scores in input order."""
+
+    order: I64  # (N,) rows of the predictions
+    offsets: I64  # (K + 1,) classes
+    ends: I64  # (N,) position at which the operating point of each prediction is read off
+
+
+class Curve(NamedTuple):
+    """One view at its H hits."""
+
+    offsets: I64  # (K + 1,) classes
+    hits: I64  # (R, H) cumulative weight of hits
+    every: I64  # (R, H) cumulative weight of counted predictions
+    weight: I64  # (R, H) of each hit
+
+
+def ranking(score: F64, label: I32, n_classes: int, *, blocks: bool) -> Ranking:
+    """Sort predictions for a curve; with ``blocks`` equal scores of a class are one operating point."""
+    order = np.argsort(-score, kind="stable")
+    small = label[order].astype(np.min_scalar_type(n_classes))  # NumPy sorts 16 bits by radix
+    order = order[np.argsort(small, kind="stable")]
+    offsets = ragged.from_counts(np.bincount(label, minlength=n_classes))
+    ends = block_ends(score[order], offsets) if blocks else np.arange(len(order))
+    return Ranking(order, offsets, ends)
 
 
 def block_ends(score: F64, offsets: I64) -> I64:
@@ -39,6 +63,61 @@ def block_ends(score: F64, offsets: I64) -> I64:
     last[inner[(inner > 0) & (inner < n)] - 1] = True
     ends = np.flatnonzero(last)
     return np.repeat(ends, np.diff(ends, prepend=-1))
+
+
+def curve(fate: I8, ranked: Ranking, weight: I64) -> Curve:
+    """Accumulate one view; ``fate`` (N,) and ``weight`` (R, N) in the order of the ranking."""
+    where = np.flatnonzero(fate == HIT)
+    owner = np.searchsorted(ranked.offsets, where, side="right") - 1
+    offsets = ragged.from_counts(np.bincount(owner, minlength=len(ranked.offsets) - 1))
+    ends = ranked.ends[where]
+    total = np.cumsum(weight * (fate != IGNORED), axis=1)
+    start = ranked.offsets[owner]
+    before = np.where(start > 0, total[:, start - 1], 0)
+    of_hits = weight[:, where]
+    running = segment_cumsum(of_hits, offsets)
+    # With blocks, all hits up to the end of the block count at once.
+    upto = np.searchsorted(where, ends, side="right") - 1
+    return Curve(offsets, running[:, upto], total[:, ends] - before, of_hits)
+
+
+def average_precision(
+    fates: I8, ranked: Ranking, image: I64, weights: I64, positives: I64, recalls: F64 | None, *, enveloped: bool = True
+) -> F64:
+    """Return (R, V, K); NaN for a class without references.
+
+    Parameters
+    ----------
+    fates
+        (V, n_predictions) in input order.
+    image
+        (n_predictions,) image of each prediction.
+    positives
+        (R, V, K) weight of the counted references.
+    recalls
+        Points at which the interpolated precision is averaged; None: the area, of the envelope or of the steps.
+    """
+    result = np.empty(positives.shape)
+    weight = weights[:, image[ranked.order]]
+    for view, fate in enumerate(fates):
+        c = curve(fate[ranked.order], ranked, weight)
+        if recalls is not None:
+            found = precision_at(c, positives[:, view], recalls)
+            mean = np.cumsum(found, axis=2)[:, :, -1] / len(recalls)  # sequential: the same bits on every route
+            result[:, view] = np.where(positives[:, view] > 0, mean, np.nan)
+        else:
+            values = precision(c.hits, c.every)
+            result[:, view] = area(c, envelope(values, c.offsets) if enveloped else values, positives[:, view])
+    return result
+
+
+def segment_cumsum(values: I64, offsets: I64) -> I64:
+    """Return cumulative sums along the last axis that start anew at every offset."""
+    total = np.cumsum(values, axis=-1)
+    base = np.zeros((*values.shape[:-1], len(offsets) - 1), total.dtype)
+    inside = offsets[:-1] > 0
+    base[..., inside] = total[..., offsets[:-1][inside] - 1]
+    return np.asarray(total - np.repeat(base, np.diff(offsets), axis=-1))
 
 
 def precision(hits: I64, every: I64) -> F64:
@@ -66,41 +145,52 @@ def needed_hits(positives: I64, recalls: F64) -> I64:
     return np.where(j / count < recalls, j + 1, j)
 
 
-def precision_at(hits: I64, every: I64, offsets: I64, positives: I64, recalls: F64) -> F64:
+def precision_at(c: Curve, positives: I64, recalls: F64) -> F64:
     """Return (R, K, n): the interpolated precision at each recall; 0 where the recall is never reached."""
-    best = envelope(precision(hits, every), offsets)
+    best = envelope(precision(c.hits, c.every), c.offsets)
     needed = np.maximum(needed_hits(positives, recalls), 1)
-    n_classes = len(offsets) - 1
-    stride = int(max(positives.max(initial=0), hits.max(initial=0))) + 2
+    n_classes = len(c.offsets) - 1
+    stride = int(max(positives.max(initial=0), c.hits.max(initial=0))) + 2
     base = np.arange(n_classes) * stride
-    keys = hits + np.repeat(base, np.diff(offsets))
+    keys = c.hits + np.repeat(base, np.diff(c.offsets))
     wanted = np.minimum(needed, stride - 1) + base[:, None]
     found = np.empty(needed.shape)
     padded = np.concatenate([best, np.zeros((len(best), 1))], axis=1)
-    ends = np.broadcast_to(offsets[1:, None], needed.shape[1:])
-    for r in range(len(hits)):
+    ends = np.broadcast_to(c.offsets[1:, None], needed.shape[1:])
+    for r in range(len(c.hits)):
         position = np.searchsorted(keys[r], wanted[r], side="left")
         position = np.where(position < ends, position, padded.shape[1] - 1)
         found[r] = padded[r, position]
     return found
 
 
-def area(weight: I64, values: F64, offsets: I64, positives: I64) -> F64:
+def area(c: Curve, values: F64, positives: I64) -> F64:
     """Return (R, K): the sum over hits of weight x value, divided by the references."""
     total = np.zeros(positives.shape)
-    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    owner = np.repeat(np.arange(len(c.offsets) - 1), np.diff(c.offsets))
     for r in range(len(values)):
-        total[r] = np.bincount(owner, weights=weight[r] * values[r], minlength=positives.shape[1])
+        total[r] = np.bincount(owner, weights=c.weight[r] * values[r], minlength=positives.shape[1])
     return np.asarray(np.divide(total, positives, out=np.full(total.shape, np.nan), where=positives > 0))
 
 
-def sensitivity_at(hits: I64, false_alarms: I64, allowed: F64) -> I64:
-    """Return (R, n): the most hits at an operating point with at most ``allowed`` (R, n) false alarms.
+def hits_at(fates: I8, ranked: Ranking, image: I64, weights: I64, allowed: F64) -> I64:
+    """Return (R, V, K, n): the most hits of a class at an operating point with at most ``allowed`` (R, n) false alarms.
 
-    ``hits`` and ``false_alarms`` (R, P) are cumulative at the attainable operating points, in descending score.
+    Operating points are the ends of the ranking's blocks, in descending score.
     """
-    padded = np.concatenate([np.zeros((len(hits), 1), np.int64), hits], axis=1)
-    found = np.empty(allowed.shape, np.int64)
-    for r in range(len(hits)):
-        found[r] = padded[r, np.searchsorted(false_alarms[r], allowed[r], side="right")]
-    return found
+    n_classes = len(ranked.offsets) - 1
+    result = np.zeros((len(weights), len(fates), n_classes, allowed.shape[1]), np.int64)
+    weight = weights[:, image[ranked.order]]
+    for view, fate in enumerate(fates):
+        ordered = fate[ranked.order]
+        hits = np.cumsum(weight * (ordered == HIT), axis=1)
+        alarms = np.cumsum(weight * ((ordered == FALSE_ALARM) | (ordered == DUPLICATE)), axis=1)
+        for k in range(n_classes):
+            start, stop = ranked.offsets[k], ranked.offsets[k + 1]
+            ends = np.unique(ranked.ends[start:stop])
+            for r in range(len(weights)):
+                before = (hits[r, start - 1], alarms[r, start - 1]) if start else (0, 0)
+                reached = np.concatenate([[0], hits[r, ends] - before[0]])
+                at = np.searchsorted(alarms[r, ends] - before[1], allowed[r], side="right")
+                result[r, view, k] = reached[at]
+    return result

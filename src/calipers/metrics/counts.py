@@ -18,7 +18,7 @@ from calipers.errors import UsageError
 from calipers.kernels import matching
 from calipers.matches import Matches, View
 from calipers.metrics.contract import Facts, MetricPlan, check_number
-from calipers.metrics.matched import MatchMetric, class_mean
+from calipers.metrics.matched import MatchMetric, class_mean, counted
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -27,36 +27,39 @@ CELLS_AT_ONCE = 2_000_000
 TP, FP, FN, TN = range(4)
 
 
-def count_table(evidence: Matches, view: View, max_dets: int, weights: I64) -> F64:
-    """Return (R, n_classes, 4): weighted TP, FP, FN and TN of a view.
+def count_table(evidence: Matches, view: View, max_dets: int, weights: I64, *, negatives: bool) -> F64:
+    """Return (R, n_classes, 4): weighted TP, FP, FN and, if asked for, TN of a view (else 0)."""
+    k = evidence.index(view)
+    references, predictions = (table[:, k] for table in evidence.totals(weights, max_dets))
+    hits = predictions[:, matching.HIT]
+    alarms = predictions[:, matching.FALSE_ALARM] + predictions[:, matching.DUPLICATE]
+    missed = counted(references) - hits
+    silent = true_negatives(evidence, k, max_dets, weights) if negatives else np.zeros_like(hits)
+    return np.stack([hits, alarms, missed, silent], axis=2).astype(np.float64)
 
-    Sums of integers below 2^53 are exact in float64 in any order, so the matrix product gives the same bits everywhere.
+
+def true_negatives(evidence: Matches, view: int, max_dets: int, weights: I64) -> I64:
+    """Return (R, n_classes): the weight of the images on which a class is neither referenced nor predicted.
+
+    Sums of whole numbers below 2^53 are exact in float64 in any order, so the product gives the same bits everywhere.
     """
-    k, n_classes = evidence.index(view), evidence.n_classes
-    fate, image, label = evidence.prediction_fate[k], evidence.prediction_image, evidence.prediction_label
-    kept = evidence.rank < max_dets
-    hit = (fate == matching.HIT) & kept
-    alarm = ((fate == matching.FALSE_ALARM) | (fate == matching.DUPLICATE)) & kept
-    counted = evidence.reference_fate[k] != matching.IGNORED
-    total = np.zeros((len(weights), 4 * n_classes))
+    n_classes = evidence.n_classes
+    said = (evidence.prediction_fate[view] != matching.IGNORED) & (evidence.rank < max_dets)
+    real = evidence.reference_fate[view] != matching.IGNORED
+    keys = np.concatenate(
+        [
+            evidence.prediction_image[said] * n_classes + evidence.prediction_label[said],
+            evidence.reference_image[real] * n_classes + evidence.reference_label[real],
+        ]
+    )
+    total = np.zeros((len(weights), n_classes))
     step = max(1, CELLS_AT_ONCE // n_classes)
     for start in range(0, evidence.n_images, step):
         stop = min(start + step, evidence.n_images)
-        reference = slice(*evidence.reference_offsets[[start, stop]])
-        prediction = slice(*evidence.prediction_offsets[[start, stop]])
-        cell = (image[prediction] - start) * n_classes + label[prediction]
-        reference_cell = (evidence.reference_image[reference] - start) * n_classes
-        reference_cell = (reference_cell + evidence.reference_label[reference])[counted[reference]]
-        n_cells = (stop - start) * n_classes
-        tp = np.bincount(cell[hit[prediction]], minlength=n_cells)
-        fp = np.bincount(cell[alarm[prediction]], minlength=n_cells)
-        present = np.bincount(reference_cell, minlength=n_cells)
-        table = np.stack([tp, fp, present, (tp + fp + present) == 0], axis=1)
-        per_image = table.reshape(stop - start, n_classes * 4).astype(np.float64)
-        total += weights[:, start:stop].astype(np.float64) @ per_image
-    counts = total.reshape(len(weights), n_classes, 4)
-    counts[:, :, FN] -= counts[:, :, TP]
-    return counts
+        absent = np.ones((stop - start) * n_classes)
+        absent[keys[(keys >= start * n_classes) & (keys < stop * n_classes)] - start * n_classes] = 0.0
+        total += weights[:, start:stop].astype(np.float64) @ absent.reshape(stop - start, n_classes)
+    return total.astype(np.int64)
 
 
 class CountMetric(MatchMetric):
@@ -66,6 +69,7 @@ class CountMetric(MatchMetric):
     bounds = (0.0, 1.0)
     higher_is_better = True
     proportion = False
+    negatives = False  # whether the formula looks at TN
     default_average: Literal["pooled", "classes"] = "pooled"
     own_options: tuple[str, ...] = ("average",)
 
@@ -96,7 +100,7 @@ class CountMetric(MatchMetric):
             for view in output.views:
                 key = (view, output.max_dets)
                 if key not in tables:
-                    tables[key] = count_table(evidence, *key, weights)
+                    tables[key] = count_table(evidence, *key, weights, negatives=self.negatives)
                 values.append(self._rows(tables[key], n_images, output.options))
             columns.append(np.mean(values, axis=0))
         return np.stack(columns, axis=2)
@@ -173,6 +177,7 @@ class Accuracy(CountMetric):
     """
 
     id = "accuracy@1"
+    negatives = True
     default_average = "classes"
 
     def formula(self, counts: F64, n_images: F64, options: Any) -> F64:
@@ -212,6 +217,7 @@ class Count(CountMetric):
     """A plain count; option ``of`` = TP, FP, FN or TN."""
 
     id = "count@1"
+    negatives = True
     bounds = (0.0, float("inf"))
     own_options = ("average", "of")
     kinds = ("TP", "FP", "FN", "TN")

@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.errors import UsageError
-from calipers.kernels import curves, matching
+from calipers.kernels import curves
 from calipers.matches import Matches, View
 from calipers.metrics.contract import Facts, MetricPlan
 from calipers.metrics.counts import ratio
-from calipers.metrics.matched import MatchMetric
-from calipers.metrics.ranking import weigh_references
+from calipers.metrics.matched import MatchMetric, counted
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -51,23 +50,14 @@ class Froc(MatchMetric):
         return np.stack(columns, axis=2)
 
     def _view(self, evidence: Matches, view: View, max_dets: int, weights: I64, rates: F64) -> F64:
-        """Return (R, 1 + n_classes): mean sensitivity over the rates."""
-        positives = weigh_references(evidence, view, weights)
-        order = evidence.score_order
-        order = order[evidence.rank[order] < max_dets]
+        """Return (R, 1 + n_classes): mean sensitivity over the rates; all classes ranked together, then each alone."""
+        index = evidence.index(view)
+        positives = counted(evidence.totals(weights)[0])[:, index]
         allowed = weights.sum(axis=1)[:, None] * rates
-        label = evidence.prediction_label[order]
-        chosen = [order, *(order[label == c] for c in range(evidence.n_classes))]
-        totals = [positives.sum(axis=1), *positives.T]
-        rows = [self._point(evidence, view, rows, weights, allowed) for rows in chosen]
-        return np.stack([ratio(hits.mean(axis=1), total) for hits, total in zip(rows, totals)], axis=1)
-
-    def _point(self, evidence: Matches, view: View, rows: I64, weights: I64, allowed: F64) -> I64:
-        """Return (R, n_rates) hits of some predictions that come in descending score."""
-        fate = evidence.prediction_fate[evidence.index(view)][rows]
-        weight = weights[:, evidence.prediction_image[rows]]
-        hits = np.cumsum(weight * (fate == matching.HIT), axis=1)
-        alarm = (fate == matching.FALSE_ALARM) | (fate == matching.DUPLICATE)
-        alarms = np.cumsum(weight * alarm, axis=1)
-        ends = np.unique(curves.block_ends(evidence.score[rows], np.array([0, len(rows)])))
-        return curves.sensitivity_at(hits[:, ends], alarms[:, ends], allowed)
+        columns = []
+        for pooled, total in ((True, positives.sum(axis=1, keepdims=True)), (False, positives)):
+            rows, ranked = evidence.ranking(max_dets, blocks=True, pooled=pooled)
+            fates, image = evidence.prediction_fate[index : index + 1, rows], evidence.prediction_image[rows]
+            hits = curves.hits_at(np.ascontiguousarray(fates), ranked, image, weights, allowed)[:, 0]
+            columns.append(ratio(hits.mean(axis=2), total))
+        return np.concatenate(columns, axis=1)

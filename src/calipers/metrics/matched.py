@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -53,24 +53,12 @@ class MatchMetric:
         """Return (1 + n_classes, n_names, 3): images, counted references, counted predictions."""
         table = np.zeros((1 + evidence.n_classes, len(self.outputs), 3), np.int64)
         table[:, :, 0] = weights.sum()
-        reference_weight = weights[evidence.reference_image]
-        prediction_weight = weights[evidence.prediction_image]
-        known: dict[tuple[View, int], I64] = {}
         for k, output in enumerate(self.outputs):
             # Thresholds change who is a hit, not who is counted, except for predictions on ignored references.
-            key = (replace(output.views[0], threshold=0.0), output.max_dets)
-            if key not in known:
-                view = evidence.index(output.views[0])
-                counted = evidence.reference_fate[view] != matching.IGNORED
-                present = (evidence.prediction_fate[view] != matching.IGNORED) & (evidence.rank < output.max_dets)
-                known[key] = np.stack(
-                    [
-                        per_class(evidence.reference_label, counted, reference_weight, evidence.n_classes),
-                        per_class(evidence.prediction_label, present, prediction_weight, evidence.n_classes),
-                    ],
-                    axis=1,
-                )
-            table[1:, k, 1:] = known[key]
+            view = evidence.index(output.views[0])
+            references, predictions = evidence.totals(weights[None], output.max_dets)
+            table[1:, k, 1] = counted(references[0, view])
+            table[1:, k, 2] = counted(predictions[0, view])
         table[0, :, 1:] = table[1:, :, 1:].sum(axis=0)
         return table
 
@@ -91,10 +79,9 @@ class MatchMetric:
         return "no_references" if n_predictions or n_references == 0 else "no_predictions"
 
 
-def per_class(label: NDArray[np.int32], chosen: NDArray[np.bool_], weight: I64, n_classes: int) -> NDArray[np.int64]:
-    """Return the total weight of the chosen objects in every class."""
-    totals = np.bincount(label[chosen], weights=weight[chosen], minlength=n_classes)
-    return totals.astype(np.int64)  # sums of integers are exact in float64
+def counted(totals: I64) -> I64:
+    """Return (..., K): the weight of all objects that are not ignored, of totals (..., fates, K)."""
+    return np.asarray(totals.sum(axis=-2) - totals[..., matching.IGNORED, :])
 
 
 def class_mean(per_class_values: F64) -> F64:

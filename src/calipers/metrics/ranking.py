@@ -20,78 +20,23 @@ Average precision per class and threshold, then the mean over thresholds and ove
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calipers.errors import UsageError, did_you_mean
-from calipers.kernels import curves, matching, ragged
+from calipers.kernels import curves, matching
 from calipers.matches import Matches, View
 from calipers.metrics.contract import Facts, MetricPlan
 from calipers.metrics.counts import ratio
-from calipers.metrics.matched import MatchMetric, Output, class_mean
+from calipers.metrics.matched import MatchMetric, Output, class_mean, counted
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+Setting = tuple[int, str, str]  # max_dets, ties, interpolation
 
 INTERPOLATIONS = ("coco101", "voc11", "every-point", "tie-aware")
 RECALLS = {"coco101": np.linspace(0.0, 1.0, 101), "voc11": np.linspace(0.0, 1.0, 11)}
-
-
-@dataclass(frozen=True)
-class Ranked:
-    """The predictions of some matches in the order of a curve: by class, then descending score."""
-
-    order: I64  # (N,) rows of the predictions
-    offsets: I64  # (K + 1,) classes
-    ends: I64  # (N,) position at which the operating point of each prediction is read off
-    weight: I64  # (R, N)
-
-    @classmethod
-    def of(cls, evidence: Matches, weights: I64, max_dets: int, ties: str) -> Ranked:
-        """Sort once; all views share the order."""
-        order = evidence.score_order
-        if evidence.rank.max(initial=0) >= max_dets:
-            order = order[evidence.rank[order] < max_dets]
-        label = evidence.prediction_label[order].astype(np.min_scalar_type(evidence.n_classes))
-        order = order[np.argsort(label, kind="stable")]
-        offsets = ragged.from_counts(np.bincount(label, minlength=evidence.n_classes))
-        ends = np.arange(len(order))
-        if ties == "block":
-            ends = curves.block_ends(evidence.score[order], offsets)
-        return cls(order, offsets, ends, weights[:, evidence.prediction_image[order]])
-
-
-@dataclass(frozen=True)
-class Curve:
-    """One view as a curve at its hits; see `calipers.kernels.curves`."""
-
-    offsets: I64
-    hits: I64
-    every: I64
-    weight: I64
-    positives: I64
-
-    @classmethod
-    def of(cls, evidence: Matches, view: View, ranked: Ranked, positives: I64) -> Curve:
-        """Accumulate the weights of hits and of counted predictions."""
-        fate = evidence.prediction_fate[evidence.index(view)][ranked.order]
-        where = np.flatnonzero(fate == matching.HIT)
-        n_classes = len(ranked.offsets) - 1
-        owner = np.searchsorted(ranked.offsets, where, side="right") - 1
-        offsets = ragged.from_counts(np.bincount(owner, minlength=n_classes))
-        ends = ranked.ends[where]
-        counted = ranked.weight * (fate != matching.IGNORED)
-        total = np.cumsum(counted, axis=1)
-        start = ranked.offsets[owner]
-        before = np.where(start > 0, total[:, start - 1], 0)
-        weight = ranked.weight[:, where]
-        running = curves.segment_cumsum(weight, offsets)
-        # With blocks, all hits up to the end of the block count at once.
-        upto = np.searchsorted(where, ends, side="right") - 1
-        return cls(offsets, running[:, upto], total[:, ends] - before, weight, positives)
 
 
 class AveragePrecision(MatchMetric):
@@ -112,47 +57,49 @@ class AveragePrecision(MatchMetric):
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
-        rankings: dict[tuple[int, str], Ranked] = {}
-        known: dict[tuple[View, int, str, str], F64] = {}
-        columns = []
+        together: dict[Setting, list[View]] = {}
         for output in self.outputs:
-            interpolation = output.options.get("interpolation", "coco101")
-            ties = "block" if interpolation == "tie-aware" else output.options["ties"]
-            setting = (output.max_dets, ties)
-            if setting not in rankings:
-                rankings[setting] = Ranked.of(evidence, weights, *setting)
-            values = []
-            for view in output.views:
-                key = (view, *setting, interpolation)
-                if key not in known:
-                    positives = weigh_references(evidence, view, weights)
-                    curve = Curve.of(evidence, view, rankings[setting], positives)
-                    known[key] = average_precision(curve, interpolation)
-                values.append(known[key])
-            columns.append(np.mean(values, axis=0))
+            together.setdefault(_setting(output), []).extend(output.views)
+        known = {}
+        for setting, views in together.items():
+            values = _average_precisions(evidence, weights, list(dict.fromkeys(views)), setting)
+            known.update({(setting, view): values[:, k] for k, view in enumerate(dict.fromkeys(views))})
+        columns = [np.mean([known[_setting(o), view] for view in o.views], axis=0) for o in self.outputs]
         return class_mean(np.stack(columns, axis=2))
 
     def precisions(self, evidence: Matches, output: Output, weights: I64) -> F64:
         """Return (R, n_views, n_classes, n_recalls): the array that pycocotools calls ``precision``."""
-        ranked = Ranked.of(evidence, weights, output.max_dets, output.options["ties"])
-        recalls = RECALLS[output.options.get("interpolation", "coco101")]
+        max_dets, ties, interpolation = _setting(output)
+        rows, ranked = evidence.ranking(max_dets, blocks=ties == "block")
+        weight = weights[:, evidence.prediction_image[rows][ranked.order]]
+        positives = counted(evidence.totals(weights)[0])
         found = []
-        for view in output.views:
-            curve = Curve.of(evidence, view, ranked, weigh_references(evidence, view, weights))
-            found.append(curves.precision_at(curve.hits, curve.every, curve.offsets, curve.positives, recalls))
+        for view in map(evidence.index, output.views):
+            curve = curves.curve(evidence.prediction_fate[view, rows][ranked.order], ranked, weight)
+            found.append(curves.precision_at(curve, positives[:, view], RECALLS[interpolation]))
         return np.stack(found, axis=1)
 
 
-def average_precision(curve: Curve, interpolation: str) -> F64:
-    """Return (R, K); NaN for a class without references."""
-    c = curve
-    if interpolation in RECALLS:
-        found = curves.precision_at(c.hits, c.every, c.offsets, c.positives, RECALLS[interpolation])
-        return np.where(c.positives > 0, found.mean(axis=2), np.nan)
-    values = curves.precision(c.hits, c.every)
-    if interpolation == "every-point":
-        values = curves.envelope(values, c.offsets)
-    return curves.area(c.weight, values, c.offsets, c.positives)
+def _setting(output: Output) -> Setting:
+    interpolation = output.options.get("interpolation", "coco101")
+    return output.max_dets, "block" if interpolation == "tie-aware" else output.options["ties"], interpolation
+
+
+def _average_precisions(evidence: Matches, weights: I64, views: list[View], setting: Setting) -> F64:
+    """Return (R, n_views, K) of views that share how predictions are ranked and averaged."""
+    max_dets, ties, interpolation = setting
+    rows, ranked = evidence.ranking(max_dets, blocks=ties == "block")
+    index = [evidence.index(view) for view in views]
+    fates = evidence.prediction_fate[index]
+    return curves.average_precision(
+        fates if rows == slice(None) else np.ascontiguousarray(fates[:, rows]),
+        ranked,
+        evidence.prediction_image[rows],
+        weights,
+        counted(evidence.totals(weights)[0])[:, index],
+        RECALLS.get(interpolation),
+        enveloped=interpolation != "tie-aware",
+    )
 
 
 class AverageRecall(MatchMetric):
@@ -164,27 +111,10 @@ class AverageRecall(MatchMetric):
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
+        positives = counted(evidence.totals(weights)[0])
         columns = []
         for output in self.outputs:
-            inside = evidence.rank < output.max_dets
-            values = []
-            for view in output.views:
-                hit = (evidence.prediction_fate[evidence.index(view)] == matching.HIT) & inside
-                found = weigh(evidence.prediction_label, evidence.prediction_image, hit, weights, evidence.n_classes)
-                positives = weigh_references(evidence, view, weights)
-                values.append(ratio(found.astype(np.float64), positives))
-            columns.append(np.mean(values, axis=0))
+            index = [evidence.index(view) for view in output.views]
+            hits = evidence.totals(weights, output.max_dets)[1][:, index, matching.HIT]
+            columns.append(ratio(hits.astype(np.float64), positives[:, index]).mean(axis=1))
         return class_mean(np.stack(columns, axis=2))
-
-
-def weigh_references(evidence: Matches, view: View, weights: I64) -> I64:
-    """Return (R, K): the weight of the counted references of each class."""
-    counted = evidence.reference_fate[evidence.index(view)] != matching.IGNORED
-    return weigh(evidence.reference_label, evidence.reference_image, counted, weights, evidence.n_classes)
-
-
-def weigh(label: NDArray[np.int32], image: I64, chosen: Flags, weights: I64, n_classes: int) -> I64:
-    """Return (R, K): the weight of the chosen objects of each class."""
-    label, image = label[chosen], image[chosen]
-    rows = [np.bincount(label, weights=row[image], minlength=n_classes) for row in weights]
-    return np.array(rows).astype(np.int64).reshape(len(weights), n_classes)

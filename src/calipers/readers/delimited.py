@@ -45,7 +45,7 @@ def read_table(opened: Opened) -> Table:
     columns = dict(zip(names, map(list, zip(*cells)))) if cells else {name: [] for name in names}
     index = [name for name in names if not name]
     columns = {name: column for name, column in columns.items() if name}
-    notes = [*opened.notes, *_unprotect(columns)]
+    notes = [*opened.notes, *(_unprotect(columns) if "'" in text else [])]
     if index:
         notes.append("the first column has no name and was not read")
     return Table(opened.file, "csv", columns, np.array(lines, np.int64), True, problems, notes)
@@ -124,7 +124,7 @@ def _rows(file: str, text: str, delimiter: str) -> Iterator[tuple[int, list[str]
             ) from None
         if row is None:
             return
-        if any(cell.strip() for cell in row):
+        if "".join(row).strip():
             yield line, row
         line = reader.line_num + 1
 

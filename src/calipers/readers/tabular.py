@@ -81,7 +81,7 @@ def texts(table: Table, name: str) -> list[str]:
 def empty(cells: Cells) -> Flags:
     """Return which cells hold nothing."""
     if isinstance(cells, list):
-        return np.array([not cell.strip() for cell in cells], np.bool_)
+        return np.array([not cell or cell.isspace() for cell in cells], np.bool_)
     return np.isnan(cells) if cells.dtype.kind == "f" else np.zeros(len(cells), np.bool_)
 
 

@@ -74,7 +74,7 @@ def _found(
 
 
 def _non_finite(delivery: Delivery) -> Iterable[Finding]:
-    bad = ~np.isfinite(delivery.boxes).all(axis=1)
+    bad = np.asarray(~np.isfinite(delivery.boxes).all(axis=1))
     return _found(delivery, bad, "non-finite", "bbox", "finite coordinates", hint="remove or repair the record")
 
 

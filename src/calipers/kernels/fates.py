@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From candidate pairs to the fate of every object under every view."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.kernels import matching, ragged
+from calipers.kernels.matching import DUPLICATE, FALSE_ALARM, HIT, IGNORED, MISSED
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+I8 = NDArray[np.int8]
+Flags = NDArray[np.bool_]
+
+NOT_YET = -1
+
+
+class PairList(NamedTuple):
+    """Candidate pairs, sorted by prediction."""
+
+    reference: I32
+    prediction: I32
+    similarity: F64
+
+
+class Rules(NamedTuple):
+    """What decides the fates. Views share all but their cut-off and their size range."""
+
+    assignment: str
+    cutoffs: F64  # (V,) smallest admissible similarity
+    size: I64  # (V,) which size range
+    ignored: Flags  # (A, n_references) references that a size range does not count
+    outside: Flags  # (A, n_predictions) predictions that it does not count when unmatched
+    crowd: Flags  # (n_references,)
+    forgiven: bool  # many-to-one: further predictions on a reference are ignored, not duplicates
+
+
+class Fates(NamedTuple):
+    """What became of every object; partner and similarity are those of the first view."""
+
+    reference: I8  # (V, n_references)
+    prediction: I8  # (V, n_predictions)
+    partner: I32  # (n_predictions,) -1 without
+    similarity: F64  # (n_predictions,) NaN without
+
+
+class Candidates(NamedTuple):
+    """The pairs above the lowest cut-off, and the predictions that have any, renumbered in input order."""
+
+    reference: I64  # (P,)
+    prediction: I64  # (P,) index into `who`
+    similarity: F64  # (P,)
+    who: I64  # rows of the predictions
+    turn: I64  # per entry of `who`: its place in the queue of its cell
+    cell: I64
+    score: F64
+
+
+def ranks(cell: I64, score: F64) -> I32:
+    """Return the place of every prediction in its cell, best score first, equal scores in input order."""
+    order = np.lexsort((-score, cell))
+    rank = np.empty(len(order), np.int32)
+    rank[order] = ragged.ranks_in_runs(cell[order])
+    return rank
+
+
+def decide(pairs: PairList, absent: Flags, rank: I32, cell: I64, score: F64, rules: Rules) -> Fates:
+    """Match under every view.
+
+    ``absent`` predictions are beyond the allowed number or below the score cut: they are ignored and match nobody.
+    """
+    candidates = _candidates(pairs, absent, rank, cell, score, rules)
+    ignored = rules.ignored[rules.size].T
+    winner = _assign(candidates, ignored, rules)
+    reference = np.where(ignored.T, np.int8(IGNORED), np.int8(MISSED))
+    unmatched = np.where(rules.outside | absent, np.int8(IGNORED), np.int8(FALSE_ALARM))
+    prediction = unmatched[rules.size]
+    found = _found(candidates, winner, ignored, rules)
+    for view in range(len(rules.cutoffs)):
+        hits = winner[found[:, view] == HIT, view]
+        reference[view, candidates.reference[hits]] = HIT
+        row = prediction[view]
+        before = row[candidates.who]
+        # Who found nobody keeps the fate of the unmatched; a duplicate of a size that is not counted stays ignored.
+        stays = (found[:, view] == NOT_YET) | ((winner[:, view] < 0) & (before == IGNORED))
+        row[candidates.who] = np.where(stays, before, found[:, view])
+    return Fates(reference, prediction, *_partners(candidates, winner[:, 0], len(score)))
+
+
+def _candidates(pairs: PairList, absent: Flags, rank: I32, cell: I64, score: F64, rules: Rules) -> Candidates:
+    kept = np.flatnonzero((pairs.similarity >= rules.cutoffs.min()) & ~absent[pairs.prediction])
+    reference, row = pairs.reference[kept].astype(np.int64), pairs.prediction[kept].astype(np.int64)
+    new = np.diff(row, prepend=-1) != 0
+    who = row[new]
+    queue = np.lexsort((rank[who], cell[who]))
+    turn = np.empty(len(who), np.int64)
+    turn[queue] = ragged.ranks_in_runs(cell[who][queue])
+    return Candidates(reference, np.cumsum(new) - 1, pairs.similarity[kept], who, turn, cell[who], score[who])
+
+
+def _assign(c: Candidates, ignored: Flags, rules: Rules) -> I32:
+    """Return (n_candidates, V): the pair that each prediction got, or -1."""
+    pairs = (c.reference, c.prediction, c.similarity)
+    if rules.assignment == "by-score":
+        return matching.by_score(*pairs, c.turn, rules.cutoffs, ignored, rules.crowd)
+    if rules.assignment == "by-overlap":
+        return matching.by_overlap(*pairs, c.score, rules.cutoffs, ignored, rules.crowd)
+    if rules.assignment == "many-to-one":
+        return matching.many_to_one(*pairs, len(c.who), rules.cutoffs)
+    if rules.assignment == "per-reference-argmax":
+        return matching.per_reference_argmax(*pairs, c.score, rules.cutoffs, ignored)
+    return matching.optimal(*pairs, c.cell, rules.cutoffs, ignored, rules.crowd)
+
+
+def _found(c: Candidates, winner: I32, ignored: Flags, rules: Rules) -> I8:
+    """Return (n_candidates, V): hit, ignored, duplicate, or NOT_YET for those who found nobody."""
+    if not len(winner):
+        return np.zeros(winner.shape, np.int8)
+    views = np.arange(len(rules.cutoffs))
+    matched = np.where(ignored[c.reference[winner], views], np.int8(IGNORED), np.int8(HIT))
+    near = (c.similarity[:, None] >= rules.cutoffs) & ~ignored[c.reference]
+    starts = np.flatnonzero(np.diff(c.prediction, prepend=-1))
+    wanted = np.logical_or.reduceat(near, starts, axis=0)
+    found = np.where(winner >= 0, matched, np.where(wanted, np.int8(DUPLICATE), np.int8(NOT_YET)))
+    if rules.assignment == "many-to-one":
+        _only_first_is_hit(c, winner, found, IGNORED if rules.forgiven else DUPLICATE)
+    return found
+
+
+def _only_first_is_hit(c: Candidates, winner: I32, found: I8, other: int) -> None:
+    """Of several hits of one reference only the first in the queue stays a hit."""
+    for view in range(winner.shape[1]):
+        hits = np.flatnonzero(found[:, view] == HIT)
+        hits = hits[np.argsort(c.turn[hits], kind="stable")]
+        _, first = np.unique(c.reference[winner[hits, view]], return_index=True)
+        later = np.ones(len(hits), np.bool_)
+        later[first] = False
+        found[hits[later], view] = other
+
+
+def _partners(c: Candidates, winner: I32, n: int) -> tuple[I32, F64]:
+    partner, similarity = np.full(n, -1, np.int32), np.full(n, np.nan)
+    got = np.flatnonzero(winner >= 0)
+    partner[c.who[got]] = c.reference[winner[got]]
+    similarity[c.who[got]] = c.similarity[winner[got]]
+    return partner, similarity
+
+
+def totals(fates: I8, label: I32, image: I64, weights: I64, n_classes: int) -> I64:
+    """Return (R, V, 5, K): the weight of the objects of each fate and class; fates (V, n), weights (R, n_images)."""
+    n_views = len(fates)
+    result = np.empty((len(weights), n_views, 5, n_classes), np.int64)
+    for r, weight in enumerate(weights):
+        of_object = weight[image]
+        plain = bool((weight == 1).all())
+        for view in range(n_views):
+            key = fates[view].astype(np.int64) * n_classes + label
+            total = np.bincount(key, weights=None if plain else of_object, minlength=5 * n_classes)
+            result[r, view] = total.reshape(5, n_classes)
+    return result
