@@ -92,7 +92,7 @@ def _average_precisions(evidence: Matches, weights: I64, views: list[View], sett
     index = [evidence.index(view) for view in views]
     fates = evidence.prediction_fate[index]
     return curves.average_precision(
-        fates if rows == slice(None) else np.ascontiguousarray(fates[:, rows]),
+        fates if isinstance(rows, slice) else np.ascontiguousarray(fates[:, rows]),
         ranked,
         evidence.prediction_image[rows],
         weights,
