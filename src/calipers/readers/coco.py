@@ -8,7 +8,6 @@ precision, so parity needs the same order.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any
@@ -22,16 +21,22 @@ from calipers.readers import jsonchunks
 from calipers.readers.coco_columns import ObjectColumns
 from calipers.readers.coco_lists import Categories, categories_from, images_from
 from calipers.readers.coco_records import Annotation, Result, as_annotation, check_described, check_object
-from calipers.readers.jsoncareful import CarefulDocument, Record, read_carefully
+from calipers.readers.coco_roles import (
+    area_notes,
+    count_masks,
+    mask_notes,
+    require_references,
+    subset_notes,
+    unscored,
+    wrong_predictions,
+)
+from calipers.readers.jsoncareful import Record, read_carefully
 from calipers.readers.jsonchunks import Unreadable
 from calipers.readers.parts import ImageList, Key, Known, ObjectPart, Options, Problem, ReferenceFile
 from calipers.readers.source import Opened
 from calipers.tables.checks import Role
-from calipers.tables.delivery import Delivery, Source
+from calipers.tables.delivery import Source
 
-AREA_TOLERANCE = 0.01
-MASK = b'"segmentation"'
-NO_MASK = re.compile(rb'"segmentation"\s*:\s*(?:\[\s*\]|null)')
 RECORD_KEYS = ("image_id", "category_id", "bbox")
 OPTIONAL_KEYS = ("id", "score", "area", "iscrowd", "ignore")
 
@@ -42,7 +47,7 @@ def read_references(opened: Opened, options: Options) -> ReferenceFile:
         outline = jsonchunks.outline(opened.data)
     except Unreadable:
         return _careful_references(opened, options)
-    _require_references(opened, outline.is_list, list(outline.spans))
+    require_references(opened, outline.is_list, list(outline.spans))
     try:
         images = images_from(_described(opened, outline.spans["images"]), opened.file, options)
         categories = categories_from(_described(opened, outline.spans["categories"]), opened.file, options)
@@ -59,18 +64,20 @@ def read_predictions(opened: Opened, known: Known, options: Options) -> ObjectPa
         outline = jsonchunks.outline(opened.data)
         span = outline.spans.get("" if outline.is_list else "annotations")
         if span is None:
-            raise _wrong_predictions(opened, list(outline.spans))
+            raise wrong_predictions(opened, list(outline.spans))
         own = None
         if "categories" in outline.spans:
             own = categories_from(_described(opened, outline.spans["categories"]), opened.file, options)
         columns = _prediction_columns(opened, known, own, options)
+        declared = _described(opened, outline.spans["images"]) if "images" in outline.spans else None
+        subset = subset_notes(opened, declared, columns, options)
         texts, notes = _read_fast(opened, span, columns, Result)
         prefix = "" if outline.is_list else "/annotations"
     except Unreadable:
         return _careful_predictions(opened, known, options)
     delivery = columns.delivery(options.box_format or "xywh")
     source = Source(opened.file, lambda place, field: f"{prefix}/{place}/{field}", texts)
-    return ObjectPart(delivery, source, columns.findings(delivery), notes=notes)
+    return ObjectPart(delivery, source, columns.findings(delivery), notes=[*subset, *notes])
 
 
 def _read_fast(
@@ -89,15 +96,15 @@ def _read_fast(
         plain = jsonchunks.check_piece(piece, n, keys, brackets=2)
         spans.append((columns.n, piece.start, piece.stop))
         columns.add(records)
-        masks += 0 if plain else _count_masks(piece.text)
+        masks += 0 if plain else count_masks(piece.text)
         opened.forget(piece.start, piece.stop)
-    return jsonchunks.PieceTexts(opened.data, spans), _mask_notes(masks)
+    return jsonchunks.PieceTexts(opened.data, spans), mask_notes(masks)
 
 
 def _careful_references(opened: Opened, options: Options) -> ReferenceFile:
     taker = _Taker("references", 2)
     document = read_carefully(opened, taker)
-    _require_references(opened, document.is_list, document.keys)
+    require_references(opened, document.is_list, document.keys)
     for name in ("images", "annotations", "categories"):
         if name in document.other:
             raise InputError("a list", rule="type", file=opened.file, location=f"/{name}", value=document.other[name])
@@ -105,7 +112,7 @@ def _careful_references(opened: Opened, options: Options) -> ReferenceFile:
     categories = categories_from(_trusted(document.categories, opened), opened.file, options)
     columns = _columns("references", images, categories, options, taker.dimensions)
     columns.add(taker.rows, np.array(taker.places, np.int64))
-    notes = _mask_notes(_count_masks(document.text.encode("utf-8", "replace")))
+    notes = mask_notes(count_masks(document.text.encode("utf-8", "replace")))
     return _reference_file(opened, images, categories, columns, document.text_of, notes, options, taker)
 
 
@@ -113,10 +120,10 @@ def _careful_predictions(opened: Opened, known: Known, options: Options) -> Obje
     taker = _Taker("predictions", known.dimensions)
     document = read_carefully(opened, taker)
     if not document.has_objects:
-        raise _wrong_predictions(opened, document.keys)
+        raise wrong_predictions(opened, document.keys)
     total = len(taker.rows) + taker.n_dropped
     if total and taker.n_unscored == total:
-        raise _unscored(opened, document)
+        raise unscored(opened, document)
     own = None
     if document.categories is not None:
         own = categories_from(_trusted(document.categories, opened), opened.file, options)
@@ -125,7 +132,9 @@ def _careful_predictions(opened: Opened, known: Known, options: Options) -> Obje
     prefix = "" if document.is_list else "/annotations"
     delivery = columns.delivery(options.box_format or "xywh")
     source = Source(opened.file, lambda place, field: f"{prefix}/{place}/{field}", document.text_of)
-    notes = _mask_notes(_count_masks(document.text.encode("utf-8", "replace")))
+    declared = None if document.images is None else _trusted(document.images, opened)
+    notes = subset_notes(opened, declared, columns, options)
+    notes += mask_notes(count_masks(document.text.encode("utf-8", "replace")))
     return ObjectPart(delivery, source, columns.findings(delivery), taker.problems, notes, taker.n_dropped)
 
 
@@ -211,7 +220,7 @@ def _reference_file(
         )
     delivery = columns.delivery(options.box_format or "xywh")
     source = Source(opened.file, lambda place, field: f"/annotations/{place}/{field}", texts)
-    notes = [*images.notes, *notes, *_area_notes(delivery)]
+    notes = [*images.notes, *notes, *area_notes(delivery)]
     part = ObjectPart(delivery, source, columns.findings(delivery), notes=notes)
     if taker:
         part = ObjectPart(delivery, source, part.findings, taker.problems, notes, taker.n_dropped)
@@ -237,64 +246,3 @@ def _trusted(records: list[Record] | None, opened: Opened) -> list[dict[str, Any
     problems = [problem for record in records or [] for problem in check_described(record)]
     raise_problems([problem.as_error(opened.file) for problem in problems])
     return [record.value for record in records or []]
-
-
-def _require_references(opened: Opened, is_list: bool, keys: list[str]) -> None:
-    if is_list:
-        raise InputError(
-            "a COCO document with images, annotations and categories",
-            rule="wrong-role",
-            file=opened.file,
-            value="a list",
-            hint="a list of results holds predictions: are the two files swapped?",
-        )
-    missing = [name for name in ("images", "annotations", "categories") if name not in keys]
-    if missing:
-        raise InputError(
-            f"the keys images, annotations and categories ({', '.join(missing)} missing)",
-            rule="wrong-role",
-            file=opened.file,
-            value=keys[:20],
-        )
-
-
-def _wrong_predictions(opened: Opened, keys: list[str]) -> InputError:
-    return InputError(
-        "a COCO results list, or a document with scored annotations",
-        rule="wrong-role",
-        file=opened.file,
-        value=keys[:20],
-    )
-
-
-def _unscored(opened: Opened, document: CarefulDocument) -> InputError:
-    if document.is_list:
-        return InputError("a score in every record", rule="score-missing", file=opened.file, value="no record has one")
-    return InputError(
-        "annotations with scores",
-        rule="wrong-role",
-        file=opened.file,
-        value=document.keys[:20],
-        hint="these look like references: are the two files swapped?",
-    )
-
-
-def _count_masks(text: bytes) -> int:
-    n = text.count(MASK)
-    return n - len(NO_MASK.findall(text)) if n else 0
-
-
-def _mask_notes(n: int) -> list[str]:
-    return [f"masks present in {n} annotations, only boxes are used"] if n else []
-
-
-def _area_notes(delivery: Delivery) -> list[str]:
-    """Declared areas that are not width times height: normal for masks, worth knowing for boxes."""
-    if delivery.area is None or not delivery.box_format.startswith("xywh"):
-        return []
-    with np.errstate(invalid="ignore", over="ignore"):
-        own = np.prod(delivery.boxes[:, delivery.boxes.shape[1] // 2 :], axis=1)
-        off = np.abs(delivery.area - own) > AREA_TOLERANCE * np.abs(own)
-    n = int(off.sum())
-    declared = "the declared area decides in size cuts"
-    return [f"declared area differs from the box area by more than 1 % in {n} annotations; {declared}"] if n else []

@@ -84,6 +84,7 @@ def read_all(references: PathName, predictions: Predictions, groups: PathName | 
     if groups is not None:
         described = open_source(fspath(groups))
         images, intake = add_groups(images, _table(described, _table_format(described)), described, options)
+    _require_classes(file, opened)
     file = replace(file, images=images)
     known = _known(file)
     waiting = [one for model, path in named for one in _wait(model, path, known, options)]
@@ -169,6 +170,16 @@ def _known(file: ReferenceFile) -> Known:
         file_names=file_names,
         dimensions=images.size.shape[1],
     )
+
+
+def _require_classes(file: ReferenceFile, opened: Opened) -> None:
+    if not file.classes:
+        raise InputError(
+            "at least one class",
+            rule="no-classes",
+            file=opened.file,
+            hint="declare it: a COCO category, or a row of the table with nothing but a class",
+        )
 
 
 def _distinct(models: Sequence[str]) -> None:

@@ -38,7 +38,7 @@ class Opened:
 
     def forget(self, start: int, stop: int) -> None:
         """Tell the system that a stretch of the mapped file was used up and need not stay in memory."""
-        if isinstance(self.data, mmap.mmap):
+        if isinstance(self.data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             page = mmap.ALLOCATIONGRANULARITY
             first = -(-start // page) * page
             if stop - first >= page:

@@ -33,6 +33,7 @@ from calipers.tables.objects import Column
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+MANY_NAMES, LONG_HINT = 1000, 300
 
 
 @dataclass(frozen=True)
@@ -180,8 +181,9 @@ def _unknown(code: I64, names: list[str], field: str, rule: str, known: Mapping[
     if not len(bad):
         return []
     values = [names[row] for row in bad.tolist()]
-    hint = did_you_mean(values[0], list(map(str, known))[:1000])
-    hint = hint if len(hint) < 300 else "every predicted image must be in the references"
+    hint = did_you_mean(values[0], list(map(str, known))[:MANY_NAMES])
+    if len(hint) > LONG_HINT:
+        hint = f"{len(known)} are known, none of them is like it"
     thing = "an image" if field == "image" else "a class"
     return [Finding(rule, field, f"{thing} of the references", bad, values, hint)]
 

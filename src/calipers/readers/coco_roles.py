@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is this COCO document what it was given as, and what should be said about it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from calipers.errors import InputError
+from calipers.readers.coco_columns import ObjectColumns
+from calipers.readers.jsoncareful import CarefulDocument
+from calipers.readers.parts import Options
+from calipers.readers.source import Opened
+from calipers.tables.delivery import Delivery
+
+AREA_TOLERANCE = 0.01
+KEY = re.compile(rb'"(\w+)"\s*:', re.ASCII)
+HEAD = 2000
+MASK = b'"segmentation"'
+NO_MASK = re.compile(rb'"segmentation"\s*:\s*(?:\[\s*\]|null)')
+
+
+def require_references(opened: Opened, is_list: bool, keys: list[str]) -> None:
+    """Refuse a document that cannot be references."""
+    if is_list:
+        found = dict.fromkeys(key.decode("ascii") for key in KEY.findall(opened.data[:HEAD]))
+        raise InputError(
+            "a COCO document with images, annotations and categories",
+            rule="wrong-role",
+            file=opened.file,
+            value=f"a list of records with {', '.join(found)}" if found else "a list",
+            hint="a list of results holds predictions: are the two files swapped?",
+        )
+    missing = [name for name in ("images", "annotations", "categories") if name not in keys]
+    if missing:
+        raise InputError(
+            f"the keys images, annotations and categories ({', '.join(missing)} missing)",
+            rule="wrong-role",
+            file=opened.file,
+            value=keys[:20],
+        )
+
+
+def wrong_predictions(opened: Opened, keys: list[str]) -> InputError:
+    """Return the error for a document that cannot be predictions."""
+    return InputError(
+        "a COCO results list, or a document with scored annotations",
+        rule="wrong-role",
+        file=opened.file,
+        value=keys[:20],
+    )
+
+
+def unscored(opened: Opened, document: CarefulDocument) -> InputError:
+    """Return the error for objects without any score."""
+    if document.is_list:
+        return InputError("a score in every record", rule="score-missing", file=opened.file, value="no record has one")
+    return InputError(
+        "annotations with scores",
+        rule="wrong-role",
+        file=opened.file,
+        value=document.keys[:20],
+        hint="these look like references: are the two files swapped?",
+    )
+
+
+def subset_notes(
+    opened: Opened, declared: list[dict[str, Any]] | None, columns: ObjectColumns, options: Options
+) -> list[str]:
+    """Predictions that list their images must list all: an image that was never shown to the model is not a miss."""
+    if declared is None:
+        return []
+    listed = {image.get("id") if not columns.as_text else str(image.get("id")) for image in declared}
+    missing = [key for key in columns.index["image_id"] if key not in listed]
+    if not missing:
+        return []
+    said = f"the predictions list {len(listed)} images, {len(missing)} images of the references are not among them"
+    if options.lenient:
+        return [said + "; all their references count as missed"]
+    raise InputError(
+        "all images of the references",
+        rule="subset",
+        file=opened.file,
+        location="/images",
+        value=missing[0],
+        hint=said + "; evaluate on matching references, or pass --lenient to count them as missed",
+    )
+
+
+def count_masks(text: bytes) -> int:
+    """Count the annotations that have a mask."""
+    n = text.count(MASK)
+    return n - len(NO_MASK.findall(text)) if n else 0
+
+
+def mask_notes(n: int) -> list[str]:
+    """Say that masks are not used."""
+    return [f"masks present in {n} annotations, only boxes are used"] if n else []
+
+
+def area_notes(delivery: Delivery) -> list[str]:
+    """Declared areas that are not width times height: normal for masks, worth knowing for boxes."""
+    if delivery.area is None or not delivery.box_format.startswith("xywh"):
+        return []
+    with np.errstate(invalid="ignore", over="ignore"):
+        own = np.prod(delivery.boxes[:, delivery.boxes.shape[1] // 2 :], axis=1)
+        off = np.abs(delivery.area - own) > AREA_TOLERANCE * np.abs(own)
+    n = int(off.sum())
+    declared = "the declared area decides in size cuts"
+    return [f"declared area differs from the box area by more than 1 % in {n} annotations; {declared}"] if n else []
