@@ -190,7 +190,7 @@ def test_distance_limit_is_closed_and_zero_is_reached() -> None:
 def test_a_sparse_search_finds_the_same_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     cohort = cohort_of("many classes", seed=3)
     dense = match(cohort, MODEL, [View()])
-    monkeypatch.setattr("calipers.assignment.DENSE_CELLS", 0)
+    monkeypatch.setattr("calipers.kernels.pairs.DENSE_CELLS", 0)
     sparse = match(cohort, MODEL, [View()])
     np.testing.assert_array_equal(dense.prediction_fate, sparse.prediction_fate)
     np.testing.assert_array_equal(dense.pairs.reference, sparse.pairs.reference)

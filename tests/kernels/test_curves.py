@@ -1,0 +1,92 @@
+"""Curve kernels against loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calipers.kernels import curves
+from calipers.kernels.matching import DUPLICATE, FALSE_ALARM, HIT, IGNORED
+
+OFFSETS = np.array([0, 3, 3, 8, 10])
+
+
+def test_segment_cumsum_starts_anew_in_every_class() -> None:
+    values = np.arange(1, 11)[None, :]
+    assert curves.segment_cumsum(values, OFFSETS).tolist() == [[1, 3, 6, 4, 9, 15, 22, 30, 9, 19]]
+
+
+def test_segment_cumsum_of_nothing() -> None:
+    assert curves.segment_cumsum(np.zeros((2, 0), np.int64), np.array([0, 0])).shape == (2, 0)
+
+
+def test_envelope_looks_ahead_inside_the_class_only() -> None:
+    values = np.array([[0.5, 0.2, 0.3, 0.1, 0.9, 0.4, 0.6, 0.2, 1.0, 0.0]])
+    assert curves.envelope(values, OFFSETS).tolist() == [[0.5, 0.3, 0.3, 0.9, 0.9, 0.6, 0.6, 0.2, 1.0, 0.0]]
+
+
+def test_block_ends_stop_at_equal_scores_of_another_class() -> None:
+    score = np.array([0.9, 0.5, 0.5, 0.5, 0.5, 0.4, 0.4, 0.1, 0.7, 0.7])
+    assert curves.block_ends(score, OFFSETS).tolist() == [0, 2, 2, 4, 4, 6, 6, 7, 9, 9]
+    assert curves.block_ends(np.zeros(0), np.array([0, 0])).tolist() == []
+
+
+@given(st.integers(1, 5000), st.floats(0.0, 1.0))
+def test_needed_hits_is_the_first_whole_number_that_reaches_the_recall(positives: int, recall: float) -> None:
+    found = curves.needed_hits(np.array([[positives]]), np.array([recall]))[0, 0, 0]
+    assert found / positives >= recall
+    assert found == 0 or (found - 1) / positives < recall
+
+
+def test_needed_hits_on_the_hundred_and_one_points() -> None:
+    recalls = np.linspace(0.0, 1.0, 101)
+    for positives in (*range(1, 1500), 99_999, 1_000_003):
+        found = curves.needed_hits(np.array([[positives]]), recalls)[0, 0]
+        assert (found / positives >= recalls).all()
+        assert ((found - 1) / positives < recalls).all()
+
+
+def curve_of(offsets: list[int], hits: list[int], every: list[int]) -> curves.Curve:
+    counts = [np.array([values]) for values in (hits, every)]
+    return curves.Curve(np.array(offsets), *counts, weight=np.ones_like(counts[0]))
+
+
+def test_precision_at_reads_each_class_apart() -> None:
+    c = curve_of([0, 2, 3], [1, 2, 1], [1, 4, 2])
+    found = curves.precision_at(c, np.array([[2, 4]]), np.array([0.0, 0.5, 0.6, 1.0]))
+    assert found[0] == pytest.approx(np.array([[1, 1, 0.5, 0.5], [0.5, 0, 0, 0]]), abs=1e-15)
+
+
+def test_area_is_undefined_without_references() -> None:
+    found = curves.area(curve_of([0, 1, 1], [1], [2]), np.array([[0.5]]), np.array([[2, 0]]))
+    assert found[0, 0] == 0.25
+    assert np.isnan(found[0, 1])
+
+
+def test_ranking_sorts_by_class_then_descending_score_then_input_order() -> None:
+    score, label = np.array([0.5, 0.9, 0.5, 0.7, 0.5]), np.array([1, 0, 0, 1, 1], np.int32)
+    single = curves.ranking(score, label, 3, blocks=False)
+    assert single.order.tolist() == [1, 2, 3, 0, 4]
+    assert single.offsets.tolist() == [0, 2, 5, 5]
+    assert single.ends.tolist() == [0, 1, 2, 3, 4]
+    assert curves.ranking(score, label, 3, blocks=True).ends.tolist() == [0, 1, 2, 4, 4]
+
+
+def test_hits_at_takes_the_best_point_within_the_limit() -> None:
+    fates = np.array([[HIT, FALSE_ALARM, HIT, DUPLICATE, FALSE_ALARM, HIT, HIT, IGNORED]], np.int8)
+    score = np.array([0.9, 0.8, 0.8, 0.7, 0.6, 0.5, 0.5, 0.4])
+    ranked = curves.ranking(score, np.zeros(8, np.int32), 1, blocks=True)
+    allowed = np.array([[0.0, 0.9, 1.0, 2.9, 3.0, 100.0]])
+    image, weights = np.zeros(8, np.int64), np.array([[1], [2]])
+    found = curves.hits_at(fates, ranked, image, weights, np.concatenate([allowed, 2 * allowed]))
+    assert found[0, 0, 0].tolist() == [1, 1, 2, 2, 4, 4]
+    assert found[1].tolist() == (2 * found[0]).tolist()
+
+
+def test_hits_without_predictions_are_zero() -> None:
+    nothing = np.zeros(0, np.int64)
+    ranked = curves.ranking(np.zeros(0), np.zeros(0, np.int32), 2, blocks=True)
+    found = curves.hits_at(np.zeros((1, 0), np.int8), ranked, nothing, np.ones((1, 3), np.int64), np.array([[1.0]]))
+    assert found.tolist() == [[[[0], [0]]]]

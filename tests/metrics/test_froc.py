@@ -1,0 +1,54 @@
+"""FROC against the twin and by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cases import KINDS, MODEL, cohort_of, metric_of, values_of
+from reference import boxes
+from reference.matching import Rule, fates
+from reference.plain import things
+from reference.ranking import entries_of, froc, positives
+
+from calipers import Cohort, UsageError
+from calipers.metrics.froc import RATES
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rates", [RATES, (1.0,), (0.0,), (0.3, 2.5)])
+def test_froc_equals_the_twin(rates: tuple[float, ...], kind: str) -> None:
+    for seed in range(4):
+        cohort = cohort_of(kind, seed)
+        references, predictions = things(cohort, MODEL)
+
+        def similarity(r, p):
+            return (boxes.iop if r.crowd else boxes.iou)(r.box, p.box)
+
+        found = fates(references, predictions, "by-score", Rule(similarity, lambda s: s >= 0.3, max_dets=100))
+        expected = [
+            froc(entries_of(predictions, found, c), positives(references, found, c), cohort.n_images, rates)
+            for c in (None, *range(len(cohort.classes)))
+        ]
+        metric = metric_of("froc", {"thresholds": 0.3}, rates=list(rates))
+        np.testing.assert_allclose(values_of(metric, cohort)[:, 0], expected, rtol=1e-14)
+
+
+def test_four_images_by_hand() -> None:
+    """Scores .9 hit, .8 alarm, .7 hit, .6 alarm, .6 hit on four references and four images."""
+    place = {True: [0, 0, 10, 10], False: [50, 50, 60, 60]}
+    said = [[(0.9, True), (0.8, False)], [(0.7, True), (0.6, False)], [(0.6, True)], []]
+    references = [{"boxes": [place[True]], "labels": [0]} for _ in said]
+    predictions = [
+        {"boxes": [place[hit] for _, hit in image], "labels": [0] * len(image), "scores": [s for s, _ in image]}
+        for image in said
+    ]
+    cohort = Cohort.from_arrays(references, {MODEL: predictions}, classes=("a",))
+    for rate, expected in ((0.0, 1 / 4), (0.24, 1 / 4), (0.25, 2 / 4), (0.49, 2 / 4), (0.5, 3 / 4), (8.0, 3 / 4)):
+        assert values_of(metric_of("froc", rates=[rate]), cohort)[0, 0] == expected
+    assert values_of(metric_of("froc"), cohort)[0, 0] == pytest.approx((0.25 + 0.5 + 5 * 0.75) / 7)
+
+
+@pytest.mark.parametrize("rates", [[], [-1.0], 3, ["a"], [float("nan")]])
+def test_rates_are_not_negative_numbers(rates: object) -> None:
+    with pytest.raises(UsageError, match="rates"):
+        metric_of("froc", rates=rates)
