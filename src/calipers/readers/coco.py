@@ -84,7 +84,8 @@ def _read_fast(
     opened: Opened, span: tuple[int, int], columns: ObjectColumns, kind: type[Annotation] | type[Result]
 ) -> tuple[jsonchunks.PieceTexts, list[str]]:
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
-    spans, masks = [], 0
+    spans: list[tuple[int, int, int]] = []
+    masks = 0
     for piece, records in jsonchunks.decode_list(opened.data, span, decoder):
         n = len(records)
         keys = dict.fromkeys(RECORD_KEYS, n)
@@ -94,6 +95,8 @@ def _read_fast(
             for key in OPTIONAL_KEYS:
                 keys[key] = n - list(map(attrgetter(key), records)).count(UNSET)
         plain = jsonchunks.check_piece(piece, n, keys, brackets=2)
+        if not spans:
+            columns.expect(int(1.02 * n * (span[1] - span[0]) / len(piece.text)) + 1)
         spans.append((columns.n, piece.start, piece.stop))
         columns.add(records)
         masks += 0 if plain else count_masks(piece.text)

@@ -48,7 +48,8 @@ class ObjectColumns:
         self.role, self.as_text, self.dimensions = role, as_text, dimensions
         self.index = {"image_id": images, "category_id": classes}
         self.names, self.known_names = names or {}, known_names
-        self.columns: dict[str, list[NDArray[Any]]] = {}
+        self.columns: dict[str, NDArray[Any]] = {}  # filled up to n, with room to spare
+        self.expected = 0
         self.ids: list[Key | None] = []
         self.strange: dict[str, list[tuple[int, Key]]] = {"image_id": [], "category_id": []}
         self.n = 0
@@ -69,7 +70,7 @@ class ObjectColumns:
         self.n += n
 
     def delivery(self, box_format: str) -> Delivery:
-        """Return the columns; the pieces are released one column at a time."""
+        """Return the columns."""
         empty: dict[str, NDArray[Any]] = {
             "image": np.zeros(0, np.int64),
             "label": np.zeros(0, np.int64),
@@ -78,8 +79,8 @@ class ObjectColumns:
         }
         if self.role == "predictions":
             empty["score"] = np.zeros(0)
-        joined: dict[str, Any] = {name: np.concatenate(self.columns.pop(name)) for name in list(self.columns)}
-        return Delivery(box_format=box_format, **{**empty, **joined})
+        filled: dict[str, Any] = {name: column[: self.n] for name, column in self.columns.items()}
+        return Delivery(box_format=box_format, **{**empty, **filled})
 
     def findings(self, delivery: Delivery) -> list[Finding]:
         """Return what is wrong with ids and flags; call it before the delivery is reduced."""
@@ -97,8 +98,19 @@ class ObjectColumns:
                 found.append(Finding("neg-size", "area", text, rows, delivery.area[rows]))
         return found
 
-    def _keep(self, name: str, column: NDArray[Any]) -> None:
-        self.columns.setdefault(name, []).append(column)
+    def expect(self, n: int) -> None:
+        """Tell how many records may come. Room that is never filled costs no memory, joining many pieces would."""
+        self.expected = n
+
+    def _keep(self, name: str, part: NDArray[Any]) -> None:
+        stop = self.n + len(part)
+        column = self.columns.get(name)
+        if column is None or stop > len(column):
+            room = np.empty((max(self.expected, stop, self.n * 3 // 2), *part.shape[1:]), part.dtype)
+            if column is not None:
+                room[: self.n] = column[: self.n]
+            self.columns[name] = column = room
+        column[self.n : stop] = part
 
     def _add_details(self, records: Sequence[Any]) -> None:
         n = len(records)
