@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,10 +97,10 @@ class Evaluation:
         }
 
     def to_json(self) -> str:
-        """Return the document as JSON text: null for undefined, never NaN."""
+        """Return the document as JSON text, in ASCII so that no name can drive a terminal; null for undefined."""
         import json
 
-        return json.dumps(self.as_dict(), allow_nan=False, ensure_ascii=False)
+        return json.dumps(self.as_dict(), allow_nan=False)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the rows as a pandas frame (extra ``frames``)."""
@@ -126,11 +127,30 @@ class Evaluation:
 
         return write_page(self, Path(path))
 
-    def save(self, folder: str | Path, *, force: bool = False, command: Sequence[str] = ()) -> Path:
-        """Write ``evaluation.json``, ``objects.parquet``, ``images.csv``, ``report.html`` and, last, ``run.json``."""
+    def save(
+        self,
+        folder: str | Path,
+        *,
+        force: bool = False,
+        command: Sequence[str] = (),
+        started: datetime | None = None,
+    ) -> Path:
+        """Write ``evaluation.json``, ``objects.parquet``, ``images.csv``, ``report.html`` and, last, ``run.json``.
+
+        Parameters
+        ----------
+        folder
+            New or empty, and not the folder of an input.
+        force
+            Replace results that are already there; they stay untouched until the new ones are complete.
+        command
+            How the evaluation was asked for; kept in ``run.json``.
+        started
+            When it began; the time of saving if left out.
+        """
         from calipers.saving import save
 
-        return save(self, Path(folder), force=force, command=command)
+        return save(self, Path(folder), force=force, command=command, started=started)
 
 
 def cohort_counts(cohort: Cohort) -> dict[str, Any]:

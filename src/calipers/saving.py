@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,72 +16,85 @@ from numpy.typing import NDArray
 from calipers.assignment import MatchRecipe
 from calipers.engine import collect
 from calipers.kernels import matching
-from calipers.matches import FATES, Matches
+from calipers.matches import FATES, Matches, View
 from calipers.metrics.rodeo import Rodeo
 from calipers.metrics.rodeo_paths import RodeoPaths
 from calipers.readers.columnar import write_table
 from calipers.results.delimited import delimited
-from calipers.results.files import output_folder, write_atomically
+from calipers.results.files import check_folder, staged_folder, write_atomically
 from calipers.results.provenance import run_record
 from calipers.tables import Cohort
 
 if TYPE_CHECKING:
     from calipers.evaluation import Evaluation
 
-FILES = ("evaluation.json", "objects.parquet", "images.csv", "report.html", "run.json")
+QUARANTINE = "quarantine.jsonl"
+FILES = ("evaluation.json", "objects.parquet", "images.csv", QUARANTINE, "report.html", "run.json")
+OWN_COLUMNS = {"image", "model", "references", "predictions", "hits", "duplicates", "false_alarms", "missed"}
+EVERY_SIZE = 1e10
 
 
-def save(evaluation: Evaluation, folder: Path, *, force: bool, command: Sequence[str]) -> Path:
-    """Write everything; each file appears whole, ``run.json`` last, so that it vouches for the others."""
-    started = datetime.now(UTC)
+def save(
+    evaluation: Evaluation, folder: Path, *, force: bool, command: Sequence[str], started: datetime | None = None
+) -> Path:
+    """Write everything or nothing; files appear together, ``run.json`` last, so that it vouches for the others."""
+    began = started or datetime.now(UTC)
     cohort = evaluation.cohort
-    inputs = tuple(file.file for file in cohort.intake.files)
-    folder = output_folder(folder, force=force, inputs=inputs)
-    (folder / "run.json").unlink(missing_ok=True)
+    check_folder(folder, force=force, inputs=tuple(file.file for file in cohort.intake.files))
     document = evaluation.as_dict()
     matches = {model: shown_matches(evaluation, model) for model in cohort.models}
-    write_atomically(folder / "evaluation.json", json.dumps(document, allow_nan=False, indent=1) + "\n")
-    write_table(folder / "objects.parquet", objects_table(cohort, matches))
-    write_atomically(folder / "images.csv", delimited(images_table(evaluation, matches)))
-    if cohort.intake.quarantine:
-        lines = [json.dumps(vars_of(record), ensure_ascii=False) for record in cohort.intake.quarantine]
-        write_atomically(folder / "quarantine.jsonl", "\n".join(lines) + "\n")
-    evaluation.report(folder / "report.html")
-    record = run_record(
-        document,
-        metric_ids=[metric.facts.id for metric in evaluation.protocol.compile()],
-        settings={"seed": evaluation.protocol.seed, "rng": "Philox4x64", "ties": evaluation.protocol.ties},
-        command=command,
-        started=started,
-    )
-    write_atomically(folder / "run.json", json.dumps(record, indent=1) + "\n")
+    with staged_folder(folder, owned=FILES) as stage:
+        write_atomically(stage / "evaluation.json", json.dumps(document, allow_nan=False, indent=1) + "\n")
+        write_table(stage / "objects.parquet", objects_table(cohort, matches))
+        write_atomically(stage / "images.csv", delimited(images_table(evaluation, matches)))
+        if cohort.intake.quarantine:
+            lines = [json.dumps(vars_of(record)) for record in cohort.intake.quarantine]
+            write_atomically(stage / QUARANTINE, "\n".join(lines) + "\n")
+        evaluation.report(stage / "report.html")
+        record = run_record(
+            document,
+            metric_ids=[metric.facts.id for metric in evaluation.protocol.compile()],
+            settings={"seed": evaluation.protocol.seed, "rng": "Philox4x64", "ties": evaluation.protocol.ties},
+            command=command,
+            started=began,
+        )
+        write_atomically(stage / "run.json", json.dumps(record, indent=1) + "\n")
     return folder
 
 
 def shown_matches(evaluation: Evaluation, model: str) -> Matches:
-    """Return the matches that are shown and saved: the protocol's own, made now if no metric needed them."""
+    """Return the matches that are shown and saved: the protocol's own, made now if no metric needed just these."""
     recipe = MatchRecipe((evaluation.protocol.matching,))
-    own = evaluation.evidence.get((model, recipe.key))
-    found = [e for (name, _), e in evaluation.evidence.items() if name == model and isinstance(e, Matches)]
-    if isinstance(own, Matches):
-        return own
-    if found:
-        return found[0]
+    for (name, _), found in evaluation.evidence.items():
+        if name == model and isinstance(found, Matches) and _same(found.views[0], recipe.views[0]):
+            return found
     made = collect(evaluation.cohort, {model: (model, recipe)})[model]
     assert isinstance(made, Matches)
     return made
 
 
-def objects_table(cohort: Cohort, matches: dict[str, Matches]) -> dict[str, list[Any]]:
+def _same(view: View, wanted: View) -> bool:
+    """Return whether two views decide the same fates; COCO's "all" sizes end at 1e10."""
+    whole = view.size[0] <= 0 and view.size[1] >= EVERY_SIZE
+    return whole and replace(view, size=wanted.size) == wanted
+
+
+def objects_table(cohort: Cohort, matches: dict[str, Matches]) -> dict[str, Any]:
     """Return one row per object and model, references first: fate, partner and similarity under the first view.
 
-    ``row`` counts the objects of a kind in cohort order; ``partner`` is the ``row`` on the other side.
+    ``row`` counts the objects of a kind in cohort order; ``partner`` is the ``row`` on the other side. Numbers that
+    an object does not have are masked.
     """
     parts = [part for model, table in matches.items() for part in _object_parts(cohort, model, table)]
-    return {name: [value for part in parts for value in part[name]] for name in parts[0]}
+    return {
+        name: np.ma.concatenate([part[name] for part in parts])  # type: ignore[no-untyped-call]
+        if isinstance(parts[0][name], np.ma.MaskedArray)
+        else [value for part in parts for value in part[name]]
+        for name in parts[0]
+    }
 
 
-def _object_parts(cohort: Cohort, model: str, matches: Matches) -> list[dict[str, list[Any]]]:
+def _object_parts(cohort: Cohort, model: str, matches: Matches) -> list[dict[str, Any]]:
     references, predictions = cohort.references, cohort.models[model]
     hit = np.flatnonzero((matches.partner >= 0) & (matches.prediction_fate[0] == matching.HIT))
     found_by = np.full(len(references), -1)
@@ -93,22 +107,28 @@ def _object_parts(cohort: Cohort, model: str, matches: Matches) -> list[dict[str
         ("reference", references, matches.reference_fate[0], found_by, reached, np.full(len(references), np.nan)),
         ("prediction", predictions, matches.prediction_fate[0], matches.partner, matches.similarity, predictions.score),
     ):
-        part: dict[str, list[Any]] = {
+        part: dict[str, Any] = {
             "model": [model] * len(table),
             "kind": [kind] * len(table),
             "image": [cohort.images.ids[i] for i in table.image.tolist()],
-            "row": list(range(len(table))),
+            "row": _masked(np.arange(len(table))),
             "class": [cohort.classes[c] for c in table.label.tolist()],
             "fate": [FATES[f] for f in fate.tolist()],
-            "partner": [p if p >= 0 else None for p in partner.tolist()],
-            "similarity": _numbers(similarity),
-            "score": _numbers(score),
-            **{name: table.boxes[:, k].tolist() for k, name in enumerate(corners)},
-            "area": table.area.tolist(),
-            "place": table.place.tolist(),
+            "partner": _masked(partner.astype(np.int64)),
+            "similarity": _masked(similarity),
+            "score": _masked(score),
+            **{name: _masked(table.boxes[:, k]) for k, name in enumerate(corners)},
+            "area": _masked(table.area),
+            "place": _masked(table.place),
         }
         parts.append(part)
     return parts
+
+
+def _masked(values: NDArray[Any]) -> Any:
+    """Return the numbers with missing ones (NaN, or -1 for rows) masked: null in parquet, whatever the others are."""
+    missing = np.isnan(values) if values.dtype.kind == "f" else values < 0
+    return np.ma.MaskedArray(values, mask=missing)
 
 
 def images_table(evaluation: Evaluation, matches: dict[str, Matches]) -> dict[str, list[Any]]:
@@ -123,7 +143,7 @@ def images_table(evaluation: Evaluation, matches: dict[str, Matches]) -> dict[st
         add("image", list(cohort.images.ids))
         add("model", [model] * cohort.n_images)
         for name, column in cohort.images.groups.items():
-            add(name, column.tolist())
+            add(f"group_{name}" if name in OWN_COLUMNS else name, column.tolist())
         add("references", np.diff(table.reference_offsets).tolist())
         add("predictions", np.diff(table.prediction_offsets).tolist())
         for name, value in _fate_counts(table).items():

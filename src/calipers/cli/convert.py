@@ -31,11 +31,12 @@ def convert(references: str, output: str, **given: Any) -> None:
     from calipers import __version__
     from calipers.readers import read, write
 
-    target = Path(output)
+    target, named = Path(output), named_files([given["predictions"]]) if given["predictions"] else {}
+    if any(target.resolve() == Path(name).resolve() for name in (references, *named.values())):
+        raise InputError("an output that is not an input", rule="output-in-input", file=output)
     if target.exists() and not given["force"]:
         hint = "choose another name, or pass --force to replace it"
         raise InputError("a file that does not exist yet", rule="output-exists", file=output, hint=hint)
-    named = named_files([given["predictions"]]) if given["predictions"] else {}
     cohort = read(references, named, **reading_arguments(given))
     what = next(iter(named), "references")
     write(cohort, target, what=what, format=given["to"], box_format=given["to_box_format"])

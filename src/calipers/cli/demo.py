@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ box; AP gives nothing for a right place with a wrong name, RoDeO says so in its 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("-o", "--output", metavar="DIR", default="calipers-demo", help="Folder for data, pictures and results.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="Another seed makes another cohort.")
+@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Another seed makes another cohort.")
 @click.option("--preset", metavar="NAME", default="overview", help="The protocol of the evaluation.")
 @click.option("--force", is_flag=True, help="Replace what is in DIR.")
 @output_options
@@ -36,13 +37,14 @@ def demo(output: str, seed: int, preset: str, force: bool, as_json: bool, quiet:
     from calipers.evaluate import evaluate
     from calipers.results.files import output_folder
 
-    narrator = Narrator(quiet=quiet or as_json)
+    narrator, started = Narrator(quiet=quiet or as_json), datetime.now(UTC)
     folder = output_folder(output, force=force)
     narrator.say(f"drawing 120 phantom images into {folder / 'images'}")
     cohort = _read_back(_write_data(folder, seed))
     evaluation = evaluate(cohort, preset, seed=seed, progress=narrator.progress)
     narrator.warn(evaluation.warnings)
-    evaluation.save(folder / "results", force=True, command=["calipers", "demo", "--seed", str(seed)])
+    command = click.get_current_context().obj or ()
+    evaluation.save(folder / "results", force=True, command=command, started=started)
     page = folder / "results" / "report.html"
     if as_json:
         click.echo(json.dumps({**evaluation.as_dict(), "page": str(page)}))

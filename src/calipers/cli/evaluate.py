@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +21,29 @@ from calipers.errors import UsageError
 @click.option("-o", "--output", metavar="DIR", help="Folder for JSON, tables and the page; new or empty.")
 @click.option("--preset", metavar="NAME", help="coco (default), overview, rodeo, chestxray8, voc2007, voc2012.")
 @click.option("--protocol", metavar="FILE", help="A protocol in TOML, instead of a preset.")
-@click.option("--cluster", metavar="COLUMN", help="The unit that the claim generalises to: image, patient, any group.")
-@click.option("--seed", type=click.IntRange(min=0), help="Replaces the seed of the protocol.")
-@click.option("--jobs", type=click.IntRange(min=1), default=1, help="Threads; the result does not depend on it.")
-@click.option("--no-ci", is_flag=True, help="No intervals.")
-@click.option("--force", is_flag=True, help="Replace results in DIR.")
+@click.option(
+    "--cluster", metavar="COLUMN", help="What the result speaks for: image, patient (default if known), any group."
+)
+@click.option("--seed", metavar="N", type=click.IntRange(min=0), help="Replaces the seed of the protocol.")
+@click.option(
+    "--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; the result does not depend on it."
+)
+@click.option("--no-ci", is_flag=True, help="No intervals, and no note that this version has none.")
+@click.option("--force", is_flag=True, help="Allow a DIR that holds something; results in it are replaced.")
 @reading_options
 @output_options
 def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> None:
     """Evaluate predictions against references.
 
     PREDS are files, or name=file to name a model. Formats are sniffed; see --format.
+
+    \b
+    calipers evaluate refs.json ours=a.json theirs=b.json --preset overview -o results
     """
     from calipers.evaluate import evaluate as run
     from calipers.readers import read
 
-    narrator = Narrator(quiet=given["quiet"] or given["as_json"])
+    narrator, started = Narrator(quiet=given["quiet"] or given["as_json"]), datetime.now(UTC)
     protocol = chosen_protocol(given["preset"], given["protocol"], given["cluster"])
     if given["output"]:
         check_output(given["output"], given["force"], (references, *named_files(predictions).values()))
@@ -48,7 +55,11 @@ def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> Non
     evaluation = run(
         cohort, protocol, seed=given["seed"], ci=not given["no_ci"], jobs=given["jobs"], progress=narrator.progress
     )
-    show(evaluation, narrator, given, command=["calipers", *sys.argv[1:]])
+    narrator.warn(evaluation.warnings)
+    if given["output"]:
+        command = click.get_current_context().obj or ()
+        evaluation.save(given["output"], force=given["force"], command=command, started=started)
+    show(evaluation, narrator, given)
 
 
 def chosen_protocol(preset: str | None, file: str | None, cluster: str | None) -> Any:
@@ -68,11 +79,8 @@ def check_output(folder: str, force: bool, inputs: tuple[str, ...]) -> None:
     check_folder(folder, force=force, inputs=inputs)
 
 
-def show(evaluation: Any, narrator: Narrator, given: dict[str, Any], command: list[str]) -> None:
-    """Write the folder if one was asked for, then print the result."""
-    narrator.warn(evaluation.warnings)
-    if given["output"]:
-        evaluation.save(given["output"], force=given["force"], command=command)
+def show(evaluation: Any, narrator: Narrator, given: dict[str, Any]) -> None:
+    """Print the result, and where the page is."""
     if given["as_json"]:
         click.echo(evaluation.to_json())
     else:

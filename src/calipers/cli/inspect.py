@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from calipers.cli.main import printable
+from calipers.cli.messages import printable
 from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
 
 LEVELS = click.Choice(["warning", "error"])
@@ -23,7 +23,7 @@ LEVELS = click.Choice(["warning", "error"])
 def inspect(references: str, predictions: tuple[str, ...], **given: Any) -> int:
     """Say what is understood of the files: formats, images, classes, groups, and every record that is broken.
 
-    All problems are counted together, nothing is evaluated. A file that cannot be used at all is an error (exit code 2).
+    All problems are counted together, nothing is evaluated. A file that cannot be used at all is an error (exit 2).
     """
     from calipers import __version__
     from calipers.evaluation import cohort_counts

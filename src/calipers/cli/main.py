@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -15,6 +17,7 @@ from importlib import import_module
 import click
 
 from calipers import __version__
+from calipers.cli.messages import described, printable
 from calipers.errors import CalipersError, InputError, InputProblems, did_you_mean
 
 VERBS = {
@@ -62,6 +65,7 @@ def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
 
 @click.group(
     cls=Verbs,
+    subcommand_metavar="VERB [ARGS]...",
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="calipers VERB --help explains a verb. Start with: calipers demo",
 )
@@ -72,20 +76,27 @@ def cli() -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no reason to stop
     sys.exit(run(sys.argv[1:] if argv is None else list(argv)))
 
 
 def run(argv: Sequence[str]) -> int:
     """Run the command line and return its exit code."""
     as_json = "--json" in argv
+    if not argv:
+        click.echo(cli.get_help(click.Context(cli, info_name="calipers")), err=True)
+        return 2
     try:
-        code = cli.main(list(argv), prog_name="calipers", standalone_mode=False)
+        code = cli.main(list(argv), prog_name="calipers", standalone_mode=False, obj=["calipers", *argv])
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (click.Abort, KeyboardInterrupt):
+        again = shlex.join(["calipers", *argv])
         return _fail(
-            "interrupted", "Interrupted; nothing was left half-written. Run the same command again.", as_json, 130
+            "interrupted", f"interrupted; nothing was left half-written. To run it again: {again}", as_json, 130
         )
     except click.ClickException as error:
         command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "calipers"
@@ -106,7 +117,7 @@ def _fail_typed(error: CalipersError, as_json: bool) -> int:
     elif isinstance(error, InputError):
         facts = {"total": 1, "problems": [error.as_dict()]}
     kind = error.rule if isinstance(error, InputError) else "usage"
-    return _fail(kind, str(error), as_json, error.exit_code, **facts)
+    return _fail(kind, described(error), as_json, error.exit_code, **facts)
 
 
 def _fail(kind: str, message: str, as_json: bool, code: int, **facts: object) -> int:
@@ -126,13 +137,8 @@ def _bug(error: Exception, argv: Sequence[str], as_json: bool) -> int:
         [
             "This is a bug in Calipers. Please paste the following into a report:",
             f"calipers {__version__}, Python {platform.python_version()}, {platform.platform()}",
-            f"verb: {argv[0] if argv else ''}",
+            f"command: {shlex.join(['calipers', *argv])}",
             "".join(traceback.format_exception(error)).rstrip(),
         ]
     )
     return _fail("bug", block, as_json, 3)
-
-
-def printable(text: str) -> str:
-    """Return text with control characters escaped, line breaks excepted: names must not drive a terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import click
 
-from calipers.cli.main import printable
+from calipers.cli.messages import one_line
 
 PATIENCE = 1.0  # seconds before progress is worth showing
 SHOWN = 12
@@ -29,7 +29,7 @@ class Narrator:
     def say(self, text: str) -> None:
         """Print one line."""
         if not self.quiet:
-            click.echo(printable(text), err=True)
+            click.echo(one_line(text), err=True)
 
     def warn(self, warnings: Sequence[str]) -> None:
         """Print warnings, the first dozen of them."""

@@ -17,17 +17,19 @@ SCALES = click.Choice(["unit", "raw"])
 
 def reading_options(function: F) -> F:
     """Add the options that say how files are read."""
-    formats = "xyxy, xywh, cxcywh, each also with -normalised; xyxy-inclusive."
-    columns = "Column names of a table, such as image=ImageID,class=label."
+    formats = "xyxy, xywh, cxcywh, each also with -normalised; xyxy-inclusive. COCO is xywh."
+    columns = "Which column of a table is what, such as image=ImageID,class=label."
     for option in reversed(
         (
             click.option("--groups", metavar="TABLE", help="Table with a row per image: patient, centre, any column."),
             click.option("--format", "format_", metavar="NAME", help="coco, csv, nih or parquet; sniffed if left out."),
             click.option("--box-format", metavar="NAME", help=formats),
-            click.option("--columns", metavar="NAME=COLUMN,...", help=columns),
+            click.option("--columns", "--column", "columns", metavar="NAME=COLUMN,...", help=columns),
             click.option("--score-scale", type=SCALES, default="unit", help="raw allows scores outside [0, 1]."),
             click.option("--ids-as-strings", is_flag=True, help='Take the image ids 1 and "1" for the same.'),
-            click.option("--strict/--lenient", default=True, help="Stop at bad records, or set them aside."),
+            click.option(
+                "--strict/--lenient", default=True, help="Refuse broken records, or set them aside and count them."
+            ),
         )
     ):
         function = option(function)

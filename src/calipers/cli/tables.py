@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from calipers.cli.main import printable
+from calipers.cli.messages import one_line
 from calipers.evaluation import Evaluation
 from calipers.results import Estimate
 
@@ -64,4 +64,4 @@ def _cell(estimate: Estimate) -> str:
 
 
 def _name(text: str) -> str:
-    return escape(printable(text if len(text) <= 40 else text[:37] + "..."))
+    return escape(one_line(text if len(text) <= 40 else text[:37] + "..."))

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from calipers.errors import InputError
+
+LAST = "run.json"  # vouches for the files beside it
 
 
 def write_atomically(path: Path | str, content: bytes | str) -> None:
@@ -29,11 +34,69 @@ def write_atomically(path: Path | str, content: bytes | str) -> None:
     except OSError as error:
         raise InputError(
             f"a place where {len(data)} bytes can be written",
-            rule="disk-full" if error.errno == 28 else "not-writable",
+            rule="disk-full" if error.errno == errno.ENOSPC else "not-writable",
             file=str(path),
             value=error.strerror,
             hint="choose another output folder or free some space; earlier results are untouched",
         ) from None
+
+
+@contextmanager
+def staged_folder(folder: Path, owned: Sequence[str] = ()) -> Iterator[Path]:
+    """Give a hidden folder to write into; on success its files move to ``folder`` together, ``run.json`` last.
+
+    On failure the hidden folder is removed, and so are folders that were made for it: what was there before stays as
+    it was.
+
+    Parameters
+    ----------
+    owned
+        Names of files that an earlier result may have left; on success those that were not written again go.
+    """
+    made = [part for part in (folder, *folder.parents) if not part.exists()]
+    stage: Path | None = None
+    try:
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            place = folder if folder.is_dir() else folder.parent
+            stage = Path(tempfile.mkdtemp(prefix=".calipers-", dir=place))
+        except OSError as error:
+            raise _not_writable(folder, error) from None
+        yield stage
+        _move(stage, folder, owned)
+    except BaseException:
+        for leftover in [] if stage is None else stage.iterdir():
+            leftover.unlink()
+        for part in [stage, *made]:
+            if part is not None and part.is_dir() and not any(part.iterdir()):
+                part.rmdir()
+        raise
+
+
+def _move(stage: Path, folder: Path, owned: Sequence[str]) -> None:
+    """Move the files of a stage into the folder; while ``run.json`` is missing the folder holds no valid result."""
+    try:
+        if not folder.exists():
+            os.chmod(stage, 0o755)
+            os.rename(stage, folder)
+            return
+        for name in (LAST, *owned):
+            if name == LAST or not (stage / name).exists():
+                (folder / name).unlink(missing_ok=True)
+        for file in sorted(stage.iterdir(), key=lambda file: file.name == LAST):
+            os.replace(file, folder / file.name)
+        stage.rmdir()
+    except OSError as error:
+        raise _not_writable(folder, error) from None
+
+
+def _not_writable(folder: Path, error: OSError) -> InputError:
+    return InputError(
+        "a folder that can be written",
+        rule="disk-full" if error.errno == errno.ENOSPC else "not-writable",
+        file=str(folder),
+        value=error.strerror,
+    )
 
 
 def output_folder(path: Path | str, *, force: bool, inputs: tuple[str, ...] = ()) -> Path:
@@ -42,9 +105,7 @@ def output_folder(path: Path | str, *, force: bool, inputs: tuple[str, ...] = ()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(
-            "a folder that can be created", rule="not-writable", file=str(folder), value=error.strerror
-        ) from None
+        raise _not_writable(folder, error) from None
     return folder
 
 

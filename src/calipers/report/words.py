@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sentences of the page: who leads, what the metrics mean, what is behind them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from calipers.evaluation import Evaluation
+from calipers.results import Estimate
+
+MEANINGS = {
+    "average-precision": "Precision along the ranking by score, averaged over recall; mean over the classes that have "
+    "references. False alarms with low scores cost little; a right place with a wrong class counts for nothing.",
+    "average-recall": "The share of references that the best predictions of each image reach, averaged over thresholds "
+    "and classes.",
+    "froc": "Sensitivity at fixed numbers of false alarms per image, averaged over them.",
+    "sensitivity": "The share of references that were found.",
+    "ppv": "The share of predictions that are right.",
+    "f-beta": "Sensitivity and PPV in one number; beta above 1 weighs sensitivity more.",
+    "accuracy": "Right calls among all, images without the class included: high even without any prediction when "
+    "findings are rare.",
+    "false-alarms": "Predictions that are wrong, duplicates included, per image.",
+    "count": "A plain count.",
+    "rodeo": "Robust Detection Outcome: every box is paired with its most plausible partner, then judged in three "
+    "parts, place (loc), shape and class (cls); the total is their harmonic mean. Missed and surplus boxes lower all.",
+}
+REASONS = {
+    "no_references": "there are no references of that kind",
+    "no_predictions": "there are no predictions of that kind",
+    "no_objects": "there are neither references nor predictions of that kind",
+    "single_class": "the cohort has one class only",
+}
+
+
+def headline_of(evaluation: Evaluation) -> tuple[str, ...]:
+    """Return the metrics that come first."""
+    return evaluation.protocol.headline or evaluation.metrics[:4]
+
+
+def lower_is_better(evaluation: Evaluation) -> set[str]:
+    """Return the names of the metrics of which less is better."""
+    facts = [metric.facts for metric in evaluation.protocol.compile()]
+    found = {name for fact in facts if not fact.higher_is_better for name in fact.names}
+    wrong = ("FP", "FN")
+    return found | {plan.name for plan in evaluation.protocol.metrics if plan.options.get("of") in wrong}
+
+
+def best_of(estimates: Sequence[Estimate], *, lower: bool) -> list[bool]:
+    """Return which estimates are the best of several; none if nothing is worse than them."""
+    values = [e.value for e in estimates if not math.isnan(e.value)]
+    if not values or (len(set(values)) == 1 and len(values) == len(estimates)):
+        return [False] * len(estimates)
+    top = min(values) if lower else max(values)
+    return [len(values) > 1 and e.value == top for e in estimates]
+
+
+def verdict(evaluation: Evaluation) -> str:
+    """Return one sentence on which model leads where; empty for a single model."""
+    if len(evaluation.models) < 2:
+        return ""
+    lower, leads = lower_is_better(evaluation), dict[str, list[str]]()
+    names = headline_of(evaluation)
+    for metric in names:
+        estimates = [evaluation.get(metric, model=model) for model in evaluation.models]
+        best = best_of(estimates, lower=metric in lower)
+        for model in (m for m, leading in zip(evaluation.models, best) if leading):
+            leads.setdefault(model, []).append(metric)
+    for model, metrics in leads.items():
+        if len(metrics) == len(names) and len(leads) == 1:
+            return f"{model} is best in every headline metric."
+    if not leads:
+        return "The models do not differ in any headline metric."
+    said = "; ".join(f"{model} leads in {join(metrics)}" for model, metrics in leads.items())
+    return f"No model is best everywhere: {said}." if len(leads) > 1 else f"{said}."
+
+
+def meanings(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+    """Yield (names, what they mean), one entry per kind of metric."""
+    kinds: dict[str, list[str]] = {}
+    for plan in evaluation.protocol.metrics:
+        kinds.setdefault(plan.kind, []).append(plan.name)
+    for kind, names in kinds.items():
+        if kind in MEANINGS:
+            yield ", ".join(names), MEANINGS[kind]
+
+
+def undefined(estimates: Sequence[Estimate]) -> str:
+    """Return why some values are missing, in words; empty if none is."""
+    reasons = dict.fromkeys(str(e.reason) for e in estimates if math.isnan(e.value))
+    said = [f"“{reason_word(reason)}”: {REASONS[reason]}" for reason in reasons if reason in REASONS]
+    return f" Undefined where words stand instead of a number ({'; '.join(said)})." if said else ""
+
+
+def reason_word(reason: str | None) -> str:
+    """Return a reason as it is shown."""
+    return str(reason).replace("_", " ")
+
+
+def join(names: Sequence[str]) -> str:
+    """Return ``a, b and c``."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def plural(name: str, n: int) -> str:
+    """Return ``1 image``, ``2 images``, ``3 classes``."""
+    many = f"{name}es" if name.endswith("s") else f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
+    return f"{n} {name if n == 1 else many}"
