@@ -229,6 +229,7 @@ def scores(t: Tallies, n_classes: int, options: Mapping[str, Any]) -> dict[str, 
         classification = np.maximum(0.0, agreement) * share
         parts = [localization, shape, classification]
     total = summarise(np.stack(parts), options.get("summary", "harmonic"), options.get("epsilon", 0.0))
+    total = np.where(t.matched > 0, total, 0.0 * share)  # nothing is paired: 0, with an epsilon too
     return dict(zip(PARTS, (total, localization, shape, classification)))
 
 
