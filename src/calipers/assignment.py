@@ -33,12 +33,18 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
     criterion: Criterion = registry.resolve("criterion", first.criterion)
     registry.check("assignment", first.assignment)
     references, predictions = cohort.references, cohort.predictions(model)
-    found = _pairs(cohort, predictions, criterion, len(cohort.classes) if first.within_class else 0)
-    cell = pairs.cells(predictions.offsets, predictions.label, len(cohort.classes) if first.within_class else 0)
-    rank = fates.ranks(cell, predictions.score)
+    n_classes = len(cohort.classes) if first.within_class else 0
+    found = _pairs(cohort, predictions, criterion, n_classes)
+    rank = fates.ranks(predictions.offsets, predictions.label, predictions.score, n_classes)
     absent = (rank >= first.max_dets) | (predictions.score < first.score_cut)
     decided = fates.decide(
-        found, absent, rank, cell, predictions.score, _rules(criterion, references, predictions, views)
+        found,
+        (references.offsets, predictions.offsets),
+        absent,
+        rank,
+        pairs.cells(predictions.offsets, predictions.label, n_classes),
+        predictions.score,
+        _rules(criterion, references, predictions, views),
     )
     image_of_pair = np.searchsorted(predictions.offsets, found.prediction, side="right") - 1
     return Matches(

@@ -59,7 +59,9 @@ class Verbs(click.Group):
 
 def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        click.echo(f"calipers {__version__} (kernels: NumPy)")
+        from calipers.kernels.route import describe
+
+        click.echo(f"calipers {__version__} ({describe()})")
         ctx.exit(0)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels import ragged
+from calipers.kernels import compiled, ragged, route
 from calipers.kernels.matching import DUPLICATE, FALSE_ALARM, HIT, IGNORED
 
 F64 = NDArray[np.float64]
@@ -22,7 +22,6 @@ I32 = NDArray[np.int32]
 I8 = NDArray[np.int8]
 
 EPS = np.spacing(1)  # pycocotools adds it to every denominator; kept, for equal bits
-STEP, AREA = "step", "area"
 
 
 class Ranking(NamedTuple):
@@ -44,6 +43,9 @@ class Curve(NamedTuple):
 
 def ranking(score: F64, label: I32, n_classes: int, *, blocks: bool) -> Ranking:
     """Sort predictions for a curve; with ``blocks`` equal scores of a class are one operating point."""
+    native = route.native()
+    if native is not None:
+        return Ranking(*compiled.ranking(native, score, label, n_classes, blocks))
     order = np.argsort(-score, kind="stable")
     small = label[order].astype(np.min_scalar_type(n_classes))  # NumPy sorts 16 bits by radix
     order = order[np.argsort(small, kind="stable")]
@@ -97,6 +99,10 @@ def average_precision(
     recalls
         Points at which the interpolated precision is averaged; None: the area, of the envelope or of the steps.
     """
+    native = route.native()
+    if native is not None:
+        kind = compiled.RECALLS if recalls is not None else compiled.ENVELOPE if enveloped else compiled.STEPS
+        return compiled.average_precision(native, fates, ranked, image, weights, positives, recalls, kind)
     result = np.empty(positives.shape)
     weight = weights[:, image[ranked.order]]
     for view, fate in enumerate(fates):
@@ -178,6 +184,9 @@ def hits_at(fates: I8, ranked: Ranking, image: I64, weights: I64, allowed: F64) 
 
     Operating points are the ends of the ranking's blocks, in descending score.
     """
+    native = route.native()
+    if native is not None:
+        return compiled.hits_at(native, fates, ranked, image, weights, allowed)
     n_classes = len(ranked.offsets) - 1
     result = np.zeros((len(weights), len(fates), n_classes, allowed.shape[1]), np.int64)
     weight = weights[:, image[ranked.order]]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels import matching, ragged
+from calipers.kernels import compiled, matching, pairs, ragged, route
 from calipers.kernels.matching import DUPLICATE, FALSE_ALARM, HIT, IGNORED, MISSED
 
 F64 = NDArray[np.float64]
@@ -61,46 +61,56 @@ class Candidates(NamedTuple):
     score: F64
 
 
-def ranks(cell: I64, score: F64) -> I32:
+def ranks(offsets: I64, label: I32, score: F64, n_classes: int) -> I32:
     """Return the place of every prediction in its cell, best score first, equal scores in input order."""
+    native = route.native()
+    if native is not None:
+        return compiled.ranks(native, offsets, label, score, n_classes)
+    cell = pairs.cells(offsets, label, n_classes)
     order = np.lexsort((-score, cell))
     rank = np.empty(len(order), np.int32)
     rank[order] = ragged.ranks_in_runs(cell[order])
     return rank
 
 
-def decide(pairs: PairList, absent: Flags, rank: I32, cell: I64, score: F64, rules: Rules) -> Fates:
+def decide(
+    found: PairList, offsets: tuple[I64, I64], absent: Flags, rank: I32, cell: I64, score: F64, rules: Rules
+) -> Fates:
     """Match under every view.
 
-    ``absent`` predictions are beyond the allowed number or below the score cut: they are ignored and match nobody.
+    ``offsets`` are those of references and predictions. ``absent`` predictions are beyond the allowed number or below
+    the score cut: they are ignored and match nobody.
     """
-    candidates = _candidates(pairs, absent, rank, cell, score, rules)
+    native = route.native()
+    if native is not None and rules.assignment in compiled.ASSIGNMENTS:
+        return Fates(*compiled.decide(native, found, offsets, absent, rank, score, rules))
+    candidates = _candidates(found, absent, rank, cell, score, rules)
     ignored = rules.ignored[rules.size].T
     winner = _assign(candidates, ignored, rules)
     reference = np.where(ignored.T, np.int8(IGNORED), np.int8(MISSED))
     unmatched = np.where(rules.outside | absent, np.int8(IGNORED), np.int8(FALSE_ALARM))
     prediction = unmatched[rules.size]
-    found = _found(candidates, winner, ignored, rules)
+    outcome = _found(candidates, winner, ignored, rules)
     for view in range(len(rules.cutoffs)):
-        hits = winner[found[:, view] == HIT, view]
+        hits = winner[outcome[:, view] == HIT, view]
         reference[view, candidates.reference[hits]] = HIT
         row = prediction[view]
         before = row[candidates.who]
         # Who found nobody keeps the fate of the unmatched; a duplicate of a size that is not counted stays ignored.
-        stays = (found[:, view] == NOT_YET) | ((winner[:, view] < 0) & (before == IGNORED))
-        row[candidates.who] = np.where(stays, before, found[:, view])
+        stays = (outcome[:, view] == NOT_YET) | ((winner[:, view] < 0) & (before == IGNORED))
+        row[candidates.who] = np.where(stays, before, outcome[:, view])
     return Fates(reference, prediction, *_partners(candidates, winner[:, 0], len(score)))
 
 
-def _candidates(pairs: PairList, absent: Flags, rank: I32, cell: I64, score: F64, rules: Rules) -> Candidates:
-    kept = np.flatnonzero((pairs.similarity >= rules.cutoffs.min()) & ~absent[pairs.prediction])
-    reference, row = pairs.reference[kept].astype(np.int64), pairs.prediction[kept].astype(np.int64)
+def _candidates(found: PairList, absent: Flags, rank: I32, cell: I64, score: F64, rules: Rules) -> Candidates:
+    kept = np.flatnonzero((found.similarity >= rules.cutoffs.min()) & ~absent[found.prediction])
+    reference, row = found.reference[kept].astype(np.int64), found.prediction[kept].astype(np.int64)
     new = np.diff(row, prepend=-1) != 0
     who = row[new]
     queue = np.lexsort((rank[who], cell[who]))
     turn = np.empty(len(who), np.int64)
     turn[queue] = ragged.ranks_in_runs(cell[who][queue])
-    return Candidates(reference, np.cumsum(new) - 1, pairs.similarity[kept], who, turn, cell[who], score[who])
+    return Candidates(reference, np.cumsum(new) - 1, found.similarity[kept], who, turn, cell[who], score[who])
 
 
 def _assign(c: Candidates, ignored: Flags, rules: Rules) -> I32:
@@ -153,11 +163,14 @@ def _partners(c: Candidates, winner: I32, n: int) -> tuple[I32, F64]:
 
 def totals(fates: I8, label: I32, image: I64, weights: I64, n_classes: int) -> I64:
     """Return (R, V, 5, K): the weight of the objects of each fate and class; fates (V, n), weights (R, n_images)."""
+    plain = bool((weights == 1).all())
+    native = route.native()
+    if native is not None:
+        return compiled.totals(native, fates, label, image, weights, n_classes, plain)
     n_views = len(fates)
     result = np.empty((len(weights), n_views, 5, n_classes), np.int64)
     for r, weight in enumerate(weights):
         of_object = weight[image]
-        plain = bool((weight == 1).all())
         for view in range(n_views):
             key = fates[view].astype(np.int64) * n_classes + label
             total = np.bincount(key, weights=None if plain else of_object, minlength=5 * n_classes)

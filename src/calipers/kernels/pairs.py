@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels import overlap, ragged
+from calipers.kernels import compiled, overlap, ragged, route
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -47,6 +47,9 @@ def overlapping(
     Each side is (offsets, label, boxes (n, 2 d), extent). The similarity to a crowd is the share of the prediction
     that it covers, as in COCO.
     """
+    native = route.native()
+    if native is not None:
+        return compiled.overlapping(native, reference, prediction, crowd, n_classes)
     row, column = all_pairs(reference[0], reference[1], prediction[0], prediction[1], n_classes)
     a, b = gather(reference[2], row), gather(prediction[2], column)
     common = overlap.intersection(a, b)

@@ -19,6 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.kernels import compiled, ragged, route
+
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -50,6 +52,10 @@ def best_assignments(gain: F64, same: Flags, offsets: I64, shape: I64, w: F64 | 
     w
         None for all of [0, 1]; else (n_images,) one fixed weight per image, which leaves one piece each.
     """
+    native = route.native()
+    if native is not None:
+        image, begin, size, pair = compiled.best_assignments(native, gain, same, offsets, shape, w)
+        return Pieces(image, begin, ragged.from_counts(size), pair)
     found: list[tuple[I64, F64, I64, I64]] = []
     todo: list[int] = []
     for images, rows, columns in _same_shapes(shape):
@@ -89,7 +95,7 @@ def _assignments(rows: int, columns: int) -> I64:
         chosen = np.array(list(permutations(range(columns), rows)), np.int64)
         return np.arange(rows) * columns + chosen
     chosen = np.array(list(permutations(range(rows), columns)), np.int64)
-    return chosen * columns + np.arange(columns)
+    return np.sort(chosen * columns + np.arange(columns), axis=1)  # row by row, as every route adds up
 
 
 def _listed(
@@ -141,7 +147,7 @@ def _envelope(height: F64, slope: I64, most: int) -> tuple[I64, F64, I64, Flags]
         now[active] = steepest[on]
         if not len(active):
             break
-        tied[active] |= many[active, now[active]]
+        tied[active] |= many[active, now[active]] | (first[on] > 1.0 - TIE)
         owner.append(active)
         start.append(first[on])
         chosen.append(which[active, now[active]])
@@ -181,7 +187,7 @@ def _between(gain: F64, same: Flags, left: tuple[I64, I64], right: tuple[I64, I6
 
 
 def _line(gain: F64, same: Flags, assignment: tuple[I64, I64]) -> tuple[float, int]:
-    return float(gain[assignment].sum()), int(same[assignment].sum())
+    return float(np.cumsum(gain[assignment])[-1]), int(same[assignment].sum())  # added up one by one
 
 
 def _hungarian(gain: F64, same: Flags, w: float) -> tuple[I64, I64]:

@@ -97,7 +97,7 @@ def find_layout(names: Sequence[str], chosen: Mapping[str, str], box_format: str
                 file=file,
                 location="1",
                 value=list(names),
-                hint=f"is the header missing? else name it: columns={{{canonical!r}: ...}}, --column {canonical}=NAME",
+                hint=f"is the header missing? else name it: columns={{{canonical!r}: ...}}, --columns {canonical}=NAME",
             )
     implied, box = _box_layout(found, names, file)
     used = {found[name] for name in ALIASES if name in found} | {found[name] for name in box}
@@ -117,7 +117,7 @@ def _box_layout(found: Mapping[str, str], names: Sequence[str], file: str) -> tu
         file=file,
         location="1",
         value=list(names),
-        hint="rename the columns, or name them with columns={'x0': ...} (--column x0=NAME)",
+        hint="rename the columns, or name them with columns={'x0': ...} (--columns x0=NAME)",
     )
 
 

@@ -89,7 +89,7 @@ def predictions_from(table: Table, known: Known, options: Options) -> dict[str, 
             file=table.file,
             location="1",
             value=list(table.names),
-            hint="if it has another name: columns={'score': ...} (--column score=NAME)",
+            hint="if it has another name: columns={'score': ...} (--columns score=NAME)",
         )
     if layout.dimensions != known.dimensions:
         raise InputError(

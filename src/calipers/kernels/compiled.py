@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiled twins with the signatures of their NumPy kernels: contiguous arrays of the right type go in.
+
+Nothing here computes. Every function has a twin of the same name in `pairs`, `fates`, `curves` or `parametric`.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.kernels.route import threads
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+I8 = NDArray[np.int8]
+Flags = NDArray[np.bool_]
+
+ASSIGNMENTS = ("by-score", "by-overlap", "many-to-one", "per-reference-argmax")
+RECALLS, ENVELOPE, STEPS = range(3)
+
+
+def overlapping(
+    native: ModuleType, reference: tuple[Any, ...], prediction: tuple[Any, ...], crowd: Flags, n_classes: int
+) -> tuple[I32, I32, F64]:
+    """Twin of `pairs.overlapping`."""
+    dimensions = reference[2].shape[1] // 2
+    found = native.overlapping(*_side(reference), *_side(prediction), _u8(crowd), n_classes > 0, dimensions, threads())
+    return _from(found[0], np.int32), _from(found[1], np.int32), _from(found[2], np.float64)
+
+
+def ranks(native: ModuleType, offsets: I64, label: I32, score: F64, n_classes: int) -> I32:
+    """Twin of `fates.ranks`."""
+    rank = np.empty(len(score), np.int32)
+    native.ranks(_i64(offsets), _i32(label), _f64(score), n_classes > 0, rank, threads())
+    return rank
+
+
+def decide(
+    native: ModuleType, pairs: Any, offsets: tuple[I64, I64], absent: Flags, rank: I32, score: F64, rules: Any
+) -> tuple[I8, I8, I32, F64]:
+    """Twin of `fates.decide`."""
+    n_views, n = len(rules.cutoffs), len(score)
+    reference, prediction = np.empty((n_views, len(rules.crowd)), np.int8), np.empty((n_views, n), np.int8)
+    partner, similarity = np.full(n, -1, np.int32), np.full(n, np.nan)
+    native.decide(
+        _i32(pairs.reference),
+        _i32(pairs.prediction),
+        _f64(pairs.similarity),
+        _i64(offsets[0]),
+        _i64(offsets[1]),
+        _i32(rank),
+        _f64(score),
+        _u8(absent),
+        ASSIGNMENTS.index(rules.assignment),
+        _f64(rules.cutoffs),
+        _i64(rules.size),
+        _u8(rules.ignored),
+        _u8(rules.outside),
+        _u8(rules.crowd),
+        rules.forgiven,
+        reference,
+        prediction,
+        partner,
+        similarity,
+        threads(),
+    )
+    return reference, prediction, partner, similarity
+
+
+def totals(native: ModuleType, fates: I8, label: I32, image: I64, weights: I64, n_classes: int, plain: bool) -> I64:
+    """Twin of `fates.totals`."""
+    shape = (len(weights), len(fates), 5, n_classes)
+    result = np.empty(shape, np.int64)
+    native.totals(
+        _i8(fates), _i32(label), _i64(image), _i64(weights), shape[0], shape[1], n_classes, plain, result, threads()
+    )
+    return result
+
+
+def ranking(native: ModuleType, score: F64, label: I32, n_classes: int, blocks: bool) -> tuple[I64, I64, I64]:
+    """Twin of `curves.ranking`."""
+    order, ends = np.empty(len(score), np.int64), np.empty(len(score), np.int64)
+    offsets = np.empty(n_classes + 1, np.int64)
+    native.ranking(_f64(score), _i32(label), n_classes, blocks, order, offsets, ends, threads())
+    return order, offsets, ends
+
+
+def average_precision(
+    native: ModuleType, fates: I8, ranked: Any, image: I64, weights: I64, positives: I64, recalls: F64 | None, kind: int
+) -> F64:
+    """Twin of `curves.average_precision`."""
+    result = np.empty(positives.shape)
+    points = np.zeros(0) if recalls is None else _f64(recalls)
+    problem = _curves(fates, ranked, image, weights, positives)
+    native.average_precision(*problem, kind, points, result, threads())
+    return result
+
+
+def hits_at(native: ModuleType, fates: I8, ranked: Any, image: I64, weights: I64, allowed: F64) -> I64:
+    """Twin of `curves.hits_at`."""
+    n_classes = len(ranked.offsets) - 1
+    result = np.empty((len(weights), len(fates), n_classes, allowed.shape[1]), np.int64)
+    nothing = np.zeros((len(weights), len(fates), n_classes), np.int64)
+    problem = _curves(fates, ranked, image, weights, nothing)
+    native.hits_at(*problem, _f64(allowed), allowed.shape[1], result, threads())
+    return result
+
+
+def best_assignments(
+    native: ModuleType, gain: F64, same: Flags, offsets: I64, shape: I64, w: F64 | None
+) -> tuple[I64, F64, I64, I64]:
+    """Twin of `parametric.best_assignments`: image, start, size and pairs of the pieces."""
+    weight = np.zeros(0) if w is None else _f64(w)
+    found = native.best_assignments(_f64(gain), _u8(same), _i64(offsets), _i64(shape), weight, threads())
+    return _from(found[0], np.int64), _from(found[1], np.float64), _from(found[2], np.int64), _from(found[3], np.int64)
+
+
+def _side(side: tuple[Any, ...]) -> tuple[I64, I32, F64, F64]:
+    offsets, label, boxes, extent = side
+    return _i64(offsets), _i32(label), _f64(boxes), _f64(extent)
+
+
+def _curves(fates: I8, ranked: Any, image: I64, weights: I64, positives: I64) -> tuple[Any, ...]:
+    plain = bool((weights == 1).all())
+    arrays = (_i8(fates), *map(_i64, ranked), _i64(image), _i64(weights), _i64(positives))
+    return (*arrays, len(weights), len(fates), len(ranked.offsets) - 1, weights.shape[1], plain)
+
+
+def _from(buffer: bytearray, kind: Any) -> NDArray[Any]:
+    return np.frombuffer(buffer, kind)
+
+
+def _f64(array: NDArray[Any]) -> F64:
+    return np.ascontiguousarray(array, np.float64)
+
+
+def _i64(array: NDArray[Any]) -> I64:
+    return np.ascontiguousarray(array, np.int64)
+
+
+def _i32(array: NDArray[Any]) -> I32:
+    return np.ascontiguousarray(array, np.int32)
+
+
+def _i8(array: NDArray[Any]) -> I8:
+    return np.ascontiguousarray(array, np.int8)
+
+
+def _u8(array: NDArray[Any]) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(array, np.bool_).view(np.uint8)

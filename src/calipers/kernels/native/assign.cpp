@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Twin of kernels/parametric.py: the Hungarian method, and the upper envelope of assignments over the class weight.
+#include "assign.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace calipers {
+
+namespace {
+
+constexpr double INF = std::numeric_limits<double>::infinity();
+constexpr double TIE = 1e-11;  // as in the NumPy twin
+
+}  // namespace
+
+// Grows a tree of cheapest paths from one row until it reaches a free column, which is returned. Candidates are kept in
+// the order, and among equal distances a free column is preferred, that SciPy has: the identity for a constant matrix.
+int64_t Hungarian::augment(const double* cost, int64_t from, int64_t columns, double& reached) {
+    left_.resize(columns);
+    for (int64_t k = 0; k < columns; ++k) left_[k] = columns - 1 - k;
+    std::fill(row_seen_.begin(), row_seen_.end(), 0);
+    std::fill(column_seen_.begin(), column_seen_.end(), 0);
+    std::fill(distance_.begin(), distance_.end(), INF);
+    reached = 0.0;
+    int64_t n_left = columns, row = from;
+    for (;;) {
+        row_seen_[row] = 1;
+        int64_t best = -1;
+        double lowest = INF;
+        for (int64_t k = 0; k < n_left; ++k) {
+            const int64_t column = left_[k];
+            const double path = reached + cost[row * columns + column] - row_price_[row] - column_price_[column];
+            if (path < distance_[column]) {
+                distance_[column] = path;
+                via_[column] = row;
+            }
+            const double d = distance_[column];
+            if (d < lowest || (d == lowest && row_of_column_[column] < 0)) {
+                lowest = d;
+                best = k;
+            }
+        }
+        if (best < 0) return -1;  // costs that are not finite
+        reached = lowest;
+        const int64_t column = left_[best];
+        column_seen_[column] = 1;
+        left_[best] = left_[--n_left];
+        if (row_of_column_[column] < 0) return column;
+        row = row_of_column_[column];
+    }
+}
+
+void Hungarian::solve(const double* cost, int64_t rows, int64_t columns, std::vector<int64_t>& column_of) {
+    const bool turned = columns < rows;
+    if (turned) {
+        transposed_.resize(rows * columns);
+        for (int64_t r = 0; r < rows; ++r)
+            for (int64_t c = 0; c < columns; ++c) transposed_[c * rows + r] = cost[r * columns + c];
+        cost = transposed_.data();
+        std::swap(rows, columns);
+    }
+    row_price_.assign(rows, 0.0);
+    column_price_.assign(columns, 0.0);
+    distance_.resize(columns);
+    via_.assign(columns, -1);
+    column_of_row_.assign(rows, -1);
+    row_of_column_.assign(columns, -1);
+    row_seen_.resize(rows);
+    column_seen_.resize(columns);
+    for (int64_t start = 0; start < rows; ++start) {
+        double reached;
+        int64_t column = augment(cost, start, columns, reached);
+        if (column < 0) break;
+        row_price_[start] += reached;
+        for (int64_t r = 0; r < rows; ++r)
+            if (row_seen_[r] && r != start) row_price_[r] += reached - distance_[column_of_row_[r]];
+        for (int64_t c = 0; c < columns; ++c)
+            if (column_seen_[c]) column_price_[c] -= reached - distance_[c];
+        for (int64_t row = -1; row != start;) {  // turn the pairs along the path round
+            row = via_[column];
+            row_of_column_[column] = row;
+            std::swap(column_of_row_[row], column);
+        }
+    }
+    column_of = turned ? row_of_column_ : column_of_row_;
+}
+
+namespace {
+
+struct Line {
+    std::vector<int64_t> column_of;
+    double height;
+    int64_t slope;
+};
+
+// The pieces of one image after the other; buffers are reused.
+class Envelope {
+public:
+    void image(const double* gain, const uint8_t* same, int64_t rows, int64_t columns, const double* weight) {
+        gain_ = gain;
+        same_ = same;
+        rows_ = rows;
+        columns_ = columns;
+        pieces_.clear();
+        if (weight) {
+            pieces_.push_back({0.0, best_at(*weight)});
+            return;
+        }
+        Line left = best_at(0.0), right = best_at(1.0);
+        pieces_.push_back({0.0, left});
+        last_ = left;
+        between(left, right);
+        follow(right);
+        std::stable_sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) { return a.first < b.first; });
+    }
+
+    using Piece = std::pair<double, Line>;
+    const std::vector<Piece>& pieces() const { return pieces_; }
+
+private:
+    Line best_at(double w) {
+        cost_.resize(rows_ * columns_);
+        for (int64_t k = 0; k < rows_ * columns_; ++k) cost_[k] = -((same_[k] ? 1.0 : 0.0) * w) - gain_[k];
+        Line line{{}, 0.0, 0};
+        solver_.solve(cost_.data(), rows_, columns_, line.column_of);
+        bool first = true;
+        for (int64_t r = 0; r < rows_; ++r) {
+            const int64_t c = line.column_of[r];
+            if (c < 0) continue;
+            line.height = first ? gain_[r * columns_ + c] : line.height + gain_[r * columns_ + c];
+            line.slope += same_[r * columns_ + c] != 0;
+            first = false;
+        }
+        return line;
+    }
+
+    // Adds the lines that rise above both ends between the places where they are best, left to right.
+    void between(const Line& left, const Line& right) {
+        if (right.slope <= left.slope + 1) return;
+        const double meet = (left.height - right.height) / static_cast<double>(right.slope - left.slope);
+        if (!(0.0 < meet && meet < 1.0)) return;
+        const Line middle = best_at(meet);
+        const double level = left.height + meet * static_cast<double>(left.slope);
+        if (middle.height + meet * static_cast<double>(middle.slope) <= level + TIE) return;
+        between(left, middle);
+        follow(middle);
+        between(middle, right);
+    }
+
+    // The next line begins where it meets the last one.
+    void follow(const Line& line) {
+        if (line.slope > last_.slope) {
+            const double meet = (last_.height - line.height) / static_cast<double>(line.slope - last_.slope);
+            pieces_.push_back({std::max(meet, std::nextafter(0.0, 1.0)), line});
+        }
+        last_ = line;
+    }
+
+    const double* gain_ = nullptr;
+    const uint8_t* same_ = nullptr;
+    int64_t rows_ = 0, columns_ = 0;
+    Hungarian solver_;
+    std::vector<double> cost_;
+    std::vector<Piece> pieces_;
+    Line last_;
+};
+
+}  // namespace
+
+std::vector<FoundPieces> best_assignments(Span<const double> gain, Span<const uint8_t> same,
+                                          Span<const int64_t> offsets, Span<const int64_t> shape,
+                                          Span<const double> weight, int threads) {
+    const int64_t n = offsets.size - 1;
+    std::vector<FoundPieces> found(tasks_of(n));
+    parallel(found.size(), threads, [&](int64_t task) {
+        Envelope envelope;
+        FoundPieces& out = found[task];
+        const int64_t stop = std::min(n, (task + 1) * IMAGES_PER_TASK);
+        for (int64_t i = task * IMAGES_PER_TASK; i < stop; ++i) {
+            const int64_t rows = shape[2 * i], columns = shape[2 * i + 1], base = offsets[i];
+            if (!rows || !columns) continue;
+            envelope.image(&gain[base], &same[base], rows, columns, weight.size ? &weight[i] : nullptr);
+            for (const auto& piece : envelope.pieces()) {
+                out.image.push_back(i);
+                out.start.push_back(piece.first);
+                int64_t size = 0;
+                for (int64_t r = 0; r < rows; ++r) {
+                    const int64_t c = piece.second.column_of[r];
+                    if (c < 0) continue;
+                    out.pair.push_back(base + r * columns + c);
+                    ++size;
+                }
+                out.size.push_back(size);
+            }
+        }
+    });
+    return found;
+}
+
+}  // namespace calipers

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// Twin of kernels/fates.py. All views of a pair are worked on at once, as bits of one word: which views it is near
+// enough for, which ignore its reference, in which the reference is already taken.
+#include "fates.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#ifdef _MSC_VER
+#include <intrin.h>
+#endif
+
+namespace calipers {
+
+namespace {
+
+int lowest_bit(Views views) {
+#ifdef _MSC_VER
+    unsigned long bit;
+    _BitScanForward64(&bit, views);
+    return static_cast<int>(bit);
+#else
+    return __builtin_ctzll(views);
+#endif
+}
+
+// Which views admit a similarity: those whose cut-off it reaches.
+class Admission {
+public:
+    Admission(Span<const double> cutoffs, int64_t first, int n) {
+        for (int v = 0; v < n; ++v) steps_.push_back({cutoffs[first + v], Views{1} << v});
+        std::sort(steps_.begin(), steps_.end());
+        for (size_t k = 1; k < steps_.size(); ++k) steps_[k].second |= steps_[k - 1].second;
+    }
+    Views of(double similarity) const {
+        Views views = 0;
+        for (const auto& step : steps_) {
+            if (similarity < step.first) break;
+            views = step.second;
+        }
+        return views;
+    }
+
+private:
+    std::vector<std::pair<double, Views>> steps_;
+};
+
+struct Pair {
+    int64_t reference, prediction;
+    double similarity;
+    Views near;
+};
+
+// One group of at most 64 views on the images of one task.
+class Referee {
+public:
+    Referee(const FateProblem& problem, const FateTables& tables, int64_t first_view, int n_views)
+        : p_(problem), t_(tables), first_(first_view), n_views_(n_views),
+          admission_(problem.cutoffs, first_view, n_views) {}
+
+    // Pairs [begin, end) belong to the image, whose references start at `base`.
+    void image(int64_t begin, int64_t end, int64_t base, int64_t n_references) {
+        gather(begin, end);
+        if (pairs_.empty()) return;
+        base_ = base;
+        taken_.assign(n_references, 0);
+        hit_.assign(n_references, 0);
+        ignored_.resize(n_references);
+        for (int64_t r = 0; r < n_references; ++r) ignored_[r] = of_sizes(p_.ignored, base + r, p_.crowd.size);
+        busy_.assign(who_.size(), 0);
+        wanted_.assign(who_.size(), 0);
+        for (const Pair& pair : pairs_) wanted_[pair.prediction] |= pair.near & ~ignored(pair);
+        switch (p_.assignment) {
+            case Assignment::by_score: by_score(); break;
+            case Assignment::by_overlap: by_overlap(); break;
+            case Assignment::many_to_one: many_to_one(); break;
+            case Assignment::per_reference_argmax: per_reference_argmax(); break;
+        }
+        for (size_t k = 0; k < who_.size(); ++k) {
+            const Views uncounted = of_sizes(p_.outside, who_[k], p_.score.size);
+            write(t_.prediction, p_.score.size, who_[k], wanted_[k] & ~busy_[k] & ~uncounted, DUPLICATE);
+        }
+        for (int64_t r = 0; r < n_references; ++r) write(t_.reference, p_.crowd.size, base + r, hit_[r], HIT);
+    }
+
+private:
+    // Keeps the pairs that some view admits; predictions are renumbered 0, 1, ... in input order.
+    void gather(int64_t begin, int64_t end) {
+        pairs_.clear();
+        who_.clear();
+        for (int64_t k = begin; k < end; ++k) {
+            const int64_t prediction = p_.pair_prediction[k];
+            const Views near = p_.absent[prediction] ? 0 : admission_.of(p_.pair_similarity[k]);
+            if (!near) continue;
+            if (who_.empty() || who_.back() != prediction) who_.push_back(prediction);
+            pairs_.push_back({p_.pair_reference[k], static_cast<int64_t>(who_.size()) - 1, p_.pair_similarity[k], near});
+        }
+    }
+
+    Views ignored(const Pair& pair) const { return ignored_[pair.reference - base_]; }
+    Views& taken(const Pair& pair) { return taken_[pair.reference - base_]; }
+
+    // The pair is the prediction's in `views`; counted references make a hit.
+    void grant(const Pair& pair, Views views) {
+        if (!views) return;
+        busy_[pair.prediction] |= views;
+        const Views hits = views & ~ignored(pair);
+        hit_[pair.reference - base_] |= hits;
+        if (!p_.crowd[pair.reference]) taken(pair) |= views;
+        settle(pair, hits, HIT, views & ~hits, IGNORED);
+    }
+
+    void settle(const Pair& pair, Views a, Fate fate_a, Views b, Fate fate_b) {
+        const int64_t row = who_[pair.prediction];
+        write(t_.prediction, p_.score.size, row, a, fate_a);
+        write(t_.prediction, p_.score.size, row, b, fate_b);
+        if (first_ == 0 && ((a | b) & 1)) {
+            t_.partner[row] = static_cast<int32_t>(pair.reference);
+            t_.similarity[row] = pair.similarity;
+        }
+    }
+
+    // Predictions in descending score; each takes its best free reference, of equal ones the later, as pycocotools.
+    void by_score() {
+        sort_choices();
+        std::vector<std::pair<int64_t, int64_t>> spans(who_.size(), {0, 0});
+        for (size_t k = 0; k < pairs_.size(); ++k) {
+            auto& span = spans[pairs_[k].prediction];
+            if (span.second == 0) span.first = k;
+            span.second = k + 1;
+        }
+        for (int64_t one : queue()) {
+            for (int64_t k = spans[one].first; k < spans[one].second; ++k)
+                grant(pairs_[k], pairs_[k].near & ~ignored(pairs_[k]) & ~taken(pairs_[k]) & ~busy_[one]);
+            for (int64_t k = spans[one].first; k < spans[one].second; ++k)
+                grant(pairs_[k], pairs_[k].near & ignored(pairs_[k]) & ~taken(pairs_[k]) & ~busy_[one]);
+        }
+    }
+
+    void by_overlap() {
+        sort_pairs();
+        for (const Pair& pair : pairs_) grant(pair, pair.near & ~ignored(pair) & ~taken(pair) & ~busy_[pair.prediction]);
+        for (const Pair& pair : pairs_) grant(pair, pair.near & ignored(pair) & ~taken(pair) & ~busy_[pair.prediction]);
+    }
+
+    // A reference chooses once; whom it does not get, it does not replace.
+    void per_reference_argmax() {
+        sort_pairs();
+        for (const bool wanted : {false, true}) {
+            const std::vector<Views> before = busy_;
+            std::vector<Views> chosen(taken_.size(), 0);
+            for (const Pair& pair : pairs_) {
+                const Views kind = wanted ? ignored(pair) : ~ignored(pair);
+                Views& done = chosen[pair.reference - base_];
+                const Views want = pair.near & kind & ~before[pair.prediction] & ~done;
+                done |= want;
+                grant(pair, want & ~busy_[pair.prediction]);
+            }
+        }
+    }
+
+    // Every prediction takes its best reference; the first in the queue is the hit, the others are duplicates.
+    void many_to_one() {
+        sort_choices();
+        std::vector<int64_t> best(who_.size(), -1);
+        for (size_t k = 0; k < pairs_.size(); ++k)
+            if (best[pairs_[k].prediction] < 0) best[pairs_[k].prediction] = k;
+        for (int64_t one : queue()) {
+            const Pair& pair = pairs_[best[one]];
+            const Views counted = pair.near & ~ignored(pair), first = counted & ~hit_[pair.reference - base_];
+            busy_[one] = pair.near;
+            hit_[pair.reference - base_] |= first;
+            settle(pair, first, HIT, pair.near & ignored(pair), IGNORED);
+            settle(pair, counted & ~first, p_.forgiven ? IGNORED : DUPLICATE, 0, IGNORED);
+        }
+    }
+
+    // Each prediction's pairs, best first; of equal ones the later reference.
+    void sort_choices() {
+        std::sort(pairs_.begin(), pairs_.end(), [](const Pair& a, const Pair& b) {
+            if (a.prediction != b.prediction) return a.prediction < b.prediction;
+            return a.similarity != b.similarity ? a.similarity > b.similarity : a.reference > b.reference;
+        });
+    }
+
+    // All pairs, most similar first; ties by score, then rows.
+    void sort_pairs() {
+        std::sort(pairs_.begin(), pairs_.end(), [&](const Pair& a, const Pair& b) {
+            if (a.similarity != b.similarity) return a.similarity > b.similarity;
+            const double score_a = p_.score[who_[a.prediction]], score_b = p_.score[who_[b.prediction]];
+            if (score_a != score_b) return score_a > score_b;
+            return a.prediction != b.prediction ? a.prediction < b.prediction : a.reference < b.reference;
+        });
+    }
+
+    // Predictions by rank: cells do not touch each other, so any order between them will do.
+    const std::vector<int64_t>& queue() {
+        queue_.resize(who_.size());
+        std::iota(queue_.begin(), queue_.end(), 0);
+        std::sort(queue_.begin(), queue_.end(), [&](int64_t a, int64_t b) {
+            const int32_t rank_a = p_.rank[who_[a]], rank_b = p_.rank[who_[b]];
+            return rank_a != rank_b ? rank_a < rank_b : a < b;
+        });
+        return queue_;
+    }
+
+    // Bits of the views whose size range has a flag for this row.
+    Views of_sizes(Span<const uint8_t> flags, int64_t row, int64_t n_rows) const {
+        Views views = 0;
+        for (int v = 0; v < n_views_; ++v)
+            views |= static_cast<Views>(flags[p_.size[first_ + v] * n_rows + row] != 0) << v;
+        return views;
+    }
+
+    void write(Span<int8_t> table, int64_t n_rows, int64_t row, Views views, Fate fate) const {
+        for (; views; views &= views - 1) table[(first_ + lowest_bit(views)) * n_rows + row] = fate;
+    }
+
+    const FateProblem& p_;
+    const FateTables& t_;
+    int64_t first_, base_ = 0;
+    int n_views_;
+    Admission admission_;
+    std::vector<Pair> pairs_;
+    std::vector<int64_t> who_, queue_;
+    std::vector<Views> taken_, hit_, ignored_, busy_, wanted_;
+};
+
+// Fates of objects that no pair touches.
+void fill(const FateProblem& p, const FateTables& t, int threads) {
+    const int64_t n_references = p.crowd.size, n_predictions = p.score.size;
+    parallel(p.cutoffs.size, threads, [&](int64_t v) {
+        const uint8_t* ignored = &p.ignored[p.size[v] * n_references];
+        const uint8_t* outside = &p.outside[p.size[v] * n_predictions];
+        int8_t* reference = &t.reference[v * n_references];
+        int8_t* prediction = &t.prediction[v * n_predictions];
+        for (int64_t r = 0; r < n_references; ++r) reference[r] = ignored[r] ? IGNORED : MISSED;
+        for (int64_t k = 0; k < n_predictions; ++k) prediction[k] = outside[k] | p.absent[k] ? IGNORED : FALSE_ALARM;
+    });
+}
+
+}  // namespace
+
+void decide(const FateProblem& p, const FateTables& t, int threads) {
+    fill(p, t, threads);
+    const int64_t n_images = p.reference_offsets.size - 1, n_views = p.cutoffs.size;
+    const int32_t* first_pair = p.pair_prediction.data;
+    const int32_t* last_pair = first_pair + p.pair_prediction.size;
+    parallel(tasks_of(n_images), threads, [&](int64_t task) {
+        const int64_t start = task * IMAGES_PER_TASK, stop = std::min(n_images, start + IMAGES_PER_TASK);
+        for (int64_t v = 0; v < n_views; v += VIEWS_AT_ONCE) {
+            Referee referee(p, t, v, static_cast<int>(std::min<int64_t>(VIEWS_AT_ONCE, n_views - v)));
+            const int32_t* at = std::lower_bound(first_pair, last_pair, p.prediction_offsets[start]);
+            for (int64_t i = start; i < stop; ++i) {
+                const int32_t* begin = at;
+                while (at != last_pair && *at < p.prediction_offsets[i + 1]) ++at;
+                const int64_t base = p.reference_offsets[i];
+                referee.image(begin - first_pair, at - first_pair, base, p.reference_offsets[i + 1] - base);
+            }
+        }
+    });
+}
+
+void totals(Span<const int8_t> fates, Span<const int32_t> label, Span<const int64_t> image, Span<const int64_t> weights,
+            int64_t n_replicates, int64_t n_views, int64_t n_classes, bool plain, Span<int64_t> result, int threads) {
+    const int64_t n = label.size, n_images = n_replicates ? weights.size / n_replicates : 0;
+    parallel(n_replicates * n_views, threads, [&](int64_t task) {
+        const int64_t* weight = &weights[(task / n_views) * n_images];
+        const int8_t* fate = &fates[(task % n_views) * n];
+        int64_t* total = &result[task * N_FATES * n_classes];
+        std::memset(total, 0, sizeof(int64_t) * N_FATES * n_classes);
+        if (plain)
+            for (int64_t k = 0; k < n; ++k) ++total[fate[k] * n_classes + label[k]];
+        else
+            for (int64_t k = 0; k < n; ++k) total[fate[k] * n_classes + label[k]] += weight[image[k]];
+    });
+}
+
+}  // namespace calipers

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Python face of the twins: takes contiguous buffers, releases the GIL, works. Shapes and types are the business of
+// kernels/compiled.py, the only caller. Written against the stable ABI, so one build serves every Python from 3.11 on.
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <cstring>
+#include <new>
+
+#include "assign.h"
+#include "curves.h"
+#include "fates.h"
+#include "pairs.h"
+
+namespace {
+
+using namespace calipers;
+
+// Buffers of one call, released together.
+class Buffers {
+public:
+    ~Buffers() {
+        for (auto& view : views_) PyBuffer_Release(&view);
+    }
+    template <class T>
+    bool get(PyObject* object, Span<T>& span) {
+        constexpr int flags = std::is_const<T>::value ? PyBUF_SIMPLE : PyBUF_WRITABLE;
+        Py_buffer view;
+        if (PyObject_GetBuffer(object, &view, flags) != 0) return false;
+        views_.push_back(view);
+        span = {static_cast<T*>(view.buf), static_cast<int64_t>(view.len / sizeof(T))};
+        return true;
+    }
+
+private:
+    std::vector<Py_buffer> views_;
+};
+
+// The arguments of a call, taken one after the other; the first failure stays.
+class Arguments {
+public:
+    explicit Arguments(PyObject* tuple) : tuple_(tuple) {}
+    template <class T>
+    void take(Span<T>& span) {
+        if (ok_) ok_ = PyTuple_Size(tuple_) > at_ && buffers_.get(PyTuple_GetItem(tuple_, at_++), span);
+    }
+    void take(int64_t& value) {
+        if (!ok_) return;
+        value = PyLong_AsLongLong(PyTuple_GetItem(tuple_, at_++));
+        ok_ = !PyErr_Occurred();
+    }
+    template <class First, class... Rest>
+    bool all(First& first, Rest&... rest) {
+        take(first);
+        if constexpr (sizeof...(rest) > 0) all(rest...);
+        return ok_;
+    }
+
+private:
+    PyObject* tuple_;
+    Buffers buffers_;
+    Py_ssize_t at_ = 0;
+    bool ok_ = true;
+};
+
+// Runs work without the GIL; memory that runs out becomes a Python exception.
+template <class Work>
+bool unlocked(Work work) {
+    bool enough = true;
+    PyThreadState* state = PyEval_SaveThread();
+    try {
+        work();
+    } catch (const std::bad_alloc&) {
+        enough = false;
+    }
+    PyEval_RestoreThread(state);
+    if (!enough) PyErr_NoMemory();
+    return enough;
+}
+
+template <class T, class Part, class Column>
+PyObject* joined(const std::vector<Part>& parts, Column column) {
+    size_t n = 0;
+    for (const Part& part : parts) n += column(part).size();
+    PyObject* bytes = PyByteArray_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(n * sizeof(T)));
+    if (!bytes) return nullptr;
+    char* to = PyByteArray_AsString(bytes);
+    for (const Part& part : parts) {
+        const size_t length = column(part).size() * sizeof(T);
+        if (length) std::memcpy(to, column(part).data(), length);
+        to += length;
+    }
+    return bytes;
+}
+
+PyObject* py_overlapping(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    Side reference, prediction;
+    Span<const uint8_t> crowd;
+    int64_t within_class, dimensions, threads;
+    if (!arguments.all(reference.offsets, reference.label, reference.boxes, reference.extent, prediction.offsets,
+                       prediction.label, prediction.boxes, prediction.extent, crowd, within_class, dimensions, threads))
+        return nullptr;
+    std::vector<FoundPairs> found;
+    if (!unlocked([&] {
+            found = overlapping(reference, prediction, crowd, within_class != 0, static_cast<int>(dimensions),
+                                static_cast<int>(threads));
+        }))
+        return nullptr;
+    return Py_BuildValue("(NNN)", joined<int32_t>(found, [](const FoundPairs& f) -> auto& { return f.reference; }),
+                         joined<int32_t>(found, [](const FoundPairs& f) -> auto& { return f.prediction; }),
+                         joined<double>(found, [](const FoundPairs& f) -> auto& { return f.similarity; }));
+}
+
+PyObject* py_ranks(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    Span<const int64_t> offsets;
+    Span<const int32_t> label;
+    Span<const double> score;
+    Span<int32_t> rank;
+    int64_t within_class, threads;
+    if (!arguments.all(offsets, label, score, within_class, rank, threads)) return nullptr;
+    if (!unlocked([&] { ranks(offsets, label, score, within_class != 0, rank, static_cast<int>(threads)); })) return nullptr;
+    Py_RETURN_NONE;
+}
+
+PyObject* py_decide(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    FateProblem p;
+    FateTables t;
+    int64_t assignment, forgiven, threads;
+    if (!arguments.all(p.pair_reference, p.pair_prediction, p.pair_similarity, p.reference_offsets, p.prediction_offsets,
+                       p.rank, p.score, p.absent, assignment, p.cutoffs, p.size, p.ignored, p.outside, p.crowd, forgiven,
+                       t.reference, t.prediction, t.partner, t.similarity, threads))
+        return nullptr;
+    p.assignment = static_cast<Assignment>(assignment);
+    p.forgiven = forgiven != 0;
+    if (!unlocked([&] { decide(p, t, static_cast<int>(threads)); })) return nullptr;
+    Py_RETURN_NONE;
+}
+
+PyObject* py_totals(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    Span<const int8_t> fates;
+    Span<const int32_t> label;
+    Span<const int64_t> image, weights;
+    Span<int64_t> result;
+    int64_t n_replicates, n_views, n_classes, plain, threads;
+    if (!arguments.all(fates, label, image, weights, n_replicates, n_views, n_classes, plain, result, threads))
+        return nullptr;
+    if (!unlocked([&] {
+            totals(fates, label, image, weights, n_replicates, n_views, n_classes, plain != 0, result,
+                   static_cast<int>(threads));
+        }))
+        return nullptr;
+    Py_RETURN_NONE;
+}
+
+PyObject* py_ranking(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    Span<const double> score;
+    Span<const int32_t> label;
+    Span<int64_t> order, offsets, ends;
+    int64_t n_classes, blocks, threads;
+    if (!arguments.all(score, label, n_classes, blocks, order, offsets, ends, threads)) return nullptr;
+    if (!unlocked([&] {
+            ranking(score, label, n_classes, blocks != 0, order, offsets, ends, static_cast<int>(threads));
+        }))
+        return nullptr;
+    Py_RETURN_NONE;
+}
+
+bool take_curves(Arguments& arguments, CurveProblem& p) {
+    int64_t plain;
+    if (!arguments.all(p.fates, p.order, p.offsets, p.ends, p.image, p.weights, p.positives, p.n_replicates, p.n_views,
+                       p.n_classes, p.n_images, plain))
+        return false;
+    p.plain = plain != 0;
+    return true;
+}
+
+PyObject* py_average_precision(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    CurveProblem p;
+    Span<const double> recalls;
+    Span<double> result;
+    int64_t kind, threads;
+    if (!take_curves(arguments, p) || !arguments.all(kind, recalls, result, threads)) return nullptr;
+    if (!unlocked([&] {
+            average_precision(p, static_cast<Interpolation>(kind), recalls, result, static_cast<int>(threads));
+        }))
+        return nullptr;
+    Py_RETURN_NONE;
+}
+
+PyObject* py_hits_at(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    CurveProblem p;
+    Span<const double> allowed;
+    Span<int64_t> result;
+    int64_t n, threads;
+    if (!take_curves(arguments, p) || !arguments.all(allowed, n, result, threads)) return nullptr;
+    if (!unlocked([&] { hits_at(p, allowed, n, result, static_cast<int>(threads)); })) return nullptr;
+    Py_RETURN_NONE;
+}
+
+PyObject* py_best_assignments(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    Span<const double> gain, weight;
+    Span<const uint8_t> same;
+    Span<const int64_t> offsets, shape;
+    int64_t threads;
+    if (!arguments.all(gain, same, offsets, shape, weight, threads)) return nullptr;
+    std::vector<FoundPieces> found;
+    if (!unlocked([&] { found = best_assignments(gain, same, offsets, shape, weight, static_cast<int>(threads)); }))
+        return nullptr;
+    return Py_BuildValue("(NNNN)", joined<int64_t>(found, [](const FoundPieces& f) -> auto& { return f.image; }),
+                         joined<double>(found, [](const FoundPieces& f) -> auto& { return f.start; }),
+                         joined<int64_t>(found, [](const FoundPieces& f) -> auto& { return f.size; }),
+                         joined<int64_t>(found, [](const FoundPieces& f) -> auto& { return f.pair; }));
+}
+
+PyMethodDef methods[] = {
+    {"overlapping", py_overlapping, METH_VARARGS, "Overlapping pairs of every image."},
+    {"ranks", py_ranks, METH_VARARGS, "Place of every prediction in its cell."},
+    {"decide", py_decide, METH_VARARGS, "Fates of all objects under all views."},
+    {"totals", py_totals, METH_VARARGS, "Weights of the objects of every fate and class."},
+    {"ranking", py_ranking, METH_VARARGS, "Predictions in the order of a curve."},
+    {"average_precision", py_average_precision, METH_VARARGS, "Average precision of every replicate, view and class."},
+    {"hits_at", py_hits_at, METH_VARARGS, "Hits at a number of false alarms."},
+    {"best_assignments", py_best_assignments, METH_VARARGS, "Best assignment as a function of the class weight."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_native", "Compiled twins of the NumPy kernels.", -1, methods,
+                          nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__native() { return PyModule_Create(&definition); }
