@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases import KINDS, MODEL, cohort_of
-from reference import boxes
-from reference.matching import STRATEGIES, Rule, best_total, fates
-from reference.plain import Thing, things
 
 from calipers import Cohort
 from calipers.assignment import MatchRecipe, match
 from calipers.kernels.matching import FALSE_ALARM, HIT, IGNORED, MISSED
 from calipers.matches import FATES, View
+from cases import KINDS, MODEL, cohort_of
+from reference import boxes
+from reference.matching import STRATEGIES, Rule, best_total, fates
+from reference.plain import Thing, things
 
 SIZES = [(0.0, float("inf")), (0.0, 1024.0), (1024.0, 9216.0)]
 THRESHOLDS = (0.1, 0.5, 0.75)
@@ -52,9 +52,7 @@ def test_limits_cuts_and_class_rule(strategy: str, kind: str) -> None:
     for seed in range(4):
         cohort = cohort_of(kind, seed)
         for max_dets, cut, within in ((1, -np.inf, True), (2, 0.4, True), (3, 0.3, False), (100, -np.inf, False)):
-            view = View(
-                assignment=strategy, threshold=0.3, max_dets=max_dets, score_cut=cut, within_class=within
-            )
+            view = View(assignment=strategy, threshold=0.3, max_dets=max_dets, score_cut=cut, within_class=within)
             rule = Rule(iou_or_crowd, lambda s: s >= 0.3, max_dets=max_dets, score_cut=cut, within_class=within)
             assert_fates_are(cohort, view, rule)
 

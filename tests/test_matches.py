@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
-from cases import MODEL, cohort_of
 
 from calipers.assignment import match
 from calipers.kernels.matching import HIT
 from calipers.matches import Matches, View
+from cases import MODEL, cohort_of
 
 VIEWS = (View(threshold=0.3), View(threshold=0.6), View(threshold=0.3, size=(0.0, 1024.0)))
 COLUMNS = ("reference_label", "prediction_label", "score", "rank", "partner", "similarity", "reference_offsets")
@@ -42,7 +44,7 @@ def test_an_image_may_be_taken_twice() -> None:
 def test_parts_join_to_the_whole(cuts: list[int]) -> None:
     cohort = cohort_of("ignored", seed=2)
     bounds = [0, *cuts, 12]
-    parts = [match(cohort.span(a, b), MODEL, VIEWS) for a, b in zip(bounds, bounds[1:])]
+    parts = [match(cohort.span(a, b), MODEL, VIEWS) for a, b in itertools.pairwise(bounds)]
     assert_same(Matches.concat(parts), match(cohort, MODEL, VIEWS))
 
 
@@ -50,9 +52,7 @@ def test_partners_point_at_a_reference_of_the_same_image() -> None:
     matches = match(cohort_of("plain", seed=3), MODEL, VIEWS).take(np.array([7, 2, 9]))
     matched = np.flatnonzero(matches.partner >= 0)
     assert len(matched) > 0
-    np.testing.assert_array_equal(
-        matches.prediction_image[matched], matches.reference_image[matches.partner[matched]]
-    )
+    np.testing.assert_array_equal(matches.prediction_image[matched], matches.reference_image[matches.partner[matched]])
     hits = np.flatnonzero(matches.prediction_fate[0] == HIT)
     assert (matches.reference_fate[0, matches.partner[hits]] == HIT).all()
     assert np.isnan(matches.similarity[matches.partner < 0]).all()

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases import MODEL, cohort_of
-from reference import boxes
 
 from calipers import Cohort, UsageError, registry
 from calipers.criteria import Criterion, PairTable
 from calipers.synthetic import random_cohort
+from cases import MODEL, cohort_of
+from reference import boxes
 
 SPACING = (0.7, 1.3, 2.5)
 TWINS = {

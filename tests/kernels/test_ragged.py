@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ COUNTS = st.lists(st.integers(0, 4), max_size=8)
 def rows_of(counts: list[int]) -> list[list[int]]:
     """The row numbers of every owner."""
     ends = np.cumsum([0, *counts]).tolist()
-    return [list(range(a, b)) for a, b in zip(ends, ends[1:])]
+    return [list(range(a, b)) for a, b in itertools.pairwise(ends)]
 
 
 @given(COUNTS)

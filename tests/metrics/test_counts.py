@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
+from calipers import Cohort, UsageError
 from cases import KINDS, MODEL, cohort_of, metric_of, values_of
 from reference import boxes
 from reference.matching import Rule, fates
 from reference.plain import things
 from reference.ranking import counts, mean_defined
-
-from calipers import Cohort, UsageError
 
 
 def twin_counts(cohort: Cohort, strategy: str, threshold: float, **options) -> np.ndarray:

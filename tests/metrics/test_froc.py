@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
+from calipers import Cohort, UsageError
+from calipers.metrics.froc import RATES
 from cases import KINDS, MODEL, cohort_of, metric_of, values_of
 from reference import boxes
 from reference.matching import Rule, fates
 from reference.plain import things
 from reference.ranking import entries_of, froc, positives
-
-from calipers import Cohort, UsageError
-from calipers.metrics.froc import RATES
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,15 +6,15 @@ import itertools
 
 import numpy as np
 import pytest
+
+import calipers as cal
+from calipers import Cohort
+from calipers.metrics.ranking import INTERPOLATIONS
 from cases import KINDS, MODEL, cohort_of, evidence_of, metric_of, values_of
 from reference import boxes
 from reference.matching import Rule, fates
 from reference.plain import things
 from reference.ranking import average_precision, entries_of, mean_defined, positives
-
-import calipers as cal
-from calipers import Cohort
-from calipers.metrics.ranking import INTERPOLATIONS
 
 
 def iou_rule(threshold: float, **options) -> Rule:
@@ -52,9 +52,7 @@ def test_average_precision_equals_the_twin(interpolation: str, ties: str, kind: 
 def test_size_ranges_and_limits_equal_the_twin(max_dets: int, size: list[float]) -> None:
     for kind, seed in itertools.product(("declared areas", "crowded images", "volumes"), range(4)):
         cohort = cohort_of(kind, seed)
-        metric = metric_of(
-            "average-precision", {"ties": "coco"}, {"chosen": size}, size="chosen", max_dets=max_dets
-        )
+        metric = metric_of("average-precision", {"ties": "coco"}, {"chosen": size}, size="chosen", max_dets=max_dets)
         references, predictions = things(cohort, MODEL)
         found = fates(references, predictions, "by-score", iou_rule(0.5, size=tuple(size), max_dets=max_dets))
         recall = values_of(metric_of("average-recall", {}, {"chosen": size}, size="chosen", max_dets=max_dets), cohort)

@@ -6,15 +6,15 @@ import math
 
 import numpy as np
 import pytest
-from cases import KINDS, MODEL, cohort_of, evidence_of, metric_of, references_as_predictions
-from reference.plain import things
-from reference.rodeo import Scores, match
-from reference.rodeo import rodeo as twin
 
 import calipers as cal
 from calipers.metrics.rodeo import active_pieces, tally
 from calipers.metrics.rodeo_paths import RodeoRecipe
 from calipers.synthetic import random_cohort
+from cases import KINDS, MODEL, cohort_of, evidence_of, metric_of, references_as_predictions
+from reference.plain import things
+from reference.rodeo import Scores, match
+from reference.rodeo import rodeo as twin
 
 PARTS = ("total", "localization", "shape", "classification")
 # On a coarse grid different pairings can cost exactly the same: which one is taken then depends on the last bit.

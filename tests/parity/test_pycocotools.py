@@ -154,9 +154,7 @@ def test_two_thousand_random_sets(block: int) -> None:
 def test_the_random_sets_hold_every_trouble() -> None:
     sets = [random_set(seed) for seed in range(200)]
     results = [r for _, _, _, found in sets for r in found]
-    per_cell = [
-        sum((r["image"], r["label"]) == (1, 0) for r in found) for _, _, _, found in sets if len(found) > 150
-    ]
+    per_cell = [sum((r["image"], r["label"]) == (1, 0) for r in found) for _, _, _, found in sets if len(found) > 150]
     assert max(per_cell) > 100
     assert any(r["crowd"] for _, _, references, _ in sets for r in references)
     assert any(abs(r["area"] - r["box"][2] * r["box"][3]) > 1 for _, _, references, _ in sets for r in references)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import DATA
 from sklearn.metrics import matthews_corrcoef
 
 import calipers as cal
 from calipers.synthetic import random_cohort
+from cases import DATA
 
 PARTS = {
     "localization": "localization",

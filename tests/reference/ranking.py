@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+
 from reference.matching import Fates
 from reference.plain import Thing
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
+
 from reference import boxes
 from reference.plain import Thing
-from scipy.optimize import linear_sum_assignment
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,12 @@ def rodeo(
     if weight == "data-set":
         weights = [class_weight(references, predictions, n_images, n_classes)] * n_images
     elif weight == "image":
-        by_image = [[[t for t in things if t.image == i] for things in (references, predictions)] for i in range(n_images)]
-        weights = [class_weight(*of_image, 1, n_classes) for of_image in by_image]
+        weights = [
+            class_weight(
+                [r for r in references if r.image == i], [p for p in predictions if p.image == i], 1, n_classes
+            )
+            for i in range(n_images)
+        ]
     else:
         weights = [float(weight)] * n_images
     pairs = match(references, predictions, weights)
@@ -90,7 +95,7 @@ def _scores(
     pairs: list, missed: int, extra: int, n_classes: int, scale: float, penalties: tuple[float, ...], epsilon: float
 ) -> Scores:
     if not pairs and not missed and not extra:
-        return Scores(math.nan, math.nan, math.nan, math.nan if n_classes > 1 else math.nan)
+        return Scores(math.nan, math.nan, math.nan, math.nan)
     if not pairs:
         return Scores(0.0, 0.0, 0.0, 0.0 if n_classes > 1 else math.nan)
     m, t, e = penalties

@@ -1,0 +1,66 @@
+"""The table of the property suite: one row for every metric, in as many configurations as matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from calipers.metrics.contract import Metric
+from cases import metric_of
+
+
+@dataclass(frozen=True)
+class Case:
+    """A metric, how it is configured, and what a perfect model gets."""
+
+    kind: str
+    options: dict[str, Any] = field(default_factory=dict)
+    matching: dict[str, Any] = field(default_factory=dict)
+    sizes: dict[str, Any] = field(default_factory=dict)
+    perfect: float = 1.0  # the best value; NaN if it depends on the cohort
+    scale_free: bool = True  # the unit of length does not matter
+
+    def __str__(self) -> str:
+        said = {**self.matching, **self.options}
+        return " ".join([self.kind, *(f"{key}={value}" for key, value in said.items())])
+
+    def metric(self) -> Metric[Any]:
+        return metric_of(self.kind, self.matching, self.sizes, **self.options)
+
+
+SMALL = {"small": [0, 4000], "large": [4000, float("inf")]}
+NAN = float("nan")
+
+CASES = [
+    Case("average-precision", matching={"ties": "coco", "thresholds": [0.3, 0.5, 0.8]}),
+    Case("average-precision", {"interpolation": "voc11"}, {"ties": "block"}),
+    Case("average-precision", {"interpolation": "every-point"}, {"assignment": "many-to-one"}),
+    Case("average-precision", {"interpolation": "tie-aware", "max_dets": 2}, {"assignment": "by-overlap"}, perfect=NAN),
+    Case("average-precision", {"size": "small"}, sizes=SMALL, scale_free=False),
+    Case("average-precision", {"criterion": "point-in-box"}),
+    Case("average-precision", {"criterion": "centre-distance", "thresholds": 15.0}, scale_free=False),
+    Case("average-recall", {"max_dets": 3}, {"thresholds": [0.3, 0.6]}, perfect=NAN),
+    Case("average-recall", {"size": "large"}, sizes=SMALL, scale_free=False),
+    Case("froc"),
+    Case("froc", {"rates": [0.5]}, {"thresholds": [0.2, 0.4]}),
+    Case("sensitivity"),
+    Case("sensitivity", {"average": "classes"}, {"assignment": "optimal", "thresholds": 0.3}),
+    Case("ppv"),
+    Case("ppv", {"average": "classes"}, {"assignment": "per-reference-argmax"}),
+    Case("f-beta", {"beta": 2}),
+    Case("f-beta", {"average": "classes"}, {"score_cut": 0.3}, perfect=NAN),
+    Case("accuracy", matching={"assignment": "by-overlap", "thresholds": 0.3}),
+    # A box inside another one has an iop of 1 with both: by-score may give it the wrong one, so nobody is perfect.
+    Case("accuracy", {"average": "pooled", "criterion": "iop"}, perfect=NAN),
+    Case("false-alarms", perfect=0.0),
+    Case("count", {"of": "TP"}, perfect=NAN),
+    Case("count", {"of": "FP"}, perfect=0.0),
+    Case("count", {"of": "FN"}, perfect=0.0),
+    Case("count", {"of": "TN"}, perfect=NAN),
+    Case("rodeo"),
+    Case("rodeo", {"part": "localization", "scale": 0.5}),
+    Case("rodeo", {"part": "shape", "class_weight": "image"}),
+    Case("rodeo", {"part": "classification", "multiclass": True}),
+    Case("rodeo", {"part": "classification", "class_weight": 0.3}),
+    Case("rodeo", {"summary": "minimum", "weight_missed": 2.0}),
+]

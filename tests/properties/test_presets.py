@@ -1,0 +1,79 @@
+"""What every preset must obey, whatever it computes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import calipers as cal
+from calipers.results import REASONS
+from calipers.synthetic import random_cohort
+from calipers.tables.objects import empty_predictions
+from cases import KINDS, MODEL, cohort_of, references_as_predictions
+
+every_preset = pytest.mark.parametrize("preset", cal.presets())
+
+
+def assert_sound(evaluation: cal.Evaluation) -> None:
+    """Every undefined value has a reason, and the document is strict JSON."""
+    for row in evaluation.rows:
+        assert row.estimate.reason in REASONS
+        if np.isnan(row.estimate.value):
+            assert row.estimate.reason != "not_requested"
+    assert "NaN" not in evaluation.to_json()
+
+
+@every_preset
+@pytest.mark.parametrize("kind", ["plain", "tied scores", "crowds", "ignored", "one class", "mostly empty", "volumes"])
+def test_references_as_predictions_are_perfect(preset: str, kind: str) -> None:
+    # One object per image: a box inside another one of its class has an iop of 1 with both (preset chestxray8).
+    options = {"n_classes": 3, **KINDS[kind], "objects": 1.0 if preset == "chestxray8" else 4.0}
+    cohort = random_cohort(15, options.pop("n_classes"), seed=1, **options)
+    evaluation = cal.evaluate(references_as_predictions(cohort), preset)
+    for row in evaluation.rows:
+        capped = row.metric in ("AR1", "AR10")  # an image may hold more objects than predictions are looked at
+        if not np.isnan(row.estimate.value) and not capped:
+            best = 0.0 if row.metric.startswith("FP/image") else 1.0
+            assert row.estimate.value == pytest.approx(best, abs=1e-12), row.metric
+    assert_sound(evaluation)
+
+
+@every_preset
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_cohort_has_a_sound_evaluation(preset: str, kind: str) -> None:
+    evaluation = cal.evaluate(cohort_of(kind, seed=2, models=2), preset)
+    assert_sound(evaluation)
+    assert len({(row.model, row.metric, row.label) for row in evaluation.rows}) == len(evaluation.rows)
+
+
+@every_preset
+def test_no_predictions_no_references_nothing(preset: str) -> None:
+    cohort = random_cohort(6, 2, seed=3)
+    nobody = replace(cohort, references=cohort.references.keep(np.zeros(len(cohort.references), bool)))
+    for trouble in (
+        cohort.with_predictions(MODEL, empty_predictions(6)),
+        nobody,
+        nobody.with_predictions(MODEL, empty_predictions(6)),
+    ):
+        assert_sound(cal.evaluate(trouble, preset))
+
+
+@every_preset
+def test_workers_and_blocks_do_not_change_a_bit(preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cohort = cohort_of("crowds", seed=4, n_images=25, models=2)
+    expected = [row.as_dict() for row in cal.evaluate(cohort, preset).rows]
+    for block in (4096, 3, 1):
+        monkeypatch.setattr("calipers.engine.blocks.BLOCK", block)
+        for jobs in (1, 2, 3):
+            assert [row.as_dict() for row in cal.evaluate(cohort, preset, jobs=jobs).rows] == expected
+
+
+@every_preset
+def test_models_are_evaluated_independently(preset: str) -> None:
+    cohort = cohort_of("plain", seed=5, models=2)
+    together = cal.evaluate(cohort, preset)
+    alone = cal.evaluate(replace(cohort, models={"model-2": cohort.models["model-2"]}), preset)
+    both = [row.as_dict() for row in together.rows if row.model == "model-2"]
+    assert both == [row.as_dict() for row in alone.rows]
