@@ -35,13 +35,15 @@ def demo(output: str, seed: int, preset: str, force: bool, as_json: bool, quiet:
     Everything is made on the spot from a seed; nothing is downloaded. The files in DIR/data show the formats.
     """
     from calipers.evaluate import evaluate
+    from calipers.protocol import Protocol
     from calipers.results.files import output_folder
 
     narrator, started = Narrator(quiet=quiet or as_json), datetime.now(UTC)
+    protocol = Protocol.load(preset)
     folder = output_folder(output, force=force)
     narrator.say(f"drawing 120 phantom images into {folder / 'images'}")
     cohort = _read_back(_write_data(folder, seed))
-    evaluation = evaluate(cohort, preset, seed=seed, progress=narrator.progress)
+    evaluation = evaluate(cohort, protocol, seed=seed, progress=narrator.progress)
     narrator.warn(evaluation.warnings)
     command = click.get_current_context().obj or ()
     evaluation.save(folder / "results", force=True, command=command, started=started)

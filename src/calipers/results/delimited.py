@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,12 +12,16 @@ FORMULA = re.compile(r"'*[=+\-@\t\r\0]")
 
 def delimited(columns: Mapping[str, Sequence[Any]], delimiter: str = ",") -> str:
     """Return a table with a header; undefined values are empty cells, numbers stay numbers to the last bit."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    writer.writerow([protect(name) for name in columns])
-    for row in zip(*columns.values()):
-        writer.writerow([cell(value) for value in row])
-    return text.getvalue()
+    lines = [_line([protect(name) for name in columns], delimiter)]
+    lines += [_line([cell(value) for value in row], delimiter) for row in zip(*columns.values())]
+    return "".join(lines)
+
+
+def _line(cells: Sequence[str], delimiter: str) -> str:
+    """Return a line as in RFC 4180; a lone carriage return is quoted too, it ends a row for many readers."""
+    special = (delimiter, '"', "\n", "\r")
+    quoted = ['"' + c.replace('"', '""') + '"' if any(s in c for s in special) else c for c in cells]
+    return (delimiter.join(quoted) or '""') + "\n"
 
 
 def protect(text: str) -> str:

@@ -1,0 +1,227 @@
+"""`calipers evaluate`: the result on stdout, the narration on stderr, and every option."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+import calipers as cal
+
+DOCUMENT_KEYS = ["schema", "calipers", "protocol", "cohort", "rows", "warnings"]
+ROW_KEYS = [
+    "model",
+    "metric",
+    "metric_id",
+    "class",
+    "group",
+    "value",
+    "low",
+    "high",
+    "level",
+    "method",
+    "unit",
+    "n_units",
+    "n_images",
+    "n_references",
+    "n_predictions",
+    "bias",
+    "undefined",
+    "reason",
+]
+COCO_NAMES = ["AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl"]
+
+
+def value(document, metric, model="ours", label=None):
+    found = [r for r in document["rows"] if (r["model"], r["metric"], r["class"]) == (model, metric, label)]
+    assert len(found) == 1
+    return found[0]["value"]
+
+
+def test_stdout_is_the_table_and_stderr_the_narration(calipers, files):
+    said = calipers("evaluate", files.references, files.ours)
+    assert said.code == 0
+    lines = [line.split() for line in said.out.splitlines() if line.strip()]
+    assert lines[0] == ["metric", "ours", "images", "references"]
+    assert [line[0] for line in lines[2:14]] == COCO_NAMES
+    assert lines[14] == ["AP", "of", "ours", "references"]
+    assert "4 images, 5 references, 2 classes; protocol coco" in said.err
+    assert "note: No intervals" in said.err
+
+
+def test_quiet_says_nothing_but_the_result(calipers, files):
+    loud, quiet = (
+        calipers("evaluate", files.references, files.ours),
+        calipers("evaluate", files.references, files.ours, "--quiet"),
+    )
+    assert (quiet.code, quiet.err) == (0, "")
+    assert quiet.out == loud.out
+
+
+def test_json_is_the_contract(calipers, files):
+    said = calipers("evaluate", files.references, files.ours, files.theirs, "--json")
+    assert (said.code, said.err) == (0, "")
+    document = said.json
+    assert list(document) == DOCUMENT_KEYS
+    assert document["schema"] == "calipers.evaluation/1"
+    assert document["calipers"] == cal.__version__
+    assert document["protocol"]["schema"] == "calipers.protocol/1"
+    assert all(list(row) == ROW_KEYS for row in document["rows"])
+    assert document["cohort"]["models"] == {"ours": 5, "theirs": 2}
+
+
+def test_rows_come_models_first_then_metrics_then_classes(calipers, files):
+    document = calipers("evaluate", files.references, files.ours, files.theirs, "--json").json
+    order = [(row["model"], row["metric"], row["class"]) for row in document["rows"]]
+    labels = (None, "nodule", "mass")
+    assert order == [(m, n, c) for m in ("ours", "theirs") for n in COCO_NAMES for c in labels]
+
+
+def test_the_numbers_are_those_of_a_calculation_by_hand(calipers, files):
+    document = calipers("evaluate", files.references, files.ours, files.theirs, "--preset", "overview", "--json").json
+    assert value(document, "sensitivity@0.5") == 4 / 5
+    assert value(document, "PPV@0.5") == 4 / 5
+    assert value(document, "FP/image@0.5") == 1 / 4
+    assert value(document, "sensitivity@0.5", label="mass") == 1
+    assert value(document, "sensitivity@0.5", "theirs") == 1 / 5
+    assert value(document, "PPV@0.5", "theirs") == 1 / 2
+
+
+def test_undefined_is_null_with_a_reason(calipers, files):
+    document = calipers("evaluate", files.references, files.ours, "--json").json
+    undefined = [row for row in document["rows"] if row["value"] is None]
+    assert {row["metric"] for row in undefined} >= {"APl", "ARl"}
+    assert {row["reason"] for row in undefined} == {"no_references"}
+    assert all(row["low"] is None and row["method"] == "none" for row in document["rows"])
+    assert "no references" in calipers("evaluate", files.references, files.ours).out
+
+
+@pytest.mark.parametrize("preset", cal.presets())
+def test_every_preset_runs(calipers, files, preset):
+    said = calipers("evaluate", files.references, files.ours, "--preset", preset, "--json")
+    assert said.code == 0
+    assert said.json["protocol"]["name"] == preset
+    assert calipers("evaluate", files.references, files.ours, "--preset", preset).code == 0
+
+
+@pytest.mark.parametrize("preset", cal.presets())
+def test_help_names_every_preset(calipers, preset):
+    assert preset in " ".join(calipers("evaluate", "--help").out.split())
+
+
+def test_a_protocol_file_replaces_the_preset(calipers, files):
+    text = 'schema = "calipers.protocol/1"\nname = "mine"\nextends = "overview"\n[matching]\nthresholds = [0.3]\n'
+    protocol = files.write("mine.toml", text)
+    document = calipers("evaluate", files.references, files.ours, "--protocol", protocol, "--json").json
+    assert (document["protocol"]["name"], document["protocol"]["thresholds"]) == ("mine", [0.3])
+    said = calipers("evaluate", files.references, files.ours, "--protocol", protocol, "--preset", "coco")
+    assert said.code == 2
+    assert "exclude each other" in said.err
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        (["--preset", "cocoo"], "did you mean 'coco'?"),
+        (["--protocol", "nowhere.toml"], "nowhere.toml"),
+        (["--cluster", "patientt"], "no group column 'patientt'"),
+        (["--format", "yolo"], "coco, csv, nih, parquet"),
+        (["--box-format", "xxyy"], "did you mean 'xyxy'?"),
+        (["--columns", "image"], "--columns takes NAME=COLUMN"),
+    ],
+)
+def test_wrong_values_name_what_exists(calipers, files, option, words):
+    said = calipers("evaluate", files.references, files.ours, *option)
+    assert (said.code, said.out) == (2, "")
+    assert words in said.err
+
+
+def test_models_are_named_by_file_or_by_the_user(calipers, files):
+    document = calipers("evaluate", files.references, f"new model={files.ours}", files.theirs, "--json").json
+    assert list(document["cohort"]["models"]) == ["new model", "theirs"]
+
+
+def test_a_file_with_an_equals_sign_is_a_file(calipers, files):
+    odd = files.write("a=b.json", (files.folder / "ours.json").read_text())
+    document = calipers("evaluate", files.references, odd, "--json").json
+    assert list(document["cohort"]["models"]) == ["a=b"]
+
+
+def test_two_models_of_one_name_are_refused(calipers, files):
+    said = calipers("evaluate", files.references, files.ours, files.ours)
+    assert said.code == 2
+    assert "two models are called 'ours'" in said.err
+    said = calipers("evaluate", files.references, f"a={files.ours}", f"a={files.theirs}")
+    assert (said.code, "two models are called 'a'" in said.err) == (2, True)
+
+
+def test_groups_give_the_unit(calipers, files):
+    rows = calipers("evaluate", files.references, files.ours, "--json").json["rows"]
+    assert {(row["unit"], row["n_units"]) for row in rows} == {("image", 4)}
+    rows = calipers("evaluate", files.references, files.ours, "--groups", files.groups, "--json").json["rows"]
+    assert {(row["unit"], row["n_units"]) for row in rows} == {("patient", 2)}
+    argv = ["evaluate", files.references, files.ours, "--groups", files.groups, "--cluster", "centre", "--json"]
+    assert {(row["unit"], row["n_units"]) for row in calipers(*argv).json["rows"]} == {("centre", 2)}
+
+
+@pytest.mark.parametrize("word", ["--columns", "--column"])
+def test_columns_of_a_table_can_be_named(calipers, files, word):
+    references = files.write("r.csv", "pic,what,x0,y0,x1,y1\n1,a,0,0,9,9\n2,,,,,\n")
+    ours = files.write("p.csv", "pic,what,x0,y0,x1,y1,score\n1,a,0,0,9,9,1\n")
+    assert calipers("evaluate", references, ours).code == 2
+    said = calipers("evaluate", references, ours, word, "image=pic,class=what", "--preset", "overview", "--json")
+    assert said.code == 0
+    assert value(said.json, "sensitivity@0.5", "p") == 1
+
+
+def test_box_format_is_obeyed(calipers, files):
+    corners = [(1, 1, [10, 10, 30, 30]), (1, 2, [50, 50, 80, 80])]
+    records = [{"image_id": i, "category_id": c, "bbox": box, "score": 0.9} for i, c, box in corners]
+    document = json.loads((files.folder / "references.json").read_text())
+    document["annotations"] = [
+        {"id": k, "image_id": i, "category_id": c, "bbox": box, "iscrowd": 0} for k, (i, c, box) in enumerate(corners)
+    ]
+    references, ours = files.write("corners.json", document), files.write("found.json", records)
+    said = calipers("evaluate", references, ours, "--box-format", "xyxy", "--json")
+    assert said.code == 0
+    assert math.isclose(value(said.json, "AP", "found"), 1)
+
+
+def test_score_scale(calipers, files):
+    raw = files.write("raw.json", [{"image_id": 1, "category_id": 1, "bbox": [10, 10, 20, 20], "score": 7.5}])
+    said = calipers("evaluate", files.references, raw)
+    assert (said.code, "--score-scale raw" in said.err) == (2, True)
+    assert calipers("evaluate", files.references, raw, "--score-scale", "raw").code == 0
+
+
+def test_the_result_does_not_depend_on_the_number_of_threads(calipers, files):
+    argv = ["evaluate", files.references, files.ours, files.theirs, "--preset", "rodeo", "--json"]
+    assert calipers(*argv, "--jobs", "1").out == calipers(*argv, "--jobs", "3").out
+
+
+def test_seed_is_kept(calipers, files):
+    document = calipers("evaluate", files.references, files.ours, "--seed", "7", "--json").json
+    assert document["protocol"]["seed"] == 7
+
+
+def test_no_ci_silences_the_note_on_intervals(calipers, files):
+    assert calipers("evaluate", files.references, files.ours, "--no-ci", "--json").json["warnings"] == []
+
+
+def test_a_model_that_predicts_nothing(calipers, files):
+    nothing = files.write("nothing.json", "[]")
+    said = calipers("evaluate", files.references, nothing, "--preset", "overview", "--json")
+    assert said.code == 0
+    rows = {row["metric"]: row for row in said.json["rows"] if row["class"] is None}
+    assert rows["sensitivity@0.5"]["value"] == 0
+    assert (rows["PPV@0.5"]["value"], rows["PPV@0.5"]["reason"]) == (None, "no_predictions")
+    assert "nothing: 4 of 4 images have no prediction." in said.json["warnings"]
+
+
+def test_references_against_themselves_are_perfect(calipers, files):
+    perfect = json.loads((files.folder / "references.json").read_text())["annotations"]
+    path = files.write("perfect.json", [{**record, "score": 1.0} for record in perfect])
+    document = calipers("evaluate", files.references, path, "--json").json
+    values = [row["value"] for row in document["rows"] if row["value"] is not None and row["metric"] != "AR1"]
+    assert all(math.isclose(v, 1) for v in values)

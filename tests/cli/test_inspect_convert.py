@@ -1,0 +1,123 @@
+"""`calipers inspect` and `calipers convert`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import calipers as cal
+
+
+def test_inspect_tells_what_was_understood(calipers, files):
+    said = calipers("inspect", files.references, f"ours={files.ours}", "--groups", files.groups)
+    assert (said.code, said.err) == (0, "")
+    for words in (
+        "format       coco, boxes as xywh",
+        "5 read = 5 used + 0 set aside",
+        "predictions of ours",
+        "patient",
+    ):
+        assert words in said.out
+
+
+def test_inspect_json(calipers, files):
+    said = calipers("inspect", files.references, files.ours, "--json")
+    assert (said.code, said.err) == (0, "")
+    assert list(said.json) == ["schema", "calipers", "cohort", "warnings"]
+    assert said.json["schema"] == "calipers.inspect/1"
+    assert said.json["cohort"]["images"] == 4
+    assert [file["role"] for file in said.json["cohort"]["files"]] == ["references", "predictions of ours"]
+
+
+def test_inspect_counts_all_problems_by_rule(calipers, files):
+    records = json.loads((files.folder / "ours.json").read_text())
+    records[0]["bbox"][2] = -1
+    records[1]["score"] = 2
+    records[2]["image_id"] = 99
+    broken = files.write("broken.json", records)
+    said = calipers("inspect", files.references, broken)
+    assert said.code == 0
+    for rule in ("neg-size", "score-range", "unknown-image"):
+        assert rule in said.out
+    assert "Strict reading refuses these inputs: 3 broken records." in said.out
+
+
+@pytest.mark.parametrize(("level", "code"), [(None, 0), ("error", 1), ("warning", 1)])
+def test_inspect_fails_on_request(calipers, files, level, code):
+    broken = files.write("broken.json", [{"image_id": 99, "category_id": 1, "bbox": [1, 1, 2, 2], "score": 1}])
+    options = [] if level is None else ["--fail-on", level]
+    assert calipers("inspect", files.references, broken, *options).code == code
+    assert calipers("inspect", files.references, broken, *options, "--json").code == code
+
+
+def test_inspect_tells_notes_from_broken_records(calipers, files):
+    text = (files.folder / "references.json").read_text()
+    (files.folder / "bom.json").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    noted = files.path("bom.json")
+    assert calipers("inspect", noted, "--fail-on", "error").code == 0
+    assert calipers("inspect", noted, "--fail-on", "warning").code == 1
+    assert calipers("inspect", files.references, files.ours, "--fail-on", "warning").code == 0
+
+
+def test_inspect_of_an_unusable_file_is_an_error(calipers, files):
+    assert calipers("inspect", files.write("cut.json", '{"images": [')).code == 2
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "json"])
+def test_convert_keeps_the_numbers(calipers, files, suffix):
+    folder = files.folder.parent
+    argv = ["convert", files.references]
+    assert calipers(*argv, folder / f"r.{suffix}").code == 0
+    assert calipers(*argv, folder / f"p.{suffix}", "--predictions", files.ours).code == 0
+    before = calipers("evaluate", files.references, f"m={files.ours}", "--json").json["rows"]
+    after = calipers("evaluate", folder / f"r.{suffix}", f"m={folder / f'p.{suffix}'}", "--json").json["rows"]
+    assert after == before
+
+
+def test_convert_prints_what_it_wrote(calipers, files):
+    target = str(files.folder.parent / "r.csv")
+    said = calipers("convert", files.references, target)
+    assert said.out == target + "\n"
+    assert said.err == "5 objects on 4 images\n"
+    said = calipers("convert", files.references, target, "--force", "--quiet")
+    assert (said.out, said.err) == (target + "\n", "")
+
+
+def test_convert_json(calipers, files):
+    target = str(files.folder.parent / "p.csv")
+    said = calipers("convert", files.references, target, "--predictions", f"m={files.ours}", "--json")
+    assert (said.code, said.err) == (0, "")
+    assert list(said.json) == ["schema", "calipers", "written", "what", "objects", "warnings"]
+    assert said.json == {
+        "schema": "calipers.convert/1",
+        "calipers": cal.__version__,
+        "written": target,
+        "what": "m",
+        "objects": 5,
+        "warnings": [],
+    }
+
+
+def test_convert_never_replaces_without_being_asked(calipers, files):
+    target = Path(files.write("there.csv", "mine"))
+    said = calipers("convert", files.references, target)
+    assert (said.code, target.read_text()) == (2, "mine")
+    assert "--force" in said.err
+    assert calipers("convert", files.references, target, "--force").code == 0
+    assert target.read_text().startswith("image,class,")
+
+
+def test_convert_never_replaces_its_input(calipers, files):
+    before = (files.folder / "references.json").read_bytes()
+    for spelling in (files.references, files.folder / ".." / "data" / "references.json"):
+        said = calipers("convert", files.references, spelling, "--force")
+        assert (said.code, "[output-in-input]" in said.err) == (2, True)
+    assert (files.folder / "references.json").read_bytes() == before
+
+
+def test_convert_of_an_unknown_suffix(calipers, files):
+    said = calipers("convert", files.references, files.folder.parent / "r.xyz")
+    assert (said.code, "known: coco, csv, tsv, parquet" in said.err) == (2, True)
+    assert calipers("convert", files.references, files.folder.parent / "r.xyz", "--to", "csv").code == 0

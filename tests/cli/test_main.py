@@ -1,0 +1,199 @@
+"""The entry point: help, version, unknown words, and what each way of failing leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import click
+import pytest
+
+import calipers as cal
+from calipers.cli.main import VERBS
+from calipers.cli.messages import one_line, printable
+
+ERROR_KEYS = ["schema", "calipers", "error"]
+PROBLEM_KEYS = ["rule", "file", "location", "field", "expected", "value", "hint"]
+
+
+def shell(*argv: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """Run the real command in a process of its own."""
+    call = [sys.executable, "-c", "from calipers.cli import main; main()", *argv]
+    return subprocess.run(call, capture_output=True, check=False, env={**os.environ, **environment})
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_names_every_verb(calipers, flag):
+    said = calipers(flag)
+    assert (said.code, said.err) == (0, "")
+    assert all(f"  {verb} " in said.out for verb in VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself(calipers, verb):
+    said = calipers(verb, "--help")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith(f"Usage: calipers {verb} [OPTIONS]")
+    assert "--json" in said.out
+
+
+def test_version_names_the_kernels(calipers):
+    said = calipers("--version")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith(f"calipers {cal.__version__} (kernels: ")
+
+
+def test_without_a_verb_the_help_goes_to_stderr(calipers):
+    said = calipers()
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("Usage: calipers")
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["evalute"], "did you mean 'evaluate'?"),
+        (["evaluate"], "Missing argument 'REFS'"),
+        (["evaluate", "refs.json"], "Missing argument 'PREDS...'"),
+        (["evaluate", "refs.json", "a.json", "--presett", "coco"], "--preset"),
+        (["evaluate", "refs.json", "a.json", "--jobs", "0"], "'--jobs'"),
+        (["evaluate", "refs.json", "a.json", "--seed", "-1"], "'--seed'"),
+        (["inspect", "refs.json", "--fail-on", "panic"], "'--fail-on'"),
+        (["--nonsense"], "--nonsense"),
+    ],
+)
+def test_wrong_words_are_usage_errors(calipers, argv, words):
+    said = calipers(*argv)
+    assert (said.code, said.out) == (2, "")
+    assert words in said.err
+    assert "--help" in said.err
+
+
+def test_usage_errors_are_json_too(calipers):
+    said = calipers("evaluate", "--json")
+    assert (said.code, said.err) == (2, "")
+    assert list(said.json) == ERROR_KEYS
+    assert said.json["schema"] == "calipers.error/1"
+    assert said.json["calipers"] == cal.__version__
+    assert {"kind": "usage", "exit": 2}.items() <= said.json["error"].items()
+
+
+def test_input_errors_are_json_with_place_and_hint(calipers, files):
+    said = calipers("evaluate", files.path("nowhere.json"), files.ours, "--json")
+    assert (said.code, said.err) == (2, "")
+    error = said.json["error"]
+    assert list(error) == ["kind", "message", "exit", "total", "problems"]
+    assert (error["kind"], error["exit"], error["total"]) == ("not-found", 2, 1)
+    assert list(error["problems"][0]) == PROBLEM_KEYS
+    assert error["problems"][0]["file"] == files.path("nowhere.json")
+
+
+def fails(error: BaseException):
+    """Return something to call in place of a reader, which raises."""
+
+    def call(*args, **kwargs):
+        raise error
+
+    return call
+
+
+def test_a_bug_says_what_to_paste(calipers, files, monkeypatch):
+    monkeypatch.setattr("calipers.readers.read", fails(ZeroDivisionError("the moon")))
+    said = calipers("evaluate", files.references, files.ours)
+    assert (said.code, said.out) == (3, "")
+    assert "This is a bug in Calipers" in said.err
+    assert f"calipers {cal.__version__}, Python " in said.err
+    assert f"command: calipers evaluate {files.references}" in said.err
+    assert said.err.rstrip().endswith("ZeroDivisionError: the moon")
+
+
+def test_a_bug_is_json_too(calipers, files, monkeypatch):
+    monkeypatch.setattr("calipers.readers.read", fails(ZeroDivisionError("the moon")))
+    said = calipers("evaluate", files.references, files.ours, "--json")
+    assert (said.code, said.err) == (3, "")
+    assert {"kind": "bug", "exit": 3}.items() <= said.json["error"].items()
+    assert "the moon" in said.json["error"]["message"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])
+def test_an_interruption_says_how_to_go_on(calipers, files, monkeypatch, error):
+    monkeypatch.setattr("calipers.readers.read", fails(error))
+    said = calipers("evaluate", files.references, files.ours, "-o", files.folder.parent / "out put")
+    assert (said.code, said.out) == (130, "")
+    assert f"calipers evaluate {files.references} {files.ours} -o '{files.folder.parent}/out put'" in said.err
+    assert not (files.folder.parent / "out put").exists()
+
+
+def test_an_interruption_is_json_too(calipers, files, monkeypatch):
+    monkeypatch.setattr("calipers.readers.read", fails(KeyboardInterrupt()))
+    said = calipers("evaluate", files.references, files.ours, "--json")
+    assert said.code == 130
+    assert {"kind": "interrupted", "exit": 130}.items() <= said.json["error"].items()
+
+
+def test_many_problems_are_listed_with_one_hint(calipers, files):
+    said = calipers("evaluate", files.references, files.ours, "--box-format", "xyxy")
+    assert said.code == 2
+    assert said.err.startswith("error: 3 problems; nothing was evaluated.\n")
+    assert said.err.count("/annotations/") == 3
+    assert said.err.count("hint: ") == 1
+    assert "--lenient" in said.err
+
+
+def test_many_problems_are_listed_up_to_a_hundred(calipers, files):
+    records = [{"image_id": 1, "category_id": 1, "bbox": [1, 1, -1, 1], "score": 0.5}] * 130
+    broken = files.write("broken.json", records)
+    said = calipers("evaluate", files.references, broken, "--json")
+    error = said.json["error"]
+    assert (error["kind"], error["total"], len(error["problems"])) == ("neg-size", 130, 100)
+    assert "... and 30 more" in calipers("evaluate", files.references, broken).err
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain é 肺", "plain é 肺"),
+        ("\x1b[31mred", "\\x1b[31mred"),
+        ("\x9b31m", "\\x9b31m"),
+        ("a\tb\rc", "a\\tb\\rc"),
+        ("\u202eabc", "\\u202eabc"),
+        ("\ud800", "\\ud800"),
+        ("\U000e0001", "\\U000e0001"),
+    ],
+)
+def test_control_characters_are_escaped(text, shown):
+    assert printable(text) == shown
+    assert one_line(text) == shown
+
+
+def test_only_our_own_texts_may_have_lines():
+    assert printable("a\nb") == "a\nb"
+    assert one_line("a\nb") == "a\\nb"
+
+
+def test_process_exit_code_and_streams(files):
+    done = shell("evaluate", files.references, files.ours, "--json")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout)["schema"] == "calipers.evaluation/1"
+    done = shell("evaluate", files.references, files.path("nowhere.json"))
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"error: ")
+
+
+def test_a_terminal_without_unicode_gets_escapes_not_a_crash(files):
+    document = json.loads((files.folder / "references.json").read_text())
+    document["categories"][0]["name"] = "Knötchen 肺"
+    files.write("references.json", document)
+    for argv in (["evaluate", files.references, files.ours], ["inspect", files.references]):
+        done = shell(*argv, PYTHONIOENCODING="ascii", PYTHONUTF8="0", LC_ALL="C")
+        assert (done.returncode, b"Traceback" in done.stderr) == (0, False), done.stderr
+        assert b"Kn\\xf6tchen \\u80ba" in done.stdout or "Knötchen 肺".encode() in done.stdout
+
+
+def test_a_reader_that_leaves_early_is_no_error(files):
+    call = f"{sys.executable} -c 'from calipers.cli import main; main()' inspect {files.references} | head -c 1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", call], capture_output=True, check=False)
+    assert b"Traceback" not in done.stderr
+    assert b"bug" not in done.stderr

@@ -1,0 +1,240 @@
+"""The page: well formed, self-contained, without scripts, and honest about n, warnings and undefined values."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import calipers as cal
+from calipers.report.page import page
+
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+LIMIT = 400_000
+
+
+class Outline(HTMLParser):
+    """Checks that tags are balanced and keeps what the page asks for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.data: list[tuple[str, str]] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if data.strip():
+            self.data.append((self.open[-1] if self.open else "", data.strip()))
+
+
+def outline(text: str) -> Outline:
+    parsed = Outline()
+    parsed.feed(text)
+    parsed.close()
+    assert parsed.open == []
+    return parsed
+
+
+@pytest.fixture(scope="module")
+def evaluation():
+    return cal.evaluate(cal.demo_cohort(), "overview")
+
+
+@pytest.fixture(scope="module")
+def text(evaluation):
+    return page(evaluation)
+
+
+@pytest.mark.parametrize("preset", cal.presets())
+def test_it_is_well_formed_for_every_preset(preset):
+    text = page(cal.evaluate(cal.demo_cohort(), preset))
+    parsed = outline(text)
+    assert [tag for tag, _ in parsed.tags].count("h1") == 1
+    assert len(text.encode()) < LIMIT
+
+
+def test_it_has_language_title_and_viewport(text):
+    parsed = outline(text)
+    assert text.startswith("<!doctype html>")
+    assert ("html", {"lang": "en"}) in parsed.tags
+    assert ("title", "Calipers: mislabels, overpredicts and misses-small") in parsed.data
+    assert any(attrs.get("name") == "viewport" for tag, attrs in parsed.tags if tag == "meta")
+
+
+def test_there_is_no_script_and_nothing_inline(text):
+    parsed = outline(text)
+    assert not {tag for tag, _ in parsed.tags} & {"script", "iframe", "object", "embed", "link", "form", "base", "a"}
+    for _, attrs in parsed.tags:
+        assert not [name for name in attrs if name.startswith("on") or name in ("style", "src", "href", "srcset")]
+
+
+def test_the_policy_allows_the_style_and_nothing_else(text):
+    policy = next(a["content"] for t, a in outline(text).tags if t == "meta" and "http-equiv" in a)
+    style = re.search(r"<style>(.*)</style>", text, re.DOTALL)[1]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    parts = dict(part.strip().split(" ", 1) for part in policy.split(";"))
+    assert parts["default-src"] == "'none'"
+    assert parts["style-src"] == f"'sha256-{digest}'"
+    assert parts["img-src"] == "data:"
+    assert "script-src" not in parts
+    assert "unsafe" not in policy
+
+
+def test_nothing_is_fetched(text):
+    assert not re.search(r"https?:|url\(|@import|//[a-z]", text)
+
+
+def test_the_verdict_comes_first(text):
+    parsed = outline(text)
+    order = [text for tag, text in parsed.data if tag in ("h1", "h2") or text.startswith("No model is best")]
+    assert order[0] == "Evaluation of mislabels, overpredicts and misses-small"
+    assert order[1].startswith("No model is best everywhere: overpredicts leads in AP@0.5 and FROC; mislabels leads")
+    assert order[2:] == ["Headline", "Before you trust these numbers", "All metrics", "Per class", "Data", "Method"]
+
+
+def test_it_states_n(text):
+    assert "120 images, 189 references, 4 classes, 80 patients, 4 centres. Protocol: overview." in text
+    assert "n = 120 images, 189 references." in text
+
+
+def test_n_gets_a_column_where_it_varies():
+    text = page(cal.evaluate(cal.demo_cohort(), "coco"))
+    row = re.search(r"<tr><th scope=row>APs</th>.*?</tr>", text)[0]
+    assert row.endswith("<td class=n>88</td></tr>")
+
+
+def test_every_value_is_there(text, evaluation):
+    for row in evaluation.rows:
+        if row.label is None or row.metric in evaluation.protocol.headline:
+            assert f"{row.estimate.value:.3f}" in text
+
+
+def test_warnings_are_shown(text, evaluation):
+    assert evaluation.warnings
+    for warning in evaluation.warnings:
+        assert f"<li>{warning}</li>" in text
+    quiet = cal.evaluate(cal.demo_cohort(), "overview", ci=False)
+    assert "Before you trust" not in page(quiet)
+
+
+def stars(text: str, metric: str) -> list[str]:
+    """Return the starred values of the first row of a metric."""
+    row = re.search(rf"<tr><th scope=row>{re.escape(metric)}</th>.*?</tr>", text)[0]
+    return re.findall(r"<td class=best>([0-9.]+)<span", row)
+
+
+def test_stars_mark_the_best(text):
+    assert stars(text, "AP@0.5") == ["0.948"]
+    assert stars(text, "RoDeO") == ["0.659"]
+    assert stars(text, "FP/image@0.5") == ["0.083"]  # the lowest
+    assert "Higher is better, except for FP/image@0.5." in text
+
+
+def cohort_of(models: dict[str, list[float]]) -> cal.Cohort:
+    """One image, one reference of class a; each model predicts it with some boxes."""
+    reference = [{"boxes": [[0, 0, 10, 10]], "labels": [0]}]
+    predictions = {
+        name: [
+            {"boxes": [[0, 0, 10, size] for size in sizes], "labels": [0] * len(sizes), "scores": [0.5] * len(sizes)}
+        ]
+        for name, sizes in models.items()
+    }
+    return cal.Cohort.from_arrays(reference, predictions, classes=("a", "b"))
+
+
+def test_one_model_gets_no_star_and_no_verdict():
+    text = page(cal.evaluate(cohort_of({"only": [10]}), "overview"))
+    assert "class=best" not in text
+    assert "A star marks" not in text
+    assert "leads" not in text
+
+
+def test_equal_models_get_no_star():
+    text = page(cal.evaluate(cohort_of({"p": [10], "q": [10]}), "overview"))
+    assert "class=best" not in text
+    assert "The models do not differ in any headline metric." in text
+
+
+def test_a_model_that_is_always_best_is_named():
+    text = page(cal.evaluate(cohort_of({"p": [10], "q": [2]}), "coco"))
+    assert "p is best in every headline metric." in text
+
+
+def test_undefined_values_say_why():
+    text = page(cal.evaluate(cohort_of({"p": [10], "q": [8]}), "coco"))
+    assert "<td class=undefined>no references</td>" in text
+    assert "Undefined where words stand instead of a number" in text
+    assert ">nan<" not in text
+
+
+def test_many_models_are_counted_not_listed():
+    text = page(cal.evaluate(cohort_of({f"m{k}": [10 - k] for k in range(6)}), "overview"))
+    assert "<h1>Evaluation of 6 models</h1>" in text
+
+
+def test_metrics_are_explained(text):
+    assert "The share of references that were found." in text
+    assert "<dt>RoDeO, RoDeO/loc, RoDeO/shape, RoDeO/cls</dt>" in text
+
+
+def test_the_protocol_can_be_run_again(text, evaluation):
+    shown = re.search(r"<pre>(.*?)</pre>", text, re.DOTALL)[1].replace("&quot;", '"').replace("&lt;", "<")
+    assert cal.Protocol.from_toml(shown) == evaluation.protocol
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</style><svg onload=alert(1)>",
+    "javascript:alert(1)",
+    "<!--",
+    "]]>",
+    "&#60;script&#62;",
+    "\u2028\u2029",
+    "\x00\x1b[31m",
+    "\u202eevil",
+    "a" * 300,
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_text(name):
+    reference = [{"boxes": [[0, 0, 10, 10]], "labels": [0], "image_id": name, name or "g": "x"}]
+    found = [{"boxes": [[0, 0, 10, 10]], "labels": [0], "scores": [1.0], "image_id": name}]
+    cohort = cal.Cohort.from_arrays(reference, {name: found, "other": found}, classes=(name, "b"))
+    parsed = outline(page(cal.evaluate(cohort, "overview")))
+    structure = "html head meta title style body main section footer h1 h2 p div ul li details summary dl dt dd pre"
+    known = set(f"{structure} table caption thead tbody tr th td strong span abbr".split())
+    assert {tag for tag, _ in parsed.tags} <= known
+    shown = "".join(c if c.isprintable() else "\ufffd" for c in name)
+    assert shown in [text for tag, text in parsed.data if tag == "th"]
+
+
+def test_a_large_result_stays_small():
+    random = np.random.default_rng(0)
+    classes = tuple(f"finding {k}" for k in range(80))
+    boxes = [[0, 0, 10, 10]] * 80
+    reference = [{"boxes": boxes, "labels": list(range(80))}]
+    models = {
+        f"model number {k}": [{"boxes": boxes, "labels": list(range(80)), "scores": random.random(80)}]
+        for k in range(10)
+    }
+    text = page(cal.evaluate(cal.Cohort.from_arrays(reference, models, classes=classes), "rodeo"))
+    assert len(text.encode()) < LIMIT
+
+
+def test_report_writes_the_page(evaluation, tmp_path):
+    path = evaluation.report(tmp_path / "page.html")
+    assert path.read_text(encoding="utf-8") == page(evaluation)
