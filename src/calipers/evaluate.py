@@ -62,7 +62,7 @@ def evaluate(
     >>> import calipers as cal
     >>> ev = cal.evaluate(cal.demo_cohort(), "rodeo")
     >>> print(ev["mislabels", "RoDeO/loc"])
-    0.836, n = 120 images, 137 references
+    0.958, n = 120 images, 189 references
     """
     protocol = Protocol.load(protocol)
     if seed is not None:
