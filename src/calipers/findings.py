@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from calipers.tables import Cohort
 from calipers.tables.checks import outside_image
 
 SHARE = 0.5
+SAID_OF_MODELS = ("scores are equal", "scores are tied", "reach outside", "images without prediction")
 
 
 def warnings_of(
@@ -27,7 +29,7 @@ def warnings_of(
 ) -> tuple[str, ...]:
     """Return the warnings of an evaluation, without repetition."""
     found = [
-        *cohort.intake.notes,
+        *_notes(cohort),
         *_quarantine(cohort),
         *_classes(cohort, metrics),
         *_models(cohort, protocol, metrics),
@@ -40,12 +42,21 @@ def warnings_of(
     return tuple(dict.fromkeys(found))
 
 
+def _notes(cohort: Cohort) -> Iterator[str]:
+    """Yield what the readers noted, with the file; what `_models` says with the name of the model is not said twice."""
+    for file in cohort.intake.files:
+        again = SAID_OF_MODELS if file.role.startswith("predictions") else ()
+        for note in file.notes:
+            if not any(words in note for words in again):
+                yield f"{Path(file.file).name}: {note}"
+
+
 def _quarantine(cohort: Cohort) -> Iterator[str]:
     for file in cohort.intake.files:
         if file.quarantined:
             rules = ", ".join(f"{rule} {n}" for rule, n in file.quarantined.items())
             aside = sum(file.quarantined.values())
-            yield f"{file.file}: {aside} of {file.read} records were set aside ({rules})."
+            yield f"{Path(file.file).name}: {aside} of {file.read} records were set aside ({rules})."
 
 
 def _classes(cohort: Cohort, metrics: list[Metric[Any]]) -> Iterator[str]:
@@ -53,7 +64,7 @@ def _classes(cohort: Cohort, metrics: list[Metric[Any]]) -> Iterator[str]:
     absent = np.flatnonzero(np.bincount(counted, minlength=len(cohort.classes)) == 0)
     if len(absent) and any(metric.facts.id.startswith(("ap.", "ar.")) for metric in metrics):
         names = ", ".join(cohort.classes[c] for c in absent[:5]) + (", ..." if len(absent) > 5 else "")
-        yield f"{len(absent)} classes have no references and are left out of class means: {names}."
+        yield f"Classes without references are left out of class means ({len(absent)}): {names}."
     ignored = int(cohort.references.ignore.sum())
     if ignored and any(metric.facts.id.startswith("rodeo") for metric in metrics):
         yield f"RoDeO knows no ignored references: {ignored} were left out."

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,6 +17,8 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 I8 = NDArray[np.int8]
+
+HITS, COUNTED = range(2)  # entries of `Matches.totals`
 
 FATES = {
     matching.HIT: "hit",
@@ -86,23 +88,12 @@ class Matches:
         return ragged.owners(self.prediction_offsets)
 
     @cached_property
-    def _rankings(self) -> dict[tuple[int, bool, bool], tuple[I64 | slice, curves.Ranking]]:
+    def _deepest(self) -> int:
+        return int(self.rank.max(initial=0))
+
+    @cached_property
+    def _rankings(self) -> dict[tuple[int, bool, bool], tuple[I8, curves.Ranking, I64]]:
         return {}
-
-    def ranking(self, max_dets: int, *, blocks: bool, pooled: bool = False) -> tuple[I64 | slice, curves.Ranking]:
-        """Return (rows, ranking): the best ``max_dets`` predictions of every cell, and their order on a curve.
-
-        Sorted once and kept: all views and replicates share it. ``pooled`` ranks all classes together.
-        """
-        limit = min(max_dets, int(self.rank.max(initial=0)) + 1)
-        key = (limit, blocks, pooled)
-        if key not in self._rankings:
-            everyone = limit > self.rank.max(initial=0)
-            rows = slice(None) if everyone else np.flatnonzero(self.rank < limit)
-            label = self.prediction_label[rows]
-            label, n = (np.zeros_like(label), 1) if pooled else (label, self.n_classes)
-            self._rankings[key] = rows, curves.ranking(self.score[rows], label, n, blocks=blocks)
-        return self._rankings[key]
 
     @cached_property
     def _index(self) -> dict[View, int]:
@@ -117,25 +108,43 @@ class Matches:
         return self._index[view]
 
     def totals(self, weights: I64, max_dets: int = sys.maxsize) -> tuple[I64, I64]:
-        """Return (R, V, fates, K) for references and for the best ``max_dets`` predictions of every cell.
+        """Return (R, V, 2, K) for references and for the best ``max_dets`` predictions of every cell.
 
-        Entry ``[r, v, fate, c]`` is the weight of the objects of class c that have that fate under view v.
+        Entries ``HITS`` and ``COUNTED`` are the weight of the hits and of all objects that are not ignored.
         """
-        limit = min(max_dets, int(self.rank.max(initial=0)) + 1)
+        limit = min(max_dets, self._deepest + 1)
         plain = len(weights) == 1 and bool((weights == 1).all())
         if plain and limit in self._plain_totals:
             return self._plain_totals[limit]
-        references = fates.totals(
-            self.reference_fate, self.reference_label, self.reference_image, weights, self.n_classes
+        nobody = np.zeros(0, np.int32)
+        rank = self.rank if limit <= self._deepest else nobody
+        of_references = (self.reference_fate, self.reference_label, nobody, 0, self.reference_image)
+        of_predictions = (self.prediction_fate, self.prediction_label, rank, limit, self.prediction_image)
+        found = (
+            fates.totals(*of_references, weights, self.n_classes),
+            fates.totals(*of_predictions, weights, self.n_classes),
         )
-        table, label, image = self.prediction_fate, self.prediction_label, self.prediction_image
-        if limit <= self.rank.max(initial=0):
-            kept = np.flatnonzero(self.rank < limit)
-            table, label, image = table[:, kept], label[kept], image[kept]
-        found = references, fates.totals(table, label, image, weights, self.n_classes)
         if plain:
             self._plain_totals[limit] = found
         return found
+
+    def curves(
+        self, views: Iterable[View], weights: I64, max_dets: int, *, blocks: bool, pooled: bool = False
+    ) -> curves.Problem:
+        """Return what the curves of some views are made of: the best ``max_dets`` predictions of every cell, ranked.
+
+        Sorted once and kept: all views and replicates share the order. ``pooled`` ranks all classes together.
+        """
+        limit = min(max_dets, self._deepest + 1)
+        key = (limit, blocks, pooled)
+        if key not in self._rankings:
+            rows = slice(None) if limit > self._deepest else np.flatnonzero(self.rank < limit)
+            label = self.prediction_label[rows]
+            label, n = (np.zeros_like(label), 1) if pooled else (label, self.n_classes)
+            ranked = curves.ranking(self.score[rows], label, n, blocks=blocks)
+            self._rankings[key] = self.prediction_fate[:, rows], ranked, self.prediction_image[rows]
+        table, ranked, image = self._rankings[key]
+        return curves.Problem(table, [self.index(view) for view in views], ranked, image, weights)
 
     def take(self, images: I64) -> Matches:
         """Return the matches of the images ``images``, in that order; images may be repeated."""

@@ -45,7 +45,7 @@ def decide(
 ) -> tuple[I8, I8, I32, F64]:
     """Twin of `fates.decide`."""
     n_views, n = len(rules.cutoffs), len(score)
-    reference, prediction = np.empty((n_views, len(rules.crowd)), np.int8), np.empty((n_views, n), np.int8)
+    reference, prediction = np.empty((len(rules.crowd), n_views), np.int8), np.empty((n, n_views), np.int8)
     partner, similarity = np.full(n, -1, np.int32), np.full(n, np.nan)
     native.decide(
         _i32(pairs.reference),
@@ -69,16 +69,25 @@ def decide(
         similarity,
         threads(),
     )
-    return reference, prediction, partner, similarity
+    return reference.T, prediction.T, partner, similarity
 
 
-def totals(native: ModuleType, fates: I8, label: I32, image: I64, weights: I64, n_classes: int, plain: bool) -> I64:
+def totals(
+    native: ModuleType,
+    fates: I8,
+    label: I32,
+    rank: I32,
+    limit: int,
+    image: I64,
+    weights: I64,
+    n_classes: int,
+    plain: bool,
+) -> I64:
     """Twin of `fates.totals`."""
-    shape = (len(weights), len(fates), 5, n_classes)
+    shape = (len(weights), len(fates), 2, n_classes)
     result = np.empty(shape, np.int64)
-    native.totals(
-        _i8(fates), _i32(label), _i64(image), _i64(weights), shape[0], shape[1], n_classes, plain, result, threads()
-    )
+    arrays = (_i8(fates.T), _i32(label), _i32(rank), _i64(image), _i64(weights))
+    native.totals(*arrays, shape[0], shape[1], n_classes, weights.shape[1], limit, plain, result, threads())
     return result
 
 
@@ -91,23 +100,22 @@ def ranking(native: ModuleType, score: F64, label: I32, n_classes: int, blocks: 
 
 
 def average_precision(
-    native: ModuleType, fates: I8, ranked: Any, image: I64, weights: I64, positives: I64, recalls: F64 | None, kind: int
+    native: ModuleType, problem: tuple[Any, ...], positives: I64, recalls: F64 | None, kind: int
 ) -> F64:
-    """Twin of `curves.average_precision`."""
+    """Twin of `curves.average_precision`; ``problem`` is its fates, views, ranking, image and weights."""
     result = np.empty(positives.shape)
     points = np.zeros(0) if recalls is None else _f64(recalls)
-    problem = _curves(fates, ranked, image, weights, positives)
-    native.average_precision(*problem, kind, points, result, threads())
+    native.average_precision(*_curves(problem, positives), kind, points, result, threads())
     return result
 
 
-def hits_at(native: ModuleType, fates: I8, ranked: Any, image: I64, weights: I64, allowed: F64) -> I64:
-    """Twin of `curves.hits_at`."""
-    n_classes = len(ranked.offsets) - 1
-    result = np.empty((len(weights), len(fates), n_classes, allowed.shape[1]), np.int64)
-    nothing = np.zeros((len(weights), len(fates), n_classes), np.int64)
-    problem = _curves(fates, ranked, image, weights, nothing)
-    native.hits_at(*problem, _f64(allowed), allowed.shape[1], result, threads())
+def hits_at(native: ModuleType, problem: tuple[Any, ...], allowed: F64) -> I64:
+    """Twin of `curves.hits_at`; ``problem`` is its fates, views, ranking, image and weights."""
+    _, views, ranked, _, weights = problem
+    shape = (len(weights), len(views), len(ranked.offsets) - 1)
+    result = np.empty((*shape, allowed.shape[1]), np.int64)
+    unused = np.zeros(shape, np.int64)
+    native.hits_at(*_curves(problem, unused), _f64(allowed), allowed.shape[1], result, threads())
     return result
 
 
@@ -125,10 +133,11 @@ def _side(side: tuple[Any, ...]) -> tuple[I64, I32, F64, F64]:
     return _i64(offsets), _i32(label), _f64(boxes), _f64(extent)
 
 
-def _curves(fates: I8, ranked: Any, image: I64, weights: I64, positives: I64) -> tuple[Any, ...]:
+def _curves(problem: tuple[Any, ...], positives: I64) -> tuple[Any, ...]:
+    fates, views, ranked, image, weights = problem
     plain = bool((weights == 1).all())
-    arrays = (_i8(fates), *map(_i64, ranked), _i64(image), _i64(weights), _i64(positives))
-    return (*arrays, len(weights), len(fates), len(ranked.offsets) - 1, weights.shape[1], plain)
+    arrays = (_i8(fates.T), _i64(np.asarray(views)), *map(_i64, ranked), _i64(image), _i64(weights), _i64(positives))
+    return (*arrays, len(weights), len(views), len(fates), len(ranked.offsets) - 1, weights.shape[1], plain)
 
 
 def _from(buffer: bytearray, kind: Any) -> NDArray[Any]:

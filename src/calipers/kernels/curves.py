@@ -32,6 +32,20 @@ class Ranking(NamedTuple):
     ends: I64  # (N,) position at which the operating point of each prediction is read off
 
 
+class Problem(NamedTuple):
+    """What curves are made of: fates, the order in which predictions are walked through, and weights of the images."""
+
+    fates: I8  # (all views, n_predictions) in input order
+    views: list[int]  # the V rows of the fates that are wanted
+    ranked: Ranking
+    image: I64  # (n_predictions,)
+    weights: I64  # (R, n_images)
+
+    def ordered_weights(self) -> I64:
+        """Return (R, N): the weight of every prediction in the order of the ranking."""
+        return np.asarray(self.weights[:, self.image[self.ranked.order]])
+
+
 class Curve(NamedTuple):
     """One view at its H hits."""
 
@@ -83,17 +97,11 @@ def curve(fate: I8, ranked: Ranking, weight: I64) -> Curve:
     return Curve(offsets, running[:, upto], total[:, ends] - before, of_hits)
 
 
-def average_precision(
-    fates: I8, ranked: Ranking, image: I64, weights: I64, positives: I64, recalls: F64 | None, *, enveloped: bool = True
-) -> F64:
+def average_precision(problem: Problem, positives: I64, recalls: F64 | None, *, enveloped: bool = True) -> F64:
     """Return (R, V, K); NaN for a class without references.
 
     Parameters
     ----------
-    fates
-        (V, n_predictions) in input order.
-    image
-        (n_predictions,) image of each prediction.
     positives
         (R, V, K) weight of the counted references.
     recalls
@@ -102,11 +110,11 @@ def average_precision(
     native = route.native()
     if native is not None:
         kind = compiled.RECALLS if recalls is not None else compiled.ENVELOPE if enveloped else compiled.STEPS
-        return compiled.average_precision(native, fates, ranked, image, weights, positives, recalls, kind)
+        return compiled.average_precision(native, problem, positives, recalls, kind)
     result = np.empty(positives.shape)
-    weight = weights[:, image[ranked.order]]
-    for view, fate in enumerate(fates):
-        c = curve(fate[ranked.order], ranked, weight)
+    ranked, weight = problem.ranked, problem.ordered_weights()
+    for view, column in enumerate(problem.views):
+        c = curve(problem.fates[column][ranked.order], ranked, weight)
         if recalls is not None:
             found = precision_at(c, positives[:, view], recalls)
             mean = np.cumsum(found, axis=2)[:, :, -1] / len(recalls)  # sequential: the same bits on every route
@@ -179,25 +187,25 @@ def area(c: Curve, values: F64, positives: I64) -> F64:
     return np.asarray(np.divide(total, positives, out=np.full(total.shape, np.nan), where=positives > 0))
 
 
-def hits_at(fates: I8, ranked: Ranking, image: I64, weights: I64, allowed: F64) -> I64:
+def hits_at(problem: Problem, allowed: F64) -> I64:
     """Return (R, V, K, n): the most hits of a class at an operating point with at most ``allowed`` (R, n) false alarms.
 
     Operating points are the ends of the ranking's blocks, in descending score.
     """
     native = route.native()
     if native is not None:
-        return compiled.hits_at(native, fates, ranked, image, weights, allowed)
+        return compiled.hits_at(native, problem, allowed)
+    ranked, weight = problem.ranked, problem.ordered_weights()
     n_classes = len(ranked.offsets) - 1
-    result = np.zeros((len(weights), len(fates), n_classes, allowed.shape[1]), np.int64)
-    weight = weights[:, image[ranked.order]]
-    for view, fate in enumerate(fates):
-        ordered = fate[ranked.order]
+    result = np.zeros((len(weight), len(problem.views), n_classes, allowed.shape[1]), np.int64)
+    for view, column in enumerate(problem.views):
+        ordered = problem.fates[column][ranked.order]
         hits = np.cumsum(weight * (ordered == HIT), axis=1)
         alarms = np.cumsum(weight * ((ordered == FALSE_ALARM) | (ordered == DUPLICATE)), axis=1)
         for k in range(n_classes):
             start, stop = ranked.offsets[k], ranked.offsets[k + 1]
             ends = np.unique(ranked.ends[start:stop])
-            for r in range(len(weights)):
+            for r in range(len(weight)):
                 before = (hits[r, start - 1], alarms[r, start - 1]) if start else (0, 0)
                 reached = np.concatenate([[0], hits[r, ends] - before[0]])
                 at = np.searchsorted(alarms[r, ends] - before[1], allowed[r], side="right")

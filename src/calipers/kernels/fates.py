@@ -161,18 +161,24 @@ def _partners(c: Candidates, winner: I32, n: int) -> tuple[I32, F64]:
     return partner, similarity
 
 
-def totals(fates: I8, label: I32, image: I64, weights: I64, n_classes: int) -> I64:
-    """Return (R, V, 5, K): the weight of the objects of each fate and class; fates (V, n), weights (R, n_images)."""
+def totals(fates: I8, label: I32, rank: I32, limit: int, image: I64, weights: I64, n_classes: int) -> I64:
+    """Return (R, V, 2, K): the weight of the hits, and of all counted objects, of every class.
+
+    ``fates`` is (V, n), ``weights`` (R, n_images). Objects with ``rank`` (n,) at or above the limit are left out; an
+    empty ``rank`` leaves nobody out.
+    """
     plain = bool((weights == 1).all())
     native = route.native()
     if native is not None:
-        return compiled.totals(native, fates, label, image, weights, n_classes, plain)
-    n_views = len(fates)
-    result = np.empty((len(weights), n_views, 5, n_classes), np.int64)
+        return compiled.totals(native, fates, label, rank, limit, image, weights, n_classes, plain)
+    if len(rank) and limit <= rank.max(initial=0):
+        kept = np.flatnonzero(rank < limit)
+        fates, label, image = fates[:, kept], label[kept], image[kept]
+    result = np.empty((len(weights), len(fates), 2, n_classes), np.int64)
     for r, weight in enumerate(weights):
-        of_object = weight[image]
-        for view in range(n_views):
-            key = fates[view].astype(np.int64) * n_classes + label
-            total = np.bincount(key, weights=None if plain else of_object, minlength=5 * n_classes)
-            result[r, view] = total.reshape(5, n_classes)
+        of_object = None if plain else weight[image]
+        for view, fate in enumerate(fates):
+            key = fate.astype(np.int64) * n_classes + label
+            total = np.bincount(key, weights=of_object, minlength=5 * n_classes).reshape(5, n_classes)
+            result[r, view] = total[HIT], total[IGNORED + 1 :].sum(axis=0)
     return result

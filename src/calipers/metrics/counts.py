@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from calipers.errors import UsageError
 from calipers.kernels import matching
-from calipers.matches import Matches, View
+from calipers.matches import COUNTED, HITS, Matches, View
 from calipers.metrics.contract import Facts, MetricPlan, check_number
-from calipers.metrics.matched import MatchMetric, class_mean, counted
+from calipers.metrics.matched import MatchMetric, class_mean
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -31,9 +31,8 @@ def count_table(evidence: Matches, view: View, max_dets: int, weights: I64, *, n
     """Return (R, n_classes, 4): weighted TP, FP, FN and, if asked for, TN of a view (else 0)."""
     k = evidence.index(view)
     references, predictions = (table[:, k] for table in evidence.totals(weights, max_dets))
-    hits = predictions[:, matching.HIT]
-    alarms = predictions[:, matching.FALSE_ALARM] + predictions[:, matching.DUPLICATE]
-    missed = counted(references) - hits
+    hits = predictions[:, HITS]
+    alarms, missed = predictions[:, COUNTED] - hits, references[:, COUNTED] - hits
     silent = true_negatives(evidence, k, max_dets, weights) if negatives else np.zeros_like(hits)
     return np.stack([hits, alarms, missed, silent], axis=2).astype(np.float64)
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from calipers.errors import UsageError
 from calipers.kernels import curves
-from calipers.matches import Matches, View
+from calipers.matches import COUNTED, Matches, View
 from calipers.metrics.contract import Facts, MetricPlan
 from calipers.metrics.counts import ratio
-from calipers.metrics.matched import MatchMetric, counted
+from calipers.metrics.matched import MatchMetric
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -51,13 +51,11 @@ class Froc(MatchMetric):
 
     def _view(self, evidence: Matches, view: View, max_dets: int, weights: I64, rates: F64) -> F64:
         """Return (R, 1 + n_classes): mean sensitivity over the rates; all classes ranked together, then each alone."""
-        index = evidence.index(view)
-        positives = counted(evidence.totals(weights)[0])[:, index]
+        positives = evidence.totals(weights)[0][:, evidence.index(view), COUNTED]
         allowed = weights.sum(axis=1)[:, None] * rates
         columns = []
         for pooled, total in ((True, positives.sum(axis=1, keepdims=True)), (False, positives)):
-            rows, ranked = evidence.ranking(max_dets, blocks=True, pooled=pooled)
-            fates, image = evidence.prediction_fate[index : index + 1, rows], evidence.prediction_image[rows]
-            hits = curves.hits_at(np.ascontiguousarray(fates), ranked, image, weights, allowed)[:, 0]
+            problem = evidence.curves([view], weights, max_dets, blocks=True, pooled=pooled)
+            hits = curves.hits_at(problem, allowed)[:, 0]
             columns.append(ratio(hits.mean(axis=2), total))
         return np.concatenate(columns, axis=1)

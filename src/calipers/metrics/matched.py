@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.assignment import MatchRecipe
-from calipers.kernels import matching
-from calipers.matches import Matches, View
+from calipers.matches import COUNTED, Matches, View
 from calipers.metrics.contract import MetricPlan, check_options
 
 F64 = NDArray[np.float64]
@@ -57,8 +56,8 @@ class MatchMetric:
             # Thresholds change who is a hit, not who is counted, except for predictions on ignored references.
             view = evidence.index(output.views[0])
             references, predictions = evidence.totals(weights[None], output.max_dets)
-            table[1:, k, 1] = counted(references[0, view])
-            table[1:, k, 2] = counted(predictions[0, view])
+            table[1:, k, 1] = references[0, view, COUNTED]
+            table[1:, k, 2] = predictions[0, view, COUNTED]
         table[0, :, 1:] = table[1:, :, 1:].sum(axis=0)
         return table
 
@@ -77,11 +76,6 @@ class MatchMetric:
     def reason(self, n_references: int, n_predictions: int) -> str:
         """Return the reason of an undefined entry."""
         return "no_references" if n_predictions or n_references == 0 else "no_predictions"
-
-
-def counted(totals: I64) -> I64:
-    """Return (..., K): the weight of all objects that are not ignored, of totals (..., fates, K)."""
-    return np.asarray(totals.sum(axis=-2) - totals[..., matching.IGNORED, :])
 
 
 def class_mean(per_class_values: F64) -> F64:

@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.errors import UsageError, did_you_mean
-from calipers.kernels import curves, matching
-from calipers.matches import Matches, View
+from calipers.kernels import curves
+from calipers.matches import COUNTED, HITS, Matches, View
 from calipers.metrics.contract import Facts, MetricPlan
 from calipers.metrics.counts import ratio
-from calipers.metrics.matched import MatchMetric, Output, class_mean, counted
+from calipers.metrics.matched import MatchMetric, Output, class_mean
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -70,12 +70,11 @@ class AveragePrecision(MatchMetric):
     def precisions(self, evidence: Matches, output: Output, weights: I64) -> F64:
         """Return (R, n_views, n_classes, n_recalls): the array that pycocotools calls ``precision``."""
         max_dets, ties, interpolation = _setting(output)
-        rows, ranked = evidence.ranking(max_dets, blocks=ties == "block")
-        weight = weights[:, evidence.prediction_image[rows][ranked.order]]
-        positives = counted(evidence.totals(weights)[0])
+        problem = evidence.curves(output.views, weights, max_dets, blocks=ties == "block")
+        weight, positives = problem.ordered_weights(), evidence.totals(weights)[0][:, :, COUNTED]
         found = []
-        for view in map(evidence.index, output.views):
-            curve = curves.curve(evidence.prediction_fate[view, rows][ranked.order], ranked, weight)
+        for view in problem.views:
+            curve = curves.curve(problem.fates[view][problem.ranked.order], problem.ranked, weight)
             found.append(curves.precision_at(curve, positives[:, view], RECALLS[interpolation]))
         return np.stack(found, axis=1)
 
@@ -88,18 +87,10 @@ def _setting(output: Output) -> Setting:
 def _average_precisions(evidence: Matches, weights: I64, views: list[View], setting: Setting) -> F64:
     """Return (R, n_views, K) of views that share how predictions are ranked and averaged."""
     max_dets, ties, interpolation = setting
-    rows, ranked = evidence.ranking(max_dets, blocks=ties == "block")
-    index = [evidence.index(view) for view in views]
-    fates = evidence.prediction_fate[index]
-    return curves.average_precision(
-        fates if isinstance(rows, slice) else np.ascontiguousarray(fates[:, rows]),
-        ranked,
-        evidence.prediction_image[rows],
-        weights,
-        counted(evidence.totals(weights)[0])[:, index],
-        RECALLS.get(interpolation),
-        enveloped=interpolation != "tie-aware",
-    )
+    problem = evidence.curves(views, weights, max_dets, blocks=ties == "block")
+    positives = evidence.totals(weights)[0][:, problem.views, COUNTED]
+    enveloped = interpolation != "tie-aware"
+    return curves.average_precision(problem, positives, RECALLS.get(interpolation), enveloped=enveloped)
 
 
 class AverageRecall(MatchMetric):
@@ -111,10 +102,10 @@ class AverageRecall(MatchMetric):
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
-        positives = counted(evidence.totals(weights)[0])
+        positives = evidence.totals(weights)[0][:, :, COUNTED]
         columns = []
         for output in self.outputs:
             index = [evidence.index(view) for view in output.views]
-            hits = evidence.totals(weights, output.max_dets)[1][:, index, matching.HIT]
+            hits = evidence.totals(weights, output.max_dets)[1][:, index, HITS]
             columns.append(ratio(hits.astype(np.float64), positives[:, index]).mean(axis=1))
         return class_mean(np.stack(columns, axis=2))

@@ -56,47 +56,95 @@ void radix_sort(Entry* entries, int64_t n, std::vector<Entry>& spare) {
     if (from != entries) std::copy(from, from + n, entries);
 }
 
-// One class of one view, for all replicates: the counted predictions in order.
-class ClassCurve {
+// All views of one class in one replicate: walks down the ranking and notes the operating point of every hit.
+class Walk {
 public:
-    ClassCurve(const CurveProblem& problem, int64_t view, int64_t klass) : p_(problem) {
-        const int8_t* fates = &p_.fates[view * p_.order.size];
-        for (int64_t k = p_.offsets[klass]; k < p_.offsets[klass + 1]; ++k) {
-            const int64_t row = p_.order[k];
-            if (fates[row] == IGNORED) continue;
-            items_.push_back({p_.image[row], p_.ends[k], fates[row] == HIT});
-        }
-    }
+    explicit Walk(const CurveProblem& problem)
+        : p_(problem), views_(problem.n_views), small_(problem.n_columns), sums_(problem.n_columns) {}
 
-    // Hands every operating point of a replicate to `point(hits so far, all so far, first hit, number of hits)`;
-    // the hits of one point are those of its block.
-    template <class Point>
-    void walk(int64_t replicate, std::vector<int64_t>& weight_of_hit, Point point) const {
-        const int64_t* weight = &p_.weights[replicate * p_.n_images];
-        int64_t hits = 0, every = 0;
-        weight_of_hit.clear();
-        size_t reported = 0;
-        for (size_t k = 0; k < items_.size(); ++k) {
-            const int64_t w = p_.plain ? 1 : weight[items_[k].image];
-            every += w;
-            if (items_[k].hit) {
-                hits += w;
-                weight_of_hit.push_back(w);
-            }
-            if (k + 1 == items_.size() || items_[k + 1].end != items_[k].end) {
-                point(hits, every, reported, weight_of_hit.size() - reported);
-                reported = weight_of_hit.size();
+    struct View {
+        int64_t hits = 0;                 // so far
+        size_t settled = 0;               // hits whose operating point is known
+        std::vector<int64_t> found;       // hits at the operating point of each hit
+        std::vector<int64_t> weight;      // of each hit
+        std::vector<double> value;        // precision at the operating point
+    };
+
+    const std::vector<View>& down(int64_t klass, const int64_t* weight) {
+        for (View& view : views_) {
+            view.hits = 0;
+            view.settled = 0;
+            view.found.clear();
+            view.weight.clear();
+            view.value.clear();
+        }
+        std::fill(small_.begin(), small_.end(), 0);
+        std::fill(sums_.begin(), sums_.end(), 0);
+        since_ = 0;
+        bool pending = false;
+        const int64_t stop = p_.offsets[klass + 1];
+        for (int64_t k = p_.offsets[klass]; k < stop; ++k) {
+            const int64_t row = p_.order[k], w = p_.plain ? 1 : weight[p_.image[row]];
+            if (w) pending |= pass(&p_.fates[row * p_.n_columns], w);
+            if (pending && p_.ends[k] == k) {
+                settle();
+                pending = false;
             }
         }
+        return views_;
     }
 
 private:
-    struct Item {
-        int64_t image, end;
-        bool hit;
-    };
+    // Adds a prediction to the sums; returns whether it is a hit in some view. Sums are kept in bytes, which a compiler
+    // turns into vector instructions, and carried over before a byte can overflow.
+    bool pass(const int8_t* fates, int64_t w) {
+        const int64_t n = p_.n_columns;
+        if (w > 255) {
+            carry();
+            for (int64_t v = 0; v < n; ++v) sums_[v] += fates[v] != IGNORED ? w : 0;
+        } else {
+            if (since_ + w > 255) carry();
+            const uint8_t one = static_cast<uint8_t>(w);
+            for (int64_t v = 0; v < n; ++v) small_[v] += fates[v] != IGNORED ? one : 0;
+            since_ += w;
+        }
+        uint8_t any = 0;
+        for (int64_t v = 0; v < n; ++v) any |= fates[v] == HIT;
+        if (!any) return false;
+        for (int64_t v = 0; v < p_.n_views; ++v) {
+            if (fates[p_.views[v]] != HIT) continue;
+            views_[v].hits += w;
+            views_[v].weight.push_back(w);
+        }
+        return true;
+    }
+
+    // The hits since the last operating point share the one reached now.
+    void settle() {
+        for (int64_t v = 0; v < p_.n_views; ++v) {
+            View& view = views_[v];
+            const size_t n = view.weight.size() - view.settled;
+            if (!n) continue;
+            const int64_t column = p_.views[v], every = sums_[column] + small_[column];
+            view.found.insert(view.found.end(), n, view.hits);
+            view.value.insert(view.value.end(), n, static_cast<double>(view.hits) / (static_cast<double>(every) + EPS));
+            view.settled += n;
+        }
+    }
+
+    void carry() {
+        for (int64_t v = 0; v < p_.n_columns; ++v) {
+            sums_[v] += small_[v];
+            small_[v] = 0;
+        }
+        since_ = 0;
+    }
+
     const CurveProblem& p_;
-    std::vector<Item> items_;
+    std::vector<View> views_;
+    std::vector<uint8_t> small_;
+    std::vector<int64_t> sums_;
+    int64_t since_ = 0;
 };
 
 // Mean of the interpolated precision at the recalls, which ascend.
@@ -141,54 +189,54 @@ void ranking(Span<const double> score, Span<const int32_t> label, int64_t n_clas
 
 void average_precision(const CurveProblem& p, Interpolation kind, Span<const double> recalls, Span<double> result,
                        int threads) {
-    parallel(p.n_views * p.n_classes, threads, [&](int64_t task) {
-        const int64_t view = task / p.n_classes, klass = task % p.n_classes;
-        const ClassCurve curve(p, view, klass);
-        std::vector<int64_t> hits, weight;
+    parallel(p.n_replicates * p.n_classes, threads, [&](int64_t task) {
+        const int64_t r = task / p.n_classes, klass = task % p.n_classes;
+        Walk walk(p);
+        const auto& views = walk.down(klass, &p.weights[r * p.n_images]);
         std::vector<double> value;
-        for (int64_t r = 0; r < p.n_replicates; ++r) {
-            const int64_t cell = (r * p.n_views + view) * p.n_classes + klass, positives = p.positives[cell];
+        for (int64_t v = 0; v < p.n_views; ++v) {
+            const int64_t cell = (r * p.n_views + v) * p.n_classes + klass, positives = p.positives[cell];
             if (positives <= 0) {
                 result[cell] = std::numeric_limits<double>::quiet_NaN();
                 continue;
             }
-            hits.clear();
-            value.clear();
-            curve.walk(r, weight, [&](int64_t found, int64_t every, size_t, size_t n) {
-                if (!n) return;
-                hits.insert(hits.end(), n, found);
-                value.insert(value.end(), n, static_cast<double>(found) / (static_cast<double>(every) + EPS));
-            });
+            value = views[v].value;
             if (kind != Interpolation::steps)
                 for (size_t k = value.size(); k-- > 1;) value[k - 1] = std::max(value[k - 1], value[k]);
             if (kind == Interpolation::recalls) {
-                result[cell] = at_recalls(hits, value, positives, recalls);
+                result[cell] = at_recalls(views[v].found, value, positives, recalls);
                 continue;
             }
             double total = 0.0;
-            for (size_t k = 0; k < value.size(); ++k) total += static_cast<double>(weight[k]) * value[k];
+            for (size_t k = 0; k < value.size(); ++k) total += static_cast<double>(views[v].weight[k]) * value[k];
             result[cell] = total / static_cast<double>(positives);
         }
     });
 }
 
 void hits_at(const CurveProblem& p, Span<const double> allowed, int64_t n, Span<int64_t> result, int threads) {
-    parallel(p.n_views * p.n_classes, threads, [&](int64_t task) {
-        const int64_t view = task / p.n_classes, klass = task % p.n_classes;
-        const ClassCurve curve(p, view, klass);
-        std::vector<int64_t> weight, hits, alarms;
-        for (int64_t r = 0; r < p.n_replicates; ++r) {
+    parallel(p.n_replicates * p.n_classes, threads, [&](int64_t task) {
+        const int64_t r = task / p.n_classes, klass = task % p.n_classes;
+        const int64_t* weight = &p.weights[r * p.n_images];
+        std::vector<int64_t> hits, alarms;
+        for (int64_t v = 0; v < p.n_views; ++v) {
             hits.assign(1, 0);
             alarms.clear();
-            curve.walk(r, weight, [&](int64_t found, int64_t every, size_t, size_t) {
+            int64_t found = 0, false_alarms = 0;
+            for (int64_t k = p.offsets[klass]; k < p.offsets[klass + 1]; ++k) {
+                const int64_t row = p.order[k], w = p.plain ? 1 : weight[p.image[row]];
+                const int8_t fate = p.fates[row * p.n_columns + p.views[v]];
+                found += fate == HIT ? w : 0;
+                false_alarms += fate == FALSE_ALARM || fate == DUPLICATE ? w : 0;
+                if (p.ends[k] != k) continue;
                 hits.push_back(found);
-                alarms.push_back(every - found);
-            });
+                alarms.push_back(false_alarms);
+            }
             for (int64_t k = 0; k < n; ++k) {
                 const double limit = allowed[r * n + k];
-                const auto at = std::upper_bound(alarms.begin(), alarms.end(), limit,
-                                                 [](double value, int64_t alarm) { return value < static_cast<double>(alarm); });
-                result[(((r * p.n_views) + view) * p.n_classes + klass) * n + k] = hits[at - alarms.begin()];
+                const auto above = [](double value, int64_t alarm) { return value < static_cast<double>(alarm); };
+                const auto at = std::upper_bound(alarms.begin(), alarms.end(), limit, above);
+                result[((r * p.n_views + v) * p.n_classes + klass) * n + k] = hits[at - alarms.begin()];
             }
         }
     });

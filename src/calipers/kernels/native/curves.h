@@ -11,12 +11,13 @@ void ranking(Span<const double> score, Span<const int32_t> label, int64_t n_clas
              Span<int64_t> offsets, Span<int64_t> ends, int threads);
 
 struct CurveProblem {
-    Span<const int8_t> fates;  // (V, N) in input order
+    Span<const int8_t> fates;  // (N, V of the evidence) in input order
+    Span<const int64_t> views;  // (V,) which columns of the fates
     Span<const int64_t> order, offsets, ends;
     Span<const int64_t> image;      // (N,)
     Span<const int64_t> weights;    // (R, n_images)
     Span<const int64_t> positives;  // (R, V, K)
-    int64_t n_replicates, n_views, n_classes, n_images;
+    int64_t n_replicates, n_views, n_columns, n_classes, n_images;
     bool plain;  // all weights are 1
 };
 

@@ -56,8 +56,14 @@ struct Pair {
 class Referee {
 public:
     Referee(const FateProblem& problem, const FateTables& tables, int64_t first_view, int n_views)
-        : p_(problem), t_(tables), first_(first_view), n_views_(n_views),
-          admission_(problem.cutoffs, first_view, n_views) {}
+        : p_(problem), t_(tables), first_(first_view),
+          admission_(problem.cutoffs, first_view, n_views) {
+        for (int v = 0; v < n_views; ++v) {
+            const size_t range = problem.size[first_view + v];
+            if (of_range_.size() <= range) of_range_.resize(range + 1, 0);
+            of_range_[range] |= Views{1} << v;
+        }
+    }
 
     // Pairs [begin, end) belong to the image, whose references start at `base`.
     void image(int64_t begin, int64_t end, int64_t base, int64_t n_references) {
@@ -79,9 +85,9 @@ public:
         }
         for (size_t k = 0; k < who_.size(); ++k) {
             const Views uncounted = of_sizes(p_.outside, who_[k], p_.score.size);
-            write(t_.prediction, p_.score.size, who_[k], wanted_[k] & ~busy_[k] & ~uncounted, DUPLICATE);
+            write(t_.prediction, who_[k], wanted_[k] & ~busy_[k] & ~uncounted, DUPLICATE);
         }
-        for (int64_t r = 0; r < n_references; ++r) write(t_.reference, p_.crowd.size, base + r, hit_[r], HIT);
+        for (int64_t r = 0; r < n_references; ++r) write(t_.reference, base + r, hit_[r], HIT);
     }
 
 private:
@@ -113,8 +119,8 @@ private:
 
     void settle(const Pair& pair, Views a, Fate fate_a, Views b, Fate fate_b) {
         const int64_t row = who_[pair.prediction];
-        write(t_.prediction, p_.score.size, row, a, fate_a);
-        write(t_.prediction, p_.score.size, row, b, fate_b);
+        write(t_.prediction, row, a, fate_a);
+        write(t_.prediction, row, b, fate_b);
         if (first_ == 0 && ((a | b) & 1)) {
             t_.partner[row] = static_cast<int32_t>(pair.reference);
             t_.similarity[row] = pair.similarity;
@@ -208,42 +214,50 @@ private:
     // Bits of the views whose size range has a flag for this row.
     Views of_sizes(Span<const uint8_t> flags, int64_t row, int64_t n_rows) const {
         Views views = 0;
-        for (int v = 0; v < n_views_; ++v)
-            views |= static_cast<Views>(flags[p_.size[first_ + v] * n_rows + row] != 0) << v;
+        for (size_t a = 0; a < of_range_.size(); ++a) views |= flags[a * n_rows + row] ? of_range_[a] : 0;
         return views;
     }
 
-    void write(Span<int8_t> table, int64_t n_rows, int64_t row, Views views, Fate fate) const {
-        for (; views; views &= views - 1) table[(first_ + lowest_bit(views)) * n_rows + row] = fate;
+    void write(Span<int8_t> table, int64_t row, Views views, Fate fate) const {
+        int8_t* fates = &table[row * p_.cutoffs.size + first_];
+        for (; views; views &= views - 1) fates[lowest_bit(views)] = fate;
     }
 
     const FateProblem& p_;
     const FateTables& t_;
     int64_t first_, base_ = 0;
-    int n_views_;
     Admission admission_;
     std::vector<Pair> pairs_;
     std::vector<int64_t> who_, queue_;
-    std::vector<Views> taken_, hit_, ignored_, busy_, wanted_;
+    std::vector<Views> of_range_, taken_, hit_, ignored_, busy_, wanted_;
 };
 
-// Fates of objects that no pair touches.
-void fill(const FateProblem& p, const FateTables& t, int threads) {
-    const int64_t n_references = p.crowd.size, n_predictions = p.score.size;
-    parallel(p.cutoffs.size, threads, [&](int64_t v) {
-        const uint8_t* ignored = &p.ignored[p.size[v] * n_references];
-        const uint8_t* outside = &p.outside[p.size[v] * n_predictions];
-        int8_t* reference = &t.reference[v * n_references];
-        int8_t* prediction = &t.prediction[v * n_predictions];
-        for (int64_t r = 0; r < n_references; ++r) reference[r] = ignored[r] ? IGNORED : MISSED;
-        for (int64_t k = 0; k < n_predictions; ++k) prediction[k] = outside[k] | p.absent[k] ? IGNORED : FALSE_ALARM;
+// Fates of objects that no pair touches. There are only a few different rows, one for each set of size ranges that flag
+// an object: keep the last one and copy it.
+void fill(const FateProblem& p, Span<const uint8_t> flags, Span<const uint8_t> absent, int64_t n, Fate otherwise,
+          Span<int8_t> table, int threads) {
+    const int64_t n_views = p.cutoffs.size, n_ranges = n ? flags.size / n : 0;
+    constexpr int64_t ROWS = 16384;
+    parallel(tasks_of(n, ROWS), threads, [&](int64_t task) {
+        std::vector<int8_t> row(n_views);
+        std::vector<uint8_t> shown(n_ranges + 1, 2), now(n_ranges + 1);
+        for (int64_t k = task * ROWS; k < std::min(n, (task + 1) * ROWS); ++k) {
+            const uint8_t gone = absent.size ? absent[k] : 0;
+            for (int64_t a = 0; a < n_ranges; ++a) now[a] = flags[a * n + k] | gone;
+            if (now != shown) {
+                for (int64_t v = 0; v < n_views; ++v) row[v] = now[p.size[v]] ? IGNORED : otherwise;
+                shown = now;
+            }
+            std::memcpy(&table[k * n_views], row.data(), n_views);
+        }
     });
 }
 
 }  // namespace
 
 void decide(const FateProblem& p, const FateTables& t, int threads) {
-    fill(p, t, threads);
+    fill(p, p.ignored, {}, p.crowd.size, MISSED, t.reference, threads);
+    fill(p, p.outside, p.absent, p.score.size, FALSE_ALARM, t.prediction, threads);
     const int64_t n_images = p.reference_offsets.size - 1, n_views = p.cutoffs.size;
     const int32_t* first_pair = p.pair_prediction.data;
     const int32_t* last_pair = first_pair + p.pair_prediction.size;
@@ -255,6 +269,7 @@ void decide(const FateProblem& p, const FateTables& t, int threads) {
             for (int64_t i = start; i < stop; ++i) {
                 const int32_t* begin = at;
                 while (at != last_pair && *at < p.prediction_offsets[i + 1]) ++at;
+                if (begin == at) continue;
                 const int64_t base = p.reference_offsets[i];
                 referee.image(begin - first_pair, at - first_pair, base, p.reference_offsets[i + 1] - base);
             }
@@ -262,18 +277,73 @@ void decide(const FateProblem& p, const FateTables& t, int threads) {
     });
 }
 
-void totals(Span<const int8_t> fates, Span<const int32_t> label, Span<const int64_t> image, Span<const int64_t> weights,
-            int64_t n_replicates, int64_t n_views, int64_t n_classes, bool plain, Span<int64_t> result, int threads) {
-    const int64_t n = label.size, n_images = n_replicates ? weights.size / n_replicates : 0;
-    parallel(n_replicates * n_views, threads, [&](int64_t task) {
-        const int64_t* weight = &weights[(task / n_views) * n_images];
-        const int8_t* fate = &fates[(task % n_views) * n];
-        int64_t* total = &result[task * N_FATES * n_classes];
-        std::memset(total, 0, sizeof(int64_t) * N_FATES * n_classes);
-        if (plain)
-            for (int64_t k = 0; k < n; ++k) ++total[fate[k] * n_classes + label[k]];
-        else
-            for (int64_t k = 0; k < n; ++k) total[fate[k] * n_classes + label[k]] += weight[image[k]];
+namespace {
+
+// Sums of one replicate over some objects. Counted objects are added up in bytes, which a compiler turns into vector
+// instructions, and carried over before a byte can overflow; hits are rare and added one by one.
+class Tally {
+public:
+    Tally(const TotalsProblem& problem)
+        : p_(problem), small_(problem.n_classes * problem.n_views, 0), since_(problem.n_classes, 0),
+          counted_(small_.size(), 0), hits_(small_.size(), 0) {}
+
+    void object(int64_t k, int64_t weight) {
+        const int64_t n = p_.n_views, klass = p_.label[k];
+        const int8_t* fates = &p_.fates[k * n];
+        bool any = false;
+        if (weight == 1) {
+            uint8_t* small = &small_[klass * n];
+            uint8_t hit = 0;
+            for (int64_t v = 0; v < n; ++v) small[v] += fates[v] != IGNORED;
+            for (int64_t v = 0; v < n; ++v) hit |= fates[v] == HIT;
+            any = hit != 0;
+            if (++since_[klass] == 255) carry(klass);
+        } else {
+            int64_t* counted = &counted_[klass * n];
+            for (int64_t v = 0; v < n; ++v) counted[v] += fates[v] != IGNORED ? weight : 0;
+            any = true;
+        }
+        if (any)
+            for (int64_t v = 0; v < n; ++v) hits_[klass * n + v] += fates[v] == HIT ? weight : 0;
+    }
+
+    // Adds to (V, 2, K) totals.
+    void finish(int64_t* total) {
+        for (int64_t klass = 0; klass < p_.n_classes; ++klass) {
+            carry(klass);
+            for (int64_t v = 0; v < p_.n_views; ++v) {
+                total[(2 * v) * p_.n_classes + klass] = hits_[klass * p_.n_views + v];
+                total[(2 * v + 1) * p_.n_classes + klass] = counted_[klass * p_.n_views + v];
+            }
+        }
+    }
+
+private:
+    void carry(int64_t klass) {
+        for (int64_t k = klass * p_.n_views; k < (klass + 1) * p_.n_views; ++k) {
+            counted_[k] += small_[k];
+            small_[k] = 0;
+        }
+        since_[klass] = 0;
+    }
+
+    const TotalsProblem& p_;
+    std::vector<uint8_t> small_, since_;
+    std::vector<int64_t> counted_, hits_;
+};
+
+}  // namespace
+
+void totals(const TotalsProblem& p, Span<int64_t> result, int threads) {
+    parallel(p.n_replicates, threads, [&](int64_t r) {
+        Tally tally(p);
+        const int64_t* weight = &p.weights[r * p.n_images];
+        for (int64_t k = 0; k < p.label.size; ++k) {
+            if (p.rank.size && p.rank[k] >= p.limit) continue;
+            const int64_t w = p.plain ? 1 : weight[p.image[k]];
+            if (w) tally.object(k, w);
+        }
+        tally.finish(&result[r * p.n_views * 2 * p.n_classes]);
     });
 }
 

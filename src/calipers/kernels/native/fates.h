@@ -24,17 +24,25 @@ struct FateProblem {
     bool forgiven;
 };
 
+// Fates are laid out object by object, all views of one side by side: they are decided together and read together.
 struct FateTables {
-    Span<int8_t> reference;   // (V, n_references)
-    Span<int8_t> prediction;  // (V, n_predictions)
+    Span<int8_t> reference;   // (n_references, V)
+    Span<int8_t> prediction;  // (n_predictions, V)
     Span<int32_t> partner;
     Span<double> similarity;
 };
 
 void decide(const FateProblem& problem, const FateTables& tables, int threads);
 
-// (R, V, N_FATES, K) weights of the objects of every fate and class.
-void totals(Span<const int8_t> fates, Span<const int32_t> label, Span<const int64_t> image, Span<const int64_t> weights,
-            int64_t n_replicates, int64_t n_views, int64_t n_classes, bool plain, Span<int64_t> result, int threads);
+// (R, V, 2, K): the weight of the hits and of all counted objects of every class, among those with rank < limit.
+struct TotalsProblem {
+    Span<const int8_t> fates;  // (n, V)
+    Span<const int32_t> label, rank;
+    Span<const int64_t> image, weights;
+    int64_t n_replicates, n_views, n_classes, n_images, limit;
+    bool plain;  // all weights are 1
+};
+
+void totals(const TotalsProblem& problem, Span<int64_t> result, int threads);
 
 }  // namespace calipers

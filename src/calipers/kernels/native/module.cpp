@@ -141,18 +141,14 @@ PyObject* py_decide(PyObject*, PyObject* args) {
 
 PyObject* py_totals(PyObject*, PyObject* args) {
     Arguments arguments(args);
-    Span<const int8_t> fates;
-    Span<const int32_t> label;
-    Span<const int64_t> image, weights;
+    TotalsProblem p;
     Span<int64_t> result;
-    int64_t n_replicates, n_views, n_classes, plain, threads;
-    if (!arguments.all(fates, label, image, weights, n_replicates, n_views, n_classes, plain, result, threads))
+    int64_t plain, threads;
+    if (!arguments.all(p.fates, p.label, p.rank, p.image, p.weights, p.n_replicates, p.n_views, p.n_classes, p.n_images,
+                       p.limit, plain, result, threads))
         return nullptr;
-    if (!unlocked([&] {
-            totals(fates, label, image, weights, n_replicates, n_views, n_classes, plain != 0, result,
-                   static_cast<int>(threads));
-        }))
-        return nullptr;
+    p.plain = plain != 0;
+    if (!unlocked([&] { totals(p, result, static_cast<int>(threads)); })) return nullptr;
     Py_RETURN_NONE;
 }
 
@@ -172,8 +168,8 @@ PyObject* py_ranking(PyObject*, PyObject* args) {
 
 bool take_curves(Arguments& arguments, CurveProblem& p) {
     int64_t plain;
-    if (!arguments.all(p.fates, p.order, p.offsets, p.ends, p.image, p.weights, p.positives, p.n_replicates, p.n_views,
-                       p.n_classes, p.n_images, plain))
+    if (!arguments.all(p.fates, p.views, p.order, p.offsets, p.ends, p.image, p.weights, p.positives, p.n_replicates,
+                       p.n_views, p.n_columns, p.n_classes, p.n_images, plain))
         return false;
     p.plain = plain != 0;
     return true;

@@ -90,22 +90,28 @@ std::vector<FoundPairs> overlapping(const Side& reference, const Side& predictio
 
 void ranks(Span<const int64_t> offsets, Span<const int32_t> label, Span<const double> score, bool within_class,
            Span<int32_t> rank, int threads) {
+    struct Entry {
+        double score;
+        int32_t label;
+        int32_t row;  // in its image
+    };
+    const auto before = [](const Entry& a, const Entry& b) {
+        if (a.label != b.label) return a.label < b.label;
+        return a.score != b.score ? a.score > b.score : a.row < b.row;
+    };
     const int64_t n = offsets.size - 1;
     parallel(tasks_of(n), threads, [&](int64_t task) {
-        std::vector<int64_t> order;
+        std::vector<Entry> entries;
         const int64_t stop = std::min(n, (task + 1) * IMAGES_PER_TASK);
         for (int64_t i = task * IMAGES_PER_TASK; i < stop; ++i) {
-            order.resize(offsets[i + 1] - offsets[i]);
-            std::iota(order.begin(), order.end(), offsets[i]);
-            std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-                if (within_class && label[a] != label[b]) return label[a] < label[b];
-                return score[a] != score[b] ? score[a] > score[b] : a < b;
-            });
+            entries.clear();
+            for (int64_t k = offsets[i]; k < offsets[i + 1]; ++k)
+                entries.push_back({score[k], within_class ? label[k] : 0, static_cast<int32_t>(k - offsets[i])});
+            std::sort(entries.begin(), entries.end(), before);
             int32_t place = 0;
-            for (size_t k = 0; k < order.size(); ++k) {
-                const bool fresh = k == 0 || (within_class && label[order[k]] != label[order[k - 1]]);
-                place = fresh ? 0 : place + 1;
-                rank[order[k]] = place;
+            for (size_t k = 0; k < entries.size(); ++k) {
+                place = k && entries[k].label == entries[k - 1].label ? place + 1 : 0;
+                rank[offsets[i] + entries[k].row] = place;
             }
         }
     });
