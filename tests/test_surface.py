@@ -1,0 +1,102 @@
+"""The public names: few, importable, never hidden by a submodule, with examples that run."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import calipers as cal
+
+
+def modules() -> list[str]:
+    """All modules of the library whose docstrings hold examples."""
+    found = [info.name for info in pkgutil.walk_packages(cal.__path__, "calipers.")]
+    return ["calipers", *(name for name in found if not name.endswith("__main__"))]
+
+
+def test_the_surface_is_small_and_sorted_out() -> None:
+    assert len(cal.__all__) <= 40
+    assert len(set(cal.__all__)) == len(cal.__all__)
+    assert set(cal._SURFACE) | {"__version__"} == set(cal.__all__)
+    assert dir(cal) == sorted(cal.__all__)
+
+
+@pytest.mark.parametrize("name", cal.__all__)
+def test_every_name_can_be_imported(name: str) -> None:
+    assert getattr(cal, name) is not None
+
+
+def test_star_import_gives_the_surface() -> None:
+    space: dict[str, object] = {}
+    exec("from calipers import *", space)
+    assert set(cal.__all__) <= set(space)
+
+
+@pytest.mark.parametrize(("wrong", "right"), [("evalute", "evaluate"), ("Cohorts", "Cohort"), ("preset", "presets")])
+def test_a_misspelt_name_is_answered_with_the_nearest_one(wrong: str, right: str) -> None:
+    with pytest.raises(AttributeError, match=f"did you mean '{right}'"):
+        getattr(cal, wrong)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "import calipers.evaluate",
+        "import calipers.evaluate; import calipers.shortcuts; import calipers.readers",
+        "from calipers.evaluate import with_areas",
+        "import importlib; importlib.import_module('calipers.evaluate')",
+        "calipers.evaluate; import calipers.evaluate",
+    ],
+)
+def test_a_submodule_never_hides_the_function(statements: str) -> None:
+    program = f"import calipers; {statements}; assert callable(calipers.evaluate), calipers.evaluate"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_importing_calipers_loads_no_numpy() -> None:
+    program = "import sys, calipers; assert 'numpy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("name", modules())
+def test_examples_in_docstrings_run(name: str) -> None:
+    module = importlib.import_module(name)
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    assert doctest.testmod(module, optionflags=flags).failed == 0
+
+
+def test_the_examples_are_found() -> None:
+    finder = doctest.DocTestFinder()
+    shown = sum(bool(test.examples) for name in modules() for test in finder.find(importlib.import_module(name)))
+    assert shown >= 6
+
+
+@pytest.mark.parametrize("name", [n for n in cal.__all__ if n[0].islower()])
+def test_every_public_function_starts_with_one_sentence(name: str) -> None:
+    text = getattr(cal, name).__doc__
+    assert text
+    assert text.strip().splitlines()[0].rstrip().endswith(".")
+
+
+def test_errors_are_one_family_with_exit_codes() -> None:
+    assert issubclass(cal.InputError, cal.CalipersError)
+    assert issubclass(cal.UsageError, cal.CalipersError)
+    assert issubclass(cal.InputError, ValueError)
+    assert (cal.CalipersError.exit_code, cal.InputError.exit_code, cal.UsageError.exit_code) == (3, 2, 2)
+
+
+def test_errors_cross_process_borders() -> None:
+    import pickle
+
+    error = cal.InputError("a number", rule="type", location="x[0]", field="y", value="z", hint="do this")
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.rule, again.value, again.hint) == (str(error), "type", "'z'", "do this")
+    several = pickle.loads(pickle.dumps(cal.InputProblems([error, error], 7)))
+    assert str(several) == str(cal.InputProblems([error, error], 7))
+    assert "7 problems" in str(several)
+    assert "and 5 more" in str(several)
