@@ -201,7 +201,7 @@ def test_warnings_say_what_a_reader_must_know() -> None:
     unscored = replace(cohort.predictions("model-1"), scored=False)
     assert "has no scores" in warnings_of(cohort.with_predictions("model-1", unscored))
     wider = replace(cohort, classes=(*cohort.classes, "rare"))
-    assert "no references" in warnings_of(wider)
+    assert "left out of class means" in warnings_of(wider)
     assert "rare" in warnings_of(wider)
 
 
