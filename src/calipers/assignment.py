@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from calipers import registry
 from calipers.criteria import Criterion, PairTable
-from calipers.kernels import fates, pairs, ragged
+from calipers.kernels import fates, pairs
 from calipers.matches import Matches, Pairs, View
 from calipers.tables import Cohort, Predictions, References
 
@@ -40,13 +41,10 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
     decided = fates.decide(
         found,
         (references.offsets, predictions.offsets),
+        fates.Ranked(predictions.label, predictions.score, rank, n_classes),
         absent,
-        rank,
-        pairs.cells(predictions.offsets, predictions.label, n_classes),
-        predictions.score,
         _rules(criterion, references, predictions, views),
     )
-    image_of_pair = np.searchsorted(predictions.offsets, found.prediction, side="right") - 1
     return Matches(
         views=tuple(views),
         n_classes=len(cohort.classes),
@@ -60,7 +58,7 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
         prediction_fate=decided.prediction,
         partner=decided.partner,
         similarity=decided.similarity,
-        pairs=Pairs(ragged.from_owner(image_of_pair, cohort.n_images), *found),
+        pairs=Pairs(*found),
     )
 
 
@@ -110,7 +108,7 @@ class MatchRecipe:
 
     views: tuple[View, ...]
 
-    @property
+    @cached_property
     def key(self) -> tuple[Any, ...]:
         """What two recipes must share to be served by one matching."""
         first = self.views[0]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole flow on one page: a cohort and a protocol in, an evaluation out.
 
-1. the protocol names the metrics (`Protocol.compile`);
-2. metrics that share an evidence share its collection (`_jobs`), which runs over blocks of images (`engine.collect`);
-3. every metric is a function of its evidence and of one weight per image: with weights 1 it is the point estimate
-(`_rows`); 4. what a reader of the numbers must know is said in words (`findings.warnings_of`).
+- The protocol names the metrics (`Protocol.compile`).
+- Metrics that share an evidence share its collection (`_jobs`), which runs over blocks of images (`engine.collect`).
+- Every metric is a function of its evidence and of one weight per image: weights 1 give the point estimate (`_rows`).
+- What a reader of the numbers must know is said in words (`findings.warnings_of`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from calipers.engine import collect
 from calipers.engine.blocks import Job, Progress
 from calipers.errors import InputError, UsageError
 from calipers.evaluation import Evaluation
-from calipers.findings import warnings_of
 from calipers.metrics.contract import Evidence, Metric
 from calipers.protocol import Protocol
 from calipers.results import Estimate, Row
@@ -79,8 +78,8 @@ def evaluate(
         protocol=protocol,
         cohort=cohort,
         rows=tuple(rows),
-        warnings=warnings_of(sized, protocol, metrics, evidence, ci=ci),
         evidence=evidence,
+        ci=ci,
     )
 
 
@@ -136,12 +135,12 @@ def _rows(
         of_model = evidence[model, metric.recipe.key]
         weights = np.ones((1, of_model.n_images), np.int64)
         values = metric.value(of_model, weights)[0]
-        counts, reasons = metric.counts(of_model, weights[0]), metric.reasons(of_model)
+        reasons = metric.reasons(of_model) if np.isnan(values).any() else {}
+        numbers, counts = values.tolist(), metric.counts(of_model, weights[0]).tolist()
         for k, name in enumerate(metric.facts.names):
             for row, label in enumerate(labels if metric.facts.per_class else labels[:1]):
-                value = float(values[row, k])
-                reason = reasons.get((row, k), "no_objects") if np.isnan(value) else "not_requested"
-                n_images, n_references, n_predictions = (int(n) for n in counts[row, k])
+                value, (n_images, n_references, n_predictions) = numbers[row][k], counts[row][k]
+                reason = reasons.get((row, k), "no_objects") if value != value else "not_requested"
                 estimate = Estimate(
                     value=value,
                     low=NAN,
@@ -165,4 +164,4 @@ def _unit(cohort: Cohort, protocol: Protocol) -> tuple[str, int]:
     cluster = protocol.cluster if isinstance(protocol.cluster, str) else protocol.cluster[0]
     if cluster == "auto":
         cluster = "patient" if "patient" in cohort.images.groups else "image"
-    return cluster, len(np.unique(cohort.group(cluster)))
+    return cluster, cohort.n_images if cluster == "image" else len(np.unique(cohort.group(cluster)))

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calipers.errors import UsageError, did_you_mean
+from calipers.findings import warnings_of
 from calipers.metrics.contract import Evidence
 from calipers.protocol import Protocol
 from calipers.results import Estimate, Row
@@ -38,8 +40,13 @@ class Evaluation:
     protocol: Protocol
     cohort: Cohort
     rows: tuple[Row, ...]
-    warnings: tuple[str, ...]
     evidence: Mapping[tuple[str, tuple[Any, ...]], Evidence]
+    ci: bool  # whether intervals were asked for
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of the numbers must know; looked for when first asked."""
+        return warnings_of(self.cohort, self.protocol, self.evidence, ci=self.ci)
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -22,12 +22,12 @@ SAID_OF_MODELS = ("scores are equal", "scores are tied", "reach outside", "image
 def warnings_of(
     cohort: Cohort,
     protocol: Protocol,
-    metrics: list[Metric[Any]],
     evidence: Mapping[tuple[str, tuple[Any, ...]], Evidence],
     *,
     ci: bool,
 ) -> tuple[str, ...]:
     """Return the warnings of an evaluation, without repetition."""
+    metrics = protocol.compile()
     found = [
         *_notes(cohort),
         *_quarantine(cohort),

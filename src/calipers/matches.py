@@ -48,7 +48,6 @@ class View:
 class Pairs:
     """Candidate pairs of one criterion, sorted by prediction: enough for every sweep over thresholds."""
 
-    offsets: I64
     reference: I32
     prediction: I32
     similarity: F64
@@ -150,7 +149,9 @@ class Matches:
         """Return the matches of the images ``images``, in that order; images may be repeated."""
         reference_rows, reference_offsets = ragged.take_rows(self.reference_offsets, images)
         prediction_rows, prediction_offsets = ragged.take_rows(self.prediction_offsets, images)
-        pair_rows, pair_offsets = ragged.take_rows(self.pairs.offsets, images)
+        pair_rows, pair_offsets = ragged.take_rows(
+            np.searchsorted(self.pairs.prediction, self.prediction_offsets), images
+        )
         reference_move = reference_offsets[:-1] - self.reference_offsets[images]
         prediction_move = prediction_offsets[:-1] - self.prediction_offsets[images]
         image_of_pair = ragged.owners(pair_offsets)
@@ -169,7 +170,6 @@ class Matches:
             partner=np.where(partner < 0, -1, moved).astype(np.int32),
             similarity=self.similarity[prediction_rows],
             pairs=Pairs(
-                pair_offsets,
                 (self.pairs.reference[pair_rows] + reference_move[image_of_pair]).astype(np.int32),
                 (self.pairs.prediction[pair_rows] + prediction_move[image_of_pair]).astype(np.int32),
                 self.pairs.similarity[pair_rows],
@@ -190,7 +190,6 @@ class Matches:
 
         partner = [np.where(p.partner < 0, -1, p.partner + start) for p, start in zip(parts, n_references)]
         pairs = Pairs(
-            ragged.concat_offsets([part.pairs.offsets for part in parts]),
             np.concatenate([p.pairs.reference + start for p, start in zip(parts, n_references)]).astype(np.int32),
             np.concatenate([p.pairs.prediction + start for p, start in zip(parts, n_predictions)]).astype(np.int32),
             np.concatenate([part.pairs.similarity for part in parts]),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -23,7 +24,7 @@ from calipers.protocol_schema import NO_LIMIT, SCHEMA, check_document, threshold
 __all__ = ["MetricPlan", "Protocol", "presets"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Protocol:
     """A complete, checked plan. Make one with `Protocol.load`, change it with `dataclasses.replace`."""
 
@@ -58,7 +59,7 @@ class Protocol:
             return protocol
         text = str(protocol)
         if text in presets():
-            return cls.from_toml(_preset_text(text), file=f"preset {text}")
+            return _preset(text)
         path = Path(text)
         if path.suffix == ".toml" or path.is_file():
             try:
@@ -108,6 +109,10 @@ class Protocol:
 
     def compile(self) -> list[Metric[Any]]:
         """Return the metric objects: one for all plans of a kind that share their evidence, in order of appearance."""
+        return self._compiled
+
+    @cached_property
+    def _compiled(self) -> list[Metric[Any]]:
         together: dict[tuple[Any, ...], list[MetricPlan]] = {}
         for plan in self.resolved():
             kind = registry.resolve("metric", plan.kind)
@@ -126,8 +131,20 @@ class Protocol:
 
 def presets() -> list[str]:
     """Return the names of the presets that ship with Calipers."""
+    return list(_preset_names())
+
+
+@lru_cache(maxsize=1)
+def _preset_names() -> tuple[str, ...]:
     folder = resources.files("calipers").joinpath("presets")
-    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    names = (entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    return tuple(sorted(name.removesuffix(".toml") for name in names))
+
+
+@lru_cache(maxsize=64)
+def _preset(name: str) -> Protocol:
+    """Return a preset; they are frozen, so each is parsed once."""
+    return Protocol.from_toml(_preset_text(name), file=f"preset {name}")
 
 
 def _preset_text(name: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from calipers.metrics.contract import Evidence, Recipe
 from calipers.tables import Cohort
 
-BLOCK = 4096  # images
+BLOCK = 16384  # images
 
 Progress = Callable[[int, int], None]  # (blocks done, blocks in all)
 Job = tuple[str, Recipe[Any]]  # model, recipe
@@ -65,7 +65,7 @@ def _run(
     """Yield the evidence of the tasks in their order."""
     if executor is None and workers <= 1:
         for _, model, recipe, span in tasks:
-            yield _work(cohort.span(*span), model, recipe)
+            yield _work(cohort if span == (0, cohort.n_images) else cohort.span(*span), model, recipe)
         return
     pool: AbstractContextManager[Executor] = nullcontext(executor) if executor else ThreadPoolExecutor(workers)
     with pool as running:

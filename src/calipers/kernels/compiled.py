@@ -41,10 +41,10 @@ def ranks(native: ModuleType, offsets: I64, label: I32, score: F64, n_classes: i
 
 
 def decide(
-    native: ModuleType, pairs: Any, offsets: tuple[I64, I64], absent: Flags, rank: I32, score: F64, rules: Any
+    native: ModuleType, pairs: Any, offsets: tuple[I64, I64], predictions: Any, absent: Flags, rules: Any
 ) -> tuple[I8, I8, I32, F64]:
     """Twin of `fates.decide`."""
-    n_views, n = len(rules.cutoffs), len(score)
+    n_views, n = len(rules.cutoffs), len(absent)
     reference, prediction = np.empty((len(rules.crowd), n_views), np.int8), np.empty((n, n_views), np.int8)
     partner, similarity = np.full(n, -1, np.int32), np.full(n, np.nan)
     native.decide(
@@ -53,8 +53,8 @@ def decide(
         _f64(pairs.similarity),
         _i64(offsets[0]),
         _i64(offsets[1]),
-        _i32(rank),
-        _f64(score),
+        _i32(predictions.rank),
+        _f64(predictions.score),
         _u8(absent),
         ASSIGNMENTS.index(rules.assignment),
         _f64(rules.cutoffs),

@@ -28,6 +28,15 @@ class PairList(NamedTuple):
     similarity: F64
 
 
+class Ranked(NamedTuple):
+    """Predictions with their place in the queue of their cell; ``n_classes`` 0: cells are images."""
+
+    label: I32
+    score: F64
+    rank: I32
+    n_classes: int
+
+
 class Rules(NamedTuple):
     """What decides the fates. Views share all but their cut-off and their size range."""
 
@@ -73,9 +82,7 @@ def ranks(offsets: I64, label: I32, score: F64, n_classes: int) -> I32:
     return rank
 
 
-def decide(
-    found: PairList, offsets: tuple[I64, I64], absent: Flags, rank: I32, cell: I64, score: F64, rules: Rules
-) -> Fates:
+def decide(found: PairList, offsets: tuple[I64, I64], predictions: Ranked, absent: Flags, rules: Rules) -> Fates:
     """Match under every view.
 
     ``offsets`` are those of references and predictions. ``absent`` predictions are beyond the allowed number or below
@@ -83,8 +90,8 @@ def decide(
     """
     native = route.native()
     if native is not None and rules.assignment in compiled.ASSIGNMENTS:
-        return Fates(*compiled.decide(native, found, offsets, absent, rank, score, rules))
-    candidates = _candidates(found, absent, rank, cell, score, rules)
+        return Fates(*compiled.decide(native, found, offsets, predictions, absent, rules))
+    candidates = _candidates(found, absent, predictions, offsets[1], rules)
     ignored = rules.ignored[rules.size].T
     winner = _assign(candidates, ignored, rules)
     reference = np.where(ignored.T, np.int8(IGNORED), np.int8(MISSED))
@@ -99,10 +106,11 @@ def decide(
         # Who found nobody keeps the fate of the unmatched; a duplicate of a size that is not counted stays ignored.
         stays = (outcome[:, view] == NOT_YET) | ((winner[:, view] < 0) & (before == IGNORED))
         row[candidates.who] = np.where(stays, before, outcome[:, view])
-    return Fates(reference, prediction, *_partners(candidates, winner[:, 0], len(score)))
+    return Fates(reference, prediction, *_partners(candidates, winner[:, 0], len(absent)))
 
 
-def _candidates(found: PairList, absent: Flags, rank: I32, cell: I64, score: F64, rules: Rules) -> Candidates:
+def _candidates(found: PairList, absent: Flags, p: Ranked, offsets: I64, rules: Rules) -> Candidates:
+    rank, score, cell = p.rank, p.score, pairs.cells(offsets, p.label, p.n_classes)
     kept = np.flatnonzero((found.similarity >= rules.cutoffs.min()) & ~absent[found.prediction])
     reference, row = found.reference[kept].astype(np.int64), found.prediction[kept].astype(np.int64)
     new = np.diff(row, prepend=-1) != 0

@@ -37,16 +37,12 @@ class MatchMetric:
         for plan in plans:
             check_options(plan, self.own_options)
         self.outputs = tuple(_output(plan) for plan in plans)
+        self.recipe = MatchRecipe(tuple(dict.fromkeys(view for output in self.outputs for view in output.views)))
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the outputs."""
         return tuple(output.name for output in self.outputs)
-
-    @property
-    def recipe(self) -> MatchRecipe:
-        """The views of all outputs."""
-        return MatchRecipe(tuple(dict.fromkeys(view for output in self.outputs for view in output.views)))
 
     def counts(self, evidence: Matches, weights: I64) -> I64:
         """Return (1 + n_classes, n_names, 3): images, counted references, counted predictions."""
