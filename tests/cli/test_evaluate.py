@@ -216,7 +216,15 @@ def test_a_model_that_predicts_nothing(calipers, files):
     rows = {row["metric"]: row for row in said.json["rows"] if row["class"] is None}
     assert rows["sensitivity@0.5"]["value"] == 0
     assert (rows["PPV@0.5"]["value"], rows["PPV@0.5"]["reason"]) == (None, "no_predictions")
-    assert "nothing: 4 of 4 images have no prediction." in said.json["warnings"]
+    silent = [warning for warning in said.json["warnings"] if "4 of 4 images" in warning]
+    assert silent == ["nothing: 4 of 4 images have no prediction."]  # once, and by name
+
+
+def test_notes_of_readers_name_their_file(calipers, files):
+    data = (files.folder / "references.json").read_bytes()
+    (files.folder / "bom.json").write_bytes(b"\xef\xbb\xbf" + data)
+    warnings = calipers("evaluate", files.path("bom.json"), files.ours, "--json").json["warnings"]
+    assert [warning for warning in warnings if warning.startswith("bom.json: ")]
 
 
 def test_references_against_themselves_are_perfect(calipers, files):

@@ -1,0 +1,200 @@
+"""README and documentation do what they say: commands run, examples give what is printed, tables are complete.
+
+In a page, a block with ``title="name"`` is written to that file; lines ``$ calipers ...`` of console blocks are run and
+what follows them is compared (``...`` stands for anything); Python blocks are executed, with output checked where they
+are written as a session.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import doctest
+import importlib
+import io
+import os
+import pkgutil
+import re
+import shlex
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import calipers as cal
+from calipers import registry
+from calipers.cli.main import run
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]+)\n(?P<body>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE)
+CHECKER, LOOSELY = doctest.OutputChecker(), doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+RULES = ROOT / "docs" / "how-to" / "bad-input.md"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, the file it stands for, and its text."""
+
+    language: str
+    title: str
+    body: str
+
+
+def blocks(page: Path) -> list[Block]:
+    found = []
+    for match in FENCE.finditer(page.read_text(encoding="utf-8")):
+        language, _, rest = match["info"].partition(" ")
+        title = re.search(r'title="([^"]+)"', rest)
+        body = re.sub(rf"^{match['indent']}", "", match["body"], flags=re.MULTILINE)
+        found.append(Block(language, title[1] if title else "", body))
+    return found
+
+
+def commands(body: str) -> list[tuple[str, str]]:
+    """Return (command, what is printed) of a console block; a backslash continues a command."""
+    joined = body.replace("\\\n", " ")
+    parts = re.split(r"^\$ ", joined, flags=re.MULTILINE)[1:]
+    return [(command, printed) for command, _, printed in (part.partition("\n") for part in parts)]
+
+
+def call(command: str, last: int) -> tuple[int, str]:
+    """Run one line of a console block in the working folder; return its exit code and everything it printed."""
+    words = shlex.split(command)
+    if command == "echo $?":
+        return 0, f"{last}\n"
+    if words[0] == "calipers":
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            return run(words[1:]), printed.getvalue()
+    assert words[0] in ("cat", "head", "ls"), f"cannot run {command!r}; a block that is not run is marked sh or text"
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def converse(body: str) -> list[tuple[str, str, str]]:
+    """Run a console block; return (command, expected, printed) of every line."""
+    found, last = [], 0
+    for command, expected in commands(body):
+        last, printed = call(command, last)
+        assert last in (0, 1) or "error:" in expected, f"{command}: exit {last}\n{printed}"
+        found.append((command, expected, printed))
+    return found
+
+
+def execute(body: str, names: dict[str, Any], page: Path) -> None:
+    if ">>> " not in body:
+        exec(compile(body, str(page), "exec"), names)
+        return
+    test = doctest.DocTestParser().get_doctest(body, names, page.name, str(page), 0)
+    said: list[str] = []
+    result = doctest.DocTestRunner(optionflags=LOOSELY).run(test, out=said.append, clear_globs=False)
+    names.update(test.globs)
+    assert result.failed == 0, "".join(said)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in; the pictures of the demo are not drawn, which takes most of its time."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("calipers.synthetic.draw_images", lambda *args, **options: [])
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_does_what_it_says(page: Path, desk: Path) -> None:
+    names: dict[str, Any] = {}
+    for block in blocks(page):
+        if block.title:
+            (desk / block.title).write_text(block.body, encoding="utf-8")
+        if block.language == "console":
+            for command, expected, printed in converse(block.body):
+                assert not expected.strip() or CHECKER.check_output(expected, printed, LOOSELY), (
+                    f"{command}\n--- the page says\n{expected}\n--- printed was\n{printed}"
+                )
+        elif block.language == "python":
+            execute(block.body, names, page)
+        elif block.language == "toml" and "calipers.protocol/1" in block.body:
+            cal.Protocol.from_toml(block.body)
+
+
+def modules() -> list[str]:
+    return [info.name for info in pkgutil.walk_packages(cal.__path__, "calipers.")]
+
+
+@pytest.mark.parametrize("name", ["calipers", *modules()])
+def test_examples_in_docstrings_run(name: str, desk: Path) -> None:
+    result = doctest.testmod(importlib.import_module(name), optionflags=LOOSELY)
+    assert result.failed == 0
+
+
+def test_links_within_the_documentation_lead_somewhere() -> None:
+    broken = []
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            if not target.startswith(("http:", "https:", "mailto:")) and not (page.parent / target).exists():
+                broken.append(f"{page.relative_to(ROOT)}: {target}")
+    assert not broken
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
+    assert listed == {str(page.relative_to(ROOT / "docs")) for page in PAGES if "docs" in page.parts}
+
+
+def rules_in_source() -> set[str]:
+    """Return every rule id that the sources can put into an error: arguments named or placed as `rule`."""
+    places = {"Finding": 0, "Problem": 0, "_found": 2, "_problem": 2, "problem": 2, "_error": 1, "_unknown": 3}
+    found: set[str] = set()
+    for file in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            given = [keyword.value for keyword in node.keywords if keyword.arg == "rule"]
+            if name in places and len(node.args) > places[name]:
+                given.append(node.args[places[name]])
+            constants = [leaf for value in given for leaf in _leaves(value)]
+            found |= {text for text in constants if re.fullmatch(r"[a-z]+(-[a-z]+)*", text)}
+    return found
+
+
+def _leaves(node: ast.expr) -> list[str]:
+    if isinstance(node, ast.IfExp):
+        return [*_leaves(node.body), *_leaves(node.orelse)]
+    return [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
+
+
+def test_every_rule_is_explained() -> None:
+    explained = set(re.findall(r"^\| `([a-z-]+)` \|", RULES.read_text(encoding="utf-8"), re.MULTILINE))
+    assert len(rules_in_source()) > 40
+    assert not rules_in_source() - explained
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("reference/presets.md", cal.presets()),
+        ("reference/metrics.md", registry.known("metric")),
+        ("reference/protocol.md", [*registry.known("criterion"), *registry.known("assignment")]),
+        ("reference/json.md", ["calipers.evaluation/1", "calipers.error/1", "calipers.inspect/1", "calipers.run/1"]),
+        ("how-to/formats.md", ["coco", "csv", "nih", "parquet", *cal.tables.BOX_FORMATS]),
+    ],
+)
+def test_reference_pages_name_everything(page: str, names: list[str]) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    assert not [name for name in names if f"`{name}`" not in text]
+
+
+def test_reference_of_the_command_line_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
+    for verb in ("demo", "inspect", "evaluate", "convert"):
+        assert run([verb, "--help"]) == 0
+        options = set(re.findall(r"(?<!\S)--[a-z-]+", capsys.readouterr().out)) - {"--help"}
+        assert not [option for option in options if option not in text], verb
+
+
+def test_the_working_folder_is_left_alone(desk: Path) -> None:
+    assert os.listdir(desk) == []
