@@ -7,6 +7,8 @@
 #include <cstring>
 #include <limits>
 
+#include "lanes.h"
+
 namespace calipers {
 
 namespace {
@@ -60,7 +62,7 @@ void radix_sort(Entry* entries, int64_t n, std::vector<Entry>& spare) {
 class Walk {
 public:
     explicit Walk(const CurveProblem& problem)
-        : p_(problem), views_(problem.n_views), small_(problem.n_columns), sums_(problem.n_columns) {}
+        : p_(problem), views_(problem.n_views), every_(problem.n_columns) {}
 
     struct View {
         int64_t hits = 0;                 // so far
@@ -78,9 +80,7 @@ public:
             view.weight.clear();
             view.value.clear();
         }
-        std::fill(small_.begin(), small_.end(), 0);
-        std::fill(sums_.begin(), sums_.end(), 0);
-        since_ = 0;
+        every_.clear();
         bool pending = false;
         const int64_t stop = p_.offsets[klass + 1];
         for (int64_t k = p_.offsets[klass]; k < stop; ++k) {
@@ -95,22 +95,9 @@ public:
     }
 
 private:
-    // Adds a prediction to the sums; returns whether it is a hit in some view. Sums are kept in bytes, which a compiler
-    // turns into vector instructions, and carried over before a byte can overflow.
+    // Adds a prediction to the sums; returns whether it is a hit in some view.
     bool pass(const int8_t* fates, int64_t w) {
-        const int64_t n = p_.n_columns;
-        if (w > 255) {
-            carry();
-            for (int64_t v = 0; v < n; ++v) sums_[v] += fates[v] != IGNORED ? w : 0;
-        } else {
-            if (since_ + w > 255) carry();
-            const uint8_t one = static_cast<uint8_t>(w);
-            for (int64_t v = 0; v < n; ++v) small_[v] += fates[v] != IGNORED ? one : 0;
-            since_ += w;
-        }
-        uint8_t any = 0;
-        for (int64_t v = 0; v < n; ++v) any |= fates[v] == HIT;
-        if (!any) return false;
+        if (!every_.add(fates, w)) return false;
         for (int64_t v = 0; v < p_.n_views; ++v) {
             if (fates[p_.views[v]] != HIT) continue;
             views_[v].hits += w;
@@ -125,26 +112,16 @@ private:
             View& view = views_[v];
             const size_t n = view.weight.size() - view.settled;
             if (!n) continue;
-            const int64_t column = p_.views[v], every = sums_[column] + small_[column];
+            const double every = static_cast<double>(every_[p_.views[v]]) + EPS;
             view.found.insert(view.found.end(), n, view.hits);
-            view.value.insert(view.value.end(), n, static_cast<double>(view.hits) / (static_cast<double>(every) + EPS));
+            view.value.insert(view.value.end(), n, static_cast<double>(view.hits) / every);
             view.settled += n;
         }
     }
 
-    void carry() {
-        for (int64_t v = 0; v < p_.n_columns; ++v) {
-            sums_[v] += small_[v];
-            small_[v] = 0;
-        }
-        since_ = 0;
-    }
-
     const CurveProblem& p_;
     std::vector<View> views_;
-    std::vector<uint8_t> small_;
-    std::vector<int64_t> sums_;
-    int64_t since_ = 0;
+    Sums every_;
 };
 
 // Mean of the interpolated precision at the recalls, which ascend.

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "lanes.h"
+
 #ifdef _MSC_VER
 #include <intrin.h>
 #endif
@@ -232,23 +234,26 @@ private:
     std::vector<Views> of_range_, taken_, hit_, ignored_, busy_, wanted_;
 };
 
-// Fates of objects that no pair touches. There are only a few different rows, one for each set of size ranges that flag
-// an object: keep the last one and copy it.
+// Fates of objects that no pair touches. An object is flagged by some of the size ranges, which makes only a few
+// different rows: each is made once and copied.
 void fill(const FateProblem& p, Span<const uint8_t> flags, Span<const uint8_t> absent, int64_t n, Fate otherwise,
           Span<int8_t> table, int threads) {
     const int64_t n_views = p.cutoffs.size, n_ranges = n ? flags.size / n : 0;
     constexpr int64_t ROWS = 16384;
     parallel(tasks_of(n, ROWS), threads, [&](int64_t task) {
-        std::vector<int8_t> row(n_views);
-        std::vector<uint8_t> shown(n_ranges + 1, 2), now(n_ranges + 1);
+        std::vector<uint64_t> sets;
+        std::vector<int8_t> rows;
         for (int64_t k = task * ROWS; k < std::min(n, (task + 1) * ROWS); ++k) {
-            const uint8_t gone = absent.size ? absent[k] : 0;
-            for (int64_t a = 0; a < n_ranges; ++a) now[a] = flags[a * n + k] | gone;
-            if (now != shown) {
-                for (int64_t v = 0; v < n_views; ++v) row[v] = now[p.size[v]] ? IGNORED : otherwise;
-                shown = now;
+            uint64_t set = 0;  // of the size ranges; a hash above 64 of them would not be, but nobody has so many
+            for (int64_t a = 0; a < n_ranges; ++a) set |= static_cast<uint64_t>(flags[a * n + k] != 0) << (a & 63);
+            if (absent.size && absent[k]) set = ~uint64_t{0};
+            size_t at = 0;
+            while (at < sets.size() && sets[at] != set) ++at;
+            if (at == sets.size()) {
+                sets.push_back(set);
+                for (int64_t v = 0; v < n_views; ++v) rows.push_back((set >> p.size[v]) & 1 ? IGNORED : otherwise);
             }
-            std::memcpy(&table[k * n_views], row.data(), n_views);
+            std::memcpy(&table[k * n_views], &rows[at * n_views], n_views);
         }
     });
 }
@@ -279,57 +284,33 @@ void decide(const FateProblem& p, const FateTables& t, int threads) {
 
 namespace {
 
-// Sums of one replicate over some objects. Counted objects are added up in bytes, which a compiler turns into vector
-// instructions, and carried over before a byte can overflow; hits are rare and added one by one.
+// Sums of one replicate, class by class.
 class Tally {
 public:
-    Tally(const TotalsProblem& problem)
-        : p_(problem), small_(problem.n_classes * problem.n_views, 0), since_(problem.n_classes, 0),
-          counted_(small_.size(), 0), hits_(small_.size(), 0) {}
+    explicit Tally(const TotalsProblem& problem)
+        : p_(problem), counted_(problem.n_classes, Sums(problem.n_views)), hits_(problem.n_classes * problem.n_views, 0) {}
 
     void object(int64_t k, int64_t weight) {
         const int64_t n = p_.n_views, klass = p_.label[k];
         const int8_t* fates = &p_.fates[k * n];
-        bool any = false;
-        if (weight == 1) {
-            uint8_t* small = &small_[klass * n];
-            uint8_t hit = 0;
-            for (int64_t v = 0; v < n; ++v) small[v] += fates[v] != IGNORED;
-            for (int64_t v = 0; v < n; ++v) hit |= fates[v] == HIT;
-            any = hit != 0;
-            if (++since_[klass] == 255) carry(klass);
-        } else {
-            int64_t* counted = &counted_[klass * n];
-            for (int64_t v = 0; v < n; ++v) counted[v] += fates[v] != IGNORED ? weight : 0;
-            any = true;
-        }
-        if (any)
-            for (int64_t v = 0; v < n; ++v) hits_[klass * n + v] += fates[v] == HIT ? weight : 0;
+        if (!counted_[klass].add(fates, weight)) return;
+        int64_t* hits = &hits_[klass * n];
+        for (int64_t v = 0; v < n; ++v) hits[v] += (fates[v] == HIT) * weight;
     }
 
-    // Adds to (V, 2, K) totals.
-    void finish(int64_t* total) {
-        for (int64_t klass = 0; klass < p_.n_classes; ++klass) {
-            carry(klass);
-            for (int64_t v = 0; v < p_.n_views; ++v) {
+    // Writes (V, 2, K) totals.
+    void finish(int64_t* total) const {
+        for (int64_t v = 0; v < p_.n_views; ++v)
+            for (int64_t klass = 0; klass < p_.n_classes; ++klass) {
                 total[(2 * v) * p_.n_classes + klass] = hits_[klass * p_.n_views + v];
-                total[(2 * v + 1) * p_.n_classes + klass] = counted_[klass * p_.n_views + v];
+                total[(2 * v + 1) * p_.n_classes + klass] = counted_[klass][v];
             }
-        }
     }
 
 private:
-    void carry(int64_t klass) {
-        for (int64_t k = klass * p_.n_views; k < (klass + 1) * p_.n_views; ++k) {
-            counted_[k] += small_[k];
-            small_[k] = 0;
-        }
-        since_[klass] = 0;
-    }
-
     const TotalsProblem& p_;
-    std::vector<uint8_t> small_, since_;
-    std::vector<int64_t> counted_, hits_;
+    std::vector<Sums> counted_;
+    std::vector<int64_t> hits_;
 };
 
 }  // namespace
