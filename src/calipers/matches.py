@@ -116,13 +116,14 @@ class Matches:
         if plain and limit in self._plain_totals:
             return self._plain_totals[limit]
         nobody = np.zeros(0, np.int32)
+        if plain and self._plain_totals:
+            references = next(iter(self._plain_totals.values()))[0]
+        else:
+            of_references = (self.reference_fate, self.reference_label, nobody, 0, self.reference_image)
+            references = fates.totals(*of_references, weights, self.n_classes)
         rank = self.rank if limit <= self._deepest else nobody
-        of_references = (self.reference_fate, self.reference_label, nobody, 0, self.reference_image)
         of_predictions = (self.prediction_fate, self.prediction_label, rank, limit, self.prediction_image)
-        found = (
-            fates.totals(*of_references, weights, self.n_classes),
-            fates.totals(*of_predictions, weights, self.n_classes),
-        )
+        found = references, fates.totals(*of_predictions, weights, self.n_classes)
         if plain:
             self._plain_totals[limit] = found
         return found

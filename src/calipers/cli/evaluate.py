@@ -45,7 +45,7 @@ def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> Non
 
     narrator, started = Narrator(quiet=given["quiet"] or given["as_json"]), datetime.now(UTC)
     protocol = chosen_protocol(given["preset"], given["protocol"], given["cluster"])
-    if given["output"]:
+    if given["output"] is not None:
         check_output(given["output"], given["force"], (references, *named_files(predictions).values()))
     cohort = read(references, named_files(predictions), **reading_arguments(given))
     narrator.say(
@@ -74,6 +74,8 @@ def chosen_protocol(preset: str | None, file: str | None, cluster: str | None) -
 
 def check_output(folder: str, force: bool, inputs: tuple[str, ...]) -> None:
     """Refuse a bad output folder before any work is done."""
+    if not folder:
+        raise UsageError("-o needs the name of a folder")
     from calipers.results.files import check_folder
 
     check_folder(folder, force=force, inputs=inputs)

@@ -86,12 +86,15 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command line and return its exit code."""
+    argv = list(argv)
     as_json = "--json" in argv
+    if argv[:1] == ["help"]:
+        argv = [*argv[1:2], "--help"]
     if not argv:
         click.echo(cli.get_help(click.Context(cli, info_name="calipers")), err=True)
         return 2
     try:
-        code = cli.main(list(argv), prog_name="calipers", standalone_mode=False, obj=["calipers", *argv])
+        code = cli.main(argv, prog_name="calipers", standalone_mode=False, obj=["calipers", *argv])
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as stop:
         return stop.exit_code

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from calipers.errors import UsageError
+from calipers.errors import UsageError, did_you_mean
 
 F = TypeVar("F", bound=Callable[..., Any])
 SCALES = click.Choice(["unit", "raw"])
@@ -65,10 +65,15 @@ def column_map(text: str | None) -> dict[str, str] | None:
     """Return ``{"image": "ImageID"}`` of ``image=ImageID,...``."""
     if not text:
         return None
+    from calipers.readers.layout import ALIASES, BOX_NAMES
+
     pairs = [entry.partition("=") for entry in text.split(",")]
     for name, sign, column in pairs:
         if not (name and sign and column):
             raise UsageError(f"--columns takes NAME=COLUMN,..., not {text!r}")
+        if name.strip() not in ALIASES and name.strip() not in BOX_NAMES:
+            known = did_you_mean(name.strip(), [*ALIASES, *sorted(BOX_NAMES)])
+            raise UsageError(f"--columns: {name.strip()!r} is nothing that Calipers looks for; {known}")
     return {name.strip(): column.strip() for name, _, column in pairs}
 
 
@@ -79,6 +84,8 @@ def named_files(given: Sequence[str]) -> dict[str, str]:
         name, sign, path = entry.partition("=")
         if not sign or Path(entry).exists() or not name or "/" in name or "\\" in name:
             name, path = Path(entry).stem, entry
+        if not path:
+            raise UsageError(f"a file is missing in {entry!r}: give PREDS as file or as name=file")
         if name in found:
             raise UsageError(f"two models are called {name!r}; name them: first={found[name]} second={path}")
         found[name] = path

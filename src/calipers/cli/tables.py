@@ -51,9 +51,9 @@ def _table(first: str, models: Sequence[str], numbers: Sequence[str]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column(first, no_wrap=True)
     for model in models:
-        table.add_column(_name(model), justify="right")
+        table.add_column(_name(model), justify="right", overflow="fold")
     for name in numbers:
-        table.add_column(name, justify="right", style="dim")
+        table.add_column(name, justify="right", style="dim", overflow="fold")
     return table
 
 

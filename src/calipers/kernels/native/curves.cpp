@@ -61,31 +61,33 @@ void radix_sort(Entry* entries, int64_t n, std::vector<Entry>& spare) {
 // All views of one class in one replicate: walks down the ranking and notes the operating point of every hit.
 class Walk {
 public:
-    explicit Walk(const CurveProblem& problem)
-        : p_(problem), views_(problem.n_views), every_(problem.n_columns) {}
-
     struct View {
-        int64_t hits = 0;                 // so far
-        size_t settled = 0;               // hits whose operating point is known
-        std::vector<int64_t> found;       // hits at the operating point of each hit
-        std::vector<int64_t> weight;      // of each hit
-        std::vector<double> value;        // precision at the operating point
+        std::vector<int64_t> found;   // hits at the operating point of each hit
+        std::vector<int64_t> weight;  // of each hit
+        std::vector<double> value;    // precision at the operating point
     };
 
+    explicit Walk(const CurveProblem& problem) : p_(problem), views_(problem.n_views), sums_(problem.n_columns) {}
+
     const std::vector<View>& down(int64_t klass, const int64_t* weight) {
+        constexpr int64_t AHEAD = 12;
+        sums_.clear();
         for (View& view : views_) {
-            view.hits = 0;
-            view.settled = 0;
             view.found.clear();
             view.weight.clear();
             view.value.clear();
         }
-        every_.clear();
         bool pending = false;
         const int64_t stop = p_.offsets[klass + 1];
         for (int64_t k = p_.offsets[klass]; k < stop; ++k) {
+            if (k + AHEAD < stop) fetch_early(&p_.fates[p_.order[k + AHEAD] * p_.n_columns]);
             const int64_t row = p_.order[k], w = p_.plain ? 1 : weight[p_.image[row]];
-            if (w) pending |= pass(&p_.fates[row * p_.n_columns], w);
+            const int8_t* fates = &p_.fates[row * p_.n_columns];
+            if (w && sums_.add(fates, w)) {
+                pending = true;
+                for (int64_t v = 0; v < p_.n_views; ++v)
+                    if (fates[p_.views[v]] == HIT) views_[v].weight.push_back(w);
+            }
             if (pending && p_.ends[k] == k) {
                 settle();
                 pending = false;
@@ -95,33 +97,23 @@ public:
     }
 
 private:
-    // Adds a prediction to the sums; returns whether it is a hit in some view.
-    bool pass(const int8_t* fates, int64_t w) {
-        if (!every_.add(fates, w)) return false;
-        for (int64_t v = 0; v < p_.n_views; ++v) {
-            if (fates[p_.views[v]] != HIT) continue;
-            views_[v].hits += w;
-            views_[v].weight.push_back(w);
-        }
-        return true;
-    }
-
     // The hits since the last operating point share the one reached now.
     void settle() {
         for (int64_t v = 0; v < p_.n_views; ++v) {
             View& view = views_[v];
-            const size_t n = view.weight.size() - view.settled;
-            if (!n) continue;
-            const double every = static_cast<double>(every_[p_.views[v]]) + EPS;
-            view.found.insert(view.found.end(), n, view.hits);
-            view.value.insert(view.value.end(), n, static_cast<double>(view.hits) / every);
-            view.settled += n;
+            if (view.found.size() == view.weight.size()) continue;
+            const int64_t hits = sums_.hits(p_.views[v]);
+            const double value = static_cast<double>(hits) / (static_cast<double>(sums_.counted(p_.views[v])) + EPS);
+            while (view.found.size() < view.weight.size()) {
+                view.found.push_back(hits);
+                view.value.push_back(value);
+            }
         }
     }
 
     const CurveProblem& p_;
     std::vector<View> views_;
-    Sums every_;
+    Sums sums_;
 };
 
 // Mean of the interpolated precision at the recalls, which ascend.

@@ -282,49 +282,21 @@ void decide(const FateProblem& p, const FateTables& t, int threads) {
     });
 }
 
-namespace {
-
-// Sums of one replicate, class by class.
-class Tally {
-public:
-    explicit Tally(const TotalsProblem& problem)
-        : p_(problem), counted_(problem.n_classes, Sums(problem.n_views)), hits_(problem.n_classes * problem.n_views, 0) {}
-
-    void object(int64_t k, int64_t weight) {
-        const int64_t n = p_.n_views, klass = p_.label[k];
-        const int8_t* fates = &p_.fates[k * n];
-        if (!counted_[klass].add(fates, weight)) return;
-        int64_t* hits = &hits_[klass * n];
-        for (int64_t v = 0; v < n; ++v) hits[v] += (fates[v] == HIT) * weight;
-    }
-
-    // Writes (V, 2, K) totals.
-    void finish(int64_t* total) const {
-        for (int64_t v = 0; v < p_.n_views; ++v)
-            for (int64_t klass = 0; klass < p_.n_classes; ++klass) {
-                total[(2 * v) * p_.n_classes + klass] = hits_[klass * p_.n_views + v];
-                total[(2 * v + 1) * p_.n_classes + klass] = counted_[klass][v];
-            }
-    }
-
-private:
-    const TotalsProblem& p_;
-    std::vector<Sums> counted_;
-    std::vector<int64_t> hits_;
-};
-
-}  // namespace
-
 void totals(const TotalsProblem& p, Span<int64_t> result, int threads) {
     parallel(p.n_replicates, threads, [&](int64_t r) {
-        Tally tally(p);
+        std::vector<Sums> sums(p.n_classes, Sums(p.n_views));
         const int64_t* weight = &p.weights[r * p.n_images];
         for (int64_t k = 0; k < p.label.size; ++k) {
             if (p.rank.size && p.rank[k] >= p.limit) continue;
             const int64_t w = p.plain ? 1 : weight[p.image[k]];
-            if (w) tally.object(k, w);
+            if (w) sums[p.label[k]].add(&p.fates[k * p.n_views], w);
         }
-        tally.finish(&result[r * p.n_views * 2 * p.n_classes]);
+        int64_t* total = &result[r * p.n_views * 2 * p.n_classes];
+        for (int64_t v = 0; v < p.n_views; ++v)
+            for (int64_t klass = 0; klass < p.n_classes; ++klass) {
+                total[(2 * v) * p.n_classes + klass] = sums[klass].hits(v);
+                total[(2 * v + 1) * p.n_classes + klass] = sums[klass].counted(v);
+            }
     });
 }
 

@@ -15,43 +15,46 @@ constexpr uint64_t HIGH = 0x80 * EACH;
 // 0x80 in every byte that is not zero; bytes must be below 0x80, as fates are.
 inline uint64_t nonzero(uint64_t bytes) { return (bytes + 0x7f * EACH) & HIGH; }
 
-// Adds `one` to the sum of every view that counts the object; returns whether it is a hit in any of them.
-inline bool add_counted(const int8_t* fates, int64_t n, uint8_t one, uint8_t* sums) {
-    static_assert(IGNORED == 0, "counted fates are those that are not zero");
-    uint64_t hit = 0, word, sum;
-    int64_t v = 0;
-    for (; v + 8 <= n; v += 8) {
-        std::memcpy(&word, fates + v, 8);
-        std::memcpy(&sum, sums + v, 8);
-        sum += (nonzero(word) >> 7) * one;
-        std::memcpy(sums + v, &sum, 8);
-        hit |= ~nonzero(word ^ (HIT * EACH)) & HIGH;
-    }
-    for (; v < n; ++v) {
-        sums[v] = static_cast<uint8_t>(sums[v] + (fates[v] != IGNORED ? one : 0));
-        hit |= fates[v] == HIT;
-    }
-    return hit != 0;
+// 0x80 in every byte that is a hit.
+inline uint64_t hits_of(uint64_t fates) { return ~nonzero(fates ^ (HIT * EACH)) & HIGH; }
+
+inline uint64_t load(const void* from) {
+    uint64_t word;
+    std::memcpy(&word, from, 8);
+    return word;
 }
 
-// Byte sums that are carried over to large ones before they can overflow.
+// Sums of one weight per object, view by view, in bytes that are carried over to large numbers before they can overflow:
+// of all counted objects, and of the hits among them.
 class Sums {
 public:
-    explicit Sums(int64_t n) : small_(n, 0), large_(n, 0) {}
+    explicit Sums(int64_t n) : n_(n), small_(2 * n, 0), large_(2 * n, 0) {}
 
-    // Adds the weight to the views that count an object; returns whether it is a hit in any of them.
+    int64_t counted(int64_t view) const { return large_[view] + small_[view]; }
+    int64_t hits(int64_t view) const { return large_[n_ + view] + small_[n_ + view]; }
+
+    // Adds an object; returns whether it is a hit in some view.
     bool add(const int8_t* fates, int64_t weight) {
-        const int64_t n = static_cast<int64_t>(small_.size());
-        if (weight > 255) {
-            for (int64_t v = 0; v < n; ++v) large_[v] += fates[v] != IGNORED ? weight : 0;
-            return std::memchr(fates, HIT, n) != nullptr;
-        }
+        if (weight > 255) return add_large(fates, weight);
         if (since_ + weight > 255) carry();
         since_ += weight;
-        return add_counted(fates, n, static_cast<uint8_t>(weight), small_.data());
+        const uint64_t one = static_cast<uint64_t>(weight);
+        uint8_t *counted = small_.data(), *hits = counted + n_;
+        uint64_t any = 0;
+        int64_t v = 0;
+        for (; v + 8 <= n_; v += 8) {
+            const uint64_t word = load(fates + v), hit = hits_of(word);
+            put(counted + v, load(counted + v) + (nonzero(word) >> 7) * one);
+            any |= hit;
+            if (hit) put(hits + v, load(hits + v) + (hit >> 7) * one);
+        }
+        for (; v < n_; ++v) {
+            counted[v] = static_cast<uint8_t>(counted[v] + (fates[v] != IGNORED) * one);
+            hits[v] = static_cast<uint8_t>(hits[v] + (fates[v] == HIT) * one);
+            any |= fates[v] == HIT;
+        }
+        return any != 0;
     }
-
-    int64_t operator[](int64_t view) const { return large_[view] + small_[view]; }
 
     void clear() {
         std::memset(small_.data(), 0, small_.size());
@@ -60,17 +63,29 @@ public:
     }
 
 private:
+    static_assert(IGNORED == 0, "counted fates are those that are not zero");
+
+    static void put(uint8_t* to, uint64_t word) { std::memcpy(to, &word, 8); }
+
+    bool add_large(const int8_t* fates, int64_t weight) {
+        for (int64_t v = 0; v < n_; ++v) {
+            large_[v] += (fates[v] != IGNORED) * weight;
+            large_[n_ + v] += (fates[v] == HIT) * weight;
+        }
+        return std::memchr(fates, HIT, static_cast<size_t>(n_)) != nullptr;
+    }
+
     void carry() {
-        for (size_t v = 0; v < small_.size(); ++v) {
-            large_[v] += small_[v];
-            small_[v] = 0;
+        for (size_t k = 0; k < small_.size(); ++k) {
+            large_[k] += small_[k];
+            small_[k] = 0;
         }
         since_ = 0;
     }
 
+    int64_t n_, since_ = 0;
     std::vector<uint8_t> small_;
     std::vector<int64_t> large_;
-    int64_t since_ = 0;
 };
 
 }  // namespace calipers

@@ -90,28 +90,34 @@ std::vector<FoundPairs> overlapping(const Side& reference, const Side& predictio
 
 void ranks(Span<const int64_t> offsets, Span<const int32_t> label, Span<const double> score, bool within_class,
            Span<int32_t> rank, int threads) {
-    struct Entry {
-        double score;
-        int32_t label;
-        int32_t row;  // in its image
-    };
-    const auto before = [](const Entry& a, const Entry& b) {
-        if (a.label != b.label) return a.label < b.label;
-        return a.score != b.score ? a.score > b.score : a.row < b.row;
-    };
     const int64_t n = offsets.size - 1;
+    int32_t n_classes = 1;
+    if (within_class)
+        for (int64_t k = 0; k < label.size; ++k) n_classes = std::max(n_classes, label[k] + 1);
     parallel(tasks_of(n), threads, [&](int64_t task) {
-        std::vector<Entry> entries;
+        std::vector<int64_t> row, start(n_classes + 1, 0), place(n_classes, 0);
         const int64_t stop = std::min(n, (task + 1) * IMAGES_PER_TASK);
+        const auto klass = [&](int64_t k) { return within_class ? label[k] : 0; };
         for (int64_t i = task * IMAGES_PER_TASK; i < stop; ++i) {
-            entries.clear();
-            for (int64_t k = offsets[i]; k < offsets[i + 1]; ++k)
-                entries.push_back({score[k], within_class ? label[k] : 0, static_cast<int32_t>(k - offsets[i])});
-            std::sort(entries.begin(), entries.end(), before);
-            int32_t place = 0;
-            for (size_t k = 0; k < entries.size(); ++k) {
-                place = k && entries[k].label == entries[k - 1].label ? place + 1 : 0;
-                rank[offsets[i] + entries[k].row] = place;
+            const int64_t begin = offsets[i], end = offsets[i + 1];
+            // Share the rows out to their classes, one after the other, then sort the few of each class.
+            row.resize(end - begin);
+            for (int64_t k = begin; k < end; ++k) ++place[klass(k)];
+            int64_t next = 0;
+            for (int64_t k = begin; k < end; ++k)
+                if (place[klass(k)] > 0) {
+                    start[klass(k)] = next;
+                    next += place[klass(k)];
+                    place[klass(k)] = 0;
+                }
+            for (int64_t k = begin; k < end; ++k) row[start[klass(k)] + place[klass(k)]++] = k;
+            for (int64_t k = begin; k < end; ++k) {
+                const int32_t c = klass(k);
+                if (place[c] == 0) continue;
+                const auto first = row.begin() + start[c], last = first + place[c];
+                std::sort(first, last, [&](int64_t a, int64_t b) { return score[a] != score[b] ? score[a] > score[b] : a < b; });
+                for (auto at = first; at != last; ++at) rank[*at] = static_cast<int32_t>(at - first);
+                place[c] = 0;
             }
         }
     });
