@@ -15,6 +15,7 @@ import io
 import os
 import pkgutil
 import re
+import runpy
 import shlex
 import subprocess
 from dataclasses import dataclass
@@ -130,6 +131,13 @@ def test_examples_in_docstrings_run(name: str, desk: Path) -> None:
     assert result.failed == 0
 
 
+@pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.py")), ids=lambda file: file.name)
+def test_examples_run(file: Path, desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(file), run_name="__main__")
+    assert capsys.readouterr().out
+    assert os.listdir(desk) == []
+
+
 def test_links_within_the_documentation_lead_somewhere() -> None:
     broken = []
     for page in PAGES:
@@ -194,7 +202,3 @@ def test_reference_of_the_command_line_is_complete(capsys: pytest.CaptureFixture
         assert run([verb, "--help"]) == 0
         options = set(re.findall(r"(?<!\S)--[a-z-]+", capsys.readouterr().out)) - {"--help"}
         assert not [option for option in options if option not in text], verb
-
-
-def test_the_working_folder_is_left_alone(desk: Path) -> None:
-    assert os.listdir(desk) == []

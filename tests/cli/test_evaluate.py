@@ -50,6 +50,13 @@ def test_stdout_is_the_table_and_stderr_the_narration(calipers, files):
     assert "note: No intervals" in said.err
 
 
+def test_a_narrow_terminal_cuts_no_name(calipers, files, monkeypatch):
+    monkeypatch.setattr("calipers.cli.tables.UNLIMITED", 40)
+    said = calipers("evaluate", files.references, f"quite-a-long-model-name={files.ours}", "--quiet")
+    assert "…" not in said.out
+    assert "quite-a-" in said.out
+
+
 def test_quiet_says_nothing_but_the_result(calipers, files):
     loud, quiet = (
         calipers("evaluate", files.references, files.ours),
@@ -129,6 +136,9 @@ def test_a_protocol_file_replaces_the_preset(calipers, files):
         (["--format", "yolo"], "coco, csv, nih, parquet"),
         (["--box-format", "xxyy"], "did you mean 'xyxy'?"),
         (["--columns", "image"], "--columns takes NAME=COLUMN"),
+        (["--columns", "imag=pic"], "did you mean 'image'?"),
+        (["-o", ""], "-o needs the name of a folder"),
+        (["again="], "a file is missing in 'again='"),
     ],
 )
 def test_wrong_values_name_what_exists(calipers, files, option, words):

@@ -39,6 +39,11 @@ def test_every_verb_explains_itself(calipers, verb):
     assert "--json" in said.out
 
 
+def test_help_is_a_word_too(calipers):
+    assert calipers("help").out == calipers("--help").out
+    assert calipers("help", "evaluate").out == calipers("evaluate", "--help").out
+
+
 def test_version_names_the_kernels(calipers):
     said = calipers("--version")
     assert (said.code, said.err) == (0, "")
