@@ -14,6 +14,8 @@ from reference import boxes
 from reference.matching import STRATEGIES, Rule, best_total, fates
 from reference.plain import Thing, things
 
+pytestmark = pytest.mark.usefixtures("kernel_route")
+
 SIZES = [(0.0, float("inf")), (0.0, 1024.0), (1024.0, 9216.0)]
 THRESHOLDS = (0.1, 0.5, 0.75)
 

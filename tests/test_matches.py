@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from calipers.assignment import match
-from calipers.kernels.matching import HIT
-from calipers.matches import Matches, View
+from calipers.kernels.matching import HIT, IGNORED
+from calipers.matches import HITS, Matches, View
 from cases import MODEL, cohort_of
+
+pytestmark = pytest.mark.usefixtures("kernel_route")
 
 VIEWS = (View(threshold=0.3), View(threshold=0.6), View(threshold=0.3, size=(0.0, 1024.0)))
 COLUMNS = ("reference_label", "prediction_label", "score", "rank", "partner", "similarity", "reference_offsets")
@@ -19,7 +21,7 @@ COLUMNS = ("reference_label", "prediction_label", "score", "rank", "partner", "s
 def assert_same(a: Matches, b: Matches) -> None:
     for name in (*COLUMNS, "prediction_offsets", "reference_fate", "prediction_fate"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
-    for name in ("offsets", "reference", "prediction", "similarity"):
+    for name in ("reference", "prediction", "similarity"):
         np.testing.assert_array_equal(getattr(a.pairs, name), getattr(b.pairs, name), err_msg=name)
     assert a.views == b.views
     assert a.n_classes == b.n_classes
@@ -70,23 +72,28 @@ def test_rank_counts_within_image_and_class_by_descending_score() -> None:
 @pytest.mark.parametrize("max_dets", [1, 2, 100])
 def test_ranking_holds_the_best_of_every_cell(max_dets: int) -> None:
     matches = match(cohort_of("tied scores", seed=4), MODEL, VIEWS)
-    rows, ranked = matches.ranking(max_dets, blocks=False)
-    chosen = np.arange(len(matches.score))[rows][ranked.order]
     kept = np.flatnonzero(matches.rank < max_dets)
+    problem = matches.curves(VIEWS, np.ones((1, matches.n_images), np.int64), max_dets, blocks=False)
+    chosen = kept[problem.ranked.order]
     assert chosen.tolist() == sorted(kept, key=lambda row: (matches.prediction_label[row], -matches.score[row], row))
 
 
-def test_totals_count_fates_by_class_and_weight() -> None:
+def test_totals_count_hits_and_counted_objects_by_class_and_weight() -> None:
     matches = match(cohort_of("ignored", seed=4), MODEL, VIEWS)
     weights = np.random.default_rng(0).integers(0, 4, (3, matches.n_images))
     for max_dets in (1, 100):
         references, predictions = matches.totals(weights, max_dets)
-        for r, view, fate, c in np.ndindex(references.shape):
-            chosen = (matches.reference_fate[view] == fate) & (matches.reference_label == c)
-            assert references[r, view, fate, c] == weights[r, matches.reference_image[chosen]].sum()
-            chosen = (matches.prediction_fate[view] == fate) & (matches.prediction_label == c)
-            chosen &= matches.rank < max_dets
-            assert predictions[r, view, fate, c] == weights[r, matches.prediction_image[chosen]].sum()
+        for r, view, entry, c in np.ndindex(references.shape):
+            chosen = matches.reference_label == c
+            chosen &= _entry(matches.reference_fate[view], entry)
+            assert references[r, view, entry, c] == weights[r, matches.reference_image[chosen]].sum()
+            chosen = (matches.prediction_label == c) & (matches.rank < max_dets)
+            chosen &= _entry(matches.prediction_fate[view], entry)
+            assert predictions[r, view, entry, c] == weights[r, matches.prediction_image[chosen]].sum()
+
+
+def _entry(fate: np.ndarray, entry: int) -> np.ndarray:
+    return fate == HIT if entry == HITS else fate != IGNORED
 
 
 def test_pairs_are_sorted_by_prediction_and_lie_in_one_image_and_class() -> None:

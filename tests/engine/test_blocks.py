@@ -13,6 +13,8 @@ from calipers.engine import collect, spans
 from calipers.matches import Pairs
 from cases import MODEL, cohort_of, metric_of
 
+pytestmark = pytest.mark.usefixtures("kernel_route")
+
 JOBS = {kind: (MODEL, metric_of(kind).recipe) for kind in ("average-precision", "rodeo")}
 
 

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from calipers.kernels import curves
 from calipers.kernels.matching import DUPLICATE, FALSE_ALARM, HIT, IGNORED
 
+pytestmark = pytest.mark.usefixtures("kernel_route")
+
 OFFSETS = np.array([0, 3, 3, 8, 10])
 
 
@@ -74,19 +76,21 @@ def test_ranking_sorts_by_class_then_descending_score_then_input_order() -> None
     assert curves.ranking(score, label, 3, blocks=True).ends.tolist() == [0, 1, 2, 4, 4]
 
 
+def problem_of(fates: list[int], score: list[float], weights: list[list[int]]) -> curves.Problem:
+    """One class on one image."""
+    ranked = curves.ranking(np.array(score), np.zeros(len(score), np.int32), 1, blocks=True)
+    image = np.zeros(len(score), np.int64)
+    return curves.Problem(np.array([fates], np.int8), [0], ranked, image, np.array(weights))
+
+
 def test_hits_at_takes_the_best_point_within_the_limit() -> None:
-    fates = np.array([[HIT, FALSE_ALARM, HIT, DUPLICATE, FALSE_ALARM, HIT, HIT, IGNORED]], np.int8)
-    score = np.array([0.9, 0.8, 0.8, 0.7, 0.6, 0.5, 0.5, 0.4])
-    ranked = curves.ranking(score, np.zeros(8, np.int32), 1, blocks=True)
+    fates = [HIT, FALSE_ALARM, HIT, DUPLICATE, FALSE_ALARM, HIT, HIT, IGNORED]
+    problem = problem_of(fates, [0.9, 0.8, 0.8, 0.7, 0.6, 0.5, 0.5, 0.4], [[1], [2]])
     allowed = np.array([[0.0, 0.9, 1.0, 2.9, 3.0, 100.0]])
-    image, weights = np.zeros(8, np.int64), np.array([[1], [2]])
-    found = curves.hits_at(fates, ranked, image, weights, np.concatenate([allowed, 2 * allowed]))
+    found = curves.hits_at(problem, np.concatenate([allowed, 2 * allowed]))
     assert found[0, 0, 0].tolist() == [1, 1, 2, 2, 4, 4]
     assert found[1].tolist() == (2 * found[0]).tolist()
 
 
 def test_hits_without_predictions_are_zero() -> None:
-    nothing = np.zeros(0, np.int64)
-    ranked = curves.ranking(np.zeros(0), np.zeros(0, np.int32), 2, blocks=True)
-    found = curves.hits_at(np.zeros((1, 0), np.int8), ranked, nothing, np.ones((1, 3), np.int64), np.array([[1.0]]))
-    assert found.tolist() == [[[[0], [0]]]]
+    assert curves.hits_at(problem_of([], [], [[1]]), np.array([[1.0]])).tolist() == [[[[0]]]]

@@ -10,6 +10,8 @@ from scipy.optimize import linear_sum_assignment
 
 from calipers.kernels.parametric import MOST_LISTED, Pieces, best_assignments
 
+pytestmark = pytest.mark.usefixtures("kernel_route")
+
 SHAPES = [(1, 1), (1, 5), (4, 1), (2, 2), (3, 3), (3, 5), (5, 3), (6, 6), (2, 9), (7, 7), (8, 3), (9, 12)]
 
 

@@ -12,6 +12,8 @@ from reference.matching import Rule, fates
 from reference.plain import things
 from reference.ranking import counts, mean_defined
 
+pytestmark = pytest.mark.usefixtures("kernel_route")
+
 
 def twin_counts(cohort: Cohort, strategy: str, threshold: float, **options) -> np.ndarray:
     def similarity(r, p):

@@ -13,6 +13,8 @@ from reference.matching import Rule, fates
 from reference.plain import things
 from reference.ranking import entries_of, froc, positives
 
+pytestmark = pytest.mark.usefixtures("kernel_route")
+
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rates", [RATES, (1.0,), (0.0,), (0.3, 2.5)])

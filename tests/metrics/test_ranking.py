@@ -16,6 +16,8 @@ from reference.matching import Rule, fates
 from reference.plain import things
 from reference.ranking import average_precision, entries_of, mean_defined, positives
 
+pytestmark = pytest.mark.usefixtures("kernel_route")
+
 
 def iou_rule(threshold: float, **options) -> Rule:
     def similarity(r, p):

@@ -16,6 +16,8 @@ from reference.plain import things
 from reference.rodeo import Scores, match
 from reference.rodeo import rodeo as twin
 
+pytestmark = pytest.mark.usefixtures("kernel_route")
+
 PARTS = ("total", "localization", "shape", "classification")
 # On a coarse grid different pairings can cost exactly the same: which one is taken then depends on the last bit.
 EQUAL_COSTS = ("integer grid", "grid and ties", "crowded images", "ignored", "volumes on a grid")

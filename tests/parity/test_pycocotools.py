@@ -14,6 +14,8 @@ from pycocotools.cocoeval import COCOeval
 import calipers as cal
 from calipers.metrics.ranking import AveragePrecision
 
+pytestmark = pytest.mark.usefixtures("kernel_route")
+
 NAMES = ("AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl")
 SETS_PER_TEST = 20
 Record = dict[str, Any]

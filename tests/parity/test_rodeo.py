@@ -15,6 +15,8 @@ import calipers as cal
 from calipers.synthetic import random_cohort
 from cases import DATA
 
+pytestmark = pytest.mark.usefixtures("kernel_route")
+
 PARTS = {
     "localization": "localization",
     "shape": "shape_matching",

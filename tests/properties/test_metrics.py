@@ -14,6 +14,8 @@ from calipers.tables.objects import empty_predictions
 from cases import KINDS, MODEL, cohort_of, evidence_of, references_as_predictions, values_of
 from properties.suite import CASES, Case
 
+pytestmark = pytest.mark.usefixtures("kernel_route")
+
 every_metric = pytest.mark.parametrize("case", CASES, ids=str)
 SETS = ("plain", "crowds", "ignored", "one class", "many classes", "mostly empty", "volumes")
 LAST_BITS = 3e-16

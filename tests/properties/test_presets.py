@@ -13,6 +13,8 @@ from calipers.synthetic import random_cohort
 from calipers.tables.objects import empty_predictions
 from cases import KINDS, MODEL, cohort_of, references_as_predictions
 
+pytestmark = pytest.mark.usefixtures("kernel_route")
+
 every_preset = pytest.mark.parametrize("preset", cal.presets())
 
 
