@@ -172,6 +172,11 @@ def test_a_model_that_is_always_best_is_named():
     assert "p is best in every headline metric." in text
 
 
+def test_models_that_share_the_first_place_are_named():
+    text = page(cal.evaluate(cohort_of({"p": [10], "q": [10], "r": [2]}), "coco"))
+    assert "p and q are equally best in every headline metric." in text
+
+
 def test_undefined_values_say_why():
     text = page(cal.evaluate(cohort_of({"p": [10], "q": [8]}), "coco"))
     assert "<td class=undefined>no references</td>" in text
@@ -219,6 +224,9 @@ def test_hostile_names_are_text(name):
     known = set(f"{structure} table caption thead tbody tr th td strong span abbr".split())
     assert {tag for tag, _ in parsed.tags} <= known
     shown = "".join(c if c.isprintable() else "\ufffd" for c in name)
+    if len(name) > 60:
+        assert {"scope": "col", "class": "long", "title": name} in [attrs for tag, attrs in parsed.tags if tag == "th"]
+        shown = name[:59] + "…"
     assert shown in [text for tag, text in parsed.data if tag == "th"]
 
 

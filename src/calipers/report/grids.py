@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 
 from calipers.evaluation import Evaluation
-from calipers.report.words import best_of, lower_is_better, reason_word, undefined
+from calipers.report.words import best_of, lower_is_better, reason_word, short, undefined
 from calipers.results import Estimate
 
 FEW = 3  # models
@@ -73,7 +73,7 @@ def frame(caption: str, head: str, lines: Sequence[str], *, title: str = "", kin
 
 
 def _head(first: str, models: Sequence[str], numbers: bool) -> str:
-    columns = "".join(f"<th scope=col{_long(model)}>{text(model)}</th>" for model in models)
+    columns = "".join(f"<th scope=col{_long(model)}>{text(short(model))}</th>" for model in models)
     number = '<th scope=col class=n><abbr title="references">n</abbr></th>' if numbers else ""
     return f"<tr><th scope=col>{first}</th>{columns}{number}</tr>"
 
@@ -84,13 +84,14 @@ def _few(evaluation: Evaluation) -> str:
 
 
 def _long(name: str) -> str:
-    """Return the mark of a name that may be broken anywhere."""
-    return " class=long" if len(name) > LONG else ""
+    """Return the mark of a name that may be broken anywhere; the whole of it, if it is shortened."""
+    title = f' title="{text(name)}"' if short(name) != name else ""
+    return f" class=long{title}" if len(name) > LONG else ""
 
 
 def _line(name: str, cells: str, n: int | None) -> str:
     number = "" if n is None else f"<td class=n>{n}</td>"
-    return f"<tr><th scope=row{_long(name)}>{text(name)}</th>{cells}{number}</tr>"
+    return f"<tr><th scope=row{_long(name)}>{text(short(name))}</th>{cells}{number}</tr>"
 
 
 def _cells(evaluation: Evaluation, estimates: Sequence[Estimate], *, lower: bool) -> str:

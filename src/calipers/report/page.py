@@ -11,7 +11,7 @@ from pathlib import Path
 
 from calipers.evaluation import Evaluation, cohort_counts
 from calipers.report.grids import classes_table, files_table, metrics_table, text
-from calipers.report.words import headline_of, join, meanings, plural, verdict
+from calipers.report.words import headline_of, join, meanings, plural, short, verdict
 from calipers.results.files import write_atomically
 
 MOST_NAMED = 4
@@ -67,7 +67,7 @@ def _sections(evaluation: Evaluation) -> Iterator[str]:
 
 
 def _models(models: Sequence[str]) -> str:
-    return join(models) if len(models) <= MOST_NAMED else f"{len(models)} models"
+    return join([short(model) for model in models]) if len(models) <= MOST_NAMED else f"{len(models)} models"
 
 
 def _described(evaluation: Evaluation) -> str:

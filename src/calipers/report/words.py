@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from calipers.evaluation import Evaluation
 from calipers.results import Estimate
 
+LONGEST = 60  # characters of a name
 MEANINGS = {
     "average-precision": "Precision along the ranking by score, averaged over recall; mean over the classes that have "
     "references. False alarms with low scores cost little; a right place with a wrong class counts for nothing.",
@@ -66,12 +67,12 @@ def verdict(evaluation: Evaluation) -> str:
         best = best_of(estimates, lower=metric in lower)
         for model in (m for m, leading in zip(evaluation.models, best) if leading):
             leads.setdefault(model, []).append(metric)
-    for model, metrics in leads.items():
-        if len(metrics) == len(names) and len(leads) == 1:
-            return f"{model} is best in every headline metric."
     if not leads:
         return "The models do not differ in any headline metric."
-    said = "; ".join(f"{model} leads in {join(metrics)}" for model, metrics in leads.items())
+    if all(len(metrics) == len(names) for metrics in leads.values()):
+        best = join([short(model) for model in leads])
+        return f"{best} {'is' if len(leads) == 1 else 'are equally'} best in every headline metric."
+    said = "; ".join(f"{short(model)} leads in {join(metrics)}" for model, metrics in leads.items())
     return f"No model is best everywhere: {said}." if len(leads) > 1 else f"{said}."
 
 
@@ -95,6 +96,11 @@ def undefined(estimates: Sequence[Estimate]) -> str:
 def reason_word(reason: str | None) -> str:
     """Return a reason as it is shown."""
     return str(reason).replace("_", " ")
+
+
+def short(name: str) -> str:
+    """Return a name that fits a heading."""
+    return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
 
 
 def join(names: Sequence[str]) -> str:
