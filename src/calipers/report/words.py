@@ -70,8 +70,8 @@ def verdict(evaluation: Evaluation) -> str:
     if not leads:
         return "The models do not differ in any headline metric."
     if all(len(metrics) == len(names) for metrics in leads.values()):
-        best = join([short(model) for model in leads])
-        return f"{best} {'is' if len(leads) == 1 else 'are equally'} best in every headline metric."
+        first = join([short(model) for model in leads])
+        return f"{first} {'is' if len(leads) == 1 else 'are equally'} best in every headline metric."
     said = "; ".join(f"{short(model)} leads in {join(metrics)}" for model, metrics in leads.items())
     return f"No model is best everywhere: {said}." if len(leads) > 1 else f"{said}."
 

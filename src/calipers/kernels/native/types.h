@@ -17,15 +17,6 @@ enum Fate : int8_t { IGNORED, HIT, DUPLICATE, FALSE_ALARM, MISSED, N_FATES };
 using Views = uint64_t;  // one bit per view; more than 64 views are worked off in groups
 constexpr int VIEWS_AT_ONCE = 64;
 
-// Memory that will be read soon: walking down a ranking jumps about in tables that no cache holds.
-inline void fetch_early(const void* place) {
-#if defined(__GNUC__) || defined(__clang__)
-    __builtin_prefetch(place);
-#else
-    (void)place;
-#endif
-}
-
 // A typed look at memory that Python owns.
 template <class T>
 struct Span {
