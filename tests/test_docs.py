@@ -177,8 +177,10 @@ def _leaves(node: ast.expr) -> list[str]:
 
 def test_every_rule_is_explained() -> None:
     explained = set(re.findall(r"^\| `([a-z-]+)` \|", RULES.read_text(encoding="utf-8"), re.MULTILINE))
+    source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
     assert len(rules_in_source()) > 40
     assert not rules_in_source() - explained
+    assert not [rule for rule in explained if f'"{rule}"' not in source]
 
 
 @pytest.mark.parametrize(
