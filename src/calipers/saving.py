@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from calipers.assignment import MatchRecipe
 from calipers.engine import collect
 from calipers.kernels import matching
+from calipers.kernels.route import native
 from calipers.matches import FATES, Matches, View
 from calipers.metrics.rodeo import Rodeo
 from calipers.metrics.rodeo_paths import RodeoPaths
@@ -54,7 +55,12 @@ def save(
         record = run_record(
             document,
             metric_ids=[metric.facts.id for metric in evaluation.protocol.compile()],
-            settings={"seed": evaluation.protocol.seed, "rng": "Philox4x64", "ties": evaluation.protocol.ties},
+            settings={
+                "seed": evaluation.protocol.seed,
+                "rng": "Philox4x64",
+                "ties": evaluation.protocol.ties,
+                "kernels": "numpy" if native() is None else "native",
+            },
             command=command,
             started=began,
         )
