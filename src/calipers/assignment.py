@@ -45,13 +45,16 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
         absent,
         _rules(criterion, references, predictions, views),
     )
+    label, said = references.label, predictions.label
+    if not first.within_class:  # a hit may have two classes: without classes all objects are of one
+        label, said = np.zeros_like(label), np.zeros_like(said)
     return Matches(
         views=tuple(views),
-        n_classes=len(cohort.classes),
+        n_classes=max(n_classes, 1),
         reference_offsets=references.offsets,
         prediction_offsets=predictions.offsets,
-        reference_label=references.label,
-        prediction_label=predictions.label,
+        reference_label=label,
+        prediction_label=said,
         score=predictions.score,
         rank=rank,
         reference_fate=decided.reference,

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels import curves, fates, matching, ragged
+from calipers.kernels import compiled, curves, fates, matching, ragged
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -87,11 +87,19 @@ class Matches:
         return ragged.owners(self.prediction_offsets)
 
     @cached_property
+    def _reference_table(self) -> compiled.FateTable:
+        return compiled.FateTable(self.reference_fate)
+
+    @cached_property
+    def _prediction_table(self) -> compiled.FateTable:
+        return compiled.FateTable(self.prediction_fate)
+
+    @cached_property
     def _deepest(self) -> int:
         return int(self.rank.max(initial=0))
 
     @cached_property
-    def _rankings(self) -> dict[tuple[int, bool, bool], tuple[I8, curves.Ranking, I64]]:
+    def _rankings(self) -> dict[tuple[int, bool, bool], tuple[compiled.FateTable, curves.Ranking, I64]]:
         return {}
 
     @cached_property
@@ -119,10 +127,10 @@ class Matches:
         if plain and self._plain_totals:
             references = next(iter(self._plain_totals.values()))[0]
         else:
-            of_references = (self.reference_fate, self.reference_label, nobody, 0, self.reference_image)
+            of_references = (self._reference_table, self.reference_label, nobody, 0, self.reference_image)
             references = fates.totals(*of_references, weights, self.n_classes)
         rank = self.rank if limit <= self._deepest else nobody
-        of_predictions = (self.prediction_fate, self.prediction_label, rank, limit, self.prediction_image)
+        of_predictions = (self._prediction_table, self.prediction_label, rank, limit, self.prediction_image)
         found = references, fates.totals(*of_predictions, weights, self.n_classes)
         if plain:
             self._plain_totals[limit] = found
@@ -142,7 +150,9 @@ class Matches:
             label = self.prediction_label[rows]
             label, n = (np.zeros_like(label), 1) if pooled else (label, self.n_classes)
             ranked = curves.ranking(self.score[rows], label, n, blocks=blocks)
-            self._rankings[key] = self.prediction_fate[:, rows], ranked, self.prediction_image[rows]
+            everyone = isinstance(rows, slice)
+            table = self._prediction_table if everyone else compiled.FateTable(self.prediction_fate[:, rows])
+            self._rankings[key] = table, ranked, self.prediction_image[rows]
         table, ranked, image = self._rankings[key]
         return curves.Problem(table, [self.index(view) for view in views], ranked, image, weights)
 

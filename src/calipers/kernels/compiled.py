@@ -6,12 +6,14 @@ Nothing here computes. Every function has a twin of the same name in `pairs`, `f
 
 from __future__ import annotations
 
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.kernels import route
 from calipers.kernels.route import threads
 
 F64 = NDArray[np.float64]
@@ -72,21 +74,30 @@ def decide(
     return reference.T, prediction.T, partner, similarity
 
 
+class FateTable:
+    """Fates (V, n) with the numbering of their rows, which is made once and used by every sum over them."""
+
+    def __init__(self, fates: I8) -> None:
+        self.fates = fates
+
+    @cached_property
+    def arrays(self) -> tuple[I8, NDArray[np.uint8], NDArray[np.uint64]]:
+        """The fates object by object, the kind of every row, and the views that each kind counts."""
+        native = route.native()
+        assert native is not None
+        by_object = _i8(self.fates.T)
+        kind = np.empty(len(by_object), np.uint8)
+        kinds = native.row_kinds(by_object, len(self.fates), kind, route.threads())
+        return by_object, kind, np.frombuffer(kinds, np.uint64)
+
+
 def totals(
-    native: ModuleType,
-    fates: I8,
-    label: I32,
-    rank: I32,
-    limit: int,
-    image: I64,
-    weights: I64,
-    n_classes: int,
-    plain: bool,
+    native: ModuleType, table: FateTable, label: I32, rank: I32, limit: int, image: I64, weights: I64, n_classes: int
 ) -> I64:
     """Twin of `fates.totals`."""
-    shape = (len(weights), len(fates), 2, n_classes)
-    result = np.empty(shape, np.int64)
-    arrays = (_i8(fates.T), _i32(label), _i32(rank), _i64(image), _i64(weights))
+    shape = (len(weights), len(table.fates), 2, n_classes)
+    result, plain = np.empty(shape, np.int64), bool((weights == 1).all())
+    arrays = (*table.arrays, _i32(label), _i32(rank), _i64(image), _i64(weights))
     native.totals(*arrays, shape[0], shape[1], n_classes, weights.shape[1], limit, plain, result, threads())
     return result
 
@@ -134,10 +145,10 @@ def _side(side: tuple[Any, ...]) -> tuple[I64, I32, F64, F64]:
 
 
 def _curves(problem: tuple[Any, ...], positives: I64) -> tuple[Any, ...]:
-    fates, views, ranked, image, weights = problem
+    table, views, ranked, image, weights = problem
     plain = bool((weights == 1).all())
-    arrays = (_i8(fates.T), _i64(np.asarray(views)), *map(_i64, ranked), _i64(image), _i64(weights), _i64(positives))
-    return (*arrays, len(weights), len(views), len(fates), len(ranked.offsets) - 1, weights.shape[1], plain)
+    arrays = (*table.arrays, _i64(np.asarray(views)), *map(_i64, ranked), _i64(image), _i64(weights), _i64(positives))
+    return (*arrays, len(weights), len(views), len(table.fates), len(ranked.offsets) - 1, weights.shape[1], plain)
 
 
 def _from(buffer: bytearray, kind: Any) -> NDArray[Any]:

@@ -35,7 +35,7 @@ class Ranking(NamedTuple):
 class Problem(NamedTuple):
     """What curves are made of: fates, the order in which predictions are walked through, and weights of the images."""
 
-    fates: I8  # (all views, n_predictions) in input order
+    table: compiled.FateTable  # (all views, n_predictions) in input order
     views: list[int]  # the V rows of the fates that are wanted
     ranked: Ranking
     image: I64  # (n_predictions,)
@@ -114,7 +114,7 @@ def average_precision(problem: Problem, positives: I64, recalls: F64 | None, *, 
     result = np.empty(positives.shape)
     ranked, weight = problem.ranked, problem.ordered_weights()
     for view, column in enumerate(problem.views):
-        c = curve(problem.fates[column][ranked.order], ranked, weight)
+        c = curve(problem.table.fates[column][ranked.order], ranked, weight)
         if recalls is not None:
             found = precision_at(c, positives[:, view], recalls)
             mean = np.cumsum(found, axis=2)[:, :, -1] / len(recalls)  # sequential: the same bits on every route
@@ -199,7 +199,7 @@ def hits_at(problem: Problem, allowed: F64) -> I64:
     n_classes = len(ranked.offsets) - 1
     result = np.zeros((len(weight), len(problem.views), n_classes, allowed.shape[1]), np.int64)
     for view, column in enumerate(problem.views):
-        ordered = problem.fates[column][ranked.order]
+        ordered = problem.table.fates[column][ranked.order]
         hits = np.cumsum(weight * (ordered == HIT), axis=1)
         alarms = np.cumsum(weight * ((ordered == FALSE_ALARM) | (ordered == DUPLICATE)), axis=1)
         for k in range(n_classes):

@@ -169,16 +169,18 @@ def _partners(c: Candidates, winner: I32, n: int) -> tuple[I32, F64]:
     return partner, similarity
 
 
-def totals(fates: I8, label: I32, rank: I32, limit: int, image: I64, weights: I64, n_classes: int) -> I64:
+def totals(
+    table: compiled.FateTable, label: I32, rank: I32, limit: int, image: I64, weights: I64, n_classes: int
+) -> I64:
     """Return (R, V, 2, K): the weight of the hits, and of all counted objects, of every class.
 
-    ``fates`` is (V, n), ``weights`` (R, n_images). Objects with ``rank`` (n,) at or above the limit are left out; an
-    empty ``rank`` leaves nobody out.
+    ``weights`` is (R, n_images). Objects with ``rank`` (n,) at or above the limit are left out; an empty one leaves
+    nobody out.
     """
-    plain = bool((weights == 1).all())
     native = route.native()
     if native is not None:
-        return compiled.totals(native, fates, label, rank, limit, image, weights, n_classes, plain)
+        return compiled.totals(native, table, label, rank, limit, image, weights, n_classes)
+    fates, plain = table.fates, bool((weights == 1).all())
     if len(rank) and limit <= rank.max(initial=0):
         kept = np.flatnonzero(rank < limit)
         fates, label, image = fates[:, kept], label[kept], image[kept]

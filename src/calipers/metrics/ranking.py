@@ -74,7 +74,7 @@ class AveragePrecision(MatchMetric):
         weight, positives = problem.ordered_weights(), evidence.totals(weights)[0][:, :, COUNTED]
         found = []
         for view in problem.views:
-            curve = curves.curve(problem.fates[view][problem.ranked.order], problem.ranked, weight)
+            curve = curves.curve(problem.table.fates[view][problem.ranked.order], problem.ranked, weight)
             found.append(curves.precision_at(curve, positives[:, view], RECALLS[interpolation]))
         return np.stack(found, axis=1)
 

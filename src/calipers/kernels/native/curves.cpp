@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#include "lanes.h"
+#include "kinds.h"
 
 namespace calipers {
 
@@ -58,59 +58,6 @@ void radix_sort(Entry* entries, int64_t n, std::vector<Entry>& spare) {
     if (from != entries) std::copy(from, from + n, entries);
 }
 
-// Most predictions hit nothing, and their fates make only a few different rows: counted under these views, not under
-// those. Such rows are numbered once; after that a prediction is one byte, and a sum over rows a sum over numbers.
-class RowKinds {
-public:
-    static constexpr int MOST = 15;
-    static constexpr uint8_t FULL = 255;  // a row of its own: it has a hit, or there were too many kinds
-
-    RowKinds(const CurveProblem& p) : kind_(p.n_columns ? p.fates.size / p.n_columns : 0) {
-        const int64_t n = p.n_columns;
-        std::vector<int8_t> known;
-        for (size_t k = 0; k < kind_.size(); ++k) kind_[k] = number(&p.fates[k * n], n, known);
-        // Views that agree in all kinds share their sums.
-        for (int64_t v = 0; v < n; ++v) {
-            uint32_t signature = 0;
-            for (size_t m = 0; m * n < known.size(); ++m) signature |= (known[m * n + v] != IGNORED) << m;
-            size_t group = 0;
-            while (group < groups_.size() && groups_[group] != signature) ++group;
-            if (group == groups_.size()) groups_.push_back(signature);
-            group_of_.push_back(static_cast<uint8_t>(group));
-        }
-    }
-
-    uint8_t operator[](int64_t row) const { return kind_[row]; }
-    size_t n_groups() const { return groups_.size(); }
-    int64_t group_of(int64_t view) const { return group_of_[view]; }
-
-    // Adds up, for every group of views, the weights of the kinds that it counts.
-    void add_up(const int64_t* of_kind, std::vector<int64_t>& of_group) const {
-        for (size_t g = 0; g < groups_.size(); ++g) {
-            int64_t sum = 0;
-            for (int m = 0; m < MOST; ++m) sum += (groups_[g] >> m) & 1 ? of_kind[m] : 0;
-            of_group[g] = sum;
-        }
-    }
-
-private:
-    uint8_t number(const int8_t* row, int64_t n, std::vector<int8_t>& known) {
-        const size_t many = known.size() / n;
-        for (size_t m = 0; m < many; ++m)
-            if (std::memcmp(&known[((last_ + m) % many) * n], row, n) == 0) {
-                last_ = (last_ + m) % many;
-                return static_cast<uint8_t>(last_);
-            }
-        if (many == MOST || std::memchr(row, HIT, n)) return FULL;
-        known.insert(known.end(), row, row + n);
-        return static_cast<uint8_t>(many);
-    }
-
-    size_t last_ = 0;
-    std::vector<uint8_t> kind_, group_of_;
-    std::vector<uint32_t> groups_;
-};
-
 // All views of one class in one replicate: walks down the ranking and notes the operating point of every hit.
 class Walk {
 public:
@@ -120,12 +67,12 @@ public:
         std::vector<double> value;    // precision at the operating point
     };
 
-    Walk(const CurveProblem& problem, const RowKinds& kinds)
-        : p_(problem), kinds_(kinds), views_(problem.n_views), sums_(problem.n_columns), of_group_(kinds.n_groups()) {}
+    explicit Walk(const CurveProblem& problem)
+        : p_(problem), views_(problem.n_views), full_(problem.n_columns), numbered_(problem.kinds, problem.n_columns) {}
 
     const std::vector<View>& down(int64_t klass, const int64_t* weight) {
-        sums_.clear();
-        std::fill(of_kind_, of_kind_ + RowKinds::MOST, 0);
+        full_.clear();
+        numbered_.clear();
         for (View& view : views_) {
             view.found.clear();
             view.weight.clear();
@@ -134,8 +81,8 @@ public:
         bool pending = false;
         for (int64_t k = p_.offsets[klass]; k < p_.offsets[klass + 1]; ++k) {
             const int64_t row = p_.order[k], w = p_.plain ? 1 : weight[p_.image[row]];
-            if (kinds_[row] != RowKinds::FULL)
-                of_kind_[kinds_[row]] += w;
+            if (p_.kind[row] != FULL_ROW)
+                numbered_.add(p_.kind[row], w);
             else if (w)
                 pending |= hit(&p_.fates[row * p_.n_columns], w);
             if (pending && p_.ends[k] == k) {
@@ -148,7 +95,7 @@ public:
 
 private:
     bool hit(const int8_t* fates, int64_t w) {
-        if (!sums_.add(fates, w)) return false;
+        if (!full_.add(fates, w)) return false;
         for (int64_t v = 0; v < p_.n_views; ++v)
             if (fates[p_.views[v]] == HIT) views_[v].weight.push_back(w);
         return true;
@@ -156,12 +103,12 @@ private:
 
     // The hits since the last operating point share the one reached now.
     void settle() {
-        kinds_.add_up(of_kind_, of_group_);
+        numbered_.add_up();
         for (int64_t v = 0; v < p_.n_views; ++v) {
             View& view = views_[v];
             if (view.found.size() == view.weight.size()) continue;
-            const int64_t column = p_.views[v], hits = sums_.hits(column);
-            const int64_t every = sums_.counted(column) + of_group_[kinds_.group_of(column)];
+            const int64_t column = p_.views[v], hits = full_.hits(column);
+            const int64_t every = full_.counted(column) + numbered_.counted(column);
             const double value = static_cast<double>(hits) / (static_cast<double>(every) + EPS);
             while (view.found.size() < view.weight.size()) {
                 view.found.push_back(hits);
@@ -171,11 +118,9 @@ private:
     }
 
     const CurveProblem& p_;
-    const RowKinds& kinds_;
     std::vector<View> views_;
-    Sums sums_;
-    int64_t of_kind_[RowKinds::MOST];
-    std::vector<int64_t> of_group_;
+    Sums full_;
+    KindSums numbered_;
 };
 
 // Mean of the interpolated precision at the recalls, which ascend.
@@ -220,10 +165,9 @@ void ranking(Span<const double> score, Span<const int32_t> label, int64_t n_clas
 
 void average_precision(const CurveProblem& p, Interpolation kind, Span<const double> recalls, Span<double> result,
                        int threads) {
-    const RowKinds kinds(p);
     parallel(p.n_replicates * p.n_classes, threads, [&](int64_t task) {
         const int64_t r = task / p.n_classes, klass = task % p.n_classes;
-        Walk walk(p, kinds);
+        Walk walk(p);
         const auto& views = walk.down(klass, &p.weights[r * p.n_images]);
         std::vector<double> value;
         for (int64_t v = 0; v < p.n_views; ++v) {

@@ -12,6 +12,8 @@ void ranking(Span<const double> score, Span<const int32_t> label, int64_t n_clas
 
 struct CurveProblem {
     Span<const int8_t> fates;  // (N, V of the evidence) in input order
+    Span<const uint8_t> kind;   // (N,) and what the kinds count, see kinds.h
+    Span<const uint64_t> kinds;
     Span<const int64_t> views;  // (V,) which columns of the fates
     Span<const int64_t> order, offsets, ends;
     Span<const int64_t> image;      // (N,)

@@ -37,6 +37,8 @@ void decide(const FateProblem& problem, const FateTables& tables, int threads);
 // (R, V, 2, K): the weight of the hits and of all counted objects of every class, among those with rank < limit.
 struct TotalsProblem {
     Span<const int8_t> fates;  // (n, V)
+    Span<const uint8_t> kind;  // (n,) and what the kinds count, see kinds.h
+    Span<const uint64_t> kinds;
     Span<const int32_t> label, rank;
     Span<const int64_t> image, weights;
     int64_t n_replicates, n_views, n_classes, n_images, limit;

@@ -24,6 +24,28 @@ inline uint64_t load(const void* from) {
     return word;
 }
 
+// Which views count an object, and under which it is a hit: one bit per view, for at most 64 views.
+struct Masks {
+    uint64_t counted = 0, hit = 0;
+
+    Masks(const int8_t* fates, int64_t n) {
+        int64_t v = 0;
+        for (; v + 8 <= n; v += 8) {
+            const uint64_t word = load(fates + v);
+            counted |= squeeze(nonzero(word)) << v;
+            hit |= squeeze(hits_of(word)) << v;
+        }
+        for (; v < n; ++v) {
+            counted |= static_cast<uint64_t>(fates[v] != IGNORED) << v;
+            hit |= static_cast<uint64_t>(fates[v] == HIT) << v;
+        }
+    }
+
+private:
+    // The high bits of eight bytes as the eight bits of one.
+    static uint64_t squeeze(uint64_t high) { return ((high >> 7) * 0x0102040810204080u) >> 56; }
+};
+
 // Sums of one weight per object, view by view, in bytes that are carried over to large numbers before they can overflow:
 // of all counted objects, and of the hits among them.
 class Sums {

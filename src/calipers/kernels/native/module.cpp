@@ -10,6 +10,7 @@
 #include "assign.h"
 #include "curves.h"
 #include "fates.h"
+#include "kinds.h"
 #include "pairs.h"
 
 namespace {
@@ -139,12 +140,23 @@ PyObject* py_decide(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
 }
 
+PyObject* py_row_kinds(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    Span<const int8_t> fates;
+    Span<uint8_t> kind;
+    int64_t n_views, threads;
+    if (!arguments.all(fates, n_views, kind, threads)) return nullptr;
+    std::vector<std::vector<uint64_t>> kinds(1);
+    if (!unlocked([&] { kinds[0] = row_kinds(fates, n_views, kind, static_cast<int>(threads)); })) return nullptr;
+    return joined<uint64_t>(kinds, [](const std::vector<uint64_t>& k) -> auto& { return k; });
+}
+
 PyObject* py_totals(PyObject*, PyObject* args) {
     Arguments arguments(args);
     TotalsProblem p;
     Span<int64_t> result;
     int64_t plain, threads;
-    if (!arguments.all(p.fates, p.label, p.rank, p.image, p.weights, p.n_replicates, p.n_views, p.n_classes, p.n_images,
+    if (!arguments.all(p.fates, p.kind, p.kinds, p.label, p.rank, p.image, p.weights, p.n_replicates, p.n_views, p.n_classes, p.n_images,
                        p.limit, plain, result, threads))
         return nullptr;
     p.plain = plain != 0;
@@ -168,7 +180,7 @@ PyObject* py_ranking(PyObject*, PyObject* args) {
 
 bool take_curves(Arguments& arguments, CurveProblem& p) {
     int64_t plain;
-    if (!arguments.all(p.fates, p.views, p.order, p.offsets, p.ends, p.image, p.weights, p.positives, p.n_replicates,
+    if (!arguments.all(p.fates, p.kind, p.kinds, p.views, p.order, p.offsets, p.ends, p.image, p.weights, p.positives, p.n_replicates,
                        p.n_views, p.n_columns, p.n_classes, p.n_images, plain))
         return false;
     p.plain = plain != 0;
@@ -220,6 +232,7 @@ PyMethodDef methods[] = {
     {"overlapping", py_overlapping, METH_VARARGS, "Overlapping pairs of every image."},
     {"ranks", py_ranks, METH_VARARGS, "Place of every prediction in its cell."},
     {"decide", py_decide, METH_VARARGS, "Fates of all objects under all views."},
+    {"row_kinds", py_row_kinds, METH_VARARGS, "Numbers the rows of fates that have no hit."},
     {"totals", py_totals, METH_VARARGS, "Weights of the objects of every fate and class."},
     {"ranking", py_ranking, METH_VARARGS, "Predictions in the order of a curve."},
     {"average_precision", py_average_precision, METH_VARARGS, "Average precision of every replicate, view and class."},
