@@ -58,6 +58,15 @@ class Evaluation:
         """The names of the metrics, in the order of the protocol."""
         return tuple(plan.name for plan in self.protocol.metrics)
 
+    def __repr__(self) -> str:
+        shown = f"{len(self.metrics)} metrics, {len(self.cohort.classes)} classes, {self.cohort.n_images} images"
+        return f"<Evaluation of {', '.join(self.models)} under {self.protocol.name}: {shown}>"
+
+    def _repr_html_(self) -> str:
+        from calipers.report import table
+
+        return table(self)
+
     def __getitem__(self, key: str | tuple[str, str]) -> Estimate:
         """Return the pooled estimate: ``ev["AP"]`` with one model, ``ev["ours", "AP"]`` with several."""
         model, metric = (None, key) if isinstance(key, str) else key

@@ -246,3 +246,11 @@ def test_a_large_result_stays_small():
 def test_report_writes_the_page(evaluation, tmp_path):
     path = evaluation.report(tmp_path / "page.html")
     assert path.read_text(encoding="utf-8") == page(evaluation)
+
+
+def test_a_notebook_shows_the_table(evaluation):
+    assert "<td class=best>0.948" in evaluation._repr_html_()
+    outline(evaluation._repr_html_())
+    assert repr(evaluation) == (
+        "<Evaluation of mislabels, overpredicts, misses-small under overview: 11 metrics, 4 classes, 120 images>"
+    )

@@ -38,6 +38,11 @@ def page(evaluation: Evaluation) -> str:
     )
 
 
+def table(evaluation: Evaluation) -> str:
+    """Return all pooled estimates as one HTML table, for notebooks."""
+    return metrics_table(evaluation, evaluation.metrics)
+
+
 def _sections(evaluation: Evaluation) -> Iterator[str]:
     from calipers import __version__
 
