@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of the benchmark. A new one is one function with `@row`; it yields results."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import workloads
+from benchmarks.contest import Result, peak_memory, peer_name, seconds_of, take_turns
+
+Row = Callable[[], Iterator[Result]]
+ROWS: dict[str, Row] = {}
+ONE_THREAD = {"CALIPERS_THREADS": "1", "RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def row(name: str) -> Callable[[Row], Row]:
+    """Register a row under a name for ``make bench ONLY=name``."""
+
+    def register(function: Row) -> Row:
+        ROWS[name] = function
+        return function
+
+    return register
+
+
+@row("ap-a")
+def ap_a() -> Iterator[Result]:
+    """All 12 COCO numbers on natural-image-like data."""
+    return average_precision("a", native_bar=4.0)
+
+
+@row("ap-b")
+def ap_b() -> Iterator[Result]:
+    """The same on medical-like data."""
+    return average_precision("b", native_bar=5.0)
+
+
+@row("ap-c")
+def ap_c() -> Iterator[Result]:
+    """The same on 200,000 images."""
+    return average_precision("c", native_bar=5.0)
+
+
+def average_precision(kind: str, native_bar: float) -> Iterator[Result]:
+    """Compare both routes with hotcoco, and the NumPy route with faster-coco-eval, from data in memory."""
+    data, (references, results) = workloads.make(kind), coco_files(kind)
+    cohort = workloads.to_cohort(data)
+    times = take_turns(
+        {
+            "native": lambda: ours(cohort, "coco", "native"),
+            "hotcoco": hotcoco(references, results),
+            "numpy": lambda: ours(cohort, "coco", "numpy"),
+        },
+        rounds=5 if kind == "c" else 7,
+    )
+    what = f"12 COCO numbers, {kind}"
+    peer, n = peer_name("hotcoco"), 5 if kind == "c" else 7
+    yield Result(f"ap-{kind}", what, "native", peer, times["hotcoco"], times["native"], "s", native_bar, n)
+    yield Result(f"ap-{kind}", what, "NumPy", peer, times["hotcoco"], times["numpy"], "s", 0.6, n)
+    if kind == "b":
+        slow = take_turns({"numpy": lambda: ours(cohort, "coco", "numpy"), "peer": faster(references, results)}, 5)
+        peer = peer_name("faster-coco-eval")
+        yield Result(f"ap-{kind}", what, "NumPy", peer, slow["peer"], slow["numpy"], "s", 10.0, 5)
+
+
+@row("memory-c")
+def memory_c() -> Iterator[Result]:
+    """Peak memory of the 12 numbers on 200,000 images, less what the data alone needs with the interpreter."""
+    base = "from benchmarks import workloads\nd = workloads.make('c')\n"
+    made = base + "c = workloads.to_cohort(d)\ndel d\n"
+    run = made + "import calipers\ncalipers.evaluate(c, 'coco', ci=False)\n"
+    ours_mb = peak_memory(run, **ONE_THREAD)
+    references, results = coco_files("c")
+    peer = (
+        "import hotcoco, io, contextlib\n"
+        f"G = hotcoco.COCO({str(references)!r}); D = G.load_res({str(results)!r})\n"
+        "E = hotcoco.COCOeval(G, D, 'bbox')\n"
+        "with contextlib.redirect_stdout(io.StringIO()):\n    E.evaluate(); E.accumulate(); E.summarize()\n"
+    )
+    yield Result(
+        "memory-c",
+        "peak, 12 COCO numbers, c",
+        "native",
+        peer_name("hotcoco"),
+        peak_memory(peer, **ONE_THREAD),
+        ours_mb,
+        "MB",
+        1.0,
+        1,
+    )
+    yield Result("memory-c", "peak, 12 COCO numbers, c", "native", "limit of 350 MB", 350.0, ours_mb, "MB", 1.0, 1)
+
+
+@row("rodeo")
+def rodeo() -> Iterator[Result]:
+    """RoDeO on 10,000 images against the authors' package, and 100,000 images in memory."""
+    data = workloads.make("b")
+    cohort = workloads.to_cohort(data)
+    times = take_turns({"native": lambda: rodeo_of(cohort, "native"), "numpy": lambda: rodeo_of(cohort, "numpy")}, 7)
+    peer = take_turns({"peer": rodeometric(data)}, 3)["peer"]
+    name, what = peer_name("rodeometric"), "RoDeO, 10,000 images"
+    yield Result("rodeo", what, "native", name, peer, times["native"], "s", 500.0, 7)
+    yield Result("rodeo", what, "NumPy", name, peer, times["numpy"], "s", 100.0, 7)
+    code = "from benchmarks import workloads\nimport calipers\nd = workloads.make('b100k')\nc = workloads.to_cohort(d)\ndel d\n"
+    used = peak_memory(code + "calipers.rodeo(c)\n", **ONE_THREAD)
+    yield Result("rodeo", "peak, RoDeO, 100,000 images", "native", "limit of 300 MB", 300.0, used, "MB", 1.0, 1)
+
+
+@row("startup")
+def startup() -> Iterator[Result]:
+    """What `import calipers` adds to `import numpy`, and `calipers --help`."""
+    python = sys.executable
+    times = take_turns(
+        {
+            "numpy": lambda: seconds_of([python, "-c", "import numpy"]),
+            "both": lambda: seconds_of([python, "-c", "import numpy, calipers"]),
+            "help": lambda: seconds_of([str(Path(python).with_name("calipers")), "--help"]),
+        },
+        9,
+    )
+    added = max(times["both"] - times["numpy"], 1e-4)
+    yield Result("startup", "import calipers, beyond numpy", "-", "limit of 60 ms", 0.060, added, "s", 1.0, 9)
+    yield Result("startup", "calipers --help", "-", "limit of 0.3 s", 0.3, times["help"], "s", 1.0, 9)
+
+
+@row("command")
+def command() -> Iterator[Result]:
+    """The whole command on COCO files of workload a, from process start to JSON."""
+    references, results = (str(path) for path in coco_files("a"))
+    binaries = Path(sys.executable).parent
+    calipers = [str(binaries / "calipers"), "evaluate", references, results, "--preset", "coco", "--no-ci", "--json"]
+    peer = [str(binaries / "coco"), "eval", "--json", "--gt", references, "--dt", results]
+    times = take_turns(
+        {"ours": lambda: seconds_of(calipers, **ONE_THREAD), "peer": lambda: seconds_of(peer, **ONE_THREAD)}, 5
+    )
+    yield Result(
+        "command",
+        "whole command, a",
+        "native",
+        f"{peer_name('hotcoco')} CLI",
+        times["peer"],
+        times["ours"],
+        "s",
+        1.0,
+        5,
+    )
+
+
+@row("growth")
+def growth() -> Iterator[Result]:
+    """Time per image from 10,000 to 1,000,000 images; the ratio is small / large, at least 1 / 1.3 (NumPy: 1 / 2)."""
+    small, large = (workloads.to_cohort(workloads.make(kind)) for kind in ("b", "b1M"))
+    for route, bar in (("native", 1 / 1.3), ("NumPy", 0.5)):
+        few = take_turns({"x": lambda route=route: ours(small, "coco", route.lower())}, 7)["x"] / small.n_images
+        many = take_turns({"x": lambda route=route: ours(large, "coco", route.lower())}, 2)["x"] / large.n_images
+        what = "per image and 1000: 10 k, then 1 M images"
+        yield Result("growth", what, route, "itself", few * 1000, many * 1000, "s", bar, 2)
+
+
+def ours(cohort: Any, protocol: str, route: str) -> Any:
+    """Evaluate on one route, without intervals."""
+    from calipers.evaluate import evaluate
+    from calipers.kernels.route import forced
+
+    with forced(route):
+        return evaluate(cohort, protocol, ci=False)
+
+
+def rodeo_of(cohort: Any, route: str) -> Any:
+    """Return RoDeO on one route."""
+    import calipers
+    from calipers.kernels.route import forced
+
+    with forced(route):
+        return calipers.rodeo(cohort)
+
+
+def hotcoco(references: Path, results: Path) -> Callable[[], object]:
+    """Return hotcoco's evaluation of files that it has already read."""
+    from hotcoco import COCO, COCOeval
+
+    truth = COCO(str(references))
+    found = truth.load_res(str(results))
+
+    def run() -> None:
+        with contextlib.redirect_stdout(io.StringIO()):
+            evaluation = COCOeval(truth, found, "bbox")
+            evaluation.evaluate()
+            evaluation.accumulate()
+            evaluation.summarize()
+
+    return run
+
+
+def faster(references: Path, results: Path) -> Callable[[], object]:
+    """Return faster-coco-eval's evaluation of files that it has already read."""
+    from faster_coco_eval import COCO, COCOeval_faster
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        truth = COCO(str(references))
+        found = truth.loadRes(str(results))
+
+    def run() -> None:
+        with contextlib.redirect_stdout(io.StringIO()):
+            evaluation = COCOeval_faster(truth, found, "bbox", print_function=lambda *_: None)
+            evaluation.evaluate()
+            evaluation.accumulate()
+            evaluation.summarize()
+
+    return run
+
+
+def rodeometric(data: workloads.Workload) -> Callable[[], object]:
+    """Return the authors' RoDeO; its one crash (a float without ``clip``) is mended from outside."""
+    import rodeo.rodeo as package
+    from sklearn.metrics import matthews_corrcoef
+
+    package.matthews_corrcoef = lambda *given: np.float64(matthews_corrcoef(*given))
+    sides = []
+    for side in ("dt", "gt"):
+        table = np.concatenate([data[f"{side}_box"], data[f"{side}_cls"][:, None]], axis=1)
+        cuts = np.cumsum(np.bincount(data[f"{side}_img"], minlength=data["n_img"]))[:-1]
+        sides.append(np.split(table, cuts))
+
+    def run() -> object:
+        metric = package.RoDeO([str(c) for c in range(data["n_cls"])])
+        metric.add(*sides)
+        return metric.compute()
+
+    return run
+
+
+@cache
+def _folder() -> Any:
+    return tempfile.TemporaryDirectory(prefix="calipers-bench-")
+
+
+@cache
+def coco_files(kind: str) -> tuple[Path, Path]:
+    """Write a workload as COCO files, once, and return where they are."""
+    folder = Path(_folder().name)
+    documents = workloads.to_coco(workloads.make(kind))
+    paths = folder / f"{kind}_references.json", folder / f"{kind}_results.json"
+    for path, document in zip(paths, documents):
+        path.write_text(json.dumps(document))
+    return paths
