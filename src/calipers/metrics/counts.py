@@ -82,6 +82,7 @@ class CountMetric(MatchMetric):
             names=self.names,
             bounds=self.bounds,
             higher_is_better=self.higher_is_better,
+            per_class=self.per_class,
             proportion=self.proportion,
         )
 

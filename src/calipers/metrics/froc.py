@@ -38,7 +38,7 @@ class Froc(MatchMetric):
             listed = isinstance(rates, list | tuple) and len(rates) > 0
             if not listed or not all(isinstance(rate, int | float) and rate >= 0 for rate in rates):
                 raise UsageError(f"metric {output.name!r}: rates are false alarms per image, not negative")
-        self.facts = Facts(id="froc@1", names=self.names, swap=False)
+        self.facts = Facts(id="froc@1", names=self.names, per_class=self.per_class, swap=False)
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""

@@ -44,6 +44,11 @@ class MatchMetric:
         """The names of the outputs."""
         return tuple(output.name for output in self.outputs)
 
+    @property
+    def per_class(self) -> bool:
+        """Whether there are values per class; not where the matching ignores classes."""
+        return all(view.within_class for view in self.recipe.views)
+
     def counts(self, evidence: Matches, weights: I64) -> I64:
         """Return (1 + n_classes, n_names, 3): images, counted references, counted predictions."""
         table = np.zeros((1 + evidence.n_classes, len(self.outputs), 3), np.int64)

@@ -53,7 +53,7 @@ class AveragePrecision(MatchMetric):
                     f"metric {output.name!r}: no interpolation {name!r}; {did_you_mean(name, INTERPOLATIONS)}"
                 )
         kinds = "+".join(dict.fromkeys(o.options.get("interpolation", "coco101") for o in self.outputs))
-        self.facts = Facts(id=f"ap.{kinds}@1", names=self.names, swap=False)
+        self.facts = Facts(id=f"ap.{kinds}@1", names=self.names, per_class=self.per_class, swap=False)
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
@@ -98,7 +98,7 @@ class AverageRecall(MatchMetric):
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         super().__init__(plans)
-        self.facts = Facts(id="ar.coco@1", names=self.names)
+        self.facts = Facts(id="ar.coco@1", names=self.names, per_class=self.per_class)
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
