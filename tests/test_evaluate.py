@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -126,6 +127,18 @@ def test_wrong_classes_and_groups(evaluation: cal.Evaluation) -> None:
         evaluation.get("AP", model="model-1", label="class1")
     with pytest.raises(cal.UsageError, match="C1"):
         evaluation.get("AP", model="model-1", centre="C1")
+
+
+def test_without_classes_there_are_pooled_rows_only(tmp_path: Path) -> None:
+    text = """schema = "calipers.protocol/1"\nname = "anything"\nsource = "me"\nmatching.classes = "ignore"
+metric = [{ name = "sensitivity", kind = "sensitivity" }, { name = "RoDeO", kind = "rodeo" }]
+report.headline = ["sensitivity", "RoDeO"]"""
+    found = cal.evaluate(random_cohort(10, 3, seed=1), cal.Protocol.from_toml(text))
+    assert [row.label for row in found.rows if row.metric == "sensitivity"] == [None]
+    assert found.metrics_per_class == ("RoDeO",)
+    with pytest.raises(cal.UsageError, match="no values per class"):
+        found.get("sensitivity", label="class-1")
+    assert "sensitivity" in found.report(tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_one_model_needs_no_name() -> None:

@@ -67,6 +67,12 @@ class Evaluation:
 
         return table(self)
 
+    @property
+    def metrics_per_class(self) -> tuple[str, ...]:
+        """The metrics that have values per class: all whose matching looks at classes."""
+        found = {row.metric for row in self.rows if row.label is not None}
+        return tuple(metric for metric in self.metrics if metric in found)
+
     def __getitem__(self, key: str | tuple[str, str]) -> Estimate:
         """Return the pooled estimate: ``ev["AP"]`` with one model, ``ev["ours", "AP"]`` with several."""
         model, metric = (None, key) if isinstance(key, str) else key
@@ -97,6 +103,8 @@ class Evaluation:
         for row in self.rows:
             if (row.model, row.metric, row.label) == (model, metric, label) and row.group == wanted:
                 return row.estimate
+        if label is not None and metric not in self.metrics_per_class:
+            raise UsageError(f"{metric!r} has no values per class: its matching ignores classes")
         raise UsageError(f"no group {wanted} in this evaluation")
 
     def as_dict(self) -> dict[str, Any]:

@@ -25,9 +25,9 @@ def print_evaluation(evaluation: Evaluation) -> None:
     # A file or a pipe has no width: never cut a name there.
     console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
     console.print(_metrics(evaluation))
-    classes = evaluation.cohort.classes
-    if 1 < len(classes) <= MOST_CLASSES and evaluation.protocol.headline:
-        console.print(_classes(evaluation, evaluation.protocol.headline[0]))
+    shown = [metric for metric in evaluation.protocol.headline if metric in evaluation.metrics_per_class]
+    if 1 < len(evaluation.cohort.classes) <= MOST_CLASSES and shown:
+        console.print(_classes(evaluation, shown[0]))
 
 
 def _metrics(evaluation: Evaluation) -> Table:

@@ -57,9 +57,10 @@ def _sections(evaluation: Evaluation) -> Iterator[str]:
     yield "<h2>All metrics</h2>"
     yield metrics_table(evaluation, evaluation.metrics)
     yield _meanings(evaluation)
-    if len(evaluation.cohort.classes) > 1:
+    per_class = [metric for metric in headline_of(evaluation) if metric in evaluation.metrics_per_class]
+    if len(evaluation.cohort.classes) > 1 and per_class:
         yield "<h2>Per class</h2>\n<div class=pairs>"
-        yield from (classes_table(evaluation, metric) for metric in headline_of(evaluation))
+        yield from (classes_table(evaluation, metric) for metric in per_class)
         yield "</div>"
     if evaluation.cohort.intake.files:
         yield "<h2>Data</h2>"
