@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How things are measured: contestants take turns in one process, the median of several rounds counts, memory is the peak of
-a child process. Machines are noisy, so only ratios of one run mean anything.
+"""How things are measured: contestants take turns in one process, the median of several rounds counts, memory is the
+peak of a child process. Machines are noisy, so only ratios of one run mean anything.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def take_turns(contestants: Mapping[str, Callable[[], object]], rounds: int = RO
 
 def peak_memory(code: str, **environment: str) -> float:
     """Return the peak memory of a Python program in MB, measured in a child process of its own."""
-    report = "\nimport resource\nprint('PEAK', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    # ru_maxrss would begin with the memory of the parent at the time of the fork; the high-water mark does not.
+    report = "\nprint('PEAK', next(x for x in open('/proc/self/status') if x.startswith('VmHWM')).split()[1])"
     done = subprocess.run(
         [sys.executable, "-c", code + report],
         capture_output=True,

@@ -111,7 +111,7 @@ def rodeo() -> Iterator[Result]:
     name, what = peer_name("rodeometric"), "RoDeO, 10,000 images"
     yield Result("rodeo", what, "native", name, peer, times["native"], "s", 500.0, 7)
     yield Result("rodeo", what, "NumPy", name, peer, times["numpy"], "s", 100.0, 7)
-    code = "from benchmarks import workloads\nimport calipers\nd = workloads.make('b100k')\nc = workloads.to_cohort(d)\ndel d\n"
+    code = "from benchmarks import workloads\nimport calipers\nc = workloads.to_cohort(workloads.make('b100k'))\n"
     used = peak_memory(code + "calipers.rodeo(c)\n", **ONE_THREAD)
     yield Result("rodeo", "peak, RoDeO, 100,000 images", "native", "limit of 300 MB", 300.0, used, "MB", 1.0, 1)
 

@@ -139,6 +139,19 @@ def best_assignments(
     return _from(found[0], np.int64), _from(found[1], np.float64), _from(found[2], np.int64), _from(found[3], np.int64)
 
 
+def rodeo_paths(
+    native: ModuleType, reference: tuple[Any, ...], prediction: tuple[Any, ...], n_classes: int, w: F64 | None
+) -> tuple[NDArray[Any], ...]:
+    """Twin of `rodeo.paths`."""
+    presence = np.empty((len(reference[0]) - 1, 3), np.int64)
+    weight, dimensions = np.zeros(0) if w is None else _f64(w), reference[2].shape[1] // 2
+    sides = (*_side(reference), *_side(prediction))
+    found = native.rodeo_paths(*sides, n_classes, dimensions, weight, presence, threads())
+    per_piece, per_pair = [np.int64, np.float64, np.int64], [np.int32, np.int32, np.float64, np.float64]
+    kinds: list[Any] = [*per_piece, *per_pair, np.int64, np.int32, np.int64, np.int32]
+    return presence, *(_from(buffer, kind) for buffer, kind in zip(found, kinds))
+
+
 def _side(side: tuple[Any, ...]) -> tuple[I64, I32, F64, F64]:
     offsets, label, boxes, extent = side
     return _i64(offsets), _i32(label), _f64(boxes), _f64(extent)

@@ -30,8 +30,9 @@ from numpy.typing import NDArray
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels import ragged
+from calipers.kernels.rodeo import presence_mcc
 from calipers.metrics.contract import Facts, MetricPlan, check_number, check_options
-from calipers.metrics.rodeo_paths import RodeoPaths, RodeoRecipe, presence_mcc
+from calipers.metrics.rodeo_paths import RodeoPaths, RodeoRecipe
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]

@@ -88,87 +88,63 @@ void Hungarian::solve(const double* cost, int64_t rows, int64_t columns, std::ve
     column_of = turned ? row_of_column_ : column_of_row_;
 }
 
-namespace {
-
-struct Line {
-    std::vector<int64_t> column_of;
-    double height;
-    int64_t slope;
-};
-
-// The pieces of one image after the other; buffers are reused.
-class Envelope {
-public:
-    void image(const double* gain, const uint8_t* same, int64_t rows, int64_t columns, const double* weight) {
-        gain_ = gain;
-        same_ = same;
-        rows_ = rows;
-        columns_ = columns;
-        pieces_.clear();
-        if (weight) {
-            pieces_.push_back({0.0, best_at(*weight)});
-            return;
-        }
-        Line left = best_at(0.0), right = best_at(1.0);
-        pieces_.push_back({0.0, left});
-        last_ = left;
-        between(left, right);
-        follow(right);
-        std::stable_sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) { return a.first < b.first; });
+const std::vector<Envelope::Piece>& Envelope::pieces(const double* gain, const uint8_t* same, int64_t rows,
+                                                     int64_t columns, const double* weight) {
+    gain_ = gain;
+    same_ = same;
+    rows_ = rows;
+    columns_ = columns;
+    pieces_.clear();
+    if (weight) {
+        pieces_.push_back({0.0, best_at(*weight)});
+        return pieces_;
     }
+    const Line left = best_at(0.0), right = best_at(1.0);
+    pieces_.push_back({0.0, left});
+    last_ = left;
+    between(left, right);
+    follow(right);
+    std::stable_sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) { return a.first < b.first; });
+    return pieces_;
+}
 
-    using Piece = std::pair<double, Line>;
-    const std::vector<Piece>& pieces() const { return pieces_; }
-
-private:
-    Line best_at(double w) {
-        cost_.resize(rows_ * columns_);
-        for (int64_t k = 0; k < rows_ * columns_; ++k) cost_[k] = -((same_[k] ? 1.0 : 0.0) * w) - gain_[k];
-        Line line{{}, 0.0, 0};
-        solver_.solve(cost_.data(), rows_, columns_, line.column_of);
-        bool first = true;
-        for (int64_t r = 0; r < rows_; ++r) {
-            const int64_t c = line.column_of[r];
-            if (c < 0) continue;
-            line.height = first ? gain_[r * columns_ + c] : line.height + gain_[r * columns_ + c];
-            line.slope += same_[r * columns_ + c] != 0;
-            first = false;
-        }
-        return line;
+Line Envelope::best_at(double w) {
+    cost_.resize(rows_ * columns_);
+    for (int64_t k = 0; k < rows_ * columns_; ++k) cost_[k] = -((same_[k] ? 1.0 : 0.0) * w) - gain_[k];
+    Line line;
+    solver_.solve(cost_.data(), rows_, columns_, line.column_of);
+    bool first = true;
+    for (int64_t r = 0; r < rows_; ++r) {
+        const int64_t c = line.column_of[r];
+        if (c < 0) continue;
+        line.height = first ? gain_[r * columns_ + c] : line.height + gain_[r * columns_ + c];
+        line.slope += same_[r * columns_ + c] != 0;
+        first = false;
     }
+    return line;
+}
 
-    // Adds the lines that rise above both ends between the places where they are best, left to right.
-    void between(const Line& left, const Line& right) {
-        if (right.slope <= left.slope + 1) return;
-        const double meet = (left.height - right.height) / static_cast<double>(right.slope - left.slope);
-        if (!(0.0 < meet && meet < 1.0)) return;
-        const Line middle = best_at(meet);
-        const double level = left.height + meet * static_cast<double>(left.slope);
-        if (middle.height + meet * static_cast<double>(middle.slope) <= level + TIE) return;
-        between(left, middle);
-        follow(middle);
-        between(middle, right);
+// Adds the lines that rise above both ends between the places where they are best, left to right.
+void Envelope::between(const Line& left, const Line& right) {
+    if (right.slope <= left.slope + 1) return;
+    const double meet = (left.height - right.height) / static_cast<double>(right.slope - left.slope);
+    if (!(0.0 < meet && meet < 1.0)) return;
+    const Line middle = best_at(meet);
+    const double level = left.height + meet * static_cast<double>(left.slope);
+    if (middle.height + meet * static_cast<double>(middle.slope) <= level + TIE) return;
+    between(left, middle);
+    follow(middle);
+    between(middle, right);
+}
+
+// The next line begins where it meets the last one.
+void Envelope::follow(const Line& line) {
+    if (line.slope > last_.slope) {
+        const double meet = (last_.height - line.height) / static_cast<double>(line.slope - last_.slope);
+        pieces_.push_back({std::max(meet, std::nextafter(0.0, 1.0)), line});
     }
-
-    // The next line begins where it meets the last one.
-    void follow(const Line& line) {
-        if (line.slope > last_.slope) {
-            const double meet = (last_.height - line.height) / static_cast<double>(line.slope - last_.slope);
-            pieces_.push_back({std::max(meet, std::nextafter(0.0, 1.0)), line});
-        }
-        last_ = line;
-    }
-
-    const double* gain_ = nullptr;
-    const uint8_t* same_ = nullptr;
-    int64_t rows_ = 0, columns_ = 0;
-    Hungarian solver_;
-    std::vector<double> cost_;
-    std::vector<Piece> pieces_;
-    Line last_;
-};
-
-}  // namespace
+    last_ = line;
+}
 
 std::vector<FoundPieces> best_assignments(Span<const double> gain, Span<const uint8_t> same,
                                           Span<const int64_t> offsets, Span<const int64_t> shape,
@@ -182,8 +158,8 @@ std::vector<FoundPieces> best_assignments(Span<const double> gain, Span<const ui
         for (int64_t i = task * IMAGES_PER_TASK; i < stop; ++i) {
             const int64_t rows = shape[2 * i], columns = shape[2 * i + 1], base = offsets[i];
             if (!rows || !columns) continue;
-            envelope.image(&gain[base], &same[base], rows, columns, weight.size ? &weight[i] : nullptr);
-            for (const auto& piece : envelope.pieces()) {
+            const double* at = weight.size ? &weight[i] : nullptr;
+            for (const auto& piece : envelope.pieces(&gain[base], &same[base], rows, columns, at)) {
                 out.image.push_back(i);
                 out.start.push_back(piece.first);
                 int64_t size = 0;

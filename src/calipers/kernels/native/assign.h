@@ -19,6 +19,35 @@ private:
     std::vector<uint8_t> row_seen_, column_seen_;
 };
 
+// One assignment: its total gain, and the number of its pairs with equal class, as a line over the class weight.
+struct Line {
+    std::vector<int64_t> column_of;  // of each row, or -1
+    double height = 0.0;
+    int64_t slope = 0;
+};
+
+// The best assignment of one image after the other as a function of the class weight w in [0, 1], or at one weight; see
+// kernels/parametric.py. Gains and flags are matrices with one row per reference.
+class Envelope {
+public:
+    using Piece = std::pair<double, Line>;  // valid from this weight on
+    const std::vector<Piece>& pieces(const double* gain, const uint8_t* same, int64_t rows, int64_t columns,
+                                     const double* weight);
+
+private:
+    Line best_at(double w);
+    void between(const Line& left, const Line& right);
+    void follow(const Line& line);
+
+    const double* gain_ = nullptr;
+    const uint8_t* same_ = nullptr;
+    int64_t rows_ = 0, columns_ = 0;
+    Hungarian solver_;
+    std::vector<double> cost_;
+    std::vector<Piece> pieces_;
+    Line last_;
+};
+
 struct FoundPieces {
     std::vector<int64_t> image, size, pair;
     std::vector<double> start;

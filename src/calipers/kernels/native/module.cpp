@@ -12,6 +12,7 @@
 #include "fates.h"
 #include "kinds.h"
 #include "pairs.h"
+#include "rodeo.h"
 
 namespace {
 
@@ -228,6 +229,37 @@ PyObject* py_best_assignments(PyObject*, PyObject* args) {
                          joined<int64_t>(found, [](const FoundPieces& f) -> auto& { return f.pair; }));
 }
 
+PyObject* py_rodeo_paths(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    Side reference, prediction;
+    Span<const double> weight;
+    Span<int64_t> presence;
+    int64_t n_classes, dimensions, threads;
+    if (!arguments.all(reference.offsets, reference.label, reference.boxes, reference.extent, prediction.offsets,
+                       prediction.label, prediction.boxes, prediction.extent, n_classes, dimensions, weight, presence,
+                       threads))
+        return nullptr;
+    std::vector<FoundPaths> found;
+    if (!unlocked([&] {
+            found = rodeo_paths(reference, prediction, n_classes, static_cast<int>(dimensions), weight, presence,
+                                static_cast<int>(threads));
+        }))
+        return nullptr;
+    using P = const FoundPaths&;
+    return Py_BuildValue(
+        "(NNNNNNNNNNN)", joined<int64_t>(found, [](P f) -> auto& { return f.image; }),
+        joined<double>(found, [](P f) -> auto& { return f.start; }),
+        joined<int64_t>(found, [](P f) -> auto& { return f.n_pairs; }),
+        joined<int32_t>(found, [](P f) -> auto& { return f.reference_label; }),
+        joined<int32_t>(found, [](P f) -> auto& { return f.prediction_label; }),
+        joined<double>(found, [](P f) -> auto& { return f.distance; }),
+        joined<double>(found, [](P f) -> auto& { return f.shape; }),
+        joined<int64_t>(found, [](P f) -> auto& { return f.n_missed; }),
+        joined<int32_t>(found, [](P f) -> auto& { return f.missed; }),
+        joined<int64_t>(found, [](P f) -> auto& { return f.n_extra; }),
+        joined<int32_t>(found, [](P f) -> auto& { return f.extra; }));
+}
+
 PyMethodDef methods[] = {
     {"overlapping", py_overlapping, METH_VARARGS, "Overlapping pairs of every image."},
     {"ranks", py_ranks, METH_VARARGS, "Place of every prediction in its cell."},
@@ -238,6 +270,7 @@ PyMethodDef methods[] = {
     {"average_precision", py_average_precision, METH_VARARGS, "Average precision of every replicate, view and class."},
     {"hits_at", py_hits_at, METH_VARARGS, "Hits at a number of false alarms."},
     {"best_assignments", py_best_assignments, METH_VARARGS, "Best assignment as a function of the class weight."},
+    {"rodeo_paths", py_rodeo_paths, METH_VARARGS, "Everything that RoDeO needs of every image."},
     {nullptr, nullptr, 0, nullptr},
 };
 
