@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calipers.kernels import curves
+from calipers.kernels.compiled import FateTable
 from calipers.kernels.matching import DUPLICATE, FALSE_ALARM, HIT, IGNORED
 
 pytestmark = pytest.mark.usefixtures("kernel_route")
@@ -80,7 +81,7 @@ def problem_of(fates: list[int], score: list[float], weights: list[list[int]]) -
     """One class on one image."""
     ranked = curves.ranking(np.array(score), np.zeros(len(score), np.int32), 1, blocks=True)
     image = np.zeros(len(score), np.int64)
-    return curves.Problem(np.array([fates], np.int8), [0], ranked, image, np.array(weights))
+    return curves.Problem(FateTable(np.array([fates], np.int8)), [0], ranked, image, np.array(weights))
 
 
 def test_hits_at_takes_the_best_point_within_the_limit() -> None:
