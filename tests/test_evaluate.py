@@ -184,6 +184,8 @@ def test_sizes_come_from_the_declared_area_or_the_box(how: str) -> None:
     protocol = replace(cal.Protocol.load("coco"), size_from=how)
     small = {"declared": 1.0, "box": np.nan}[how]
     assert cal.evaluate(cohort, protocol)["APs"].value == pytest.approx(small, nan_ok=True)
+    unchanged = replace(protocol, rescale_to=(100.0, 100.0))
+    assert cal.evaluate(cohort, unchanged)["APs"].value == pytest.approx(small, nan_ok=True)
     rescaled = replace(protocol, rescale_to=(50.0, 50.0))  # a quarter of the area: small either way
     assert cal.evaluate(cohort, rescaled)["APs"].value == pytest.approx(1.0)
 
