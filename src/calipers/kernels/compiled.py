@@ -22,7 +22,7 @@ I32 = NDArray[np.int32]
 I8 = NDArray[np.int8]
 Flags = NDArray[np.bool_]
 
-ASSIGNMENTS = ("by-score", "by-overlap", "many-to-one", "per-reference-argmax")
+ASSIGNMENTS = ("by-score", "by-overlap", "many-to-one", "per-reference-argmax", "optimal")
 RECALLS, ENVELOPE, STEPS = range(3)
 
 
@@ -57,6 +57,7 @@ def decide(
         _i64(offsets[1]),
         _i32(predictions.rank),
         _f64(predictions.score),
+        _i32(predictions.label) if predictions.n_classes else np.zeros(n, np.int32),
         _u8(absent),
         ASSIGNMENTS.index(rules.assignment),
         _f64(rules.cutoffs),

@@ -89,7 +89,7 @@ def decide(found: PairList, offsets: tuple[I64, I64], predictions: Ranked, absen
     the score cut: they are ignored and match nobody.
     """
     native = route.native()
-    if native is not None and rules.assignment in compiled.ASSIGNMENTS:
+    if native is not None:
         return Fates(*compiled.decide(native, found, offsets, predictions, absent, rules))
     candidates = _candidates(found, absent, predictions, offsets[1], rules)
     ignored = rules.ignored[rules.size].T

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "assign.h"
 #include "kinds.h"
 
 #ifdef _MSC_VER
@@ -59,6 +60,7 @@ class Referee {
 public:
     Referee(const FateProblem& problem, const FateTables& tables, int64_t first_view, int n_views)
         : p_(problem), t_(tables), first_(first_view),
+          all_(n_views == VIEWS_AT_ONCE ? ~Views{0} : (Views{1} << n_views) - 1),
           admission_(problem.cutoffs, first_view, n_views) {
         for (int v = 0; v < n_views; ++v) {
             const size_t range = problem.size[first_view + v];
@@ -84,6 +86,7 @@ public:
             case Assignment::by_overlap: by_overlap(); break;
             case Assignment::many_to_one: many_to_one(); break;
             case Assignment::per_reference_argmax: per_reference_argmax(); break;
+            case Assignment::optimal: optimal(); break;
         }
         for (size_t k = 0; k < who_.size(); ++k) {
             const Views uncounted = of_sizes(p_.outside, who_[k], p_.score.size);
@@ -168,6 +171,80 @@ private:
         }
     }
 
+    // Most pairs, then the largest total similarity, cell by cell: counted references first, ignored ones with what is
+    // left. Views are worked off one by one, because each has pairs of its own.
+    void optimal() {
+        for (const bool wanted : {false, true})
+            for (Views views = all_; views; views &= views - 1) {
+                const Views view = views & (~views + 1);
+                open_.clear();
+                shared_.clear();
+                for (const Pair& pair : pairs_) {
+                    const bool fits = pair.near & view && ((ignored(pair) & view) != 0) == wanted;
+                    if (!fits || (busy_[pair.prediction] & view)) continue;
+                    (p_.crowd[pair.reference] ? shared_ : open_).push_back(pair);
+                }
+                solve_cells(view);
+                // Crowds last: each prediction that is still free takes the most similar one.
+                std::stable_sort(shared_.begin(), shared_.end(),
+                                 [](const Pair& a, const Pair& b) { return a.similarity > b.similarity; });
+                for (const Pair& pair : shared_) grant(pair, view & ~busy_[pair.prediction]);
+            }
+    }
+
+    void solve_cells(Views view) {
+        std::vector<Pair> contested;
+        std::vector<int32_t> of_reference(taken_.size(), 0), of_prediction(who_.size(), 0);
+        for (const Pair& pair : open_) {
+            ++of_reference[pair.reference - base_];
+            ++of_prediction[pair.prediction];
+        }
+        for (const Pair& pair : open_) {
+            if (of_reference[pair.reference - base_] == 1 && of_prediction[pair.prediction] == 1)
+                grant(pair, view);
+            else
+                contested.push_back(pair);
+        }
+        const auto cell = [&](const Pair& pair) { return p_.cell[who_[pair.prediction]]; };
+        std::stable_sort(contested.begin(), contested.end(), [&](const Pair& a, const Pair& b) { return cell(a) < cell(b); });
+        for (size_t begin = 0, end; begin < contested.size(); begin = end) {
+            for (end = begin; end < contested.size() && cell(contested[end]) == cell(contested[begin]); ++end) {}
+            solve(contested.data() + begin, contested.data() + end, view);
+        }
+    }
+
+    void solve(const Pair* begin, const Pair* end, Views view) {
+        std::vector<int64_t> rows, columns;
+        double least = begin->similarity, most = begin->similarity;
+        for (const Pair* pair = begin; pair != end; ++pair) {
+            rows.push_back(pair->reference);
+            columns.push_back(pair->prediction);
+            least = std::min(least, pair->similarity);
+            most = std::max(most, pair->similarity);
+        }
+        for (auto* list : {&rows, &columns}) {
+            std::sort(list->begin(), list->end());
+            list->erase(std::unique(list->begin(), list->end()), list->end());
+        }
+        // One more pair must always outweigh any gain in similarity.
+        const double each = (most - least + 1.0) * static_cast<double>(std::min(rows.size(), columns.size()) + 1);
+        std::vector<double> cost(rows.size() * columns.size(), -0.0);
+        std::vector<const Pair*> pair_at(cost.size(), nullptr);
+        for (const Pair* pair = begin; pair != end; ++pair) {
+            const size_t row = std::lower_bound(rows.begin(), rows.end(), pair->reference) - rows.begin();
+            const size_t column = std::lower_bound(columns.begin(), columns.end(), pair->prediction) - columns.begin();
+            cost[row * columns.size() + column] = -(each + (pair->similarity - least));
+            pair_at[row * columns.size() + column] = pair;
+        }
+        std::vector<int64_t> column_of;
+        solver_.solve(cost.data(), rows.size(), columns.size(), column_of);
+        for (size_t row = 0; row < rows.size(); ++row) {
+            if (column_of[row] < 0) continue;
+            const Pair* pair = pair_at[row * columns.size() + column_of[row]];
+            if (pair) grant(*pair, view);
+        }
+    }
+
     // Every prediction takes its best reference; the first in the queue is the hit, the others are duplicates.
     void many_to_one() {
         sort_choices();
@@ -228,7 +305,10 @@ private:
     const FateProblem& p_;
     const FateTables& t_;
     int64_t first_, base_ = 0;
+    Views all_;
     Admission admission_;
+    Hungarian solver_;
+    std::vector<Pair> open_, shared_;
     std::vector<Pair> pairs_;
     std::vector<int64_t> who_, queue_;
     std::vector<Views> of_range_, taken_, hit_, ignored_, busy_, wanted_;

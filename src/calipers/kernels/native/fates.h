@@ -5,7 +5,7 @@
 
 namespace calipers {
 
-enum class Assignment : int { by_score, by_overlap, many_to_one, per_reference_argmax };
+enum class Assignment : int { by_score, by_overlap, many_to_one, per_reference_argmax, optimal };
 
 // Everything that decides the fates; see the NumPy twin for the meaning of each.
 struct FateProblem {
@@ -14,6 +14,7 @@ struct FateProblem {
     Span<const int64_t> reference_offsets, prediction_offsets;
     Span<const int32_t> rank;
     Span<const double> score;
+    Span<const int32_t> cell;  // of each prediction in its image: its class, or 0 where classes do not matter
     Span<const uint8_t> absent;
     Assignment assignment;
     Span<const double> cutoffs;   // (V,)

@@ -132,7 +132,7 @@ PyObject* py_decide(PyObject*, PyObject* args) {
     FateTables t;
     int64_t assignment, forgiven, threads;
     if (!arguments.all(p.pair_reference, p.pair_prediction, p.pair_similarity, p.reference_offsets, p.prediction_offsets,
-                       p.rank, p.score, p.absent, assignment, p.cutoffs, p.size, p.ignored, p.outside, p.crowd, forgiven,
+                       p.rank, p.score, p.cell, p.absent, assignment, p.cutoffs, p.size, p.ignored, p.outside, p.crowd, forgiven,
                        t.reference, t.prediction, t.partner, t.similarity, threads))
         return nullptr;
     p.assignment = static_cast<Assignment>(assignment);
