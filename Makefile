@@ -15,7 +15,7 @@ ONLY ?=
 # A changed dependency list or native kernel makes the next target install again; otherwise the stamps say "done".
 SOURCES := pyproject.toml $(wildcard setup.py src/calipers/kernels/native/*.cpp src/calipers/kernels/native/*.h)
 
-.PHONY: help demo test test-slow check bench docs clean
+.PHONY: help demo test test-slow check bench sanitize docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +36,10 @@ check: $(VENV)/.stamp-check ## run the linter, the format check and the type che
 
 bench: $(VENV)/.stamp-bench ## compare speed and memory with other tools, one table (ONLY=name runs one)
 	@$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+sanitize: $(VENV)/.stamp-test ## run the native kernels under the address and undefined-behaviour sanitizers
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "setuptools>=77"
+	@sh tests/native/sanitize.sh $(BIN)/python $(ARGS)
 
 docs: $(VENV)/.stamp-docs ## build the documentation into site, warnings are errors
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet $(ARGS)

@@ -5,6 +5,7 @@ The extension is optional: without a compiler the installation goes on with the 
 says which route is in use.
 """
 
+import os
 from glob import glob
 
 from setuptools import Extension, setup
@@ -23,10 +24,11 @@ class build_native(build_ext):
     def build_extensions(self) -> None:
         """Set the flags and build."""
         kind = self.compiler.compiler_type
+        sanitizers = os.environ.get("CALIPERS_SANITIZE", "").split()  # see tests/native/sanitize.sh
         for extension in self.extensions:
-            extension.extra_compile_args = FLAGS.get(kind, UNIX)
+            extension.extra_compile_args = [*FLAGS.get(kind, UNIX), *sanitizers]
             if kind != "msvc":
-                extension.extra_link_args = ["-pthread"]
+                extension.extra_link_args = ["-pthread", *sanitizers]
         super().build_extensions()
 
 

@@ -1,0 +1,18 @@
+#!/bin/sh
+# Builds the native kernels with the address and undefined-behaviour sanitizers into a folder of their own, and runs the
+# tests that compare both routes on that build. Needs GCC or Clang; called by `make sanitize`.
+set -eu
+python=$1
+shift
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cp -r src setup.py pyproject.toml README.md LICENSE "$folder"
+rm -f "$folder"/src/calipers/kernels/_native*
+flags="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g -O1"
+python_path=$(cd "$(dirname "$python")" && pwd)/$(basename "$python")
+(cd "$folder" && CALIPERS_SANITIZE="$flags" "$python_path" setup.py --quiet build_ext --inplace >/dev/null)
+runtime=$(${CXX:-c++} -print-file-name=libasan.so)
+# Python itself keeps memory until the end, which is not a leak of ours.
+LD_PRELOAD="$runtime" ASAN_OPTIONS=detect_leaks=0 PYTHONPATH="$folder/src" PYTHONMALLOC=malloc \
+    "$python_path" -m pytest -p no:cacheprovider -q tests/parity/test_routes.py tests/native/test_extremes.py tests/kernels "$@"
+echo "sanitizers: clean"
