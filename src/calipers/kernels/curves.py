@@ -87,7 +87,8 @@ def curve(fate: I8, ranked: Ranking, weight: I64) -> Curve:
     owner = np.searchsorted(ranked.offsets, where, side="right") - 1
     offsets = ragged.from_counts(np.bincount(owner, minlength=len(ranked.offsets) - 1))
     ends = ranked.ends[where]
-    total = np.cumsum(weight * (fate != IGNORED), axis=1)
+    counted = fate != IGNORED
+    total = np.cumsum(weight if counted.all() else weight * counted, axis=1)
     start = ranked.offsets[owner]
     before = np.where(start > 0, total[:, start - 1], 0)
     of_hits = weight[:, where]

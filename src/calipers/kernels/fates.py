@@ -18,6 +18,7 @@ I8 = NDArray[np.int8]
 Flags = NDArray[np.bool_]
 
 NOT_YET = -1
+RIVALS = 8  # predictions per cell, on average, up to which they are compared in pairs
 
 
 class PairList(NamedTuple):
@@ -75,11 +76,17 @@ def ranks(offsets: I64, label: I32, score: F64, n_classes: int) -> I32:
     native = route.native()
     if native is not None:
         return compiled.ranks(native, offsets, label, score, n_classes)
-    cell = pairs.cells(offsets, label, n_classes)
-    order = np.lexsort((-score, cell))
-    rank = np.empty(len(order), np.int32)
-    rank[order] = ragged.ranks_in_runs(cell[order])
-    return rank
+    found = pairs.rivals(offsets, label, n_classes, most=RIVALS * len(score))
+    if found is None:
+        cell = pairs.cells(offsets, label, n_classes)
+        order = np.lexsort((-score, cell))
+        rank = np.empty(len(order), np.int32)
+        rank[order] = ragged.ranks_in_runs(cell[order])
+        return rank
+    other, mine = found
+    # Cells are small as a rule, and counting who comes before is then cheaper than sorting.
+    before = (score[other] > score[mine]) | ((score[other] == score[mine]) & (other < mine))
+    return np.bincount(mine[before], minlength=len(score)).astype(np.int32)
 
 
 def decide(found: PairList, offsets: tuple[I64, I64], predictions: Ranked, absent: Flags, rules: Rules) -> Fates:
@@ -97,7 +104,7 @@ def decide(found: PairList, offsets: tuple[I64, I64], predictions: Ranked, absen
     reference = np.where(ignored.T, np.int8(IGNORED), np.int8(MISSED))
     unmatched = np.where(rules.outside | absent, np.int8(IGNORED), np.int8(FALSE_ALARM))
     prediction = unmatched[rules.size]
-    outcome = _found(candidates, winner, ignored, rules)
+    outcome = _found(candidates, winner, rules)
     for view in range(len(rules.cutoffs)):
         hits = winner[outcome[:, view] == HIT, view]
         reference[view, candidates.reference[hits]] = HIT
@@ -135,15 +142,18 @@ def _assign(c: Candidates, ignored: Flags, rules: Rules) -> I32:
     return matching.optimal(*pairs, c.cell, rules.cutoffs, ignored, rules.crowd)
 
 
-def _found(c: Candidates, winner: I32, ignored: Flags, rules: Rules) -> I8:
+def _found(c: Candidates, winner: I32, rules: Rules) -> I8:
     """Return (n_candidates, V): hit, ignored, duplicate, or NOT_YET for those who found nobody."""
     if not len(winner):
         return np.zeros(winner.shape, np.int8)
-    views = np.arange(len(rules.cutoffs))
-    matched = np.where(ignored[c.reference[winner], views], np.int8(IGNORED), np.int8(HIT))
-    near = (c.similarity[:, None] >= rules.cutoffs) & ~ignored[c.reference]
+    # Who has a near, counted reference but did not get one is a duplicate.
     starts = np.flatnonzero(np.diff(c.prediction, prepend=-1))
-    wanted = np.logical_or.reduceat(near, starts, axis=0)
+    counted = np.where(rules.ignored[:, c.reference], -np.inf, c.similarity)
+    nearest = np.maximum.reduceat(counted, starts, axis=1)
+    wanted = rules.cutoffs <= nearest[rules.size].T
+    matched = np.full(winner.shape, HIT, np.int8)
+    got, view = np.nonzero(winner >= 0)
+    matched[got, view] = np.where(rules.ignored[rules.size[view], c.reference[winner[got, view]]], IGNORED, HIT)
     found = np.where(winner >= 0, matched, np.where(wanted, np.int8(DUPLICATE), np.int8(NOT_YET)))
     if rules.assignment == "many-to-one":
         _only_first_is_hit(c, winner, found, IGNORED if rules.forgiven else DUPLICATE)
@@ -185,10 +195,12 @@ def totals(
         kept = np.flatnonzero(rank < limit)
         fates, label, image = fates[:, kept], label[kept], image[kept]
     result = np.empty((len(weights), len(fates), 2, n_classes), np.int64)
+    small = np.min_scalar_type(-5 * n_classes)  # signed, wide enough for every key
+    label = label.astype(small)
     for r, weight in enumerate(weights):
         of_object = None if plain else weight[image]
         for view, fate in enumerate(fates):
-            key = fate.astype(np.int64) * n_classes + label
+            key = np.multiply(fate, n_classes, dtype=small) + label
             total = np.bincount(key, weights=of_object, minlength=5 * n_classes).reshape(5, n_classes)
             result[r, view] = total[HIT], total[IGNORED + 1 :].sum(axis=0)
     return result

@@ -26,17 +26,32 @@ def all_pairs(
     reference_offsets: I64, reference_label: I32, prediction_offsets: I64, prediction_label: I32, n_classes: int
 ) -> tuple[I64, I64]:
     """Return (reference, prediction) of every pair of one cell, sorted by prediction, then reference."""
+    order, starts, counts = _partners(
+        reference_offsets, reference_label, prediction_offsets, prediction_label, n_classes
+    )
+    return order[ragged.spans(starts, counts)], np.repeat(np.arange(len(prediction_label)), counts)
+
+
+def rivals(offsets: I64, label: I32, n_classes: int, most: int) -> tuple[I64, I64] | None:
+    """Return (other, mine) of all ordered pairs of a cell, each with itself too; None if more than ``most``."""
+    order, starts, counts = _partners(offsets, label, offsets, label, n_classes)
+    if counts.sum() > most:
+        return None
+    return order[ragged.spans(starts, counts)], np.repeat(np.arange(len(label)), counts)
+
+
+def _partners(
+    reference_offsets: I64, reference_label: I32, prediction_offsets: I64, prediction_label: I32, n_classes: int
+) -> tuple[I64, I64, I64]:
+    """Return references sorted by cell and, for every prediction, where those of its cell begin and how many."""
     reference_cell = cells(reference_offsets, reference_label, n_classes)
     prediction_cell = cells(prediction_offsets, prediction_label, n_classes)
     order = np.argsort(reference_cell, kind="stable")
     n_cells = (len(reference_offsets) - 1) * max(n_classes, 1)
-    if n_cells <= DENSE_CELLS:
-        counts = np.bincount(reference_cell, minlength=n_cells)
-        starts = (np.cumsum(counts) - counts)[prediction_cell]
-        counts = counts[prediction_cell]
-    else:
-        starts, counts = ragged.matching_spans(reference_cell[order], prediction_cell)
-    return order[ragged.spans(starts, counts)], np.repeat(np.arange(len(prediction_cell)), counts)
+    if n_cells > DENSE_CELLS:
+        return order, *ragged.matching_spans(reference_cell[order], prediction_cell)
+    counts = np.bincount(reference_cell, minlength=n_cells)
+    return order, (np.cumsum(counts) - counts)[prediction_cell], counts[prediction_cell]
 
 
 def overlapping(
