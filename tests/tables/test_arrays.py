@@ -183,5 +183,19 @@ def test_only_the_first_hundred_problems_are_listed() -> None:
     assert "and 150 more" in str(caught.value)
 
 
+def test_what_is_given_and_not_used_is_said() -> None:
+    mask = {"masks": np.zeros((1, 9, 9), bool)}
+    references = [{**R, **mask}, {**R, **mask, "scores": [1.0]}, {**R, "masks": None}]
+    predictions = {"ours": [{**P, **mask}, P, P], "theirs": [{**P, "patient": "p1", "width": 9}, P, P]}
+    cohort = build(references, predictions)
+    assert [file.notes for file in cohort.intake.files] == [
+        ("masks given for 2 images; only boxes are used", "scores given for 1 images; not used for references"),
+        ("masks given for 1 images; only boxes are used",),
+        ("patient given for 1 images; not used for predictions", "width given for 1 images; not used for predictions"),
+    ]
+    assert not cohort.images.groups
+    assert not build([R], [P]).intake.notes
+
+
 def test_no_images_at_all() -> None:
     assert build([], []).n_images == 0

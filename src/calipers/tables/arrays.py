@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ PER_OBJECT = {
     "predictions": ("boxes", "labels", "scores"),
 }
 PER_IMAGE = ("image_id", "width", "height", "depth", "spacing")
+RESERVED = {*PER_OBJECT["references"], *PER_OBJECT["predictions"], *PER_IMAGE, "masks"}  # never group columns
 Records = Sequence[Mapping[str, Any]]
 
 
@@ -44,7 +46,7 @@ def cohort_from_arrays(
     form = (box_format, dimensions)
     delivery = _delivery(references, range(len(ids)), "references", "references", len(classes), form)
     settle(delivery, examine(delivery, images.size, "references"), _source("references"))
-    files = [FileIntake("<arrays>", "references", "arrays", len(delivery), len(delivery))]
+    files = [_intake("references", "references", references, len(delivery))]
     models: dict[str, Predictions] = {}
     for name, records in _models(predictions).items():
         index = _pair(records, ids, name)
@@ -53,7 +55,7 @@ def cohort_from_arrays(
         findings = examine(found, images.size, "predictions", score_scale=score_scale)
         settle(found, findings, _source(where))
         models[name] = as_predictions(found, images.size)
-        files.append(FileIntake("<arrays>", f"predictions of {name}", "arrays", len(found), len(found)))
+        files.append(_intake("predictions", f"predictions of {name}", records, len(found)))
     return Cohort(images, classes, as_references(delivery, images.size), models, Intake(tuple(files)))
 
 
@@ -151,8 +153,7 @@ def _images(records: Records, ids: Sequence[str], dimensions: int) -> Images:
         size[k] = [_lengths(record.get(side, np.nan), side, (), k) for side in sides]
         if "spacing" in record:
             spacing[k] = _lengths(record["spacing"], "spacing", (dimensions,), k)
-    reserved = {*PER_OBJECT["references"], *PER_OBJECT["predictions"], *PER_IMAGE, "masks"}
-    names = dict.fromkeys(name for record in records for name in record if name not in reserved)
+    names = dict.fromkeys(name for record in records for name in record if name not in RESERVED)
     groups = {name: _group(records, name) for name in names}
     return Images(tuple(ids), size.reshape(len(ids), dimensions), spacing, groups)
 
@@ -270,6 +271,21 @@ def _check_labels(label: NDArray[Any], counts: Sequence[int], where: str, n_clas
             field="labels",
             value=label[bad[0]].item(),
         )
+
+
+def _intake(role: Role, title: str, records: Records, n: int) -> FileIntake:
+    return FileIntake("<arrays>", title, "arrays", n, n, notes=tuple(_notes(records, role)))
+
+
+def _notes(records: Records, role: Role) -> Iterator[str]:
+    """Say which keys were given and not used; further keys of references are group columns."""
+    used = {*PER_OBJECT[role], *(PER_IMAGE if role == "references" else ("image_id",))}
+    given = Counter(name for record in records for name, value in record.items() if value is not None)
+    for name, n in given.items():
+        if name == "masks":
+            yield f"masks given for {n} images; only boxes are used"
+        elif name not in used and (role == "predictions" or name in RESERVED):
+            yield f"{name} given for {n} images; not used for {role}"
 
 
 def _source(name: str) -> Source:

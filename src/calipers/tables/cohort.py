@@ -163,7 +163,8 @@ class Cohort:
         references
             One mapping per image: ``boxes`` (n, 4) or (n, 6), ``labels`` (n,) index into ``classes``;
             optional ``image_id``, ``ignore``, ``crowd``, ``area``, ``width``, ``height``, ``depth``,
-            ``spacing``, ``patient``, ``centre``; any other scalar is a further group column.
+            ``spacing``, ``patient``, ``centre``; any other scalar is a further group column. An ``area`` of NaN is not
+            declared. ``masks`` are not used; the notes of ``intake`` say so.
         predictions
             One mapping per image with ``boxes``, ``labels``, ``scores``; or ``{"model": list, ...}``; or None.
             Paired with the references by ``image_id`` if present, else by position.
