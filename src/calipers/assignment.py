@@ -48,7 +48,7 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
     label, said = references.label, predictions.label
     if not first.within_class:  # a hit may have two classes: without classes all objects are of one
         label, said = np.zeros_like(label), np.zeros_like(said)
-    return Matches(
+    matches = Matches(
         views=tuple(views),
         n_classes=max(n_classes, 1),
         reference_offsets=references.offsets,
@@ -58,11 +58,13 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
         score=predictions.score,
         rank=rank,
         reference_fate=decided.reference,
-        prediction_fate=decided.prediction,
+        prediction_fate=decided.prediction.fates,
         partner=decided.partner,
         similarity=decided.similarity,
         pairs=Pairs(*found),
     )
+    matches.remember(decided.prediction)
+    return matches
 
 
 def _pairs(cohort: Cohort, predictions: Predictions, criterion: Criterion, n_classes: int) -> fates.PairList:

@@ -110,6 +110,10 @@ class Matches:
     def _plain_totals(self) -> dict[int, tuple[I64, I64]]:
         return {}
 
+    def remember(self, table: compiled.FateTable) -> None:
+        """Keep the numbering of the prediction rows that came with the matching; it would be made again otherwise."""
+        self.__dict__["_prediction_table"] = table
+
     def index(self, view: View) -> int:
         """Return which row of the fates belongs to a view."""
         return self._index[view]

@@ -42,14 +42,36 @@ def ranks(native: ModuleType, offsets: I64, label: I32, score: F64, n_classes: i
     return rank
 
 
+class FateTable:
+    """Fates (V, n) with the numbering of their rows, which is made once and used by every sum over them."""
+
+    def __init__(
+        self, fates: I8, kind: NDArray[np.uint8] | None = None, kinds: NDArray[np.uint64] | None = None
+    ) -> None:
+        self.fates = fates
+        self.numbering = None if kind is None or kinds is None else (kind, kinds)
+
+    @cached_property
+    def arrays(self) -> tuple[I8, NDArray[np.uint8], NDArray[np.uint64]]:
+        """The fates object by object, the kind of every row, and the views that each kind counts."""
+        by_object = _i8(self.fates.T)
+        if self.numbering is None:
+            native = route.native()
+            assert native is not None
+            kind = np.empty(len(by_object), np.uint8)
+            kinds = native.row_kinds(by_object, len(self.fates), kind, route.threads())
+            self.numbering = kind, np.frombuffer(kinds, np.uint64)
+        return by_object, *self.numbering
+
+
 def decide(
     native: ModuleType, pairs: Any, offsets: tuple[I64, I64], predictions: Any, absent: Flags, rules: Any
-) -> tuple[I8, I8, I32, F64]:
+) -> tuple[I8, FateTable, I32, F64]:
     """Twin of `fates.decide`."""
     n_views, n = len(rules.cutoffs), len(absent)
     reference, prediction = np.empty((len(rules.crowd), n_views), np.int8), np.empty((n, n_views), np.int8)
-    partner, similarity = np.full(n, -1, np.int32), np.full(n, np.nan)
-    native.decide(
+    partner, similarity, kind = np.full(n, -1, np.int32), np.full(n, np.nan), np.empty(n, np.uint8)
+    kinds = native.decide(
         _i32(pairs.reference),
         _i32(pairs.prediction),
         _f64(pairs.similarity),
@@ -70,26 +92,10 @@ def decide(
         prediction,
         partner,
         similarity,
+        kind,
         threads(),
     )
-    return reference.T, prediction.T, partner, similarity
-
-
-class FateTable:
-    """Fates (V, n) with the numbering of their rows, which is made once and used by every sum over them."""
-
-    def __init__(self, fates: I8) -> None:
-        self.fates = fates
-
-    @cached_property
-    def arrays(self) -> tuple[I8, NDArray[np.uint8], NDArray[np.uint64]]:
-        """The fates object by object, the kind of every row, and the views that each kind counts."""
-        native = route.native()
-        assert native is not None
-        by_object = _i8(self.fates.T)
-        kind = np.empty(len(by_object), np.uint8)
-        kinds = native.row_kinds(by_object, len(self.fates), kind, route.threads())
-        return by_object, kind, np.frombuffer(kinds, np.uint64)
+    return reference.T, FateTable(prediction.T, kind, np.frombuffer(kinds, np.uint64)), partner, similarity
 
 
 def totals(

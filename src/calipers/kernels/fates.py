@@ -54,7 +54,7 @@ class Fates(NamedTuple):
     """What became of every object; partner and similarity are those of the first view."""
 
     reference: I8  # (V, n_references)
-    prediction: I8  # (V, n_predictions)
+    prediction: compiled.FateTable  # (V, n_predictions)
     partner: I32  # (n_predictions,) -1 without
     similarity: F64  # (n_predictions,) NaN without
 
@@ -113,7 +113,7 @@ def decide(found: PairList, offsets: tuple[I64, I64], predictions: Ranked, absen
         # Who found nobody keeps the fate of the unmatched; a duplicate of a size that is not counted stays ignored.
         stays = (outcome[:, view] == NOT_YET) | ((winner[:, view] < 0) & (before == IGNORED))
         row[candidates.who] = np.where(stays, before, outcome[:, view])
-    return Fates(reference, prediction, *_partners(candidates, winner[:, 0], len(absent)))
+    return Fates(reference, compiled.FateTable(prediction), *_partners(candidates, winner[:, 0], len(absent)))
 
 
 def _candidates(found: PairList, absent: Flags, p: Ranked, offsets: I64, rules: Rules) -> Candidates:

@@ -106,17 +106,18 @@ class Rodeo:
         """Return (R, 1 + n_classes, n_names)."""
         active = active_pieces(evidence, class_weights(evidence, weights))
         piece_weights = weights[:, evidence.piece_image] * active
-        known: dict[tuple[float, bool], Tallies] = {}
+        known: dict[str, tuple[dict[str, F64], dict[str, F64]]] = {}
         columns = []
         for plan in self.plans:
-            o = plan.options
-            key = (float(o.get("scale", 1.0)), bool(o.get("multiclass", False)))
+            options = {name: value for name, value in plan.options.items() if name != "part"}
+            key = repr(sorted(options.items()))  # the parts of one set of options are scored together
             if key not in known:
-                known[key] = tally(evidence, piece_weights, *key)
-            pooled = scores(known[key].pooled(), evidence.n_classes, o)
-            classes = scores(known[key], evidence.n_classes, {**o, "multiclass": False})
-            part = o.get("part", "total")
-            columns.append(np.concatenate([pooled[part], classes[part]], axis=1))
+                scale, multiclass = float(options.get("scale", 1.0)), bool(options.get("multiclass", False))
+                tallies = tally(evidence, piece_weights, scale, multiclass)
+                pooled = scores(tallies.pooled(), evidence.n_classes, options)
+                known[key] = pooled, scores(tallies, evidence.n_classes, {**options, "multiclass": False})
+            part = plan.options.get("part", "total")
+            columns.append(np.concatenate([scored[part] for scored in known[key]], axis=1))
         return np.stack(columns, axis=2)
 
     def per_image(self, evidence: RodeoPaths) -> dict[str, F64]:

@@ -22,7 +22,7 @@ from calipers.tables.objects import Predictions
 
 F64 = NDArray[np.float64]
 # A record counts under the first rule it breaks: the order in which `examine` applies them.
-RULE_ORDER = ("non-finite", "score-range", "size-unknown", "neg-size", "zero-area", "outside")
+RULE_ORDER = ("non-finite", "score-range", "area-range", "size-unknown", "neg-size", "zero-area", "outside")
 
 
 @dataclass

@@ -91,11 +91,6 @@ class ObjectColumns:
                 if len(rows):
                     rule = "crowd-flag" if name == "iscrowd" else "ignore-flag"
                     found.append(Finding(rule, name, "0 or 1", rows, column[rows]))
-        if delivery.area is not None:
-            rows = np.flatnonzero(delivery.area < 0)
-            if len(rows):
-                text = "an area that is not negative"
-                found.append(Finding("neg-size", "area", text, rows, delivery.area[rows]))
         return found
 
     def expect(self, n: int) -> None:

@@ -145,12 +145,8 @@ def _flags(record: Record) -> Iterator[Problem]:
 
 def _area(record: Record) -> Iterator[Problem]:
     area = record.value.get("area")
-    if area is None:
-        return
-    found = list(_number(record, "area", area))
-    if not found and area < 0:
-        found = [_problem(record, "area", "neg-size", "an area that is not negative", area)]
-    yield from found
+    if area is not None:
+        yield from _number(record, "area", area)
 
 
 def _odd_places(value: Any, pointer: str) -> Iterator[str]:

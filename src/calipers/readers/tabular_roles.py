@@ -205,10 +205,7 @@ def _details(table: Table, rows: _Rows) -> dict[str, Column]:
     details: dict[str, Column] = {}
     bad: dict[int, Problem] = {}
     if "area" in found:
-        area, bad = numbers(table, found["area"], rows.is_object)
-        for row in np.flatnonzero(rows.is_object & ((area < 0) | np.isinf(area))).tolist():
-            bad[row] = table.problem(row, found["area"], "neg-size", "an area that is not negative", area[row].item())
-        details["area"] = area
+        details["area"], bad = numbers(table, found["area"], rows.is_object)
     for name in ("ignore", "crowd"):
         if name in found:
             details[name], wrong = flags(table, found[name], f"{name}-flag")

@@ -33,7 +33,7 @@ def examine(
     declared
         The user named the box format, so it is not doubted.
     """
-    findings = [*_non_finite(delivery), *_scores(delivery, score_scale)]
+    findings = [*_non_finite(delivery), *_scores(delivery, score_scale), *_areas(delivery)]
     sound = np.asarray(np.isfinite(delivery.boxes).all(axis=1))
     per_box = sizes[delivery.image]
     findings += _unsized(delivery, per_box)
@@ -88,6 +88,14 @@ def _scores(delivery: Delivery, score_scale: str) -> Iterator[Finding]:
         out = finite & ((score < 0) | (score > 1))
         hint = "scores that are not probabilities: pass --score-scale raw (score_scale='raw')"
         yield from _found(delivery, out, "score-range", "score", "a score in [0, 1]", values=score, hint=hint)
+
+
+def _areas(delivery: Delivery) -> Iterable[Finding]:
+    """Declared areas; NaN is none."""
+    if delivery.area is None:
+        return []
+    bad = (delivery.area < 0) | np.isinf(delivery.area)
+    return _found(delivery, bad, "area-range", "area", "a finite area that is not negative", values=delivery.area)
 
 
 def _unsized(delivery: Delivery, per_box: F64) -> Iterable[Finding]:

@@ -78,35 +78,33 @@ public:
             view.weight.clear();
             view.value.clear();
         }
-        bool pending = false;
+        touched_.clear();
         for (int64_t k = p_.offsets[klass]; k < p_.offsets[klass + 1]; ++k) {
             const int64_t row = p_.order[k], w = p_.plain ? 1 : weight[p_.image[row]];
             if (p_.kind[row] != FULL_ROW)
                 numbered_.add(p_.kind[row], w);
             else if (w)
-                pending |= hit(&p_.fates[row * p_.n_columns], w);
-            if (pending && p_.ends[k] == k) {
-                settle();
-                pending = false;
-            }
+                hit(&p_.fates[row * p_.n_columns], w);
+            if (!touched_.empty() && p_.ends[k] == k) settle();
         }
         return views_;
     }
 
 private:
-    bool hit(const int8_t* fates, int64_t w) {
-        if (!full_.add(fates, w)) return false;
-        for (int64_t v = 0; v < p_.n_views; ++v)
-            if (fates[p_.views[v]] == HIT) views_[v].weight.push_back(w);
-        return true;
+    void hit(const int8_t* fates, int64_t w) {
+        if (!full_.add(fates, w)) return;
+        for (int64_t v = 0; v < p_.n_views; ++v) {
+            if (fates[p_.views[v]] != HIT) continue;
+            if (views_[v].weight.size() == views_[v].found.size()) touched_.push_back(static_cast<int32_t>(v));
+            views_[v].weight.push_back(w);
+        }
     }
 
     // The hits since the last operating point share the one reached now.
     void settle() {
         numbered_.add_up();
-        for (int64_t v = 0; v < p_.n_views; ++v) {
+        for (const int32_t v : touched_) {
             View& view = views_[v];
-            if (view.found.size() == view.weight.size()) continue;
             const int64_t column = p_.views[v], hits = full_.hits(column);
             const int64_t every = full_.counted(column) + numbered_.counted(column);
             const double value = static_cast<double>(hits) / (static_cast<double>(every) + EPS);
@@ -115,10 +113,12 @@ private:
                 view.value.push_back(value);
             }
         }
+        touched_.clear();
     }
 
     const CurveProblem& p_;
     std::vector<View> views_;
+    std::vector<int32_t> touched_;  // views with hits whose operating point is not reached yet
     Sums full_;
     KindSums numbered_;
 };

@@ -91,6 +91,7 @@ public:
         for (size_t k = 0; k < who_.size(); ++k) {
             const Views uncounted = of_sizes(p_.outside, who_[k], p_.score.size);
             write(t_.prediction, who_[k], wanted_[k] & ~busy_[k] & ~uncounted, DUPLICATE);
+            if (busy_[k]) t_.kind[who_[k]] = FULL_ROW;  // a duplicate counts like a false alarm, a match does not
         }
         for (int64_t r = 0; r < n_references; ++r) write(t_.reference, base + r, hit_[r], HIT);
     }
@@ -314,35 +315,66 @@ private:
     std::vector<Views> of_range_, taken_, hit_, ignored_, busy_, wanted_;
 };
 
-// Fates of objects that no pair touches. An object is flagged by some of the size ranges, which makes only a few
-// different rows: each is made once and copied.
-void fill(const FateProblem& p, Span<const uint8_t> flags, Span<const uint8_t> absent, int64_t n, Fate otherwise,
-          Span<int8_t> table, int threads) {
-    const int64_t n_views = p.cutoffs.size, n_ranges = n ? flags.size / n : 0;
+// Numbers the sets of size ranges that flag an object: there are only a few. Absent objects count as flagged by all.
+// Objects beyond 64 ranges or 255 sets get no number.
+std::vector<uint64_t> number_sets(Span<const uint8_t> flags, Span<const uint8_t> absent, int64_t n, uint8_t* number) {
+    std::vector<uint64_t> sets;
+    const int64_t n_ranges = n ? flags.size / n : 0;
+    for (int64_t k = 0; k < n; ++k) {
+        uint64_t set = 0;
+        for (int64_t a = 0; a < std::min<int64_t>(n_ranges, 64); ++a)
+            set |= static_cast<uint64_t>(flags[a * n + k] != 0) << a;
+        if (absent.size && absent[k]) set = ~uint64_t{0};
+        size_t at = 0;
+        while (at < sets.size() && sets[at] != set) ++at;
+        if (at == sets.size() && at < FULL_ROW) sets.push_back(set);
+        number[k] = n_ranges > 64 || at >= FULL_ROW ? FULL_ROW : static_cast<uint8_t>(at);
+    }
+    return sets;
+}
+
+// Fates of objects that no pair touches: each set makes one row, which is copied.
+void fill(const FateProblem& p, Span<const uint8_t> flags, Span<const uint8_t> absent, const std::vector<uint64_t>& sets,
+          const uint8_t* number, int64_t n, Fate otherwise, Span<int8_t> table, int threads) {
+    const int64_t n_views = p.cutoffs.size;
+    std::vector<int8_t> rows;
+    for (uint64_t set : sets)
+        for (int64_t v = 0; v < n_views; ++v) rows.push_back((set >> (p.size[v] & 63)) & 1 ? IGNORED : otherwise);
     constexpr int64_t ROWS = 16384;
     parallel(tasks_of(n, ROWS), threads, [&](int64_t task) {
-        std::vector<uint64_t> sets;
-        std::vector<int8_t> rows;
         for (int64_t k = task * ROWS; k < std::min(n, (task + 1) * ROWS); ++k) {
-            uint64_t set = 0;  // of the size ranges; a hash above 64 of them would not be, but nobody has so many
-            for (int64_t a = 0; a < n_ranges; ++a) set |= static_cast<uint64_t>(flags[a * n + k] != 0) << (a & 63);
-            if (absent.size && absent[k]) set = ~uint64_t{0};
-            size_t at = 0;
-            while (at < sets.size() && sets[at] != set) ++at;
-            if (at == sets.size()) {
-                sets.push_back(set);
-                for (int64_t v = 0; v < n_views; ++v) rows.push_back((set >> p.size[v]) & 1 ? IGNORED : otherwise);
+            if (number[k] != FULL_ROW) {
+                std::memcpy(&table[k * n_views], &rows[number[k] * n_views], n_views);
+                continue;
             }
-            std::memcpy(&table[k * n_views], &rows[at * n_views], n_views);
+            const bool gone = absent.size && absent[k];
+            for (int64_t v = 0; v < n_views; ++v)
+                table[k * n_views + v] = gone || flags[p.size[v] * n + k] ? IGNORED : otherwise;
         }
     });
 }
 
+// The views that each set counts; sets beyond the numbers that sums can take have rows of their own.
+std::vector<uint64_t> kinds_of(const FateProblem& p, const std::vector<uint64_t>& sets, Span<uint8_t> kind) {
+    const int64_t n_views = p.cutoffs.size, n_kinds = n_views > 64 ? 0 : std::min<int64_t>(sets.size(), MOST_KINDS);
+    std::vector<uint64_t> kinds(n_kinds, 0);
+    for (int64_t m = 0; m < n_kinds; ++m)
+        for (int64_t v = 0; v < n_views; ++v) kinds[m] |= static_cast<uint64_t>(!((sets[m] >> (p.size[v] & 63)) & 1)) << v;
+    if (n_kinds < static_cast<int64_t>(sets.size()))
+        for (int64_t k = 0; k < kind.size; ++k)
+            if (kind[k] >= n_kinds) kind[k] = FULL_ROW;
+    return kinds;
+}
+
 }  // namespace
 
-void decide(const FateProblem& p, const FateTables& t, int threads) {
-    fill(p, p.ignored, {}, p.crowd.size, MISSED, t.reference, threads);
-    fill(p, p.outside, p.absent, p.score.size, FALSE_ALARM, t.prediction, threads);
+std::vector<uint64_t> decide(const FateProblem& p, const FateTables& t, int threads) {
+    std::vector<uint8_t> number(p.crowd.size);
+    std::vector<uint64_t> sets = number_sets(p.ignored, {}, p.crowd.size, number.data());
+    fill(p, p.ignored, {}, sets, number.data(), p.crowd.size, MISSED, t.reference, threads);
+    sets = number_sets(p.outside, p.absent, p.score.size, t.kind.data);
+    fill(p, p.outside, p.absent, sets, t.kind.data, p.score.size, FALSE_ALARM, t.prediction, threads);
+    std::vector<uint64_t> kinds = kinds_of(p, sets, t.kind);
     const int64_t n_images = p.reference_offsets.size - 1, n_views = p.cutoffs.size;
     const int32_t* first_pair = p.pair_prediction.data;
     const int32_t* last_pair = first_pair + p.pair_prediction.size;
@@ -360,6 +392,7 @@ void decide(const FateProblem& p, const FateTables& t, int threads) {
             }
         }
     });
+    return kinds;
 }
 
 void totals(const TotalsProblem& p, Span<int64_t> result, int threads) {

@@ -31,9 +31,11 @@ struct FateTables {
     Span<int8_t> prediction;  // (n_predictions, V)
     Span<int32_t> partner;
     Span<double> similarity;
+    Span<uint8_t> kind;  // (n_predictions,) see kinds.h; comes with the work
 };
 
-void decide(const FateProblem& problem, const FateTables& tables, int threads);
+// Returns the views that each kind of prediction row counts.
+std::vector<uint64_t> decide(const FateProblem& problem, const FateTables& tables, int threads);
 
 // (R, V, 2, K): the weight of the hits and of all counted objects of every class, among those with rank < limit.
 struct TotalsProblem {

@@ -7,7 +7,7 @@ namespace calipers {
 
 // Most objects hit nothing, and their fates make only a few different rows: counted under these views, not under those.
 // Such rows are numbered once; after that an object is one byte, and a sum over rows a sum over numbers.
-constexpr int MOST_KINDS = 15;
+constexpr int MOST_KINDS = 30;
 constexpr uint8_t FULL_ROW = 255;  // a row of its own: it has a hit, or there were too many kinds
 
 // Numbers the rows of fates (n, V) and returns the views that each kind counts. More than 64 views: all rows are full.

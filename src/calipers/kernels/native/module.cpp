@@ -133,12 +133,13 @@ PyObject* py_decide(PyObject*, PyObject* args) {
     int64_t assignment, forgiven, threads;
     if (!arguments.all(p.pair_reference, p.pair_prediction, p.pair_similarity, p.reference_offsets, p.prediction_offsets,
                        p.rank, p.score, p.cell, p.absent, assignment, p.cutoffs, p.size, p.ignored, p.outside, p.crowd, forgiven,
-                       t.reference, t.prediction, t.partner, t.similarity, threads))
+                       t.reference, t.prediction, t.partner, t.similarity, t.kind, threads))
         return nullptr;
     p.assignment = static_cast<Assignment>(assignment);
     p.forgiven = forgiven != 0;
-    if (!unlocked([&] { decide(p, t, static_cast<int>(threads)); })) return nullptr;
-    Py_RETURN_NONE;
+    std::vector<std::vector<uint64_t>> kinds(1);
+    if (!unlocked([&] { kinds[0] = decide(p, t, static_cast<int>(threads)); })) return nullptr;
+    return joined<uint64_t>(kinds, [](const std::vector<uint64_t>& k) -> auto& { return k; });
 }
 
 PyObject* py_row_kinds(PyObject*, PyObject* args) {
