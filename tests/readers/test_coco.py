@@ -108,7 +108,8 @@ BROKEN_REFERENCES = [
     ("crowd-flag", "/annotations/1/iscrowd", changed(REFERENCES, *ANN, "iscrowd", to=2)),
     ("crowd-flag", "/annotations/1/iscrowd", changed(REFERENCES, *ANN, "iscrowd", to="no")),
     ("ignore-flag", "/annotations/1/ignore", changed(REFERENCES, *ANN, "ignore", to=-1)),
-    ("neg-size", "/annotations/1/area", changed(REFERENCES, *ANN, "area", to=-1)),
+    ("area-range", "/annotations/1/area", changed(REFERENCES, *ANN, "area", to=-1)),
+    ("non-finite", "/annotations/1/area", changed(REFERENCES, *ANN, "area", to=float("inf"))),
     ("type", "/annotations/1/area", changed(REFERENCES, *ANN, "area", to="big")),
 ]
 

@@ -155,14 +155,28 @@ def test_a_broken_row_is_refused_or_set_aside(tmp_path, rule, place, row, hint):
     assert (account.read, account.used) == (3, 2)
 
 
-@pytest.mark.parametrize(("cell", "rule"), [("2", "crowd-flag"), ("maybe", "crowd-flag")])
-def test_flags_are_checked(tmp_path, cell, rule):
-    path = put(tmp_path, "refs.csv", f"image,class,x0,y0,x1,y1,crowd\na,b,1,2,3,4,true\na,b,1,2,3,4,{cell}\n")
+@pytest.mark.parametrize(
+    ("column", "cell", "rule"),
+    [
+        ("crowd", "2", "crowd-flag"),
+        ("crowd", "maybe", "crowd-flag"),
+        ("area", "-1", "area-range"),
+        ("area", "inf", "area-range"),
+    ],
+)
+def test_flags_and_areas_are_checked(tmp_path, column, cell, rule):
+    path = put(tmp_path, "refs.csv", f"image,class,x0,y0,x1,y1,{column}\na,b,1,2,3,4,1\na,b,1,2,3,4,{cell}\n")
     with pytest.raises(InputError) as refused:
         read(path)
     assert (refused.value.rule, refused.value.location) == (rule, "3:7")
     cohort = read(path, lenient=True)
-    assert cohort.references.crowd.tolist() == [True]
+    assert getattr(cohort.references, column).tolist() == [1]
+    assert cohort.intake.files[0].quarantined == {rule: 1}
+
+
+def test_an_empty_area_is_not_declared(tmp_path):
+    path = put(tmp_path, "refs.csv", "image,class,x0,y0,x1,y1,area\na,b,1,2,3,4,\na,b,1,2,3,4,9\n")
+    assert read(path).references.area.tolist() == [4, 9]
 
 
 BROKEN_FILES = [
