@@ -252,6 +252,28 @@ def test_extends_replaces_the_list_of_metrics_and_with_it_the_headline() -> None
     assert extending(AP + '[report]\nheadline = ["AP"]\n').headline == ("AP",)
 
 
+CHANGE = "[matching]\nmax_dets = 5\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "changed"),
+    [
+        ("", "coco", False),
+        ("[matching]\nmax_dets = 100\n", "coco", False),
+        ('name = "mine"\n', "mine", False),
+        (CHANGE, "coco, changed", True),
+        ("[statistics]\nseed = 7\n", "coco, changed", True),
+        ('name = "mine"\n' + CHANGE, "mine", True),
+    ],
+)
+def test_a_changed_preset_does_not_speak_in_the_name_of_the_preset(text: str, name: str, changed: bool) -> None:
+    found, source = extending(text), Protocol.load("coco").source
+    assert found.name == name
+    assert found.source == (f"{source}; with changes" if changed else source)
+    assert extending('source = "me"\n' + text).source == "me"
+    assert Protocol.from_toml(found.to_toml()) == found
+
+
 @pytest.mark.parametrize("base", ['"cocoa"', "3", '["coco"]'])
 def test_extends_names_a_preset(base: str) -> None:
     with pytest.raises(InputError) as caught:

@@ -76,20 +76,21 @@ class Protocol:
         except tomllib.TOMLDecodeError as error:
             raise InputError("valid TOML", rule="toml-syntax", file=file, value=str(error)) from None
         check_document(document, file)
-        if "extends" in document:
-            base = document["extends"]
-            if base not in presets():
-                hint = did_you_mean(str(base), presets())
-                raise InputError(
-                    "the name of a preset",
-                    rule="unknown-preset",
-                    file=file,
-                    field="extends",
-                    value=base,
-                    hint=hint,
-                )
-            document = _extended(tomllib.loads(_preset_text(base)), document)
-        return _build(document, file)
+        if "extends" not in document:
+            return _build(document, file)
+        base = document["extends"]
+        if base not in presets():
+            hint = did_you_mean(str(base), presets())
+            raise InputError(
+                "the name of a preset",
+                rule="unknown-preset",
+                file=file,
+                field="extends",
+                value=base,
+                hint=hint,
+            )
+        found = _build(_extended(tomllib.loads(_preset_text(base)), document), file)
+        return _renamed(found, _preset(base), document)
 
     def to_toml(self) -> str:
         """Return the protocol as TOML; reading it back gives an equal protocol."""
@@ -162,6 +163,15 @@ def _extended(base: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     if "metric" in document and "report" not in document:  # a headline of metrics that were replaced
         merged.pop("report", None)
     return merged
+
+
+def _renamed(found: Protocol, base: Protocol, document: Mapping[str, Any]) -> Protocol:
+    """Return a changed preset under words of its own: it must not claim what is said of the preset."""
+    if replace(found, name=base.name, source=base.source) == base:
+        return found
+    name = found.name if "name" in document else f"{base.name}, changed"
+    source = found.source if "source" in document else f"{base.source}; with changes"
+    return replace(found, name=name, source=source)
 
 
 def _build(document: dict[str, Any], file: str) -> Protocol:
