@@ -164,6 +164,37 @@ def test_unknown_kinds_and_options_are_usage_errors_with_the_nearest_name(text: 
     assert words in str(caught.value)
 
 
+RODEO = '[[metric]]\nname = "RoDeO"\nkind = "rodeo"\n'
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "thresholds = 0.5",
+        'criterion = "giou"',
+        'assignment = "optimal"',
+        "max_dets = 3",
+        'size = "small"',
+        'ties = "block"',
+        "strict = true",
+        'duplicates = "forgiven"',
+        'classes = "ignore"',
+    ],
+)
+def test_an_option_that_rodeo_would_ignore_is_refused(option: str) -> None:
+    with pytest.raises(UsageError, match=f"'{option.split()[0]}' does not apply, only score_cut"):
+        protocol("[sizes]\nsmall = [0, 9]\n" + RODEO + option + "\n")
+    assert (
+        protocol("[matching]\nscore_cut = 0.2\n" + RODEO + "score_cut = 0.5\n").metrics[0].options["score_cut"] == 0.5
+    )
+
+
+@pytest.mark.parametrize("metric", [AP, RODEO])
+def test_an_internal_option_cannot_be_given(metric: str) -> None:
+    with pytest.raises(UsageError, match="has no option 'match_dets'; did you mean 'max_dets'"):
+        protocol(metric + "match_dets = 3\n")
+
+
 @pytest.mark.parametrize(
     ("text", "rule", "place"),
     [

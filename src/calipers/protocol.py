@@ -18,7 +18,7 @@ from typing import Any, Literal
 from calipers import registry
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.matches import View
-from calipers.metrics.contract import Metric, MetricPlan
+from calipers.metrics.contract import DERIVED_OPTION, MATCHING_OPTIONS, Metric, MetricPlan
 from calipers.protocol_schema import NO_LIMIT, SCHEMA, check_document, thresholds_of
 
 __all__ = ["MetricPlan", "Protocol", "presets"]
@@ -239,6 +239,9 @@ def _check_whole(protocol: Protocol, file: str) -> None:
 
 def _resolve(protocol: Protocol, plan: MetricPlan) -> MetricPlan:
     own, view = plan.options, protocol.matching
+    if DERIVED_OPTION in own:
+        hint = did_you_mean(DERIVED_OPTION, MATCHING_OPTIONS)
+        raise UsageError(f"metric {plan.name!r} ({plan.kind}) has no option {DERIVED_OPTION!r}; {hint}")
     if plan.kind == "rodeo":  # has its own matching; of the defaults only the score cut applies
         return replace(plan, options={"score_cut": protocol.score_cut, **own})
     assignment = registry.check("assignment", own.get("assignment", view.assignment))
@@ -257,7 +260,7 @@ def _resolve(protocol: Protocol, plan: MetricPlan) -> MetricPlan:
         "size": protocol.sizes[own["size"]] if "size" in own else (0.0, float("inf")),
         "max_dets": max_dets,
         # In descending score a later prediction never changes an earlier match: one matching serves every limit.
-        "match_dets": largest if assignment in ("by-score", "many-to-one") else max_dets,
+        DERIVED_OPTION: largest if assignment in ("by-score", "many-to-one") else max_dets,
     }
     return replace(plan, options=options)
 

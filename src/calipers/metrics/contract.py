@@ -102,14 +102,18 @@ class Metric(Protocol[E]):
         ...
 
 
-def check_options(plan: MetricPlan, own: Sequence[str]) -> None:
-    """Raise for an option that neither this kind of metric nor the matching knows."""
+def check_options(plan: MetricPlan, own: Sequence[str], *, matching: Sequence[str] = ("score_cut",)) -> None:
+    """Raise for an option that neither this kind of metric nor its share of the ``matching`` options knows."""
     from calipers.errors import UsageError, did_you_mean
 
-    known = [*MATCHING_OPTIONS, *own]
+    known = [*matching, *own]
     for name in plan.options:
-        if name not in known:
-            raise UsageError(f"metric {plan.name!r} ({plan.kind}) has no option {name!r}; {did_you_mean(name, known)}")
+        if name in known:
+            continue
+        told = f"metric {plan.name!r} ({plan.kind})"
+        if name in MATCHING_OPTIONS:
+            raise UsageError(f"{told} has a matching of its own: {name!r} does not apply, only {', '.join(matching)}")
+        raise UsageError(f"{told} has no option {name!r}; {did_you_mean(name, known)}")
 
 
 def check_number(plan: MetricPlan, option: str, *, above: float = -float("inf"), least: float = -float("inf")) -> None:
@@ -131,10 +135,10 @@ MATCHING_OPTIONS = (
     "thresholds",
     "classes",
     "max_dets",
-    "match_dets",
     "score_cut",
     "ties",
     "strict",
     "duplicates",
     "size",
 )
+DERIVED_OPTION = "match_dets"  # the limit up to which is matched: `Protocol.resolved` adds it, nobody may give it

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calipers.assignment import MatchRecipe
 from calipers.matches import COUNTED, Matches, View
-from calipers.metrics.contract import MetricPlan, check_options
+from calipers.metrics.contract import DERIVED_OPTION, MATCHING_OPTIONS, MetricPlan, check_options
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -35,7 +35,7 @@ class MatchMetric:
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         for plan in plans:
-            check_options(plan, self.own_options)
+            check_options(plan, self.own_options, matching=(*MATCHING_OPTIONS, DERIVED_OPTION))
         self.outputs = tuple(_output(plan) for plan in plans)
         self.recipe = MatchRecipe(tuple(dict.fromkeys(view for output in self.outputs for view in output.views)))
 
