@@ -43,6 +43,20 @@ def test_rows_follow_the_protocol_when_kinds_alternate(cohort: cal.Cohort) -> No
     assert in_order == [plan.name for plan in evaluation.protocol.metrics]
 
 
+def test_the_id_of_a_metric_does_not_depend_on_its_neighbours(cohort: cal.Cohort, tmp_path: Path) -> None:
+    kinds = {"AP": "coco101", "VOC": "voc11", "AUC": "every-point", "AP50": "coco101"}
+    entries = [
+        f'[[metric]]\nname = "{name}"\nkind = "average-precision"\ninterpolation = "{kind}"\n'
+        for name, kind in kinds.items()
+    ]
+    head = 'schema = "calipers.protocol/1"\nname = "mine"\nsource = "me"\n'
+    evaluation = cal.evaluate(cohort, cal.Protocol.from_toml(head + "".join(entries)))
+    found = {(row.metric, row.metric_id) for row in evaluation.rows}
+    assert found == {(name, f"ap.{kind}@1") for name, kind in kinds.items()}
+    run = json.loads((evaluation.save(tmp_path / "out") / "run.json").read_text())
+    assert run["metric_ids"] == ["ap.coco101@1", "ap.voc11@1", "ap.every-point@1"]
+
+
 def test_the_document_has_the_keys_of_the_contract(evaluation: cal.Evaluation) -> None:
     document = json.loads(evaluation.to_json())
     assert list(document) == ["schema", "calipers", "protocol", "cohort", "rows", "warnings"]

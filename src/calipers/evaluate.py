@@ -156,7 +156,7 @@ def _rows(
                     undefined=0,
                     reason=reason,
                 )
-                yield Row(model, name, metric.facts.id, label, None, estimate)
+                yield Row(model, name, metric.facts.id_of(k), label, None, estimate)
 
 
 def _unit(cohort: Cohort, protocol: Protocol) -> tuple[str, int]:

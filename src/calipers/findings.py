@@ -62,7 +62,7 @@ def _quarantine(cohort: Cohort) -> Iterator[str]:
 def _classes(cohort: Cohort, metrics: list[Metric[Any]]) -> Iterator[str]:
     counted = cohort.references.label[~cohort.references.ignore]
     absent = np.flatnonzero(np.bincount(counted, minlength=len(cohort.classes)) == 0)
-    if len(absent) and any(metric.facts.id.startswith(("ap.", "ar.")) for metric in metrics):
+    if len(absent) and any(metric.facts.id.startswith(("ap@", "ar.")) for metric in metrics):
         names = ", ".join(cohort.classes[c] for c in absent[:5]) + (", ..." if len(absent) > 5 else "")
         yield f"Classes without references are left out of class means ({len(absent)}): {names}."
     ignored = int(cohort.references.ignore.sum())
@@ -71,7 +71,7 @@ def _classes(cohort: Cohort, metrics: list[Metric[Any]]) -> Iterator[str]:
 
 
 def _models(cohort: Cohort, protocol: Protocol, metrics: list[Metric[Any]]) -> Iterator[str]:
-    ranks = any(metric.facts.id.startswith(("ap.", "froc")) for metric in metrics)
+    ranks = any(metric.facts.id.startswith(("ap@", "froc")) for metric in metrics)
     for model, predictions in cohort.models.items():
         silent = int((np.diff(predictions.offsets) == 0).sum())
         if silent > SHARE * cohort.n_images:

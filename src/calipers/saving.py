@@ -54,7 +54,7 @@ def save(
         evaluation.report(stage / "report.html")
         record = run_record(
             document,
-            metric_ids=[metric.facts.id for metric in evaluation.protocol.compile()],
+            metric_ids=list(dict.fromkeys(row.metric_id for row in evaluation.rows)),
             settings={
                 "seed": evaluation.protocol.seed,
                 "rng": "Philox4x64",

@@ -68,13 +68,18 @@ class MetricPlan:
 class Facts:
     """What the statistics and the report must know of a metric."""
 
-    id: str  # "ap.coco101@1": goes to run.json; the version moves when numbers move
+    id: str  # "froc@1": goes to rows and run.json; the version moves when numbers move
     names: tuple[str, ...]
+    ids: tuple[str, ...] = ()  # one per name, where the names of a family are defined differently: "ap.coco101@1"
     bounds: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool = True
     per_class: bool = True
     proportion: bool = False  # numerator / denominator over independent units: Wilson applies
     swap: bool = True  # exchanging two models' images is a fair null (not for AP: two score scales)
+
+    def id_of(self, k: int) -> str:
+        """Return the definition of the k-th name; it does not depend on the others of its family."""
+        return self.ids[k] if self.ids else self.id
 
 
 class Metric(Protocol[E]):

@@ -52,8 +52,8 @@ class AveragePrecision(MatchMetric):
                 raise UsageError(
                     f"metric {output.name!r}: no interpolation {name!r}; {did_you_mean(name, INTERPOLATIONS)}"
                 )
-        kinds = "+".join(dict.fromkeys(o.options.get("interpolation", "coco101") for o in self.outputs))
-        self.facts = Facts(id=f"ap.{kinds}@1", names=self.names, per_class=self.per_class, swap=False)
+        ids = tuple(f"ap.{output.options.get('interpolation', 'coco101')}@1" for output in self.outputs)
+        self.facts = Facts(id="ap@1", names=self.names, ids=ids, per_class=self.per_class, swap=False)
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
