@@ -52,19 +52,19 @@ class Result:
 def take_turns(contestants: Mapping[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, float]:
     """Return the median seconds of each contestant; the first round warms up and does not count.
 
-    The garbage collector rests while the clock runs, as in `timeit`: else one contestant pays for searching through the
-    objects that another one keeps.
+    Everybody pays for the garbage of their own run, and nobody for searching through what another one keeps: before the
+    clock starts, all that exists is collected or set aside.
     """
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for turn in range(rounds + 1):
         for name, run in contestants.items():
             gc.collect()
-            gc.disable()
+            gc.freeze()
             began = time.perf_counter()
             run()
             if turn:
                 times[name].append(time.perf_counter() - began)
-            gc.enable()
+            gc.unfreeze()
     return {name: statistics.median(values) for name, values in times.items()}
 
 

@@ -14,14 +14,13 @@ from calipers.errors import InputError
 from calipers.readers.parts import Problem
 from calipers.readers.source import Opened
 from calipers.readers.tabular import Table
+from calipers.results.delimited import unprotect
 
 DELIMITERS = (",", ";", "\t")
 NIH_HEADER = re.compile(r'^"?Image Index"?,"?Finding Label"?,"?Bbox \[x', re.IGNORECASE)
 NIH_COLUMNS = ("image", "class", "x", "y", "w", "h")
 NIH_SIDE = "1024"
 NIH_NAMES = {"Infiltrate": "Infiltration"}
-# Spreadsheets run cells that begin like a formula, so writers put a quote before them; see `writing.protect`.
-PROTECTED = re.compile(r"'+[=+\-@\t\r]")
 
 
 def read_table(opened: Opened) -> Table:
@@ -153,12 +152,9 @@ def _ragged(line: int, row: list[str], wanted: int, delimiter: str) -> Problem:
     )
 
 
-def _unprotect(columns: dict[str, list[str]]) -> list[str]:
-    """Take one quote away where it stands before a formula sign: the inverse of what our writer does."""
-    n = 0
-    for name, cells in columns.items():
-        hits = [row for row, cell in enumerate(cells) if cell[:1] == "'" and PROTECTED.match(cell)]
-        for row in hits:
-            cells[row] = columns[name][row][1:]
-        n += len(hits)
-    return [f"{n} cells began with a quote that protects spreadsheets; it was taken away"] if n else []
+def _unprotected(columns: Mapping[str, list[str]]) -> tuple[dict[str, list[str]], list[str]]:
+    """Take away the quotes that our writer puts before formulas, in names and cells, and say so."""
+    found = {unprotect(name): [unprotect(cell) for cell in cells] for name, cells in columns.items()}
+    pairs = [*zip(columns, found), *((a, b) for before, after in zip(columns.values(), found.values()) for a, b in zip(before, after))]
+    n = sum(a != b for a, b in pairs)
+    return found, [f"{n} cells began with a quote that protects spreadsheets; it was taken away"] if n else []

@@ -7,10 +7,8 @@ come back as text.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -19,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.errors import UsageError, did_you_mean
-from calipers.readers.layout import ALIASES, BOX_LAYOUTS, BOX_NAMES, SIZES, SPACINGS
+from calipers.readers.layout import ALIASES, BOX_LAYOUTS, BOX_NAMES, IMAGE_LEVEL, SIZES, SPACINGS
+from calipers.results.delimited import delimited
 from calipers.results.files import write_atomically
 from calipers.tables.boxes import BOX_FORMATS, from_corners, to_corners
 from calipers.tables.cohort import Cohort
-from calipers.tables.objects import Objects, Predictions, References
+from calipers.tables.objects import Column, Objects, Predictions, References
 
 F64 = NDArray[np.float64]
 SUFFIXES = {".json": "coco", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
-FORMULA = re.compile(r"'*[=+\-@\t\r]")
 WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,15})")
 
 
@@ -77,12 +75,7 @@ def write(
 
         write_table(target, columns)
         return
-    write_atomically(target, _delimited(columns, "\t" if chosen == "tsv" else ","))
-
-
-def protect(cell: str) -> str:
-    """Put a quote before a text that a spreadsheet would run; `delimited` takes it away again."""
-    return "'" + cell if FORMULA.match(cell) else cell
+    write_atomically(target, delimited(columns, "\t" if chosen == "tsv" else ","))
 
 
 def delivered_boxes(cohort: Cohort, table: Objects, box_format: str) -> F64:
@@ -123,10 +116,11 @@ def _columns(cohort: Cohort, table: Objects, box_format: str) -> dict[str, list[
     }
     for k, name in enumerate(names):
         columns[name] = [*boxes[:, k].tolist(), *pad, *tail]
-    for name, column in _object_columns(table).items():
+    for name, column in [*_object_columns(table).items(), *_free_names(table.facts, columns, _object_columns(table))]:
         columns[name] = [*column.tolist(), *pad, *tail]
     if isinstance(table, References):
-        for name, column in _image_columns(cohort).items():
+        of_images = _image_columns(cohort)
+        for name, column in [*of_images.items(), *_free_names(cohort.images.groups, columns, of_images)]:
             columns[name] = [*column[[*owner, *silent]].tolist(), *tail]
     return _in_image_order(columns, [*owner, *silent], len(tail))
 
@@ -148,7 +142,7 @@ def _object_columns(table: Objects) -> dict[str, NDArray[Any]]:
             found["ignore"] = table.ignore.astype(np.int8)
         if table.crowd.any():
             found["crowd"] = table.crowd.astype(np.int8)
-    return {**found, **_free_names(table.facts, found)}
+    return found
 
 
 def _image_columns(cohort: Cohort) -> dict[str, NDArray[Any]]:
@@ -158,35 +152,28 @@ def _image_columns(cohort: Cohort) -> dict[str, NDArray[Any]]:
         for name, column in zip(names, values.T):
             if np.isfinite(column).any():
                 found[name] = column
-    return {**found, **_free_names(images.groups, found)}
+    return found
 
 
-def _free_names(columns: Any, taken: dict[str, Any]) -> dict[str, NDArray[Any]]:
-    """Rename columns that would be mistaken: ``score`` of an image becomes ``group_score``."""
-    kept = {"patient", "centre"}
-    reserved = {alias for aliases in ALIASES.values() for alias in aliases} | BOX_NAMES | set(taken)
-    return {
-        name if name in kept or name.lower() not in reserved else f"group_{name}": np.asarray(column)
-        for name, column in columns.items()
-    }
+def _free_names(columns: Mapping[str, Column], *taken: Mapping[str, Any]) -> list[tuple[str, Column]]:
+    """Return columns under names that are not mistaken: ``score`` of an image becomes ``group_score``.
+
+    A reader takes the first of several names for a thing, so ``file_name`` beside ``image`` stays what it is.
+    """
+    written = {name for names in taken for name in names} | {name for name in IMAGE_LEVEL if name in columns}
+    mistaken = {alias for thing, aliases in ALIASES.items() if thing not in written for alias in aliases}
+    reserved = BOX_NAMES | mistaken | {name.lower() for name in written}
+    found = []
+    for name, column in columns.items():
+        word = name
+        while word.lower() in reserved and word not in IMAGE_LEVEL:
+            word = f"group_{word}"
+        reserved.add(word.lower())
+        found.append((word, np.asarray(column)))
+    return found
 
 
 def _in_image_order(columns: dict[str, list[Any]], owner: list[int], n_tail: int) -> dict[str, list[Any]]:
     order = np.argsort(np.array(owner, np.int64), kind="stable").tolist()
     order += range(len(owner), len(owner) + n_tail)
     return {name: [column[k] for k in order] for name, column in columns.items()}
-
-
-def _delimited(columns: dict[str, list[Any]], delimiter: str) -> str:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    writer.writerow([protect(name) for name in columns])
-    for row in zip(*columns.values()):
-        writer.writerow([_cell(value) for value in row])
-    return text.getvalue()
-
-
-def _cell(value: Any) -> str:
-    if value is None or value != value:
-        return ""
-    return protect(value) if isinstance(value, str) else repr(value)

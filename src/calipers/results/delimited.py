@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 FORMULA = re.compile(r"'*[=+\-@\t\r\0]")
+PROTECTED = re.compile("'" + FORMULA.pattern)
 
 
 def delimited(columns: Mapping[str, Sequence[Any]], delimiter: str = ",") -> str:
@@ -25,8 +26,13 @@ def _line(cells: Sequence[str], delimiter: str) -> str:
 
 
 def protect(text: str) -> str:
-    """Put a quote before a text that a spreadsheet would take for a formula; the readers take it away again."""
+    """Put a quote before a text that a spreadsheet would take for a formula; `unprotect` takes it away again."""
     return "'" + text if FORMULA.match(text) else text
+
+
+def unprotect(text: str) -> str:
+    """Undo `protect`, whatever the text was."""
+    return text[1:] if PROTECTED.match(text) else text
 
 
 def cell(value: Any) -> str:
@@ -34,5 +40,5 @@ def cell(value: Any) -> str:
     if value is None or value != value:
         return ""
     if isinstance(value, float):
-        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+        return repr(value).removesuffix(".0")
     return protect(value) if isinstance(value, str) else str(value)

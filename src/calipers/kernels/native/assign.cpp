@@ -88,31 +88,37 @@ void Hungarian::solve(const double* cost, int64_t rows, int64_t columns, std::ve
     column_of = turned ? row_of_column_ : column_of_row_;
 }
 
-const std::vector<Envelope::Piece>& Envelope::pieces(const double* gain, const uint8_t* same, int64_t rows,
-                                                     int64_t columns, const double* weight) {
+void Envelope::find(const double* gain, const uint8_t* same, int64_t rows, int64_t columns, const double* weight) {
     gain_ = gain;
     same_ = same;
     rows_ = rows;
     columns_ = columns;
-    pieces_.clear();
-    if (weight) {
-        pieces_.push_back({0.0, best_at(*weight)});
-        return pieces_;
-    }
-    const Line left = best_at(0.0), right = best_at(1.0);
-    pieces_.push_back({0.0, left});
-    last_ = left;
-    between(left, right);
-    follow(right);
-    std::stable_sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) { return a.first < b.first; });
-    return pieces_;
+    n_pieces_ = 0;
+    best_at(weight ? *weight : 0.0, left_);
+    add(0.0, left_);
+    if (weight) return;
+    last_height_ = left_.height;
+    last_slope_ = left_.slope;
+    best_at(1.0, right_);
+    between(left_, right_);
+    follow(right_);
+    std::stable_sort(pieces_.begin(), pieces_.begin() + n_pieces_,
+                     [](const Piece& a, const Piece& b) { return a.start < b.start; });
 }
 
-Line Envelope::best_at(double w) {
-    cost_.resize(rows_ * columns_);
-    for (int64_t k = 0; k < rows_ * columns_; ++k) cost_[k] = -((same_[k] ? 1.0 : 0.0) * w) - gain_[k];
-    Line line;
-    solver_.solve(cost_.data(), rows_, columns_, line.column_of);
+void Envelope::best_at(double w, Line& line) {
+    const int64_t n = rows_ * columns_;
+    cost_.resize(n);
+    for (int64_t k = 0; k < n; ++k) cost_[k] = -((same_[k] ? 1.0 : 0.0) * w) - gain_[k];
+    line.slope = 0;
+    line.height = 0.0;
+    if (rows_ == 1 || columns_ == 1) {  // the cheapest of a list, the first of equal ones: as the general method has it
+        const int64_t best = std::min_element(cost_.begin(), cost_.end()) - cost_.begin();
+        line.column_of.assign(rows_, -1);
+        line.column_of[best / columns_] = best % columns_;
+    } else {
+        solver_.solve(cost_.data(), rows_, columns_, line.column_of);
+    }
     bool first = true;
     for (int64_t r = 0; r < rows_; ++r) {
         const int64_t c = line.column_of[r];
@@ -121,7 +127,6 @@ Line Envelope::best_at(double w) {
         line.slope += same_[r * columns_ + c] != 0;
         first = false;
     }
-    return line;
 }
 
 // Adds the lines that rise above both ends between the places where they are best, left to right.
@@ -129,7 +134,8 @@ void Envelope::between(const Line& left, const Line& right) {
     if (right.slope <= left.slope + 1) return;
     const double meet = (left.height - right.height) / static_cast<double>(right.slope - left.slope);
     if (!(0.0 < meet && meet < 1.0)) return;
-    const Line middle = best_at(meet);
+    Line middle;
+    best_at(meet, middle);
     const double level = left.height + meet * static_cast<double>(left.slope);
     if (middle.height + meet * static_cast<double>(middle.slope) <= level + TIE) return;
     between(left, middle);
@@ -137,13 +143,21 @@ void Envelope::between(const Line& left, const Line& right) {
     between(middle, right);
 }
 
+void Envelope::add(double start, const Line& line) {
+    if (pieces_.size() == n_pieces_) pieces_.emplace_back();
+    pieces_[n_pieces_].start = start;
+    pieces_[n_pieces_].line = line;
+    ++n_pieces_;
+}
+
 // The next line begins where it meets the last one.
 void Envelope::follow(const Line& line) {
-    if (line.slope > last_.slope) {
-        const double meet = (last_.height - line.height) / static_cast<double>(line.slope - last_.slope);
-        pieces_.push_back({std::max(meet, std::nextafter(0.0, 1.0)), line});
+    if (line.slope > last_slope_) {
+        const double meet = (last_height_ - line.height) / static_cast<double>(line.slope - last_slope_);
+        add(std::max(meet, std::nextafter(0.0, 1.0)), line);
     }
-    last_ = line;
+    last_height_ = line.height;
+    last_slope_ = line.slope;
 }
 
 std::vector<FoundPieces> best_assignments(Span<const double> gain, Span<const uint8_t> same,
@@ -159,12 +173,13 @@ std::vector<FoundPieces> best_assignments(Span<const double> gain, Span<const ui
             const int64_t rows = shape[2 * i], columns = shape[2 * i + 1], base = offsets[i];
             if (!rows || !columns) continue;
             const double* at = weight.size ? &weight[i] : nullptr;
-            for (const auto& piece : envelope.pieces(&gain[base], &same[base], rows, columns, at)) {
+            envelope.find(&gain[base], &same[base], rows, columns, at);
+            for (const Envelope::Piece& piece : envelope) {
                 out.image.push_back(i);
-                out.start.push_back(piece.first);
+                out.start.push_back(piece.start);
                 int64_t size = 0;
                 for (int64_t r = 0; r < rows; ++r) {
-                    const int64_t c = piece.second.column_of[r];
+                    const int64_t c = piece.line.column_of[r];
                     if (c < 0) continue;
                     out.pair.push_back(base + r * columns + c);
                     ++size;

@@ -30,13 +30,20 @@ struct Line {
 // kernels/parametric.py. Gains and flags are matrices with one row per reference.
 class Envelope {
 public:
-    using Piece = std::pair<double, Line>;  // valid from this weight on
-    const std::vector<Piece>& pieces(const double* gain, const uint8_t* same, int64_t rows, int64_t columns,
-                                     const double* weight);
+    struct Piece {
+        double start;  // valid from this weight on
+        Line line;
+    };
+
+    // Finds the pieces of one image; they stay until the next call.
+    void find(const double* gain, const uint8_t* same, int64_t rows, int64_t columns, const double* weight);
+    const Piece* begin() const { return pieces_.data(); }
+    const Piece* end() const { return pieces_.data() + n_pieces_; }
 
 private:
-    Line best_at(double w);
+    void best_at(double w, Line& line);
     void between(const Line& left, const Line& right);
+    void add(double start, const Line& line);
     void follow(const Line& line);
 
     const double* gain_ = nullptr;
@@ -44,8 +51,11 @@ private:
     int64_t rows_ = 0, columns_ = 0;
     Hungarian solver_;
     std::vector<double> cost_;
-    std::vector<Piece> pieces_;
-    Line last_;
+    std::vector<Piece> pieces_;  // the first n_pieces_ are in use; the others keep their memory for later images
+    size_t n_pieces_ = 0;
+    Line left_, right_;
+    double last_height_ = 0.0;
+    int64_t last_slope_ = 0;
 };
 
 struct FoundPieces {

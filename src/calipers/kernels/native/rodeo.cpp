@@ -58,8 +58,8 @@ public:
         const int64_t begin = prediction_.offsets[i], columns = prediction_.offsets[i + 1] - begin;
         count_classes(i, first, rows, begin, columns, presence);
         if (!rows || !columns) {
-            const Line nobody{std::vector<int64_t>(rows, -1), 0.0, 0};
-            piece(i, 0.0, nobody, first, begin, columns, out);
+            nobody_.column_of.assign(rows, -1);
+            piece(i, 0.0, nobody_, first, begin, columns, out);
             return;
         }
         gain_.resize(rows * columns);
@@ -70,8 +70,8 @@ public:
                 gain_[r * columns + c] = pair(first + r, begin + c).giou(own, other);
                 same_[r * columns + c] = reference_.label[first + r] == prediction_.label[begin + c];
             }
-        for (const auto& found : envelope_.pieces(gain_.data(), same_.data(), rows, columns, weight))
-            piece(i, found.first, found.second, first, begin, columns, out);
+        envelope_.find(gain_.data(), same_.data(), rows, columns, weight);
+        for (const Envelope::Piece& found : envelope_) piece(i, found.start, found.line, first, begin, columns, out);
     }
 
 private:
@@ -132,6 +132,7 @@ private:
     std::vector<double> gain_;
     std::vector<uint8_t> same_, taken_;
     Envelope envelope_;
+    Line nobody_;
 };
 
 template <int D>
