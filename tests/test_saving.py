@@ -214,7 +214,17 @@ def test_other_texts_stay(text):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(-1.5, "-1.5"), (-2, "-2"), (0.1, "0.1"), (3.0, "3"), (None, ""), (math.nan, ""), (True, "True")],
+    [
+        (-1.5, "-1.5"),
+        (-2, "-2"),
+        (0.1, "0.1"),
+        (3.0, "3"),
+        (-0.0, "-0"),
+        (1e16, "1e+16"),
+        (None, ""),
+        (math.nan, ""),
+        (True, "True"),
+    ],
 )
 def test_numbers_stay_numbers(value, text):
     assert cell(value) == text

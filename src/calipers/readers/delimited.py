@@ -44,7 +44,7 @@ def read_table(opened: Opened) -> Table:
     columns = dict(zip(names, map(list, zip(*cells)))) if cells else {name: [] for name in names}
     index = [name for name in names if not name]
     columns = {name: column for name, column in columns.items() if name}
-    notes = [*opened.notes, *(_unprotect(columns) if "'" in text else [])]
+    notes = [*opened.notes, *(_unprotect(header, columns) if "'" in text else [])]
     if index:
         notes.append("the first column has no name and was not read")
     return Table(opened.file, "csv", columns, np.array(lines, np.int64), True, problems, notes)
@@ -129,7 +129,7 @@ def _rows(file: str, text: str, delimiter: str) -> Iterator[tuple[int, list[str]
 
 
 def _header(header: list[str], file: str) -> list[str]:
-    names = [name.strip() for name in header]
+    names = [unprotect(name.strip()) for name in header]
     while names and not names[-1]:
         names.pop()  # trailing delimiters of spreadsheets
     if not names:
@@ -152,9 +152,12 @@ def _ragged(line: int, row: list[str], wanted: int, delimiter: str) -> Problem:
     )
 
 
-def _unprotected(columns: Mapping[str, list[str]]) -> tuple[dict[str, list[str]], list[str]]:
-    """Take away the quotes that our writer puts before formulas, in names and cells, and say so."""
-    found = {unprotect(name): [unprotect(cell) for cell in cells] for name, cells in columns.items()}
-    pairs = [*zip(columns, found), *((a, b) for before, after in zip(columns.values(), found.values()) for a, b in zip(before, after))]
-    n = sum(a != b for a, b in pairs)
-    return found, [f"{n} cells began with a quote that protects spreadsheets; it was taken away"] if n else []
+def _unprotect(header: list[str], columns: dict[str, list[str]]) -> list[str]:
+    """Take away the quotes that our writer puts before formulas, and say so; `_header` did it for the names."""
+    n = sum(unprotect(name.strip()) != name.strip() for name in header)
+    for cells in columns.values():
+        hits = [row for row, cell in enumerate(cells) if cell[:1] == "'" and unprotect(cell) != cell]
+        for row in hits:
+            cells[row] = unprotect(cells[row])
+        n += len(hits)
+    return [f"{n} cells began with a quote that protects spreadsheets; it was taken away"] if n else []

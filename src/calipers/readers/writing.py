@@ -116,7 +116,8 @@ def _columns(cohort: Cohort, table: Objects, box_format: str) -> dict[str, list[
     }
     for k, name in enumerate(names):
         columns[name] = [*boxes[:, k].tolist(), *pad, *tail]
-    for name, column in [*_object_columns(table).items(), *_free_names(table.facts, columns, _object_columns(table))]:
+    of_objects = _object_columns(table)
+    for name, column in [*of_objects.items(), *_free_names(table.facts, columns, of_objects)]:
         columns[name] = [*column.tolist(), *pad, *tail]
     if isinstance(table, References):
         of_images = _image_columns(cohort)
@@ -160,13 +161,14 @@ def _free_names(columns: Mapping[str, Column], *taken: Mapping[str, Any]) -> lis
 
     A reader takes the first of several names for a thing, so ``file_name`` beside ``image`` stays what it is.
     """
-    written = {name for names in taken for name in names} | {name for name in IMAGE_LEVEL if name in columns}
-    mistaken = {alias for thing, aliases in ALIASES.items() if thing not in written for alias in aliases}
-    reserved = BOX_NAMES | mistaken | {name.lower() for name in written}
+    written = {name for names in taken for name in names}
+    ours = {name for name in IMAGE_LEVEL if name in columns and name not in written}
+    mistaken = {alias for thing, aliases in ALIASES.items() if thing not in written | ours for alias in aliases}
+    reserved = BOX_NAMES | mistaken | {name.lower() for name in written | ours}
     found = []
     for name, column in columns.items():
         word = name
-        while word.lower() in reserved and word not in IMAGE_LEVEL:
+        while word.lower() in reserved and word not in ours:
             word = f"group_{word}"
         reserved.add(word.lower())
         found.append((word, np.asarray(column)))
