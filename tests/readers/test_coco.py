@@ -158,6 +158,18 @@ def test_what_changes_the_count_of_images_or_classes_is_never_set_aside(tmp_path
     assert (refused.value.rule, refused.value.location) == (rule, place)
 
 
+def test_predictions_given_as_references_are_asked_about(tmp_path):
+    predictions = {"annotations": RESULTS, "categories": REFERENCES["categories"]}
+    written = json.dumps(predictions)
+    for content in (predictions, written[:-1] + ', "info": {"year": NaN}}'):  # the fast and the careful reader
+        with pytest.raises(InputError) as refused:
+            try_references(tmp_path, content)
+        assert (refused.value.rule, "swapped?" in refused.value.hint) == ("wrong-role", True)
+    with pytest.raises(InputError) as refused:
+        try_references(tmp_path, changed(REFERENCES, "images", to=KeyError))
+    assert (refused.value.rule, refused.value.hint) == ("wrong-role", "")
+
+
 BROKEN_RESULTS = [
     ("unknown-image", "/1/image_id", changed(RESULTS, 1, "image_id", to=99)),
     ("id-type", "/1/image_id", changed(RESULTS, 1, "image_id", to="0")),

@@ -17,6 +17,7 @@ from calipers.tables.delivery import Delivery
 
 AREA_TOLERANCE = 0.01
 KEY = re.compile(rb'"(\w+)"\s*:', re.ASCII)
+SCORED = re.compile(rb'"score"\s*:')
 HEAD = 2000
 MASK = b'"segmentation"'
 NO_MASK = re.compile(rb'"segmentation"\s*:\s*(?:\[\s*\]|null)')
@@ -35,11 +36,13 @@ def require_references(opened: Opened, is_list: bool, keys: list[str]) -> None:
         )
     missing = [name for name in ("images", "annotations", "categories") if name not in keys]
     if missing:
+        scored = "annotations" in keys and SCORED.search(opened.data)
         raise InputError(
             f"the keys images, annotations and categories ({', '.join(missing)} missing)",
             rule="wrong-role",
             file=opened.file,
             value=keys[:20],
+            hint="annotations with scores are predictions: are the two files swapped?" if scored else "",
         )
 
 
