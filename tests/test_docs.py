@@ -26,7 +26,7 @@ import pytest
 
 import calipers as cal
 from calipers import registry
-from calipers.cli.main import run
+from calipers.cli.main import VERBS, run
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -197,6 +197,12 @@ def test_every_rule_is_explained() -> None:
 def test_reference_pages_name_everything(page: str, names: list[str]) -> None:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     assert not [name for name in names if f"`{name}`" not in text]
+
+
+@pytest.mark.parametrize("file", [ROOT / "CITATION.cff", ROOT / "CONTRIBUTING.md", *PAGES], ids=lambda file: file.name)
+def test_only_verbs_that_ship_are_named(file: Path) -> None:
+    named = set(re.findall(r"`calipers ([a-z]+)\b", file.read_text(encoding="utf-8")))
+    assert named <= set(VERBS)
 
 
 def test_reference_of_the_command_line_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
