@@ -123,6 +123,19 @@ def test_groups_sizes_and_spacings_come_from_a_table(files):
     assert cohort.intake.files[1].role == "groups"
 
 
+def test_a_column_that_is_called_like_the_image_itself_is_renamed(files):
+    table = files("t.csv", "study,image,class,x0,y0,x1,y1\na,left,b,1,2,3,4\nc,right,b,1,2,3,4\n")
+    coco = {
+        "images": [{"id": k, "image": side} for k, side in enumerate(("left", "right"))],
+        "annotations": [],
+        "categories": [{"id": 1, "name": "b"}],
+    }
+    for cohort in (read(table, columns={"image": "study"}), read(files("r.json", coco))):
+        assert cohort.group("group_image").tolist() == ["left", "right"]
+        assert cohort.group("image").tolist() == [0, 1]
+        assert cohort.intake.notes == ("column 'image' is read as 'group_image'",)
+
+
 def test_groups_by_file_name_and_from_parquet(files):
     import pyarrow as pa
     import pyarrow.parquet as pq

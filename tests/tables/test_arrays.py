@@ -129,6 +129,7 @@ BAD = [
     ([{**R, "image_id": 1}, {**R, "image_id": "1"}], None, {}, "dup-image", "references[1]"),
     ([{**R, "image_id": 1}], [{**P, "image_id": 1}] * 2, {}, "dup-image", "predictions['model'][1]"),
     ([{**R, "centre": "A"}, R], None, {}, "missing-group", "references[1]"),
+    ([{**R, "image": "A"}], None, {}, "group-name", "references"),
     ([{**R, "centre": ["A", "B"]}], None, {}, "group-shape", "references[0]"),
     ([{**R, "width": "wide", "height": 3}], None, {}, "image-size", "references[0]"),
     ([{**R, "width": 0, "height": 3}], None, {}, "image-size", "references[0]"),

@@ -57,6 +57,12 @@ def test_parts_join_to_the_whole(cohort: Cohort) -> None:
     assert len(whole.intake.files) == 3 * len(cohort.intake.files)
 
 
+def test_no_group_hides_behind_the_image_itself(cohort: Cohort) -> None:
+    assert cohort.group("image").tolist() == list(range(10))
+    with pytest.raises(UsageError, match="no group may be called 'image'"):
+        cohort.with_groups({"image": np.arange(10)})
+
+
 def test_concat_keeps_only_shared_groups(cohort: Cohort) -> None:
     more = cohort.span(0, 4).with_groups({"scanner": ["a", "b", "a", "b"]})
     assert list(Cohort.concat([more, cohort.span(4, 10)]).images.groups) == ["patient", "centre"]

@@ -11,11 +11,12 @@ import numpy as np
 
 from calipers.errors import InputError, raise_problems
 from calipers.readers.coco_records import LARGEST_ID, id_problem
-from calipers.readers.parts import ImageList, Key, Options, text_column
+from calipers.readers.parts import GROUP_UNIT, ImageList, Key, Options, text_column
+from calipers.tables.cohort import UNIT
 from calipers.tables.objects import Column
 
 SIDES = ("width", "height", "depth")
-RENAMED = {"patient_id": "patient", "patientId": "patient", "center": "centre", "center_id": "centre"}
+RENAMED = {"patient_id": "patient", "patientId": "patient", "center": "centre", "center_id": "centre", UNIT: GROUP_UNIT}
 NOT_GROUPS = {"id", *SIDES, "spacing"}
 
 

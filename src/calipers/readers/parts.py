@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from calipers.errors import InputError, did_you_mean
 from calipers.tables.boxes import BOX_FORMATS
+from calipers.tables.cohort import UNIT
 from calipers.tables.delivery import Delivery, Finding, Source
 from calipers.tables.objects import Column
 
@@ -21,6 +22,7 @@ Key = int | str  # an id as the file types it: 1 and "1" are different images
 
 FORMATS = ("coco", "csv", "nih", "parquet")
 LONGEST_TEXT = 4096
+GROUP_UNIT = f"group_{UNIT}"  # what a column is called that describes images and is named like the image itself
 
 
 @dataclass(frozen=True)

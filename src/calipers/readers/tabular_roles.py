@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from calipers.errors import InputError, did_you_mean
 from calipers.readers.layout import IMAGE_LEVEL, SIZES, SPACINGS, Layout, find_layout
 from calipers.readers.parts import (
+    GROUP_UNIT,
     ImageList,
     Key,
     Known,
@@ -27,6 +28,7 @@ from calipers.readers.parts import (
     text_column,
 )
 from calipers.readers.tabular import Table, codes, empty, flags, numbers, texts
+from calipers.tables.cohort import UNIT
 from calipers.tables.delivery import Delivery, Finding, Source
 from calipers.tables.objects import Column
 
@@ -75,7 +77,8 @@ def references_from(table: Table, options: Options) -> ReferenceFile:
     part = _part(table, rows, kept, place_of, label_of)
     details: dict[str, Any] = {name: column[kept] for name, column in flagged.items()}
     facts = {name: column[kept] for name, column in facts.items()}
-    part = replace(part, delivery=replace(part.delivery, facts=facts, **details))
+    notes = [*part.notes, *images.notes]
+    part = replace(part, delivery=replace(part.delivery, facts=facts, **details), notes=notes)
     return ReferenceFile(images, classes, None, part, table.format)
 
 
@@ -238,12 +241,13 @@ def _image_columns(
         cells = table.columns[column]
         whole = text_column(cells) if isinstance(cells, list) else cells
         if bool((whole[listed] == whole[first[image]]).all()):
-            groups[name] = whole[first]
+            groups[GROUP_UNIT if name == UNIT else name] = whole[first]
         else:
             facts[name] = whole
     size = _measures(table, layout, SIZES[: layout.dimensions], listed, image, first)
     spacing = _measures(table, layout, SPACINGS[: layout.dimensions], listed, image, first)
-    return ImageList(ids, size, spacing, groups), facts
+    notes = (f"column {UNIT!r} is read as {GROUP_UNIT!r}",) if GROUP_UNIT in groups and UNIT in layout.others else ()
+    return ImageList(ids, size, spacing, groups, notes), facts
 
 
 def _measures(table: Table, layout: Layout, names: tuple[str, ...], listed: I64, image: I64, first: I64) -> F64:

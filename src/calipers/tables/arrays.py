@@ -14,7 +14,7 @@ from calipers.errors import InputError, did_you_mean
 from calipers.kernels import ragged
 from calipers.tables.boxes import BOX_FORMATS
 from calipers.tables.checks import Role, examine
-from calipers.tables.cohort import Cohort, Images
+from calipers.tables.cohort import UNIT, Cohort, Images
 from calipers.tables.delivery import Delivery, Source, as_predictions, as_references, settle
 from calipers.tables.intake import FileIntake, Intake
 from calipers.tables.objects import Predictions
@@ -171,6 +171,9 @@ def _lengths(given: Any, name: str, shape: tuple[int, ...], k: int) -> NDArray[n
 
 
 def _group(records: Records, name: str) -> NDArray[Any]:
+    if name == UNIT:
+        hint = "the key of an image is 'image_id'; call a group something else"
+        raise InputError("another name for a group", rule="group-name", location="references", field=name, hint=hint)
     missing = [k for k, record in enumerate(records) if name not in record]
     if missing:
         raise InputError(

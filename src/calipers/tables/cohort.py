@@ -16,6 +16,7 @@ from calipers.tables.objects import Column, Predictions, References
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+UNIT = "image"  # `Cohort.group` knows it in every cohort, so no column may have the name
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +78,10 @@ class Cohort:
 
     def group(self, name: str) -> Column:
         """Return an image-level column such as ``patient``."""
-        if name == "image":
+        if name == UNIT:
             return np.arange(self.n_images)
         if name not in self.images.groups:
-            raise UsageError(f"no group column {name!r}; {did_you_mean(name, ['image', *self.images.groups])}")
+            raise UsageError(f"no group column {name!r}; {did_you_mean(name, [UNIT, *self.images.groups])}")
         return self.images.groups[name]
 
     def take(self, images: NDArray[Any]) -> Cohort:
@@ -111,6 +112,8 @@ class Cohort:
     def with_groups(self, groups: Mapping[str, Column]) -> Cohort:
         """Return the cohort with further image-level columns, one entry per image."""
         for name, column in groups.items():
+            if name == UNIT:
+                raise UsageError(f"no group may be called {UNIT!r}: that is the image itself")
             if len(column) != self.n_images:
                 raise UsageError(f"group {name!r} has {len(column)} entries, the cohort has {self.n_images} images")
         columns = {name: np.asarray(column) for name, column in groups.items()}
