@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -107,6 +107,10 @@ class Matches:
         return {view: k for k, view in enumerate(self.views)}
 
     @cached_property
+    def _known_views(self) -> dict[int, tuple[tuple[View, ...], list[int]]]:
+        return {}
+
+    @cached_property
     def _plain_totals(self) -> dict[int, tuple[I64, I64]]:
         return {}
 
@@ -117,6 +121,13 @@ class Matches:
     def index(self, view: View) -> int:
         """Return which row of the fates belongs to a view."""
         return self._index[view]
+
+    def indices(self, views: tuple[View, ...]) -> list[int]:
+        """Return which rows of the fates belong to some views; looked up once for each tuple."""
+        known = self._known_views.get(id(views))
+        if known is None or known[0] is not views:
+            known = self._known_views[id(views)] = views, [self._index[view] for view in views]
+        return known[1]
 
     def totals(self, weights: I64, max_dets: int = sys.maxsize) -> tuple[I64, I64]:
         """Return (R, V, 2, K) for references and for the best ``max_dets`` predictions of every cell.
@@ -141,7 +152,7 @@ class Matches:
         return found
 
     def curves(
-        self, views: Iterable[View], weights: I64, max_dets: int, *, blocks: bool, pooled: bool = False
+        self, views: list[int], weights: I64, max_dets: int, *, blocks: bool, pooled: bool = False
     ) -> curves.Problem:
         """Return what the curves of some views are made of: the best ``max_dets`` predictions of every cell, ranked.
 
@@ -158,7 +169,7 @@ class Matches:
             table = self._prediction_table if everyone else compiled.FateTable(self.prediction_fate[:, rows])
             self._rankings[key] = table, ranked, self.prediction_image[rows]
         table, ranked, image = self._rankings[key]
-        return curves.Problem(table, [self.index(view) for view in views], ranked, image, weights)
+        return curves.Problem(table, views, ranked, image, weights)
 
     def take(self, images: I64) -> Matches:
         """Return the matches of the images ``images``, in that order; images may be repeated."""

@@ -170,7 +170,19 @@ class FBeta(CountMetric):
         return "no_objects"
 
 
-class Accuracy(CountMetric):
+class ImageCountMetric(CountMetric):
+    """Base of the count metrics to which an image without objects counts too. Undefined only without images."""
+
+    def undefined(self, table: I64) -> NDArray[np.bool_]:
+        """Return where there is no image."""
+        return np.asarray(table[:, :, 0] == 0)
+
+    def reason(self, n_references: int, n_predictions: int) -> str:
+        """Return the reason of an undefined entry."""
+        return "no_objects"
+
+
+class Accuracy(ImageCountMetric):
     """(TP + TN) / (TP + TN + FP + FN) per class, total = class mean: the acc@IoU of Wang et al. (ChestX-ray8).
 
     High without any prediction, because true negatives dominate: shown for comparison with the literature.
@@ -184,16 +196,8 @@ class Accuracy(CountMetric):
         """Return the accuracy."""
         return ratio(counts[..., TP] + counts[..., TN], counts.sum(axis=-1))
 
-    def undefined(self, table: I64) -> NDArray[np.bool_]:
-        """Return where there is no image."""
-        return np.asarray(table[:, :, 0] == 0)
 
-    def reason(self, n_references: int, n_predictions: int) -> str:
-        """Return the reason of an undefined entry."""
-        return "no_objects"
-
-
-class FalseAlarmsPerImage(CountMetric):
+class FalseAlarmsPerImage(ImageCountMetric):
     """FP / number of images."""
 
     id = "false-alarms@1"
@@ -203,14 +207,6 @@ class FalseAlarmsPerImage(CountMetric):
     def formula(self, counts: F64, n_images: F64, options: Any) -> F64:
         """Return false alarms per image."""
         return ratio(counts[..., FP], np.broadcast_to(n_images, counts[..., FP].shape))
-
-    def undefined(self, table: I64) -> NDArray[np.bool_]:
-        """Return where there is no image."""
-        return np.asarray(table[:, :, 0] == 0)
-
-    def reason(self, n_references: int, n_predictions: int) -> str:
-        """Return the reason of an undefined entry."""
-        return "no_objects"
 
 
 class Count(CountMetric):

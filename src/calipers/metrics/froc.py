@@ -51,11 +51,12 @@ class Froc(MatchMetric):
 
     def _view(self, evidence: Matches, view: View, max_dets: int, weights: I64, rates: F64) -> F64:
         """Return (R, 1 + n_classes): mean sensitivity over the rates; all classes ranked together, then each alone."""
-        positives = evidence.totals(weights)[0][:, evidence.index(view), COUNTED]
+        index = evidence.index(view)
+        positives = evidence.totals(weights)[0][:, index, COUNTED]
         allowed = weights.sum(axis=1)[:, None] * rates
         columns = []
         for pooled, total in ((True, positives.sum(axis=1, keepdims=True)), (False, positives)):
-            problem = evidence.curves([view], weights, max_dets, blocks=True, pooled=pooled)
+            problem = evidence.curves([index], weights, max_dets, blocks=True, pooled=pooled)
             hits = curves.hits_at(problem, allowed)[:, 0]
             columns.append(ratio(hits.mean(axis=2), total))
         return np.concatenate(columns, axis=1)

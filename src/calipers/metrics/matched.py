@@ -55,7 +55,7 @@ class MatchMetric:
         table[:, :, 0] = weights.sum()
         for k, output in enumerate(self.outputs):
             # Thresholds change who is a hit, not who is counted, except for predictions on ignored references.
-            view = evidence.index(output.views[0])
+            view = evidence.indices(output.views)[0]
             references, predictions = evidence.totals(weights[None], output.max_dets)
             table[1:, k, 1] = references[0, view, COUNTED]
             table[1:, k, 2] = predictions[0, view, COUNTED]

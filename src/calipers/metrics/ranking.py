@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels import curves
-from calipers.matches import COUNTED, HITS, Matches, View
+from calipers.matches import COUNTED, HITS, Matches
 from calipers.metrics.contract import Facts, MetricPlan
 from calipers.metrics.counts import ratio
 from calipers.metrics.matched import MatchMetric, Output, class_mean
@@ -57,20 +57,21 @@ class AveragePrecision(MatchMetric):
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
-        together: dict[Setting, list[View]] = {}
-        for output in self.outputs:
-            together.setdefault(_setting(output), []).extend(output.views)
+        together: dict[Setting, dict[int, None]] = {}
+        wanted = [(_setting(output), evidence.indices(output.views)) for output in self.outputs]
+        for setting, views in wanted:
+            together.setdefault(setting, {}).update(dict.fromkeys(views))
         known = {}
-        for setting, views in together.items():
-            values = _average_precisions(evidence, weights, list(dict.fromkeys(views)), setting)
-            known.update({(setting, view): values[:, k] for k, view in enumerate(dict.fromkeys(views))})
-        columns = [np.mean([known[_setting(o), view] for view in o.views], axis=0) for o in self.outputs]
+        for setting, needed in together.items():
+            values = _average_precisions(evidence, weights, list(needed), setting)
+            known.update({(setting, view): values[:, k] for k, view in enumerate(needed)})
+        columns = [np.mean([known[setting, view] for view in views], axis=0) for setting, views in wanted]
         return class_mean(np.stack(columns, axis=2))
 
     def precisions(self, evidence: Matches, output: Output, weights: I64) -> F64:
         """Return (R, n_views, n_classes, n_recalls): the array that pycocotools calls ``precision``."""
         max_dets, ties, interpolation = _setting(output)
-        problem = evidence.curves(output.views, weights, max_dets, blocks=ties == "block")
+        problem = evidence.curves(evidence.indices(output.views), weights, max_dets, blocks=ties == "block")
         weight, positives = problem.ordered_weights(), evidence.totals(weights)[0][:, :, COUNTED]
         found = []
         for view in problem.views:
@@ -84,7 +85,7 @@ def _setting(output: Output) -> Setting:
     return output.max_dets, "block" if interpolation == "tie-aware" else output.options["ties"], interpolation
 
 
-def _average_precisions(evidence: Matches, weights: I64, views: list[View], setting: Setting) -> F64:
+def _average_precisions(evidence: Matches, weights: I64, views: list[int], setting: Setting) -> F64:
     """Return (R, n_views, K) of views that share how predictions are ranked and averaged."""
     max_dets, ties, interpolation = setting
     problem = evidence.curves(views, weights, max_dets, blocks=ties == "block")
@@ -105,7 +106,7 @@ class AverageRecall(MatchMetric):
         positives = evidence.totals(weights)[0][:, :, COUNTED]
         columns = []
         for output in self.outputs:
-            index = [evidence.index(view) for view in output.views]
+            index = evidence.indices(output.views)
             hits = evidence.totals(weights, output.max_dets)[1][:, index, HITS]
             columns.append(ratio(hits.astype(np.float64), positives[:, index]).mean(axis=1))
         return class_mean(np.stack(columns, axis=2))

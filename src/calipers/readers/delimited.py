@@ -30,17 +30,7 @@ def read_table(opened: Opened) -> Table:
     rows = _rows(opened.file, text, delimiter)
     _, header = next(rows, (1, []))
     names = _header(header, opened.file)
-    cells: list[list[str]] = []
-    lines: list[int] = []
-    problems: list[Problem] = []
-    for line, row in rows:
-        if len(row) > len(names) and not any(row[len(names) :]):
-            row = row[: len(names)]
-        if len(row) != len(names):
-            problems.append(_ragged(line, row, len(names), delimiter))
-            continue
-        cells.append(row)
-        lines.append(line)
+    cells, lines, problems = _fitting(rows, len(names), delimiter)
     columns = dict(zip(names, map(list, zip(*cells)))) if cells else {name: [] for name in names}
     index = [name for name in names if not name]
     columns = {name: column for name, column in columns.items() if name}
@@ -60,15 +50,7 @@ def read_nih(opened: Opened) -> Table:
     """
     rows = _rows(opened.file, decode(opened), ",")
     next(rows, None)
-    cells, lines, problems = [], [], []
-    for line, row in rows:
-        while len(row) > len(NIH_COLUMNS) and not row[-1]:
-            row = row[:-1]
-        if len(row) != len(NIH_COLUMNS):
-            problems.append(_ragged(line, row, len(NIH_COLUMNS), ","))
-            continue
-        cells.append(row)
-        lines.append(line)
+    cells, lines, problems = _fitting(rows, len(NIH_COLUMNS), ",")
     columns = {name: [row[k] for row in cells] for k, name in enumerate(NIH_COLUMNS)}
     renamed = sum(name in NIH_NAMES for name in columns["class"])
     columns["class"] = [NIH_NAMES.get(name, name) for name in columns["class"]]
@@ -126,6 +108,24 @@ def _rows(file: str, text: str, delimiter: str) -> Iterator[tuple[int, list[str]
         if "".join(row).strip():
             yield line, row
         line = reader.line_num + 1
+
+
+def _fitting(
+    rows: Iterator[tuple[int, list[str]]], wanted: int, delimiter: str
+) -> tuple[list[list[str]], list[int], list[Problem]]:
+    """Return the rows of the wanted number of cells with their lines, and the others; empty cells at the end go."""
+    cells: list[list[str]] = []
+    lines: list[int] = []
+    problems: list[Problem] = []
+    for line, row in rows:
+        if len(row) > wanted and not any(row[wanted:]):
+            row = row[:wanted]
+        if len(row) != wanted:
+            problems.append(_ragged(line, row, wanted, delimiter))
+            continue
+        cells.append(row)
+        lines.append(line)
+    return cells, lines, problems
 
 
 def _header(header: list[str], file: str) -> list[str]:

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from typing import Unpack
 
 import numpy as np
 
-from calipers.readers.parts import Options
+from calipers.readers.parts import Choices, Options
 from calipers.readers.reading import PathName, Predictions, read_all
 from calipers.tables.cohort import Cohort
 from calipers.tables.intake import FileIntake
@@ -20,20 +21,15 @@ def explain(
     predictions: Predictions = None,
     *,
     groups: PathName | None = None,
-    format: str | None = None,
-    box_format: str | None = None,
-    columns: Mapping[str, str] | None = None,
     lenient: bool = True,
-    score_scale: str = "unit",
-    ids_as_strings: bool = False,
+    **options: Unpack[Choices],
 ) -> str:
     """Say what was understood: files, formats, images, objects, classes, groups, records set aside, notes.
 
     The options are those of `read`, except that reading is lenient unless told otherwise, so that all problems of
     a file are counted together; what makes a whole file unusable still raises.
     """
-    options = Options(format, box_format, dict(columns or {}), lenient, score_scale, ids_as_strings)
-    found = read_all(references, predictions, groups, options)
+    found = read_all(references, predictions, groups, Options.chosen(lenient=lenient, **options))
     cohort = found.cohort
     lines: list[str] = []
     for file, box_format in zip(cohort.intake.files, found.box_formats):

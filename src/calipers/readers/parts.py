@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,16 @@ LONGEST_TEXT = 4096
 GROUP_UNIT = f"group_{UNIT}"  # what a column is called that describes images and is named like the image itself
 
 
+class Choices(TypedDict, total=False):
+    """The keywords that `read` and `explain` share; `read` explains them."""
+
+    format: str | None
+    box_format: str | None
+    columns: Mapping[str, str] | None
+    score_scale: str
+    ids_as_strings: bool
+
+
 @dataclass(frozen=True)
 class Options:
     """The choices of a user that reach the format readers."""
@@ -40,6 +50,11 @@ class Options:
         _known("format", self.format, FORMATS)
         _known("box_format", self.box_format, BOX_FORMATS)
         _known("score_scale", self.score_scale, ("unit", "raw"))
+
+    @classmethod
+    def chosen(cls, *, lenient: bool, columns: Mapping[str, str] | None = None, **others: Any) -> Options:
+        """Return the options behind the keywords of `read`."""
+        return cls(lenient=lenient, columns=dict(columns or {}), **others)
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,14 @@ def read(
     -----
     For every file ``read == used + quarantined`` holds in ``cohort.intake``.
     """
-    options = Options(format, box_format, dict(columns or {}), lenient, score_scale, ids_as_strings)
+    options = Options.chosen(
+        lenient=lenient,
+        format=format,
+        box_format=box_format,
+        columns=columns,
+        score_scale=score_scale,
+        ids_as_strings=ids_as_strings,
+    )
     return read_all(references, predictions, groups, options).cohort
 
 

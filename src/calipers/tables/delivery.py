@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,18 +121,13 @@ def _as_errors(delivery: Delivery, findings: Sequence[Finding], source: Source) 
 
 def as_references(delivery: Delivery, sizes: F64) -> References:
     """Build the references of ``len(sizes)`` images from a settled delivery; input order is kept inside an image."""
-    order, offsets, corners, extent = _arranged(delivery, sizes)
-    n = len(delivery)
+    order, shared = _arranged(delivery, sizes)
+    n, extent = len(delivery), shared["extent"]
     area = extent if delivery.area is None else delivery.area[order]
     crowd = np.zeros(n, np.bool_) if delivery.crowd is None else delivery.crowd[order]
     ignore = np.zeros(n, np.bool_) if delivery.ignore is None else delivery.ignore[order]
     return References(
-        offsets=offsets,
-        boxes=corners,
-        extent=extent,
-        label=delivery.label[order].astype(np.int32),
-        place=delivery.place[order],
-        facts={name: column[order] for name, column in delivery.facts.items()},
+        **shared,
         area=np.where(np.isnan(area), extent, area),
         ignore=ignore | crowd,
         crowd=crowd,
@@ -140,21 +136,17 @@ def as_references(delivery: Delivery, sizes: F64) -> References:
 
 def as_predictions(delivery: Delivery, sizes: F64) -> Predictions:
     """Build the predictions of ``len(sizes)`` images from a settled delivery; input order is kept inside an image."""
-    order, offsets, corners, extent = _arranged(delivery, sizes)
+    order, shared = _arranged(delivery, sizes)
     return Predictions(
-        offsets=offsets,
-        boxes=corners,
-        extent=extent,
-        label=delivery.label[order].astype(np.int32),
-        place=delivery.place[order],
-        facts={name: column[order] for name, column in delivery.facts.items()},
-        area=extent,
+        **shared,
+        area=shared["extent"],
         score=np.ones(len(delivery)) if delivery.score is None else delivery.score[order],
         scored=delivery.score is not None,
     )
 
 
-def _arranged(delivery: Delivery, sizes: F64) -> tuple[I64, I64, F64, F64]:
+def _arranged(delivery: Delivery, sizes: F64) -> tuple[I64, dict[str, Any]]:
+    """Return the order of the objects by image, and what references and predictions have alike in that order."""
     order = np.argsort(delivery.image, kind="stable")
     offsets = ragged.from_owner(delivery.image, len(sizes))
     corners, extent = np.empty(delivery.boxes.shape), np.empty(len(order))
@@ -164,4 +156,12 @@ def _arranged(delivery: Delivery, sizes: F64) -> tuple[I64, I64, F64, F64]:
         corners[block], extent[block] = to_corners(
             delivery.boxes[rows], delivery.box_format, sizes[delivery.image[rows]]
         )
-    return order, offsets, corners, extent
+    shared = {
+        "offsets": offsets,
+        "boxes": corners,
+        "extent": extent,
+        "label": delivery.label[order].astype(np.int32),
+        "place": delivery.place[order],
+        "facts": {name: column[order] for name, column in delivery.facts.items()},
+    }
+    return order, shared

@@ -123,21 +123,39 @@ private:
     KindSums numbered_;
 };
 
+// How many hits each recall takes; views of one size range share the references, so the last answer often serves again.
+class Needed {
+public:
+    explicit Needed(Span<const double> recalls) : recalls_(recalls), needed_(recalls.size) {}
+
+    const std::vector<int64_t>& of(int64_t positives) {
+        if (positives == positives_) return needed_;
+        positives_ = positives;
+        const double count = static_cast<double>(std::max<int64_t>(positives, 1));
+        for (int64_t k = 0; k < recalls_.size; ++k) {
+            int64_t hits = static_cast<int64_t>(std::ceil(recalls_[k] * count));
+            if (static_cast<double>(hits - 1) / count >= recalls_[k]) --hits;
+            if (static_cast<double>(hits) / count < recalls_[k]) ++hits;
+            needed_[k] = std::max<int64_t>(hits, 1);
+        }
+        return needed_;
+    }
+
+private:
+    Span<const double> recalls_;
+    std::vector<int64_t> needed_;
+    int64_t positives_ = -1;
+};
+
 // Mean of the interpolated precision at the recalls, which ascend.
-double at_recalls(const std::vector<int64_t>& hits, const std::vector<double>& best, int64_t positives,
-                  Span<const double> recalls) {
-    const double count = static_cast<double>(std::max<int64_t>(positives, 1));
+double at_recalls(const std::vector<int64_t>& hits, const std::vector<double>& best, const std::vector<int64_t>& needed) {
     double sum = 0.0;
     size_t at = 0;
-    for (int64_t k = 0; k < recalls.size; ++k) {
-        int64_t needed = static_cast<int64_t>(std::ceil(recalls[k] * count));
-        if (static_cast<double>(needed - 1) / count >= recalls[k]) --needed;
-        if (static_cast<double>(needed) / count < recalls[k]) ++needed;
-        needed = std::max<int64_t>(needed, 1);
-        while (at < hits.size() && hits[at] < needed) ++at;
+    for (const int64_t wanted : needed) {
+        while (at < hits.size() && hits[at] < wanted) ++at;
         sum += at < hits.size() ? best[at] : 0.0;
     }
-    return sum / static_cast<double>(recalls.size);
+    return sum / static_cast<double>(needed.size());
 }
 
 }  // namespace
@@ -170,6 +188,7 @@ void average_precision(const CurveProblem& p, Interpolation kind, Span<const dou
         Walk walk(p);
         const auto& views = walk.down(klass, &p.weights[r * p.n_images]);
         std::vector<double> value;
+        Needed needed(recalls);
         for (int64_t v = 0; v < p.n_views; ++v) {
             const int64_t cell = (r * p.n_views + v) * p.n_classes + klass, positives = p.positives[cell];
             if (positives <= 0) {
@@ -180,7 +199,7 @@ void average_precision(const CurveProblem& p, Interpolation kind, Span<const dou
             if (kind != Interpolation::steps)
                 for (size_t k = value.size(); k-- > 1;) value[k - 1] = std::max(value[k - 1], value[k]);
             if (kind == Interpolation::recalls) {
-                result[cell] = at_recalls(views[v].found, value, positives, recalls);
+                result[cell] = at_recalls(views[v].found, value, needed.of(positives));
                 continue;
             }
             double total = 0.0;
