@@ -82,9 +82,7 @@ def _targets(node: ast.AST, package: tuple[str, ...]) -> Iterator[str]:
 def _walk(node: ast.AST, inside: bool = False) -> Iterator[tuple[ast.AST, bool]]:
     for child in ast.iter_child_nodes(node):
         yield child, inside
-        yield from _walk(
-            child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        )
+        yield from _walk(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
 
 
 def _imports(file: Path) -> Iterator[Import]:
@@ -121,9 +119,7 @@ def test_every_module_has_a_layer() -> None:
 
 @pytest.mark.parametrize("part", _parts())
 def test_imports_go_down(part: str) -> None:
-    files = (
-        [SOURCE / f"{part}.py"] if (SOURCE / f"{part}.py").exists() else sorted((SOURCE / part).rglob("*.py"))
-    )
+    files = [SOURCE / f"{part}.py"] if (SOURCE / f"{part}.py").exists() else sorted((SOURCE / part).rglob("*.py"))
     wrong = [found for file in files for found in _imports(file) if not _allowed(found)]
     said = [f"{found.file}:{found.line} imports calipers.{found.imported}" for found in wrong]
     assert not said, "\n".join(said)
@@ -132,9 +128,7 @@ def test_imports_go_down(part: str) -> None:
 def test_public_surface_is_lazy() -> None:
     """`import calipers` itself runs no import of a part of calipers at module level."""
     tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
-    typing_only = {
-        id(node) for block in ast.walk(tree) if _is_type_checking(block) for node in ast.walk(block)
-    }
+    typing_only = {id(node) for block in ast.walk(tree) if _is_type_checking(block) for node in ast.walk(block)}
     eager = [
         target
         for node, inside in _walk(tree)

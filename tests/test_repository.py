@@ -38,9 +38,7 @@ TEXT = {
 def _tracked() -> list[Path]:
     """The files under version control; outside a checkout, the folders that hold our own files."""
     try:
-        listed = subprocess.run(
-            ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
-        )
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
         names = [name for name in listed.stdout.split("\0") if name]
     except (OSError, subprocess.CalledProcessError):
         folders = [ROOT / name for name in ("src", "tests", "benchmarks", "docs", "examples")]
@@ -77,9 +75,7 @@ def _lines_with(pattern: re.Pattern[str], files: list[Path]) -> list[str]:
 
 
 def test_files_are_short() -> None:
-    lengths = {
-        _name(file): len(file.read_text(encoding="utf-8").splitlines()) for file in {*PYTHON, *LIBRARY}
-    }
+    lengths = {_name(file): len(file.read_text(encoding="utf-8").splitlines()) for file in {*PYTHON, *LIBRARY}}
     assert not {name: n for name, n in lengths.items() if n > FILE_LINES}
 
 
@@ -87,10 +83,7 @@ def test_functions_are_short() -> None:
     long = {}
     for file in {*PYTHON, *LIBRARY}:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if (
-                isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-                and _function_lines(node) > FUNCTION_LINES
-            ):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _function_lines(node) > FUNCTION_LINES:
                 long[f"{_name(file)}:{node.lineno} {node.name}"] = _function_lines(node)
     assert not long
 
