@@ -88,7 +88,7 @@ class Matches:
 
     @cached_property
     def _reference_table(self) -> compiled.FateTable:
-        return compiled.FateTable(self.reference_fate)
+        return compiled.FateTable.unnumbered(self.reference_fate)  # too few to be worth it
 
     @cached_property
     def _prediction_table(self) -> compiled.FateTable:

@@ -24,6 +24,7 @@ Flags = NDArray[np.bool_]
 
 ASSIGNMENTS = ("by-score", "by-overlap", "many-to-one", "per-reference-argmax", "optimal")
 RECALLS, ENVELOPE, STEPS = range(3)
+FULL_ROW = 255  # see native/kinds.h
 
 
 def overlapping(
@@ -50,6 +51,11 @@ class FateTable:
     ) -> None:
         self.fates = fates
         self.numbering = None if kind is None or kinds is None else (kind, kinds)
+
+    @classmethod
+    def unnumbered(cls, fates: I8) -> FateTable:
+        """Return a table in which every row stands for itself."""
+        return cls(fates, np.full(fates.shape[1], FULL_ROW, np.uint8), np.zeros(0, np.uint64))
 
     @cached_property
     def arrays(self) -> tuple[I8, NDArray[np.uint8], NDArray[np.uint64]]:

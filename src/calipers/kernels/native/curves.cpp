@@ -183,9 +183,8 @@ void ranking(Span<const double> score, Span<const int32_t> label, int64_t n_clas
 
 void average_precision(const CurveProblem& p, Interpolation kind, Span<const double> recalls, Span<double> result,
                        int threads) {
-    parallel(p.n_replicates * p.n_classes, threads, [&](int64_t task) {
+    parallel_with(p.n_replicates * p.n_classes, threads, [&] { return Walk(p); }, [&](Walk& walk, int64_t task) {
         const int64_t r = task / p.n_classes, klass = task % p.n_classes;
-        Walk walk(p);
         const auto& views = walk.down(klass, &p.weights[r * p.n_images]);
         std::vector<double> value;
         Needed needed(recalls);

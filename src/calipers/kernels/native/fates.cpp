@@ -316,21 +316,38 @@ private:
 };
 
 // Numbers the sets of size ranges that flag an object: there are only a few. Absent objects count as flagged by all.
-// Objects beyond 64 ranges or 255 sets get no number.
+// More than eight ranges are not numbered: then every object makes a row of its own.
 std::vector<uint64_t> number_sets(Span<const uint8_t> flags, Span<const uint8_t> absent, int64_t n, uint8_t* number) {
     std::vector<uint64_t> sets;
     const int64_t n_ranges = n ? flags.size / n : 0;
+    if (n_ranges > 8) {
+        std::fill(number, number + n, FULL_ROW);
+        return sets;
+    }
+    std::fill(number, number + n, 0);
+    for (int64_t a = 0; a < n_ranges; ++a)
+        for (int64_t k = 0; k < n; ++k) number[k] = static_cast<uint8_t>(number[k] | (flags[a * n + k] << a));
+    const uint8_t every = static_cast<uint8_t>((1 << n_ranges) - 1);
+    if (absent.size)
+        for (int64_t k = 0; k < n; ++k) number[k] = absent[k] ? every : number[k];
+    uint8_t number_of[256];
+    std::memset(number_of, FULL_ROW, sizeof number_of);
     for (int64_t k = 0; k < n; ++k) {
-        uint64_t set = 0;
-        for (int64_t a = 0; a < std::min<int64_t>(n_ranges, 64); ++a)
-            set |= static_cast<uint64_t>(flags[a * n + k] != 0) << a;
-        if (absent.size && absent[k]) set = ~uint64_t{0};
-        size_t at = 0;
-        while (at < sets.size() && sets[at] != set) ++at;
-        if (at == sets.size() && at < FULL_ROW) sets.push_back(set);
-        number[k] = n_ranges > 64 || at >= FULL_ROW ? FULL_ROW : static_cast<uint8_t>(at);
+        uint8_t& known = number_of[number[k]];
+        if (known == FULL_ROW && sets.size() < FULL_ROW) {
+            known = static_cast<uint8_t>(sets.size());
+            sets.push_back(number[k]);
+        }
+        number[k] = known;
     }
     return sets;
+}
+
+// Copies a short row, word by word: cheaper than a call.
+inline void copy_row(int8_t* to, const int8_t* from, int64_t n) {
+    int64_t v = 0;
+    for (; v + 8 <= n; v += 8) std::memcpy(to + v, from + v, 8);
+    for (; v < n; ++v) to[v] = from[v];
 }
 
 // Fates of objects that no pair touches: each set makes one row, which is copied.
@@ -344,7 +361,7 @@ void fill(const FateProblem& p, Span<const uint8_t> flags, Span<const uint8_t> a
     parallel(tasks_of(n, ROWS), threads, [&](int64_t task) {
         for (int64_t k = task * ROWS; k < std::min(n, (task + 1) * ROWS); ++k) {
             if (number[k] != FULL_ROW) {
-                std::memcpy(&table[k * n_views], &rows[number[k] * n_views], n_views);
+                copy_row(&table[k * n_views], &rows[number[k] * n_views], n_views);
                 continue;
             }
             const bool gone = absent.size && absent[k];

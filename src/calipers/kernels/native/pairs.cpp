@@ -15,6 +15,8 @@ double intersection(const double* a, const double* b) {
     return common;
 }
 
+constexpr int64_t FEW = 64;  // pairs of an image up to which comparing all beats looking classes up
+
 // Shares the objects of an image out to their classes, so that each class can be looked up; buffers are reused.
 class ClassIndex {
 public:
@@ -62,6 +64,12 @@ public:
         const int64_t first = reference_.offsets[i], last = reference_.offsets[i + 1];
         const int64_t begin = prediction_.offsets[i], end = prediction_.offsets[i + 1];
         if (first == last || begin == end) return;
+        if ((last - first) * (end - begin) <= FEW) {
+            for (int64_t p = begin; p < end; ++p)
+                for (int64_t r = first; r < last; ++r)
+                    if (!within_class_ || reference_.label[r] == prediction_.label[p]) pair(r, p, found);
+            return;
+        }
         index_.build(first, last, [&](int64_t r) { return within_class_ ? reference_.label[r] : 0; });
         for (int64_t p = begin; p < end; ++p) {
             const int32_t c = within_class_ ? prediction_.label[p] : 0;
@@ -117,7 +125,17 @@ void ranks(Span<const int64_t> offsets, Span<const int32_t> label, Span<const do
         ClassIndex index(n_classes);
         const int64_t stop = std::min(n, (task + 1) * IMAGES_PER_TASK);
         for (int64_t i = task * IMAGES_PER_TASK; i < stop; ++i) {
-            index.build(offsets[i], offsets[i + 1], [&](int64_t k) { return within_class ? label[k] : 0; });
+            const int64_t begin = offsets[i], end = offsets[i + 1];
+            if ((end - begin) * (end - begin) <= FEW) {  // count who comes before
+                for (int64_t k = begin; k < end; ++k) {
+                    int32_t place = 0;
+                    for (int64_t other = begin; other < end; ++other)
+                        place += (!within_class || label[other] == label[k]) && before(other, k);
+                    rank[k] = place;
+                }
+                continue;
+            }
+            index.build(begin, end, [&](int64_t k) { return within_class ? label[k] : 0; });
             for (int32_t c : index.classes()) {
                 int64_t *first = index.first(c), *last = index.last(c);
                 if (last - first > 1) std::sort(first, last, before);

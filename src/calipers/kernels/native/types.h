@@ -25,12 +25,14 @@ struct Span {
     T& operator[](int64_t i) const { return data[i]; }
 };
 
-// Runs work(0) ... work(n - 1). Tasks are fixed by the data and write to places of their own, so the result does not
-// depend on the number of threads; the first exception is thrown on in the calling thread.
-template <class Work>
-void parallel(int64_t n, int threads, Work work) {
+// Runs work(state, 0) ... work(state, n - 1), with one state per thread for memory that is worth keeping. Tasks are fixed
+// by the data and write to places of their own, so the result does not depend on the number of threads; the first
+// exception is thrown on in the calling thread.
+template <class Make, class Work>
+void parallel_with(int64_t n, int threads, Make make, Work work) {
     if (threads <= 1 || n <= 1) {
-        for (int64_t i = 0; i < n; ++i) work(i);
+        auto state = make();
+        for (int64_t i = 0; i < n; ++i) work(state, i);
         return;
     }
     std::atomic<int64_t> next{0};
@@ -38,7 +40,8 @@ void parallel(int64_t n, int threads, Work work) {
     std::mutex guard;
     auto loop = [&] {
         try {
-            for (int64_t i; (i = next++) < n;) work(i);
+            auto state = make();
+            for (int64_t i; (i = next++) < n;) work(state, i);
         } catch (...) {
             std::lock_guard<std::mutex> lock(guard);
             if (!failure) failure = std::current_exception();
@@ -49,6 +52,11 @@ void parallel(int64_t n, int threads, Work work) {
     loop();
     for (auto& thread : pool) thread.join();
     if (failure) std::rethrow_exception(failure);
+}
+
+template <class Work>
+void parallel(int64_t n, int threads, Work work) {
+    parallel_with(n, threads, [] { return 0; }, [&](int, int64_t i) { work(i); });
 }
 
 // Images per task: small enough to share out, large enough that a task is worth its start.
