@@ -27,16 +27,19 @@ def inspect(references: str, predictions: tuple[str, ...], **given: Any) -> int:
     """
     from calipers import __version__
     from calipers.evaluation import cohort_counts
-    from calipers.readers import explain, read
+    from calipers.readers.explain import describe
+    from calipers.readers.parts import Options
+    from calipers.readers.reading import read_all
 
     options = {**reading_arguments(given), "lenient": True}
-    models = named_files(predictions)
-    cohort = read(references, models, **options)
+    groups = options.pop("groups")
+    found = read_all(references, named_files(predictions), groups, Options.chosen(**options))
+    cohort = found.cohort
     if given["as_json"]:
         document = {"schema": "calipers.inspect/1", "calipers": __version__, "cohort": cohort_counts(cohort)}
         click.echo(json.dumps({**document, "warnings": list(cohort.intake.notes)}))
     else:
-        click.echo(printable(explain(references, models, **options)), nl=False)
+        click.echo(printable(describe(found)), nl=False)
     broken, noted = cohort.intake.quarantined > 0, bool(cohort.intake.notes)
     failed = {"error": broken, "warning": broken or noted}
     return int(failed.get(given["fail_on"], False))

@@ -8,6 +8,7 @@ from typing import Unpack
 
 import numpy as np
 
+from calipers.readers.assemble import Assembled
 from calipers.readers.parts import Choices, Options
 from calipers.readers.reading import PathName, Predictions, read_all
 from calipers.tables.cohort import Cohort
@@ -29,7 +30,11 @@ def explain(
     The options are those of `read`, except that reading is lenient unless told otherwise, so that all problems of
     a file are counted together; what makes a whole file unusable still raises.
     """
-    found = read_all(references, predictions, groups, Options.chosen(lenient=lenient, **options))
+    return describe(read_all(references, predictions, groups, Options.chosen(lenient=lenient, **options)))
+
+
+def describe(found: Assembled) -> str:
+    """Say what was understood of files that have been read."""
     cohort = found.cohort
     lines: list[str] = []
     for file, box_format in zip(cohort.intake.files, found.box_formats):
