@@ -5,7 +5,6 @@ peak of a child process. Machines are noisy, so only ratios of one run mean anyt
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import statistics
@@ -52,19 +51,15 @@ class Result:
 def take_turns(contestants: Mapping[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, float]:
     """Return the median seconds of each contestant; the first round warms up and does not count.
 
-    Everybody pays for the garbage of their own run, and nobody for searching through what another one keeps: before the
-    clock starts, all that exists is collected or set aside.
+    The garbage collector is left alone, as it is for users.
     """
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for turn in range(rounds + 1):
         for name, run in contestants.items():
-            gc.collect()
-            gc.freeze()
             began = time.perf_counter()
             run()
             if turn:
                 times[name].append(time.perf_counter() - began)
-            gc.unfreeze()
     return {name: statistics.median(values) for name, values in times.items()}
 
 

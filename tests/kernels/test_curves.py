@@ -48,7 +48,8 @@ def test_needed_hits_on_the_hundred_and_one_points() -> None:
     for positives in (*range(1, 1500), 99_999, 1_000_003):
         found = curves.needed_hits(np.array([[positives]]), recalls)[0, 0]
         assert (found / positives >= recalls).all()
-        assert ((found - 1) / positives < recalls).all()
+        assert found[0] == 1  # a recall of 0 is read off at the first hit
+        assert ((found - 1) / positives < recalls)[1:].all()
 
 
 def curve_of(offsets: list[int], hits: list[int], every: list[int]) -> curves.Curve:
@@ -58,7 +59,8 @@ def curve_of(offsets: list[int], hits: list[int], every: list[int]) -> curves.Cu
 
 def test_precision_at_reads_each_class_apart() -> None:
     c = curve_of([0, 2, 3], [1, 2, 1], [1, 4, 2])
-    found = curves.precision_at(c, np.array([[2, 4]]), np.array([0.0, 0.5, 0.6, 1.0]))
+    needed = curves.needed_hits(np.array([[2, 4]]), np.array([0.0, 0.5, 0.6, 1.0]))
+    found = curves.precision_at(c, needed)
     assert found[0] == pytest.approx(np.array([[1, 1, 0.5, 0.5], [0.5, 0, 0, 0]]), abs=1e-15)
 
 

@@ -81,21 +81,24 @@ def block_ends(score: F64, offsets: I64) -> I64:
     return np.repeat(ends, np.diff(ends, prepend=-1))
 
 
-def curve(fate: I8, ranked: Ranking, weight: I64) -> Curve:
-    """Accumulate one view; ``fate`` (N,) and ``weight`` (R, N) in the order of the ranking."""
+def curve(fate: I8, ranked: Ranking, weight: I64 | None) -> Curve:
+    """Accumulate one view; ``fate`` (N,) and ``weight`` (R, N) in the order of the ranking, None for ones."""
     where = np.flatnonzero(fate == HIT)
     owner = np.searchsorted(ranked.offsets, where, side="right") - 1
     offsets = ragged.from_counts(np.bincount(owner, minlength=len(ranked.offsets) - 1))
     ends = ranked.ends[where]
     counted = fate != IGNORED
-    total = np.cumsum(weight if counted.all() else weight * counted, axis=1)
+    if weight is None:
+        total = np.cumsum(counted.astype(np.int32), dtype=np.int32)[None]  # half the memory, twice as fast
+        of_hits = np.ones((1, len(where)), np.int64)
+    else:
+        total, of_hits = np.cumsum(weight * counted, axis=1), weight[:, where]
     start = ranked.offsets[owner]
     before = np.where(start > 0, total[:, start - 1], 0)
-    of_hits = weight[:, where]
     running = segment_cumsum(of_hits, offsets)
     # With blocks, all hits up to the end of the block count at once.
     upto = np.searchsorted(where, ends, side="right") - 1
-    return Curve(offsets, running[:, upto], total[:, ends] - before, of_hits)
+    return Curve(offsets, running[:, upto], (total[:, ends] - before).astype(np.int64), of_hits)
 
 
 def average_precision(problem: Problem, positives: I64, recalls: F64 | None, *, enveloped: bool = True) -> F64:
@@ -113,11 +116,16 @@ def average_precision(problem: Problem, positives: I64, recalls: F64 | None, *, 
         kind = compiled.RECALLS if recalls is not None else compiled.ENVELOPE if enveloped else compiled.STEPS
         return compiled.average_precision(native, problem, positives, recalls, kind)
     result = np.empty(positives.shape)
-    ranked, weight = problem.ranked, problem.ordered_weights()
+    ranked, plain = problem.ranked, len(problem.weights) == 1 and bool((problem.weights == 1).all())
+    weight = None if plain else problem.ordered_weights()
+    needed: dict[bytes, I64] = {}  # views of one size range share their references
     for view, column in enumerate(problem.views):
         c = curve(problem.table.fates[column][ranked.order], ranked, weight)
         if recalls is not None:
-            found = precision_at(c, positives[:, view], recalls)
+            key = positives[:, view].tobytes()
+            if key not in needed:
+                needed[key] = needed_hits(positives[:, view], recalls)
+            found = precision_at(c, needed[key])
             mean = np.cumsum(found, axis=2)[:, :, -1] / len(recalls)  # sequential: the same bits on every route
             result[:, view] = np.where(positives[:, view] > 0, mean, np.nan)
         else:
@@ -150,22 +158,21 @@ def envelope(values: F64, offsets: I64) -> F64:
 
 
 def needed_hits(positives: I64, recalls: F64) -> I64:
-    """Return (R, K, n): the smallest whole number of hits j with ``j / positives >= recall`` in float64.
+    """Return (R, K, n): the smallest whole number of hits j >= 1 with ``j / positives >= recall`` in float64.
 
     Searching whole numbers instead of rounded recalls gives the same answer and lets all classes be searched at once.
     """
     count = np.maximum(positives, 1)[..., None]
     j = np.ceil(recalls * count).astype(np.int64)
     j = np.where((j - 1) / count >= recalls, j - 1, j)
-    return np.where(j / count < recalls, j + 1, j)
+    return np.maximum(np.where(j / count < recalls, j + 1, j), 1)
 
 
-def precision_at(c: Curve, positives: I64, recalls: F64) -> F64:
-    """Return (R, K, n): the interpolated precision at each recall; 0 where the recall is never reached."""
+def precision_at(c: Curve, needed: I64) -> F64:
+    """Return (R, K, n): the interpolated precision at each needed number of hits; 0 where it is never reached."""
     best = envelope(precision(c.hits, c.every), c.offsets)
-    needed = np.maximum(needed_hits(positives, recalls), 1)
     n_classes = len(c.offsets) - 1
-    stride = int(max(positives.max(initial=0), c.hits.max(initial=0))) + 2
+    stride = int(max(needed.max(initial=0), c.hits.max(initial=0))) + 2
     base = np.arange(n_classes) * stride
     keys = c.hits + np.repeat(base, np.diff(c.offsets))
     wanted = np.minimum(needed, stride - 1) + base[:, None]

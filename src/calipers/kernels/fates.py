@@ -17,7 +17,7 @@ I32 = NDArray[np.int32]
 I8 = NDArray[np.int8]
 Flags = NDArray[np.bool_]
 
-NOT_YET = -1
+NOT_YET, MAYBE = -1, -2  # found nobody; found somebody who was taken
 RIVALS = 8  # predictions per cell, on average, up to which they are compared in pairs
 
 
@@ -99,21 +99,58 @@ def decide(found: PairList, offsets: tuple[I64, I64], predictions: Ranked, absen
     if native is not None:
         return Fates(*compiled.decide(native, found, offsets, predictions, absent, rules))
     candidates = _candidates(found, absent, predictions, offsets[1], rules)
-    ignored = rules.ignored[rules.size].T
-    winner = _assign(candidates, ignored, rules)
-    reference = np.where(ignored.T, np.int8(IGNORED), np.int8(MISSED))
     unmatched = np.where(rules.outside | absent, np.int8(IGNORED), np.int8(FALSE_ALARM))
+    reference = np.where(rules.ignored, np.int8(IGNORED), np.int8(MISSED))[rules.size]
     prediction = unmatched[rules.size]
-    outcome = _found(candidates, winner, rules)
-    for view in range(len(rules.cutoffs)):
-        hits = winner[outcome[:, view] == HIT, view]
-        reference[view, candidates.reference[hits]] = HIT
-        row = prediction[view]
-        before = row[candidates.who]
-        # Who found nobody keeps the fate of the unmatched; a duplicate of a size that is not counted stays ignored.
-        stays = (outcome[:, view] == NOT_YET) | ((winner[:, view] < 0) & (before == IGNORED))
-        row[candidates.who] = np.where(stays, before, outcome[:, view])
-    return Fates(reference, compiled.FateTable(prediction), *_partners(candidates, winner[:, 0], len(absent)))
+    outcome, hit, first = (_by_score if rules.assignment == "by-score" else _by_winner)(candidates, rules)
+    reference[hit] = HIT
+    before = prediction[:, candidates.who]
+    # Who found nobody keeps the fate of the unmatched; a duplicate of a size that is not counted stays ignored.
+    stays = (outcome == NOT_YET) | ((outcome == MAYBE) & (before == IGNORED))
+    after = np.where(outcome == MAYBE, np.int8(DUPLICATE), outcome)
+    prediction[:, candidates.who] = np.where(stays, before, after)
+    return Fates(reference, compiled.FateTable(prediction), *_partners(candidates, first, len(absent)))
+
+
+def _by_score(c: Candidates, rules: Rules) -> tuple[I8, Flags, I64]:
+    """Return (V, n_candidates) outcomes, (V, n_references) hits, and the pair of each candidate in the first view."""
+    outcomes, hits, first = [], [], np.full(len(c.who), -1, np.int64)
+    starts = np.flatnonzero(np.diff(c.prediction, prepend=-1))
+    for begin in range(0, len(rules.cutoffs), 64):
+        cutoffs, size = rules.cutoffs[begin : begin + 64], rules.size[begin : begin + 64]
+        ignored = matching.pack(rules.ignored[size].T)
+        near = matching.views_from(cutoffs, c.similarity) & ~ignored[c.reference]
+        wanted = np.bitwise_or.reduceat(near, starts) if len(starts) else np.zeros(0, np.uint64)
+        found, lost = np.zeros(len(c.who), np.uint64), np.zeros(len(c.who), np.uint64)
+        reached = np.zeros(len(ignored), np.uint64)
+        candidates = (c.reference, c.prediction, c.similarity, c.turn)
+        for couples, granted in matching.by_score(*candidates, cutoffs, ignored, rules.crowd):
+            ref, one = c.reference[couples], c.prediction[couples]
+            counted = granted & ~ignored[ref]
+            found[one] |= counted
+            lost[one] |= granted & ignored[ref]
+            reached[ref] |= counted
+            if begin == 0:
+                now = (granted & np.uint64(1)) > 0
+                first[one[now]] = couples[now]
+        n = len(cutoffs)
+        outcome = np.where(matching.unpack(wanted, n).T, np.int8(MAYBE), np.int8(NOT_YET))
+        outcome[matching.unpack(lost, n).T] = IGNORED
+        outcome[matching.unpack(found, n).T] = HIT
+        outcomes.append(outcome)
+        hits.append(matching.unpack(reached, n).T)
+    return np.concatenate(outcomes), np.concatenate(hits), first
+
+
+def _by_winner(c: Candidates, rules: Rules) -> tuple[I8, Flags, I64]:
+    """Return the same for the other assignments, which name a winning pair for each candidate and view."""
+    ignored = rules.ignored[rules.size].T
+    winner = _assign(c, ignored, rules)
+    outcome = _found(c, winner, rules)
+    hit = np.zeros(ignored.T.shape, np.bool_)
+    one, view = np.nonzero(outcome == HIT)
+    hit[view, c.reference[winner[one, view]]] = True
+    return outcome.T, hit, winner[:, 0].astype(np.int64)
 
 
 def _candidates(found: PairList, absent: Flags, p: Ranked, offsets: I64, rules: Rules) -> Candidates:
@@ -131,8 +168,6 @@ def _candidates(found: PairList, absent: Flags, p: Ranked, offsets: I64, rules: 
 def _assign(c: Candidates, ignored: Flags, rules: Rules) -> I32:
     """Return (n_candidates, V): the pair that each prediction got, or -1."""
     pairs = (c.reference, c.prediction, c.similarity)
-    if rules.assignment == "by-score":
-        return matching.by_score(*pairs, c.turn, rules.cutoffs, ignored, rules.crowd)
     if rules.assignment == "by-overlap":
         return matching.by_overlap(*pairs, c.score, rules.cutoffs, ignored, rules.crowd)
     if rules.assignment == "many-to-one":
@@ -143,7 +178,7 @@ def _assign(c: Candidates, ignored: Flags, rules: Rules) -> I32:
 
 
 def _found(c: Candidates, winner: I32, rules: Rules) -> I8:
-    """Return (n_candidates, V): hit, ignored, duplicate, or NOT_YET for those who found nobody."""
+    """Return (n_candidates, V): hit, ignored, duplicate, or MAYBE and NOT_YET for those who got nobody."""
     if not len(winner):
         return np.zeros(winner.shape, np.int8)
     # Who has a near, counted reference but did not get one is a duplicate.
@@ -154,7 +189,7 @@ def _found(c: Candidates, winner: I32, rules: Rules) -> I8:
     matched = np.full(winner.shape, HIT, np.int8)
     got, view = np.nonzero(winner >= 0)
     matched[got, view] = np.where(rules.ignored[rules.size[view], c.reference[winner[got, view]]], IGNORED, HIT)
-    found = np.where(winner >= 0, matched, np.where(wanted, np.int8(DUPLICATE), np.int8(NOT_YET)))
+    found = np.where(winner >= 0, matched, np.where(wanted, np.int8(MAYBE), np.int8(NOT_YET)))
     if rules.assignment == "many-to-one":
         _only_first_is_hit(c, winner, found, IGNORED if rules.forgiven else DUPLICATE)
     return found
@@ -171,7 +206,7 @@ def _only_first_is_hit(c: Candidates, winner: I32, found: I8, other: int) -> Non
         found[hits[later], view] = other
 
 
-def _partners(c: Candidates, winner: I32, n: int) -> tuple[I32, F64]:
+def _partners(c: Candidates, winner: I64, n: int) -> tuple[I32, F64]:
     partner, similarity = np.full(n, -1, np.int32), np.full(n, np.nan)
     got = np.flatnonzero(winner >= 0)
     partner[c.who[got]] = c.reference[winner[got]]

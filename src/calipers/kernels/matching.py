@@ -13,40 +13,63 @@ Ignored references are only given to predictions that found no other; a crowd ca
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
+U64 = NDArray[np.uint64]
 Flags = NDArray[np.bool_]
 
 IGNORED, HIT, DUPLICATE, FALSE_ALARM, MISSED = range(5)
 
 
 def by_score(
-    reference: I64, prediction: I64, similarity: F64, turn: I64, cutoffs: F64, ignored: Flags, crowd: Flags
-) -> I32:
+    reference: I64, prediction: I64, similarity: F64, turn: I64, cutoffs: F64, ignored: U64, crowd: Flags
+) -> Iterator[tuple[I64, U64]]:
     """Predictions choose in descending score, each its best free reference; of equal ones the later, as pycocotools.
 
-    Works in turns: all cells at once, first everybody's first prediction, then the second. ``ignored`` is
-    (n_references, n_views).
+    Works in turns: all cells at once, first everybody's first prediction, then the second. Views are the bits of one
+    word: at most 64 cut-offs, and ``ignored`` (n_references,) says which views ignore a reference. Yields pairs and the
+    views in which each of them is granted.
     """
-    winner = np.full((len(turn), len(cutoffs)), -1, np.int32)
-    taken = np.zeros_like(ignored)
+    near = views_from(cutoffs, similarity)
+    taken, served = np.zeros(len(ignored), np.uint64), np.zeros(len(turn), np.uint64)
     for steps in _turns(reference, prediction, similarity, turn):
-        for wanted in (False, True):  # counted references first, ignored ones for those who found none
+        for kind in (~ignored, ignored):  # counted references first, ignored ones for those who found none
             for pairs in steps:
                 ref, pred = reference[pairs], prediction[pairs]
-                fits = (similarity[pairs, None] >= cutoffs) & (ignored[ref] == wanted)
-                fits &= ~taken[ref]
-                got = winner[pred]
-                fits &= got < 0
-                if not fits.any():
+                granted = near[pairs] & kind[ref] & ~taken[ref] & ~served[pred]
+                if not granted.any():
                     continue
-                winner[pred] = np.where(fits, pairs[:, None].astype(np.int32), got)
-                taken[ref] |= fits & ~crowd[ref, None]
-    return winner
+                served[pred] |= granted
+                taken[ref] |= np.where(crowd[ref], np.uint64(0), granted)
+                yield pairs, granted
+
+
+def views_from(cutoffs: F64, similarity: F64) -> U64:
+    """Return, for each similarity, the views whose cut-off it reaches, as bits."""
+    order = np.argsort(cutoffs, kind="stable")
+    reached = np.bitwise_or.accumulate(np.left_shift(np.uint64(1), order.astype(np.uint64)))
+    steps = np.concatenate([np.zeros(1, np.uint64), reached])
+    return steps[np.searchsorted(cutoffs[order], similarity, side="right")]
+
+
+def pack(flags: Flags) -> U64:
+    """Return (n,) words of (n, at most 64) flags."""
+    words = np.zeros((len(flags), 8), np.uint8)
+    packed = np.packbits(flags, axis=1, bitorder="little")
+    words[:, : packed.shape[1]] = packed
+    return words.view("<u8").astype(np.uint64).ravel()
+
+
+def unpack(words: U64, n_views: int) -> Flags:
+    """Return (n, n_views) flags of (n,) words."""
+    little = words.astype("<u8").view(np.uint8).reshape(len(words), 8)
+    return np.unpackbits(little, axis=1, bitorder="little", count=n_views).view(np.bool_)
 
 
 def many_to_one(reference: I64, prediction: I64, similarity: F64, n_predictions: int, cutoffs: F64) -> I32:

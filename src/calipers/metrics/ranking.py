@@ -76,7 +76,8 @@ class AveragePrecision(MatchMetric):
         found = []
         for view in problem.views:
             curve = curves.curve(problem.table.fates[view][problem.ranked.order], problem.ranked, weight)
-            found.append(curves.precision_at(curve, positives[:, view], RECALLS[interpolation]))
+            needed = curves.needed_hits(positives[:, view], RECALLS[interpolation])
+            found.append(curves.precision_at(curve, needed))
         return np.stack(found, axis=1)
 
 
