@@ -28,6 +28,7 @@ from calipers.errors import UsageError
 @click.option(
     "--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; the result does not depend on it."
 )
+@click.option("--engine", type=click.Choice(["local"]), default="local", help="Where the work runs: this machine.")
 @click.option("--no-ci", is_flag=True, help="No intervals, and no note that this version has none.")
 @click.option("--force", is_flag=True, help="Allow a DIR that holds something; results in it are replaced.")
 @reading_options
