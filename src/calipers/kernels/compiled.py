@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The compiled twins with the signatures of their NumPy kernels: contiguous arrays of the right type go in.
 
-Nothing here computes. Every function has a twin of the same name in `pairs`, `fates`, `curves` or `parametric`.
+Nothing here computes. Every function has a twin of the same name in `pairs`, `fates`, `curves` or `rodeo`.
 """
 
 from __future__ import annotations
@@ -141,15 +141,6 @@ def hits_at(native: ModuleType, problem: tuple[Any, ...], allowed: F64) -> I64:
     unused = np.zeros(shape, np.int64)
     native.hits_at(*_curves(problem, unused), _f64(allowed), allowed.shape[1], result, threads())
     return result
-
-
-def best_assignments(
-    native: ModuleType, gain: F64, same: Flags, offsets: I64, shape: I64, w: F64 | None
-) -> tuple[I64, F64, I64, I64]:
-    """Twin of `parametric.best_assignments`: image, start, size and pairs of the pieces."""
-    weight = np.zeros(0) if w is None else _f64(w)
-    found = native.best_assignments(_f64(gain), _u8(same), _i64(offsets), _i64(shape), weight, threads())
-    return _from(found[0], np.int64), _from(found[1], np.float64), _from(found[2], np.int64), _from(found[3], np.int64)
 
 
 def rodeo_paths(

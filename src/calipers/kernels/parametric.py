@@ -19,8 +19,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels import compiled, ragged, route
-
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -52,10 +50,6 @@ def best_assignments(gain: F64, same: Flags, offsets: I64, shape: I64, w: F64 | 
     w
         None for all of [0, 1]; else (n_images,) one fixed weight per image, which leaves one piece each.
     """
-    native = route.native()
-    if native is not None:
-        image, begin, size, pair = compiled.best_assignments(native, gain, same, offsets, shape, w)
-        return Pieces(image, begin, ragged.from_counts(size), pair)
     found: list[tuple[I64, F64, I64, I64]] = []
     todo: list[int] = []
     for images, rows, columns in _same_shapes(shape):

@@ -160,35 +160,4 @@ void Envelope::follow(const Line& line) {
     last_slope_ = line.slope;
 }
 
-std::vector<FoundPieces> best_assignments(Span<const double> gain, Span<const uint8_t> same,
-                                          Span<const int64_t> offsets, Span<const int64_t> shape,
-                                          Span<const double> weight, int threads) {
-    const int64_t n = offsets.size - 1;
-    std::vector<FoundPieces> found(tasks_of(n));
-    parallel(found.size(), threads, [&](int64_t task) {
-        Envelope envelope;
-        FoundPieces& out = found[task];
-        const int64_t stop = std::min(n, (task + 1) * IMAGES_PER_TASK);
-        for (int64_t i = task * IMAGES_PER_TASK; i < stop; ++i) {
-            const int64_t rows = shape[2 * i], columns = shape[2 * i + 1], base = offsets[i];
-            if (!rows || !columns) continue;
-            const double* at = weight.size ? &weight[i] : nullptr;
-            envelope.find(&gain[base], &same[base], rows, columns, at);
-            for (const Envelope::Piece& piece : envelope) {
-                out.image.push_back(i);
-                out.start.push_back(piece.start);
-                int64_t size = 0;
-                for (int64_t r = 0; r < rows; ++r) {
-                    const int64_t c = piece.line.column_of[r];
-                    if (c < 0) continue;
-                    out.pair.push_back(base + r * columns + c);
-                    ++size;
-                }
-                out.size.push_back(size);
-            }
-        }
-    });
-    return found;
-}
-
 }  // namespace calipers

@@ -58,15 +58,4 @@ private:
     int64_t last_slope_ = 0;
 };
 
-struct FoundPieces {
-    std::vector<int64_t> image, size, pair;
-    std::vector<double> start;
-};
-
-// The best assignment of every image as a function of the class weight; see kernels/parametric.py. Without `weight` for
-// all of [0, 1], else at one weight per image. One entry per task of images.
-std::vector<FoundPieces> best_assignments(Span<const double> gain, Span<const uint8_t> same,
-                                          Span<const int64_t> offsets, Span<const int64_t> shape,
-                                          Span<const double> weight, int threads);
-
 }  // namespace calipers

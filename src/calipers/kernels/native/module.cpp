@@ -7,7 +7,6 @@
 #include <cstring>
 #include <new>
 
-#include "assign.h"
 #include "curves.h"
 #include "fates.h"
 #include "kinds.h"
@@ -214,22 +213,6 @@ PyObject* py_hits_at(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
 }
 
-PyObject* py_best_assignments(PyObject*, PyObject* args) {
-    Arguments arguments(args);
-    Span<const double> gain, weight;
-    Span<const uint8_t> same;
-    Span<const int64_t> offsets, shape;
-    int64_t threads;
-    if (!arguments.all(gain, same, offsets, shape, weight, threads)) return nullptr;
-    std::vector<FoundPieces> found;
-    if (!unlocked([&] { found = best_assignments(gain, same, offsets, shape, weight, static_cast<int>(threads)); }))
-        return nullptr;
-    return Py_BuildValue("(NNNN)", joined<int64_t>(found, [](const FoundPieces& f) -> auto& { return f.image; }),
-                         joined<double>(found, [](const FoundPieces& f) -> auto& { return f.start; }),
-                         joined<int64_t>(found, [](const FoundPieces& f) -> auto& { return f.size; }),
-                         joined<int64_t>(found, [](const FoundPieces& f) -> auto& { return f.pair; }));
-}
-
 PyObject* py_rodeo_paths(PyObject*, PyObject* args) {
     Arguments arguments(args);
     Side reference, prediction;
@@ -270,7 +253,6 @@ PyMethodDef methods[] = {
     {"ranking", py_ranking, METH_VARARGS, "Predictions in the order of a curve."},
     {"average_precision", py_average_precision, METH_VARARGS, "Average precision of every replicate, view and class."},
     {"hits_at", py_hits_at, METH_VARARGS, "Hits at a number of false alarms."},
-    {"best_assignments", py_best_assignments, METH_VARARGS, "Best assignment as a function of the class weight."},
     {"rodeo_paths", py_rodeo_paths, METH_VARARGS, "Everything that RoDeO needs of every image."},
     {nullptr, nullptr, 0, nullptr},
 };
