@@ -156,6 +156,18 @@ def rodeo_paths(
     return presence, *(_from(buffer, kind) for buffer, kind in zip(found, kinds))
 
 
+def tally(native: ModuleType, piece_weights: I64, table: Any, n_owners: int) -> F64:
+    """Twin of `rodeo.tally`."""
+    n_replicates, n_pieces = piece_weights.shape
+    result = np.empty((n_replicates, 6, n_owners))
+    offsets = (_i64(table.pair_offsets), _i64(table.missed_offsets), _i64(table.extra_offsets))
+    owners = (_i64(table.owner), _i64(table.missed_owner), _i64(table.extra_owner))
+    values = (_u8(table.right), _f64(table.near), _f64(table.shape))
+    sizes = (n_replicates, n_pieces, n_owners)
+    native.rodeo_tally(_i64(piece_weights), *offsets, *owners, *values, *sizes, result, threads())
+    return result
+
+
 def _side(side: tuple[Any, ...]) -> tuple[I64, I32, F64, F64]:
     offsets, label, boxes, extent = side
     return _i64(offsets), _i32(label), _f64(boxes), _f64(extent)

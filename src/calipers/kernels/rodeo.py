@@ -63,6 +63,41 @@ def paths(reference: Side, prediction: Side, n_classes: int, class_weight: str |
     return _complete(presence, counts, pieces, (reference, prediction), (rows, columns), (a, b))
 
 
+class TallyTable(NamedTuple):
+    """What is summed over pieces; an owner is a class or an image."""
+
+    pair_offsets: I64  # per piece
+    missed_offsets: I64
+    extra_offsets: I64
+    owner: NDArray[np.integer]  # of each pair
+    missed_owner: NDArray[np.integer]
+    extra_owner: NDArray[np.integer]
+    right: NDArray[np.bool_]  # whether the classes of a pair agree
+    near: F64
+    shape: F64
+
+
+def tally(piece_weights: I64, table: TallyTable, n_owners: int) -> F64:
+    """Return (R, 6, n_owners): weighted sums of pairs, right ones, nearness, shape, missed and extra objects.
+
+    Plain sequential sums, so that every route gives the same bits. ``piece_weights`` is (R, n_pieces), 0 for pieces
+    that are not valid.
+    """
+    native = route.native()
+    if native is not None:
+        return compiled.tally(native, piece_weights, table, n_owners)
+    piece = ragged.owners(table.pair_offsets)
+    missed_piece, extra_piece = ragged.owners(table.missed_offsets), ragged.owners(table.extra_offsets)
+    result = np.empty((len(piece_weights), 6, n_owners))
+    for r, weight in enumerate(piece_weights):
+        of_pair = weight[piece].astype(np.float64)
+        for k, values in enumerate((of_pair, of_pair * table.right, of_pair * table.near, of_pair * table.shape)):
+            result[r, k] = np.bincount(table.owner, weights=values, minlength=n_owners)
+        result[r, 4] = np.bincount(table.missed_owner, weights=weight[missed_piece], minlength=n_owners)
+        result[r, 5] = np.bincount(table.extra_owner, weights=weight[extra_piece], minlength=n_owners)
+    return result
+
+
 def class_presence(reference: Side, prediction: Side, n_classes: int) -> I64:
     """Return (n_images, 3): how many classes are in both, only predicted, only referenced."""
     n_images = len(reference.offsets) - 1

@@ -30,7 +30,8 @@ from numpy.typing import NDArray
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels import ragged
-from calipers.kernels.rodeo import presence_mcc
+from calipers.kernels.rodeo import TallyTable, presence_mcc
+from calipers.kernels.rodeo import tally as weigh_pieces
 from calipers.metrics.contract import Facts, MetricPlan, check_number, check_options
 from calipers.metrics.rodeo_paths import RodeoPaths, RodeoRecipe
 
@@ -180,34 +181,34 @@ def active_pieces(evidence: RodeoPaths, w: F64) -> NDArray[np.bool_]:
 def tally(
     evidence: RodeoPaths, piece_weights: I64, scale: float, multiclass: bool, *, by_image: bool = False
 ) -> Tallies:
-    """Return the weighted sums per class (or per image): sequential sums, so that every route gives the same bits."""
-    n = evidence.n_images if by_image else evidence.n_classes
-    piece = ragged.owners(evidence.pair_offsets)
-    missed_piece, extra_piece = ragged.owners(evidence.missed_offsets), ragged.owners(evidence.extra_offsets)
-    reference, prediction = evidence.reference_label, evidence.prediction_label
-    owner: NDArray[np.integer] = evidence.piece_image[piece] if by_image else reference
-    missed: NDArray[np.integer] = evidence.piece_image[missed_piece] if by_image else evidence.missed
-    extra: NDArray[np.integer] = evidence.piece_image[extra_piece] if by_image else evidence.extra
-    near = np.exp2(-evidence.distance / scale**2)
-    right = reference == prediction
+    """Return the weighted sums per class, or per image."""
+    owners: tuple[NDArray[np.integer], ...] = (evidence.reference_label, evidence.missed, evidence.extra)
+    if by_image:
+        offsets = (evidence.pair_offsets, evidence.missed_offsets, evidence.extra_offsets)
+        owners = tuple(evidence.piece_image[ragged.owners(bounds)] for bounds in offsets)
+    table = TallyTable(
+        pair_offsets=evidence.pair_offsets,
+        missed_offsets=evidence.missed_offsets,
+        extra_offsets=evidence.extra_offsets,
+        owner=owners[0],
+        missed_owner=owners[1],
+        extra_owner=owners[2],
+        right=evidence.reference_label == evidence.prediction_label,
+        near=np.exp2(-evidence.distance / scale**2),
+        shape=evidence.shape,
+    )
+    sums = weigh_pieces(piece_weights, table, evidence.n_images if by_image else evidence.n_classes)
+    confusion = _confusion(evidence, piece_weights) if multiclass else None
+    matched, correct, localization, shape, n_missed, n_extra = (sums[:, k] for k in range(6))
+    return Tallies(matched, correct, localization, shape, n_missed, n_extra, confusion)
 
-    def total(label: NDArray[np.integer], weight: NDArray[Any], size: int = n) -> F64:
-        return np.asarray(np.bincount(label, weights=weight, minlength=size), np.float64)
 
-    paired = reference.astype(np.int64) * n + prediction
-    sums: list[list[F64]] = [[] for _ in range(7)]
-    for weight in piece_weights:
-        of_pair = weight[piece].astype(np.float64)
-        sums[0].append(total(owner, of_pair))
-        sums[1].append(total(owner, of_pair * right))
-        sums[2].append(total(owner, of_pair * near))
-        sums[3].append(total(owner, of_pair * evidence.shape))
-        sums[4].append(total(missed, weight[missed_piece]))
-        sums[5].append(total(extra, weight[extra_piece]))
-        sums[6].append(total(paired, of_pair, n * n) if multiclass else np.zeros(0))
-    *columns, confusion = (np.stack(rows) for rows in sums)
-    table = confusion.reshape(-1, n, n) if multiclass else None
-    return Tallies(columns[0], columns[1], columns[2], columns[3], columns[4], columns[5], table)
+def _confusion(evidence: RodeoPaths, piece_weights: I64) -> F64:
+    """Return (R, C, C): the weight of the pairs of each reference class (row) and prediction class (column)."""
+    n, piece = evidence.n_classes, ragged.owners(evidence.pair_offsets)
+    paired = evidence.reference_label.astype(np.int64) * n + evidence.prediction_label
+    rows = [np.bincount(paired, weights=weight[piece], minlength=n * n) for weight in piece_weights]
+    return np.asarray(np.stack(rows).reshape(-1, n, n), np.float64)
 
 
 def scores(t: Tallies, n_classes: int, options: Mapping[str, Any]) -> dict[str, F64]:

@@ -244,6 +244,18 @@ PyObject* py_rodeo_paths(PyObject*, PyObject* args) {
         joined<int32_t>(found, [](P f) -> auto& { return f.extra; }));
 }
 
+PyObject* py_rodeo_tally(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    TallyProblem p;
+    Span<double> result;
+    int64_t threads;
+    if (!arguments.all(p.piece_weights, p.pair_offsets, p.missed_offsets, p.extra_offsets, p.owner, p.missed_owner,
+                       p.extra_owner, p.right, p.near, p.shape, p.n_replicates, p.n_pieces, p.n_owners, result, threads))
+        return nullptr;
+    if (!unlocked([&] { rodeo_tally(p, result, static_cast<int>(threads)); })) return nullptr;
+    Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {
     {"overlapping", py_overlapping, METH_VARARGS, "Overlapping pairs of every image."},
     {"ranks", py_ranks, METH_VARARGS, "Place of every prediction in its cell."},
@@ -254,6 +266,7 @@ PyMethodDef methods[] = {
     {"average_precision", py_average_precision, METH_VARARGS, "Average precision of every replicate, view and class."},
     {"hits_at", py_hits_at, METH_VARARGS, "Hits at a number of false alarms."},
     {"rodeo_paths", py_rodeo_paths, METH_VARARGS, "Everything that RoDeO needs of every image."},
+    {"rodeo_tally", py_rodeo_tally, METH_VARARGS, "Sums over the pieces of every replicate."},
     {nullptr, nullptr, 0, nullptr},
 };
 

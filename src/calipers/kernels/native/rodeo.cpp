@@ -157,4 +157,25 @@ std::vector<FoundPaths> rodeo_paths(const Side& reference, const Side& predictio
     return find<2>(reference, prediction, n_classes, weight, presence, threads);
 }
 
+void rodeo_tally(const TallyProblem& p, Span<double> result, int threads) {
+    parallel(p.n_replicates, threads, [&](int64_t r) {
+        const int64_t* weights = &p.piece_weights[r * p.n_pieces];
+        double* sums = &result[r * 6 * p.n_owners];
+        std::fill(sums, sums + 6 * p.n_owners, 0.0);
+        const auto sum = [&](int64_t which, int64_t owner) -> double& { return sums[which * p.n_owners + owner]; };
+        for (int64_t piece = 0; piece < p.n_pieces; ++piece) {
+            if (!weights[piece]) continue;  // adds zeros, which change no bit
+            const double w = static_cast<double>(weights[piece]);
+            for (int64_t k = p.pair_offsets[piece]; k < p.pair_offsets[piece + 1]; ++k) {
+                sum(0, p.owner[k]) += w;
+                if (p.right[k]) sum(1, p.owner[k]) += w;
+                sum(2, p.owner[k]) += w * p.near[k];
+                sum(3, p.owner[k]) += w * p.shape[k];
+            }
+            for (int64_t k = p.missed_offsets[piece]; k < p.missed_offsets[piece + 1]; ++k) sum(4, p.missed_owner[k]) += w;
+            for (int64_t k = p.extra_offsets[piece]; k < p.extra_offsets[piece + 1]; ++k) sum(5, p.extra_owner[k]) += w;
+        }
+    });
+}
+
 }  // namespace calipers
