@@ -350,3 +350,10 @@ def test_a_limit_of_one_metric_does_not_limit_another() -> None:
     views = [plan.options["match_dets"] for plan in found.resolved()]
     assert views == [NO_LIMIT, NO_LIMIT]
     assert [plan.options["max_dets"] for plan in found.resolved()] == [NO_LIMIT, 5]
+
+
+def test_json_has_null_where_there_is_no_limit() -> None:
+    document = Protocol.load("rodeo").as_dict()
+    assert document["matching"]["max_dets"] is None
+    assert document["matching"]["size"] == [0.0, None]
+    assert Protocol.load("coco").as_dict()["matching"]["max_dets"] == 100

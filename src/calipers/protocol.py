@@ -266,11 +266,10 @@ def _resolve(protocol: Protocol, plan: MetricPlan) -> MetricPlan:
 
 
 def _finite(value: Any) -> Any:
-    """Return JSON-ready data: tuples as lists, infinities as None."""
+    """Return JSON-ready data: tuples as lists, infinities and missing limits as None."""
     if isinstance(value, Mapping):
         return {key: _finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(entry) for entry in value]
-    if isinstance(value, float) and value in (float("inf"), float("-inf")):
-        return None
-    return value
+    unlimited = value == NO_LIMIT if isinstance(value, int) else value in (float("inf"), float("-inf"))
+    return None if isinstance(value, int | float) and unlimited else value
