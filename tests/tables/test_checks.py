@@ -50,6 +50,7 @@ def test_good_boxes_break_no_rule() -> None:
         ([10, 10, 210, 30], "outside"),
         ([-5, 10, 20, 30], "outside"),
         ([0, 0, 1e200, 1e200], "non-finite"),
+        ([1e155, 1e155, 1.1e155, 1.1e155], "non-finite"),
     ],
 )
 def test_one_rule_at_a_time(box: list[float], rule: str) -> None:

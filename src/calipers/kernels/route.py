@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which route the kernels take: compiled twins if they were built, else NumPy. Both give the same bits.
 
-``CALIPERS_NATIVE=0`` turns the twins off, ``CALIPERS_THREADS=n`` sets their threads (default: the number of cores).
+``CALIPERS_NATIVE=0`` turns the twins off, ``CALIPERS_THREADS=n`` sets their threads (default: the cores at hand).
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
+
+MOST_THREADS = 1024
 
 _forced: list[str] = []
 
@@ -24,7 +26,7 @@ def native() -> ModuleType | None:
 def threads() -> int:
     """Return how many threads the twins may use."""
     given = os.environ.get("CALIPERS_THREADS", "")
-    return max(1, int(given)) if given.isdigit() else os.cpu_count() or 1
+    return min(max(1, int(given)), MOST_THREADS) if given.isdecimal() else _cores()
 
 
 def describe() -> str:
@@ -56,3 +58,8 @@ def _built() -> ModuleType | None:
         except ImportError:
             _cache.append(None)
     return _cache[0]
+
+
+def _cores() -> int:
+    """Return the cores that this process may use, which on a shared machine are fewer than there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

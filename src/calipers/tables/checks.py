@@ -18,6 +18,7 @@ Flags = NDArray[np.bool_]
 Role = Literal["references", "predictions"]
 
 OUTSIDE_TOLERANCE = 1.0  # pixels; annotation tools round
+LARGEST = {2: 1e150, 3: 1e100}  # coordinates up to which the box around any two boxes has a finite area (volume)
 SUSPECT_SHARE = 0.2
 
 
@@ -135,8 +136,9 @@ def _sides(delivery: Delivery, corners: F64, extent: F64, sized: Flags) -> Itera
     yield from _found(delivery, negative, "neg-size", "bbox", "sides that are not negative", hint=hint)
     empty = sized & ~negative & ((high <= low).any(axis=1) | ~(extent > 0))
     yield from _found(delivery, empty, "zero-area", "bbox", "a box with an area above zero", hint="remove the record")
-    huge = sized & ~negative & np.isinf(extent)
-    yield from _found(delivery, huge, "non-finite", "bbox", "a box with a finite area")
+    largest = LARGEST[low.shape[1]]
+    huge = sized & ~negative & (np.abs(corners) > largest).any(axis=1)
+    yield from _found(delivery, huge, "non-finite", "bbox", f"coordinates of at most {largest:g}")
 
 
 def _outside(delivery: Delivery, corners: F64, per_box: F64, sized: Flags) -> Iterable[Finding]:

@@ -43,7 +43,7 @@ int64_t Hungarian::augment(const double* cost, int64_t from, int64_t columns, do
                 best = k;
             }
         }
-        if (best < 0) return -1;  // costs that are not finite
+        if (lowest == INF) return -1;  // costs that are not finite lead nowhere; there is no way back to follow
         reached = lowest;
         const int64_t column = left_[best];
         column_seen_[column] = 1;

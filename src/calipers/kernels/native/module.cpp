@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Python face of the twins: takes contiguous buffers, releases the GIL, works. Shapes and types are the business of
-// kernels/compiled.py, the only caller. Written against the stable ABI, so one build serves every Python from 3.11 on.
+// The Python face of the twins: takes contiguous buffers, checks that their lengths fit, releases the GIL, works. Shapes and
+// types are the business of kernels/compiled.py, the only caller. Written against the stable ABI, so one build serves every
+// Python from 3.11 on.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include <cstring>
 #include <new>
+#include <stdexcept>
 
 #include "curves.h"
 #include "fates.h"
 #include "kinds.h"
+#include "lengths.h"
 #include "pairs.h"
 #include "rodeo.h"
 
@@ -26,6 +29,7 @@ public:
     template <class T>
     bool get(PyObject* object, Span<T>& span) {
         constexpr int flags = std::is_const<T>::value ? PyBUF_SIMPLE : PyBUF_WRITABLE;
+        views_.reserve(views_.size() + 1);  // nothing may be thrown while a buffer is held and not yet noted
         Py_buffer view;
         if (PyObject_GetBuffer(object, &view, flags) != 0) return false;
         views_.push_back(view);
@@ -43,12 +47,13 @@ public:
     explicit Arguments(PyObject* tuple) : tuple_(tuple) {}
     template <class T>
     void take(Span<T>& span) {
-        if (ok_) ok_ = PyTuple_Size(tuple_) > at_ && buffers_.get(PyTuple_GetItem(tuple_, at_++), span);
+        PyObject* object = next();
+        ok_ = object && buffers_.get(object, span);
     }
     void take(int64_t& value) {
-        if (!ok_) return;
-        value = PyLong_AsLongLong(PyTuple_GetItem(tuple_, at_++));
-        ok_ = !PyErr_Occurred();
+        PyObject* object = next();
+        if (object) value = PyLong_AsLongLong(object);
+        ok_ = object && !PyErr_Occurred();
     }
     template <class First, class... Rest>
     bool all(First& first, Rest&... rest) {
@@ -58,25 +63,41 @@ public:
     }
 
 private:
+    PyObject* next() { return ok_ ? PyTuple_GetItem(tuple_, at_++) : nullptr; }  // beyond the last: IndexError
+
     PyObject* tuple_;
     Buffers buffers_;
     Py_ssize_t at_ = 0;
     bool ok_ = true;
 };
 
-// Runs work without the GIL; memory that runs out becomes a Python exception.
+// Runs work without the GIL, which is back when an exception leaves.
 template <class Work>
-bool unlocked(Work work) {
-    bool enough = true;
-    PyThreadState* state = PyEval_SaveThread();
+void unlocked(Work work) {
+    struct Released {
+        PyThreadState* state = PyEval_SaveThread();
+        ~Released() { PyEval_RestoreThread(state); }
+    } released;
+    work();
+}
+
+void require(bool fits) {
+    if (!fits) throw std::invalid_argument("buffers whose lengths do not fit each other");
+}
+
+// No C++ exception reaches Python's C code: each becomes one of Python's.
+template <PyObject* (*function)(PyObject*, PyObject*)>
+PyObject* guarded(PyObject* self, PyObject* args) noexcept {
     try {
-        work();
+        return function(self, args);
     } catch (const std::bad_alloc&) {
-        enough = false;
+        return PyErr_NoMemory();
+    } catch (const std::invalid_argument& error) {
+        PyErr_SetString(PyExc_ValueError, error.what());
+    } catch (const std::exception& error) {
+        PyErr_SetString(PyExc_RuntimeError, error.what());
     }
-    PyEval_RestoreThread(state);
-    if (!enough) PyErr_NoMemory();
-    return enough;
+    return nullptr;
 }
 
 template <class T, class Part, class Column>
@@ -102,12 +123,12 @@ PyObject* py_overlapping(PyObject*, PyObject* args) {
     if (!arguments.all(reference.offsets, reference.label, reference.boxes, reference.extent, prediction.offsets,
                        prediction.label, prediction.boxes, prediction.extent, crowd, within_class, dimensions, threads))
         return nullptr;
+    require(fit(reference, prediction, dimensions) && crowd.size == reference.label.size);
     std::vector<FoundPairs> found;
-    if (!unlocked([&] {
-            found = overlapping(reference, prediction, crowd, within_class != 0, static_cast<int>(dimensions),
-                                static_cast<int>(threads));
-        }))
-        return nullptr;
+    unlocked([&] {
+        found = overlapping(reference, prediction, crowd, within_class != 0, static_cast<int>(dimensions),
+                            static_cast<int>(threads));
+    });
     return Py_BuildValue("(NNN)", joined<int32_t>(found, [](const FoundPairs& f) -> auto& { return f.reference; }),
                          joined<int32_t>(found, [](const FoundPairs& f) -> auto& { return f.prediction; }),
                          joined<double>(found, [](const FoundPairs& f) -> auto& { return f.similarity; }));
@@ -121,7 +142,8 @@ PyObject* py_ranks(PyObject*, PyObject* args) {
     Span<int32_t> rank;
     int64_t within_class, threads;
     if (!arguments.all(offsets, label, score, within_class, rank, threads)) return nullptr;
-    if (!unlocked([&] { ranks(offsets, label, score, within_class != 0, rank, static_cast<int>(threads)); })) return nullptr;
+    require(cover(offsets, score.size) && label.size == score.size && rank.size == score.size);
+    unlocked([&] { ranks(offsets, label, score, within_class != 0, rank, static_cast<int>(threads)); });
     Py_RETURN_NONE;
 }
 
@@ -134,10 +156,11 @@ PyObject* py_decide(PyObject*, PyObject* args) {
                        p.rank, p.score, p.cell, p.absent, assignment, p.cutoffs, p.size, p.ignored, p.outside, p.crowd, forgiven,
                        t.reference, t.prediction, t.partner, t.similarity, t.kind, threads))
         return nullptr;
+    require(fit(p, t) && assignment >= 0 && assignment <= static_cast<int64_t>(Assignment::optimal));
     p.assignment = static_cast<Assignment>(assignment);
     p.forgiven = forgiven != 0;
     std::vector<std::vector<uint64_t>> kinds(1);
-    if (!unlocked([&] { kinds[0] = decide(p, t, static_cast<int>(threads)); })) return nullptr;
+    unlocked([&] { kinds[0] = decide(p, t, static_cast<int>(threads)); });
     return joined<uint64_t>(kinds, [](const std::vector<uint64_t>& k) -> auto& { return k; });
 }
 
@@ -147,8 +170,9 @@ PyObject* py_row_kinds(PyObject*, PyObject* args) {
     Span<uint8_t> kind;
     int64_t n_views, threads;
     if (!arguments.all(fates, n_views, kind, threads)) return nullptr;
+    require(fates.size == kind.size * n_views);
     std::vector<std::vector<uint64_t>> kinds(1);
-    if (!unlocked([&] { kinds[0] = row_kinds(fates, n_views, kind, static_cast<int>(threads)); })) return nullptr;
+    unlocked([&] { kinds[0] = row_kinds(fates, n_views, kind, static_cast<int>(threads)); });
     return joined<uint64_t>(kinds, [](const std::vector<uint64_t>& k) -> auto& { return k; });
 }
 
@@ -160,8 +184,9 @@ PyObject* py_totals(PyObject*, PyObject* args) {
     if (!arguments.all(p.fates, p.kind, p.kinds, p.label, p.rank, p.image, p.weights, p.n_replicates, p.n_views, p.n_classes, p.n_images,
                        p.limit, plain, result, threads))
         return nullptr;
+    require(fit(p, result));
     p.plain = plain != 0;
-    if (!unlocked([&] { totals(p, result, static_cast<int>(threads)); })) return nullptr;
+    unlocked([&] { totals(p, result, static_cast<int>(threads)); });
     Py_RETURN_NONE;
 }
 
@@ -172,10 +197,11 @@ PyObject* py_ranking(PyObject*, PyObject* args) {
     Span<int64_t> order, offsets, ends;
     int64_t n_classes, blocks, threads;
     if (!arguments.all(score, label, n_classes, blocks, order, offsets, ends, threads)) return nullptr;
-    if (!unlocked([&] {
-            ranking(score, label, n_classes, blocks != 0, order, offsets, ends, static_cast<int>(threads));
-        }))
-        return nullptr;
+    const int64_t n = score.size;
+    require(label.size == n && order.size == n && ends.size == n && offsets.size == n_classes + 1);
+    unlocked([&] {
+        ranking(score, label, n_classes, blocks != 0, order, offsets, ends, static_cast<int>(threads));
+    });
     Py_RETURN_NONE;
 }
 
@@ -185,6 +211,7 @@ bool take_curves(Arguments& arguments, CurveProblem& p) {
                        p.n_views, p.n_columns, p.n_classes, p.n_images, plain))
         return false;
     p.plain = plain != 0;
+    require(fit(p));
     return true;
 }
 
@@ -195,10 +222,10 @@ PyObject* py_average_precision(PyObject*, PyObject* args) {
     Span<double> result;
     int64_t kind, threads;
     if (!take_curves(arguments, p) || !arguments.all(kind, recalls, result, threads)) return nullptr;
-    if (!unlocked([&] {
-            average_precision(p, static_cast<Interpolation>(kind), recalls, result, static_cast<int>(threads));
-        }))
-        return nullptr;
+    require(result.size == p.positives.size);
+    unlocked([&] {
+        average_precision(p, static_cast<Interpolation>(kind), recalls, result, static_cast<int>(threads));
+    });
     Py_RETURN_NONE;
 }
 
@@ -209,7 +236,8 @@ PyObject* py_hits_at(PyObject*, PyObject* args) {
     Span<int64_t> result;
     int64_t n, threads;
     if (!take_curves(arguments, p) || !arguments.all(allowed, n, result, threads)) return nullptr;
-    if (!unlocked([&] { hits_at(p, allowed, n, result, static_cast<int>(threads)); })) return nullptr;
+    require(n >= 0 && allowed.size == p.n_replicates * n && result.size == p.positives.size * n);
+    unlocked([&] { hits_at(p, allowed, n, result, static_cast<int>(threads)); });
     Py_RETURN_NONE;
 }
 
@@ -223,12 +251,14 @@ PyObject* py_rodeo_paths(PyObject*, PyObject* args) {
                        prediction.label, prediction.boxes, prediction.extent, n_classes, dimensions, weight, presence,
                        threads))
         return nullptr;
+    const int64_t n_images = reference.offsets.size - 1;
+    require(fit(reference, prediction, dimensions) && presence.size == 3 * n_images &&
+            (weight.size == 0 || weight.size == n_images));
     std::vector<FoundPaths> found;
-    if (!unlocked([&] {
-            found = rodeo_paths(reference, prediction, n_classes, static_cast<int>(dimensions), weight, presence,
-                                static_cast<int>(threads));
-        }))
-        return nullptr;
+    unlocked([&] {
+        found = rodeo_paths(reference, prediction, n_classes, static_cast<int>(dimensions), weight, presence,
+                            static_cast<int>(threads));
+    });
     using P = const FoundPaths&;
     return Py_BuildValue(
         "(NNNNNNNNNNN)", joined<int64_t>(found, [](P f) -> auto& { return f.image; }),
@@ -252,21 +282,22 @@ PyObject* py_rodeo_tally(PyObject*, PyObject* args) {
     if (!arguments.all(p.piece_weights, p.pair_offsets, p.missed_offsets, p.extra_offsets, p.owner, p.missed_owner,
                        p.extra_owner, p.right, p.near, p.shape, p.n_replicates, p.n_pieces, p.n_owners, result, threads))
         return nullptr;
-    if (!unlocked([&] { rodeo_tally(p, result, static_cast<int>(threads)); })) return nullptr;
+    require(fit(p, result));
+    unlocked([&] { rodeo_tally(p, result, static_cast<int>(threads)); });
     Py_RETURN_NONE;
 }
 
 PyMethodDef methods[] = {
-    {"overlapping", py_overlapping, METH_VARARGS, "Overlapping pairs of every image."},
-    {"ranks", py_ranks, METH_VARARGS, "Place of every prediction in its cell."},
-    {"decide", py_decide, METH_VARARGS, "Fates of all objects under all views."},
-    {"row_kinds", py_row_kinds, METH_VARARGS, "Numbers the rows of fates that have no hit."},
-    {"totals", py_totals, METH_VARARGS, "Weights of the objects of every fate and class."},
-    {"ranking", py_ranking, METH_VARARGS, "Predictions in the order of a curve."},
-    {"average_precision", py_average_precision, METH_VARARGS, "Average precision of every replicate, view and class."},
-    {"hits_at", py_hits_at, METH_VARARGS, "Hits at a number of false alarms."},
-    {"rodeo_paths", py_rodeo_paths, METH_VARARGS, "Everything that RoDeO needs of every image."},
-    {"rodeo_tally", py_rodeo_tally, METH_VARARGS, "Sums over the pieces of every replicate."},
+    {"overlapping", guarded<py_overlapping>, METH_VARARGS, "Overlapping pairs of every image."},
+    {"ranks", guarded<py_ranks>, METH_VARARGS, "Place of every prediction in its cell."},
+    {"decide", guarded<py_decide>, METH_VARARGS, "Fates of all objects under all views."},
+    {"row_kinds", guarded<py_row_kinds>, METH_VARARGS, "Numbers the rows of fates that have no hit."},
+    {"totals", guarded<py_totals>, METH_VARARGS, "Weights of the objects of every fate and class."},
+    {"ranking", guarded<py_ranking>, METH_VARARGS, "Predictions in the order of a curve."},
+    {"average_precision", guarded<py_average_precision>, METH_VARARGS, "Average precision of every replicate, view and class."},
+    {"hits_at", guarded<py_hits_at>, METH_VARARGS, "Hits at a number of false alarms."},
+    {"rodeo_paths", guarded<py_rodeo_paths>, METH_VARARGS, "Everything that RoDeO needs of every image."},
+    {"rodeo_tally", guarded<py_rodeo_tally>, METH_VARARGS, "Sums over the pieces of every replicate."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -48,7 +48,10 @@ void parallel_with(int64_t n, int threads, Make make, Work work) {
         }
     };
     std::vector<std::thread> pool;
-    for (int t = 1; t < threads && t < n; ++t) pool.emplace_back(loop);
+    try {
+        for (int t = 1; t < threads && t < n; ++t) pool.emplace_back(loop);
+    } catch (const std::exception&) {  // no more threads to be had: those that run share the work
+    }
     loop();
     for (auto& thread : pool) thread.join();
     if (failure) std::rethrow_exception(failure);

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether the buffers of a call fit each other, so that no twin reads or writes beyond one. What the buffers hold (labels,
+// rows, images) is trusted: it was checked when the cohort was built.
+#pragma once
+
+#include "curves.h"
+#include "fates.h"
+#include "kinds.h"
+#include "pairs.h"
+#include "rodeo.h"
+
+namespace calipers {
+
+// Offsets that share out all of n rows.
+inline bool cover(Span<const int64_t> offsets, int64_t n) {
+    if (offsets.size < 1 || offsets[0] != 0 || offsets[offsets.size - 1] != n) return false;
+    for (int64_t k = 1; k < offsets.size; ++k)
+        if (offsets[k] < offsets[k - 1]) return false;
+    return true;
+}
+
+inline bool fit(const Side& side, int64_t dimensions) {
+    const int64_t n = side.label.size;
+    return cover(side.offsets, n) && side.extent.size == n && side.boxes.size == n * 2 * dimensions;
+}
+
+inline bool fit(const Side& reference, const Side& prediction, int64_t dimensions) {
+    return (dimensions == 2 || dimensions == 3) && fit(reference, dimensions) && fit(prediction, dimensions) &&
+           reference.offsets.size == prediction.offsets.size;
+}
+
+inline bool fit(const FateProblem& p, const FateTables& t) {
+    const int64_t n_pairs = p.pair_reference.size, n_views = p.cutoffs.size;
+    const int64_t n_references = p.crowd.size, n_predictions = p.score.size;
+    int64_t n_ranges = 0;
+    for (int64_t v = 0; v < p.size.size; ++v) {
+        if (p.size[v] < 0) return false;
+        n_ranges = p.size[v] >= n_ranges ? p.size[v] + 1 : n_ranges;
+    }
+    return p.pair_prediction.size == n_pairs && p.pair_similarity.size == n_pairs && p.size.size == n_views &&
+           cover(p.reference_offsets, n_references) && cover(p.prediction_offsets, n_predictions) &&
+           p.reference_offsets.size == p.prediction_offsets.size && p.rank.size == n_predictions &&
+           p.cell.size == n_predictions && p.absent.size == n_predictions &&
+           p.ignored.size >= n_ranges * n_references && p.outside.size >= n_ranges * n_predictions &&
+           t.reference.size == n_references * n_views && t.prediction.size == n_predictions * n_views &&
+           t.partner.size == n_predictions && t.similarity.size == n_predictions && t.kind.size == n_predictions;
+}
+
+inline bool fit(const TotalsProblem& p, Span<int64_t> result) {
+    const int64_t n = p.label.size;
+    return p.fates.size == n * p.n_views && p.kind.size == n && p.kinds.size <= MOST_KINDS && p.image.size == n &&
+           (p.rank.size == 0 || p.rank.size == n) && p.weights.size == p.n_replicates * p.n_images &&
+           result.size == p.n_replicates * p.n_views * 2 * p.n_classes;
+}
+
+inline bool fit(const CurveProblem& p) {
+    const int64_t n = p.kind.size;
+    for (int64_t v = 0; v < p.views.size; ++v)
+        if (p.views[v] < 0 || p.views[v] >= p.n_columns) return false;
+    return p.fates.size == n * p.n_columns && p.kinds.size <= MOST_KINDS && p.views.size == p.n_views &&
+           p.order.size == n && p.ends.size == n && p.image.size == n && p.offsets.size == p.n_classes + 1 &&
+           cover(p.offsets, n) && p.weights.size == p.n_replicates * p.n_images &&
+           p.positives.size == p.n_replicates * p.n_views * p.n_classes;
+}
+
+inline bool fit(const TallyProblem& p, Span<double> result) {
+    const int64_t n = p.owner.size, bounds = p.n_pieces + 1;
+    return p.piece_weights.size == p.n_replicates * p.n_pieces && p.pair_offsets.size == bounds &&
+           p.missed_offsets.size == bounds && p.extra_offsets.size == bounds && cover(p.pair_offsets, n) &&
+           cover(p.missed_offsets, p.missed_owner.size) && cover(p.extra_offsets, p.extra_owner.size) &&
+           p.right.size == n && p.near.size == n && p.shape.size == n &&
+           result.size == p.n_replicates * 6 * p.n_owners;
+}
+
+}  // namespace calipers

@@ -1,0 +1,117 @@
+"""What the compiled kernels refuse: buffers that are too short, words that are missing, costs that are not finite."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calipers as cal
+from calipers.kernels import rodeo, route
+from calipers.synthetic import random_cohort
+
+pytestmark = pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
+
+# Of these any length will do: the kinds of rows, and the recalls.
+ANY_LENGTH = {("totals", 2), ("average_precision", 2), ("average_precision", 17), ("hits_at", 2)}
+PROTOCOL = """
+schema = "calipers.protocol/1"
+name = "all kernels"
+source = "test"
+[[metric]]
+name = "AP"
+kind = "average-precision"
+[[metric]]
+name = "FROC"
+kind = "froc"
+[[metric]]
+name = "RoDeO"
+kind = "rodeo"
+"""
+KERNELS = (
+    "overlapping",
+    "ranks",
+    "decide",
+    "row_kinds",
+    "totals",
+    "ranking",
+    "average_precision",
+    "hits_at",
+    "rodeo_paths",
+    "rodeo_tally",
+)
+
+
+@pytest.fixture(scope="module")
+def calls() -> dict[str, tuple[Any, ...]]:
+    """The arguments with which an evaluation calls every kernel."""
+    native, found = route.native(), dict[str, tuple[Any, ...]]()
+    assert native is not None
+
+    def recorded(name: str) -> Any:
+        def call(*arguments: Any) -> Any:
+            found[name] = arguments
+            return getattr(native, name)(*arguments)
+
+        return call
+
+    recorder = SimpleNamespace(**{name: recorded(name) for name in KERNELS})
+    cohort = random_cohort(30, 3, seed=1, crowd_share=0.1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(route, "native", lambda: recorder)
+        evaluation = cal.evaluate(cohort, cal.Protocol.from_toml(PROTOCOL))
+        matches = next(table for (_, key), table in evaluation.evidence.items() if key[0] == "matches")
+        half = matches.take(np.arange(15))
+        half.totals(np.ones((1, 15), np.int64))  # type: ignore[attr-defined]
+    return found
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_short_buffer_is_refused(calls: dict[str, tuple[Any, ...]], name: str) -> None:
+    native, arguments = route.native(), calls[name]
+    getattr(native, name)(*arguments)
+    tried = 0
+    for k, argument in enumerate(arguments):
+        if isinstance(argument, np.ndarray) and argument.size and (name, k) not in ANY_LENGTH:
+            short = np.ascontiguousarray(argument).ravel()[:-1].copy()
+            with pytest.raises(ValueError, match="lengths do not fit"):
+                getattr(native, name)(*arguments[:k], short, *arguments[k + 1 :])
+            tried += 1
+    assert tried >= 2
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_missing_argument_is_an_error_of_python(calls: dict[str, tuple[Any, ...]], name: str) -> None:
+    with pytest.raises(IndexError):
+        getattr(route.native(), name)(*calls[name][:-1])
+
+
+def test_offsets_that_lead_beyond_the_rows_are_refused(calls: dict[str, tuple[Any, ...]]) -> None:
+    native, arguments = route.native(), calls["ranks"]
+    for at, value in ((-1, arguments[0][-1] + 1), (1, arguments[0][-1] + 1), (0, -1)):
+        offsets = arguments[0].copy()
+        offsets[at] = value
+        with pytest.raises(ValueError, match="lengths do not fit"):
+            native.ranks(offsets, *arguments[1:])  # type: ignore[union-attr]
+
+
+def test_costs_that_are_not_finite_leave_boxes_unmatched() -> None:
+    """Readers refuse such boxes; whoever calls the kernel all the same gets an answer, not a crash."""
+    near = np.array([[0, 0, 1e150, 1e150], [5, 5, 1e150, 1e150]])
+    sides = [
+        rodeo.Side(np.array([0, 2]), np.array([0, 1], np.int32), boxes, np.full(2, 1e300))
+        for boxes in (near, near + 1e155)
+    ]
+    with route.forced("native"):
+        found = rodeo.paths(*sides, 2, "data-set")
+    assert found.n_pairs.tolist() == [0]
+    assert found.n_missed.tolist() == found.n_extra.tolist() == [2]
+
+
+def test_more_threads_than_the_system_gives_are_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    cohort = random_cohort(3000, 3, seed=2, objects=1.0)
+    few = cal.evaluate(cohort, "coco", ci=False).rows
+    monkeypatch.setenv("CALIPERS_THREADS", "9" * 30)
+    assert cal.evaluate(cohort, "coco", ci=False).rows == few
