@@ -202,3 +202,27 @@ def test_a_reader_that_leaves_early_is_no_error(files):
     done = subprocess.run(["bash", "-o", "pipefail", "-c", call], capture_output=True, check=False)
     assert b"Traceback" not in done.stderr
     assert b"bug" not in done.stderr
+
+
+def test_a_reader_that_leaves_is_no_failure(files):
+    call = [sys.executable, "-c", "from calipers.cli import main; main()", "evaluate", files.references, files.ours]
+    for further in ([], ["--json"]):
+        read_end, write_end = os.pipe()
+        os.close(read_end)
+        ended = subprocess.run([*call, *further, "-q"], stdout=write_end, stderr=subprocess.PIPE, check=False)
+        os.close(write_end)
+        assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+@pytest.mark.parametrize("verb", ["evaluate", "inspect"])
+@pytest.mark.parametrize("further", [[], ["--json"]])
+def test_a_full_disk_behind_stdout_is_no_bug(files, verb, further):
+    call = [sys.executable, "-c", "from calipers.cli import main; main()", verb, files.references, files.ours, "-q"]
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run([*call, *further], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (ended.returncode, ended.stderr) == (2, b"error: stdout: no space left to write the result [disk-full]\n")
+
+
+def test_help_without_a_verb_is_the_help(calipers):
+    assert calipers().err == calipers("--help").out

@@ -125,6 +125,13 @@ def test_a_broken_reference_is_refused_or_set_aside(tmp_path, rule, place, docum
     assert json.dumps(document["annotations"][1]).replace(" ", "") == record.record.replace(" ", "")
 
 
+@pytest.mark.parametrize(("flag", "value"), [("iscrowd", 7), ("ignore", -1)])
+def test_a_broken_flag_is_shown_as_it_stands(tmp_path, flag, value):
+    with pytest.raises(InputError) as refused:
+        try_references(tmp_path, changed(REFERENCES, *ANN, flag, to=value))
+    assert refused.value.value == str(value)
+
+
 ALWAYS_REFUSED = [
     ("dup-image", "/images/1/id", changed(REFERENCES, "images", 1, "id", to=12)),
     ("dup-image", "/images/1/id", changed(REFERENCES, "images", 1, "id", to="12")),

@@ -111,6 +111,7 @@ def test_byte_order_marks_are_honoured_and_noted(tmp_path, encoding):
     cohort = read(path)
     assert cohort.classes[1] == "Rundherd, groß"
     assert "byte order mark" in cohort.intake.notes[0]
+    assert "refs.json" not in cohort.intake.notes[0]  # who shows a note says of which file
 
 
 @pytest.mark.parametrize("text", [b'"comment": "\xff"', b'"comment": "\\ud800"', b'"comment": "caf\xe9"'])

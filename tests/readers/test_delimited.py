@@ -280,3 +280,19 @@ def test_five_hundred_corruptions_end_in_success_or_a_typed_error(tmp_path):
             read(refs, path, lenient=bool(k % 3)) if k % 2 else read(path, lenient=bool(k % 3))
         except InputError as error:
             str(error).encode("utf-8")
+
+
+def test_a_named_column_is_asked_of_the_side_that_has_it(tmp_path):
+    refs = put(tmp_path, "refs.csv", "image,class,x0,y0,x1,y1,W,H,who\na,b,1,2,3,4,50,60,P\n")
+    dets = put(tmp_path, "dets.csv", "image,class,x0,y0,x1,y1,conf,net\na,b,1,2,3,4,.5,m\n")
+    names = {"score": "conf", "model": "net", "width": "W", "height": "H", "patient": "who"}
+    cohort = read(refs, dets, columns=names)
+    assert cohort.models["m"].score.tolist() == [0.5]
+    assert cohort.images.size.tolist() == [[50, 60]]
+    assert cohort.group("patient").tolist() == ["P"]
+    for name, file in (("score", dets), ("width", refs), ("image", refs)):
+        with pytest.raises(InputError, match="missing-column") as refused:
+            read(refs, dets, columns={**names, name: "typo"})
+        assert refused.value.file == str(file)
+    with pytest.raises(InputError, match="swapped"):
+        read(dets, refs, columns={"score": "conf"})

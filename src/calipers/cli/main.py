@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -20,6 +21,7 @@ from calipers import __version__
 from calipers.cli.messages import described, printable
 from calipers.errors import CalipersError, InputError, InputProblems, did_you_mean
 
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 VERBS = {
     "demo": ("calipers.cli.demo:demo", "evaluate data that Calipers draws itself, and write a page"),
     "inspect": ("calipers.cli.inspect:inspect", "say what is understood of the files, without evaluating"),
@@ -91,7 +93,7 @@ def run(argv: Sequence[str]) -> int:
     if argv[:1] == ["help"]:
         argv = [*argv[1:2], "--help"]
     if not argv:
-        click.echo(cli.get_help(click.Context(cli, info_name="calipers")), err=True)
+        click.echo(cli.get_help(click.Context(cli, info_name="calipers", **cli.context_settings)), err=True)
         return 2
     try:
         code = cli.main(argv, prog_name="calipers", standalone_mode=False, obj=["calipers", *argv])
@@ -108,11 +110,19 @@ def run(argv: Sequence[str]) -> int:
         return _fail("usage", f"{error.format_message()}\n  try: {command} --help", as_json, 2)
     except CalipersError as error:
         return _fail_typed(error, as_json)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left; stay silent on exit
+    except (BrokenPipeError, SystemExit):  # click and rich make SystemExit(1) of it, which would be a verdict here
+        _drop_stdout()  # the reader left; stay silent on exit
         return 0
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in NO_SPACE:
+            # Files say so themselves, this is stdout: whatever there is to say can only go to stderr.
+            _drop_stdout()
+            return _fail("disk-full", "stdout: no space left to write the result [disk-full]", False, 2)
         return _bug(error, argv, as_json)
+
+
+def _drop_stdout() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail_typed(error: CalipersError, as_json: bool) -> int:

@@ -77,7 +77,7 @@ def read_predictions(opened: Opened, known: Known, options: Options) -> ObjectPa
         return _careful_predictions(opened, known, options)
     delivery = columns.delivery(options.box_format or "xywh")
     source = Source(opened.file, lambda place, field: f"{prefix}/{place}/{field}", texts)
-    return ObjectPart(delivery, source, columns.findings(delivery), notes=[*subset, *notes])
+    return ObjectPart(delivery, source, columns.findings(), notes=[*subset, *notes])
 
 
 def _read_fast(
@@ -138,7 +138,7 @@ def _careful_predictions(opened: Opened, known: Known, options: Options) -> Obje
     declared = None if document.images is None else _trusted(document.images, opened)
     notes = subset_notes(opened, declared, columns, options)
     notes += mask_notes(count_masks(document.text.encode("utf-8", "replace")))
-    return ObjectPart(delivery, source, columns.findings(delivery), taker.problems, notes, taker.n_dropped)
+    return ObjectPart(delivery, source, columns.findings(), taker.problems, notes, taker.n_dropped)
 
 
 class _Taker:
@@ -224,7 +224,7 @@ def _reference_file(
     delivery = columns.delivery(options.box_format or "xywh")
     source = Source(opened.file, lambda place, field: f"/annotations/{place}/{field}", texts)
     notes = [*images.notes, *notes, *area_notes(delivery)]
-    part = ObjectPart(delivery, source, columns.findings(delivery), notes=notes)
+    part = ObjectPart(delivery, source, columns.findings(), notes=notes)
     if taker:
         part = ObjectPart(delivery, source, part.findings, taker.problems, notes, taker.n_dropped)
     return ReferenceFile(images, categories.classes, categories.index, part, "coco")

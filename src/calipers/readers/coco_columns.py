@@ -19,6 +19,7 @@ from calipers.tables.delivery import Delivery, Finding
 
 I64 = NDArray[np.int64]
 SHOWN_NAMES = 20
+ODD = 2  # a flag that is neither 0 nor 1
 
 
 class ObjectColumns:
@@ -52,6 +53,7 @@ class ObjectColumns:
         self.expected = 0
         self.ids: list[Key | None] = []
         self.strange: dict[str, list[tuple[int, Key]]] = {"image_id": [], "category_id": []}
+        self.odd_flags: dict[str, list[tuple[int, object]]] = {"iscrowd": [], "ignore": []}
         self.n = 0
         self.n_scored = 0
 
@@ -82,15 +84,14 @@ class ObjectColumns:
         filled: dict[str, Any] = {name: column[: self.n] for name, column in self.columns.items()}
         return Delivery(box_format=box_format, **{**empty, **filled})
 
-    def findings(self, delivery: Delivery) -> list[Finding]:
-        """Return what is wrong with ids and flags; call it before the delivery is reduced."""
+    def findings(self) -> list[Finding]:
+        """Return what is wrong with ids and flags; rows are those of the delivery before it is reduced."""
         found = [*self._strange_ids(), *self._repeated_ids()]
-        for name, column in (("iscrowd", delivery.crowd), ("ignore", delivery.ignore)):
-            if column is not None:
-                rows = np.flatnonzero((column != 0) & (column != 1))
-                if len(rows):
-                    rule = "crowd-flag" if name == "iscrowd" else "ignore-flag"
-                    found.append(Finding(rule, name, "0 or 1", rows, column[rows]))
+        for name, odd in self.odd_flags.items():
+            if odd:
+                rule = "crowd-flag" if name == "iscrowd" else "ignore-flag"
+                rows = np.array([row for row, _ in odd], np.int64)
+                found.append(Finding(rule, name, "0 or 1", rows, [flag for _, flag in odd]))
         return found
 
     def expect(self, n: int) -> None:
@@ -115,7 +116,9 @@ class ObjectColumns:
         self._keep("area", np.array(area, np.float64))
         for name in ("iscrowd", "ignore"):
             flags = [getattr(record, name) for record in records]
-            self._keep("crowd" if name == "iscrowd" else name, _flag_column(flags))
+            column = _flag_column(flags)
+            self.odd_flags[name] += [(self.n + row, flags[row]) for row in np.flatnonzero(column == ODD).tolist()]
+            self._keep("crowd" if name == "iscrowd" else name, column)
 
     def _codes(self, field: str, keys: Sequence[Key]) -> I64:
         index = self.index[field]
@@ -185,11 +188,11 @@ class ObjectColumns:
 
 
 def _flag_column(flags: list[Any]) -> NDArray[np.int8]:
-    """Return 0 and 1 as they are (missing is 0), anything else as 2: it is refused later, with its place."""
+    """Return 0 and 1 as they are (missing is 0), anything else as ODD: it is refused later, with its place."""
     distinct = set(flags)
     if distinct <= {UNSET, 0}:
         return np.zeros(len(flags), np.int8)
-    codes = {flag: 0 if flag is UNSET else int(flag) if flag in (0, 1) else 2 for flag in distinct}
+    codes = {flag: 0 if flag is UNSET else int(flag) if flag in (0, 1) else ODD for flag in distinct}
     return np.array([codes[flag] for flag in flags], np.int8)
 
 

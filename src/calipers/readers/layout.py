@@ -29,6 +29,8 @@ ALIASES: dict[str, tuple[str, ...]] = {
 IMAGE_LEVEL = ("patient", "centre")
 SIZES = ("width", "height", "depth")
 SPACINGS = ("spacing_x", "spacing_y", "spacing_z")
+ONLY_REFERENCES = ("ignore", "crowd", "area", *SIZES, "spacing", *SPACINGS, *IMAGE_LEVEL)
+ONLY_PREDICTIONS = ("score", "model")
 
 # (box format, names in the order of the format); the 3D variant of a layout stands before its 2D one.
 BOX_LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -61,6 +63,11 @@ class Layout:
     def dimensions(self) -> int:
         """2 or 3."""
         return len(self.box) // 2
+
+
+def asked_of(names: Sequence[str], chosen: Mapping[str, str], others: Sequence[str]) -> dict[str, str]:
+    """Return the user's choice without the columns that only the other side has: references have no score."""
+    return {name: column for name, column in chosen.items() if name not in others or column in names}
 
 
 def find_columns(names: Sequence[str], chosen: Mapping[str, str], file: str) -> dict[str, str]:

@@ -106,7 +106,7 @@ def _recoded(path: Path, raw: bytes, encoding: str, sha256: str) -> Opened:
                 file=str(path),
                 value=str(error),
             ) from None
-    note = f"{path.name}: read as {name} (it begins with a byte order mark)"
+    note = f"read as {name} (it begins with a byte order mark)"
     return Opened(str(path), content, len(raw), sha256, [note])
 
 

@@ -15,7 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.errors import InputError, did_you_mean
-from calipers.readers.layout import IMAGE_LEVEL, SIZES, SPACINGS, Layout, find_layout
+from calipers.readers.layout import (
+    IMAGE_LEVEL,
+    ONLY_PREDICTIONS,
+    ONLY_REFERENCES,
+    SIZES,
+    SPACINGS,
+    Layout,
+    asked_of,
+    find_layout,
+)
 from calipers.readers.parts import (
     GROUP_UNIT,
     ImageList,
@@ -54,6 +63,7 @@ class _Rows:
 
 def references_from(table: Table, options: Options) -> ReferenceFile:
     """Read a table as references; images in order of first appearance, classes declared or alphabetical."""
+    options = replace(options, columns=asked_of(table.names, options.columns, ONLY_PREDICTIONS))
     rows = _rows(table, options)
     if "score" in rows.layout.found and not empty(table.columns[rows.layout.found["score"]]).all():
         raise InputError(
@@ -84,6 +94,7 @@ def references_from(table: Table, options: Options) -> ReferenceFile:
 
 def predictions_from(table: Table, known: Known, options: Options) -> dict[str, ObjectPart]:
     """Read a table as predictions: one part per value of its model column, or one part named ``""``."""
+    options = replace(options, columns=asked_of(table.names, options.columns, ONLY_REFERENCES))
     layout = find_layout(table.names, options.columns, options.box_format, table.file)
     if "score" not in layout.found:
         raise InputError(
