@@ -86,6 +86,13 @@ def test_reasons_by_metric() -> None:
     assert cal.evaluate(empty, "voc2007")["PPV@0.5"].reason == "no_objects"
 
 
+def test_a_class_that_is_only_said_of_objects_of_another_one_has_no_references() -> None:
+    there = {"boxes": [[0, 0, 10, 10]], "labels": [0]}
+    cohort = cal.Cohort.from_arrays([there], [{**there, "labels": [1], "scores": [1.0]}], classes=("a", "b"))
+    found = cal.evaluate(cohort, "rodeo").get("RoDeO", label="b")
+    assert (found.reason, found.n_references, found.n_predictions) == ("no_references", 0, 1)
+
+
 def test_a_value_without_an_interval_says_that_none_was_asked_for(evaluation: cal.Evaluation) -> None:
     estimate = evaluation["model-1", "AP"]
     assert (estimate.method, estimate.reason) == ("none", "not_requested")

@@ -357,3 +357,8 @@ def test_json_has_null_where_there_is_no_limit() -> None:
     assert document["matching"]["max_dets"] is None
     assert document["matching"]["size"] == [0.0, None]
     assert Protocol.load("coco").as_dict()["matching"]["max_dets"] == 100
+
+
+def test_a_limit_may_be_written_as_a_float() -> None:
+    found = protocol("[matching]\nmax_dets = 5.0\n" + AP + "max_dets = 3.0\n")
+    assert repr([(plan.options["max_dets"], plan.options["match_dets"]) for plan in found.resolved()]) == "[(3, 5)]"

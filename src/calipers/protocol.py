@@ -180,7 +180,6 @@ def _build(document: dict[str, Any], file: str) -> Protocol:
     statistics, size = document.get("statistics", {}), document.get("sizes", {})
     thresholds = thresholds_of(matching.get("thresholds", [0.5]))
     cluster = statistics.get("cluster", "auto")
-    max_dets = matching.get("max_dets", 100)
     protocol = Protocol(
         name=document["name"],
         source=document["source"],
@@ -188,7 +187,7 @@ def _build(document: dict[str, Any], file: str) -> Protocol:
             criterion=registry.check("criterion", matching.get("criterion", "box-iou")),
             assignment=registry.check("assignment", matching.get("assignment", "by-score")),
             threshold=thresholds[0],
-            max_dets=NO_LIMIT if max_dets == float("inf") else int(max_dets),
+            max_dets=_limit(matching.get("max_dets", 100)),
             within_class=matching.get("classes", "within") == "within",
             strict=matching.get("strict", False),
             score_cut=float(matching.get("score_cut", float("-inf"))),
@@ -245,8 +244,8 @@ def _resolve(protocol: Protocol, plan: MetricPlan) -> MetricPlan:
     if plan.kind == "rodeo":  # has its own matching; of the defaults only the score cut applies
         return replace(plan, options={"score_cut": protocol.score_cut, **own})
     assignment = registry.check("assignment", own.get("assignment", view.assignment))
-    max_dets = NO_LIMIT if own.get("max_dets") == float("inf") else own.get("max_dets", view.max_dets)
-    largest = min(max([view.max_dets, *(p.options.get("max_dets", 0) for p in protocol.metrics)]), NO_LIMIT)
+    max_dets = _limit(own.get("max_dets", view.max_dets))
+    largest = max([view.max_dets, *(_limit(p.options.get("max_dets", 0)) for p in protocol.metrics)])
     options = {
         "criterion": registry.check("criterion", own.get("criterion", view.criterion)),
         "assignment": assignment,
@@ -263,6 +262,10 @@ def _resolve(protocol: Protocol, plan: MetricPlan) -> MetricPlan:
         DERIVED_OPTION: largest if assignment in ("by-score", "many-to-one") else max_dets,
     }
     return replace(plan, options=options)
+
+
+def _limit(max_dets: float) -> int:
+    return NO_LIMIT if max_dets == float("inf") else int(max_dets)
 
 
 def _finite(value: Any) -> Any:

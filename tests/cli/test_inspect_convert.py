@@ -115,6 +115,9 @@ def test_convert_never_replaces_its_input(calipers, files):
         said = calipers("convert", files.references, spelling, "--force")
         assert (said.code, "[output-in-input]" in said.err) == (2, True)
     assert (files.folder / "references.json").read_bytes() == before
+    groups = Path(files.groups).read_bytes()
+    assert calipers("convert", files.references, files.groups, "--groups", files.groups, "--force").code == 2
+    assert Path(files.groups).read_bytes() == groups
 
 
 def test_convert_of_an_unknown_suffix(calipers, files):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import fields
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -76,3 +77,24 @@ def test_an_error_in_a_block_is_not_swallowed() -> None:
     job = {"distance": (MODEL, metric_of("sensitivity", {"criterion": "centre-distance-mm"}).recipe)}
     with pytest.raises(ValueError, match="spacing"):
         collect(cohort_of("plain", seed=1), job, workers=2)
+
+
+def test_after_an_error_the_blocks_that_wait_are_not_worked_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calipers.engine.blocks.BLOCK", 1)
+    begun = []
+
+    class Failing:
+        key = ("failing",)
+
+        def merge(self, other: Failing) -> Failing:
+            return self
+
+        def collect(self, cohort: Any, model: str) -> Any:
+            begun.append(cohort)
+            sleep(0.01)
+            raise RuntimeError("a block that fails")
+
+    cohort = cohort_of("plain", seed=1)
+    with pytest.raises(RuntimeError, match="fails"):
+        collect(cohort, {k: (MODEL, Failing()) for k in range(10)}, workers=2)
+    assert len(begun) < 20

@@ -50,6 +50,17 @@ def test_four_images_by_hand() -> None:
     assert values_of(metric_of("froc"), cohort)[0, 0] == pytest.approx((0.25 + 0.5 + 5 * 0.75) / 7)
 
 
+def test_a_rate_that_is_reached_exactly_counts() -> None:
+    """29 false alarms on 100 images are 0.29 per image, although 0.29 x 100 is a little less than 29."""
+    references = [{"boxes": [[0, 0, 10, 10]], "labels": [0]} for _ in range(100)]
+    nobody: dict[str, list[object]] = {"boxes": [], "labels": [], "scores": []}
+    alarm = {"boxes": [[50, 50, 60, 60]], "labels": [0], "scores": [0.9]}
+    hit = {"boxes": [[0, 0, 10, 10]], "labels": [0], "scores": [0.5]}
+    cohort = Cohort.from_arrays(references, {MODEL: [alarm] * 29 + [hit] + [nobody] * 70}, classes=("a",))
+    assert values_of(metric_of("froc", rates=[0.29]), cohort)[0, 0] == 1 / 100
+    assert values_of(metric_of("froc", rates=[0.28]), cohort)[0, 0] == 0
+
+
 @pytest.mark.parametrize("rates", [[], [-1.0], 3, ["a"], [float("nan")]])
 def test_rates_are_not_negative_numbers(rates: object) -> None:
     with pytest.raises(UsageError, match="rates"):

@@ -188,6 +188,7 @@ def test_score_cut_removes_predictions() -> None:
         {"summary": "mean"},
         {"class_weight": "images"},
         {"class_weight": -0.5},
+        {"class_weight": float("inf")},
         {"class_weight": True},
         {"part": "total"},
         {"scales": 1},

@@ -118,6 +118,8 @@ BAD = [
     ([{"boxes": [[1, 2, 1, 6]], "labels": [0]}], None, {}, "zero-area", "references[0]['boxes'][0]"),
     ([{"boxes": [[0, 0, 1e200, 1e200]], "labels": [0]}], None, {}, "non-finite", "references[0]['boxes'][0]"),
     ([{**R, "area": [-1]}], None, {}, "area-range", "references[0]['area'][0]"),
+    ([{**R, "ignore": [2]}], None, {}, "ignore-flag", "references[0]"),
+    ([R, {**R, "crowd": [NAN]}], None, {}, "crowd-flag", "references[1]"),
     ([R, {**R, "area": [INF]}], None, {}, "area-range", "references[1]['area'][0]"),
     ([{**R, "width": 3, "height": 99}], None, {}, "outside", "references[0]['boxes'][0]"),
     ([R], [{**P, "scores": [NAN]}], {}, "non-finite", "predictions['model'][0]['scores'][0]"),

@@ -32,7 +32,8 @@ def convert(references: str, output: str, **given: Any) -> None:
     from calipers.readers import read, write
 
     target, named = Path(output), named_files([given["predictions"]]) if given["predictions"] else {}
-    if any(target.resolve() == Path(name).resolve() for name in (references, *named.values())):
+    inputs = [references, *named.values(), *([given["groups"]] if given["groups"] else [])]
+    if any(target.resolve() == Path(name).resolve() for name in inputs):
         raise InputError("an output that is not an input", rule="output-in-input", file=output)
     if target.exists() and not given["force"]:
         hint = "choose another name, or pass --force to replace it"

@@ -47,7 +47,8 @@ def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> Non
     narrator, started = Narrator(quiet=given["quiet"] or given["as_json"]), datetime.now(UTC)
     protocol = chosen_protocol(given["preset"], given["protocol"], given["cluster"])
     if given["output"] is not None:
-        check_output(given["output"], given["force"], (references, *named_files(predictions).values()))
+        inputs = (references, *named_files(predictions).values(), *([given["groups"]] if given["groups"] else []))
+        check_output(given["output"], given["force"], inputs)
     cohort = read(references, named_files(predictions), **reading_arguments(given))
     narrator.say(
         f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.classes)} classes; "

@@ -72,8 +72,12 @@ def _run(
         futures: list[Future[Evidence]] = [
             running.submit(_work, cohort.span(*span), model, recipe) for _, model, recipe, span in tasks
         ]
-        for future in futures:
-            yield future.result()
+        try:
+            for future in futures:
+                yield future.result()
+        finally:  # after an error or an interrupt nobody waits for the rest
+            for future in futures:
+                future.cancel()
 
 
 def _work(block: Cohort, model: str, recipe: Recipe[Any]) -> Evidence:

@@ -53,10 +53,18 @@ class Froc(MatchMetric):
         """Return (R, 1 + n_classes): mean sensitivity over the rates; all classes ranked together, then each alone."""
         index = evidence.index(view)
         positives = evidence.totals(weights)[0][:, index, COUNTED]
-        allowed = weights.sum(axis=1)[:, None] * rates
+        allowed = _allowed(weights.sum(axis=1)[:, None], rates)
         columns = []
         for pooled, total in ((True, positives.sum(axis=1, keepdims=True)), (False, positives)):
             problem = evidence.curves([index], weights, max_dets, blocks=True, pooled=pooled)
             hits = curves.hits_at(problem, allowed)[:, 0]
             columns.append(ratio(hits.mean(axis=2), total))
         return np.concatenate(columns, axis=1)
+
+
+def _allowed(n_images: I64, rates: F64) -> F64:
+    """Return (R, n): the most false alarms k with ``k / n_images <= rate``; 0.29 x 100 is a little less than 29."""
+    n = np.maximum(n_images, 1)
+    most = np.floor(n * rates)
+    most = np.where(most / n > rates, most - 1, most)
+    return np.where((most + 1) / n <= rates, most + 1, most)

@@ -122,7 +122,10 @@ class Rodeo:
         return np.stack(columns, axis=2)
 
     def per_image(self, evidence: RodeoPaths) -> dict[str, F64]:
-        """Return name -> (n_images,): the scores of every single image, at the class weight of the data set."""
+        """Return name -> (n_images,): the scores of every single image, at the class weight of the data set.
+
+        As for single classes, cls is the one-hot form: a few pairs make no R_K.
+        """
         weights = np.ones((1, evidence.n_images), np.int64)
         active = active_pieces(evidence, class_weights(evidence, weights))
         found = {}
@@ -133,15 +136,17 @@ class Rodeo:
         return found
 
     def reasons(self, evidence: RodeoPaths) -> Mapping[tuple[int, int], str]:
-        """Return why values are undefined: nothing there, or a single declared class."""
-        table = self.counts(evidence, np.ones(evidence.n_images, np.int64))
+        """Return why values are undefined: nothing there, no references of the class, or a single declared class."""
+        weights = np.ones(evidence.n_images, np.int64)
+        table = self.counts(evidence, weights)
         found = {}
-        for k, plan in enumerate(self.plans):
-            for row in range(len(table)):
-                if table[row, k, 1] == 0 and table[row, k, 2] == 0:
-                    found[row, k] = "no_objects"
-                elif evidence.n_classes == 1 and plan.options.get("part") == "classification":
-                    found[row, k] = "single_class"
+        for row, k in np.argwhere(np.isnan(self.value(evidence, weights[None])[0])).tolist():
+            if not table[row, k, 1:].any():
+                found[row, k] = "no_objects"
+            elif evidence.n_classes == 1:
+                found[row, k] = "single_class"
+            else:  # every prediction of the class belongs to a reference of another one
+                found[row, k] = "no_references"
         return found
 
     def counts(self, evidence: RodeoPaths, weights: I64) -> I64:
@@ -284,6 +289,6 @@ def _check_numbers(plan: MetricPlan) -> None:
 
 def _check_class_weight(plan: MetricPlan) -> None:
     given = plan.options.get("class_weight", "data-set")
-    number = isinstance(given, int | float) and not isinstance(given, bool) and given >= 0
+    number = isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given < float("inf")
     if given not in ("data-set", "image") and not number:
         raise UsageError(f"metric {plan.name!r}: class_weight is 'data-set', 'image' or a number, not {given!r}")

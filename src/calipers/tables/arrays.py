@@ -259,6 +259,8 @@ def _column(given: Any, name: str, n: int, where: str) -> NDArray[Any]:
         raise InputError(f"{n} entries, one per box", rule="length", location=where, field=name, value=column.shape)
     if n and not (np.issubdtype(column.dtype, np.number) or column.dtype == np.bool_):
         raise InputError("numbers", rule="type", location=where, field=name, value=given)
+    if name in ("ignore", "crowd") and not np.isin(column, (0, 1)).all():
+        raise InputError("0 or 1", rule=f"{name}-flag", location=where, field=name, value=given)
     return column.reshape(n)
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -132,7 +133,7 @@ class Cohort:
                 raise UsageError("2D and 3D cohorts cannot be joined")
         ids = tuple(image for part in parts for image in part.images.ids)
         if len(set(ids)) < len(ids):
-            twice = next(image for k, image in enumerate(ids) if image in ids[:k])
+            twice = Counter(ids).most_common(1)[0][0]
             raise UsageError(f"image {twice!r} is in more than one cohort")
         shared = [name for name in first.images.groups if all(name in part.images.groups for part in parts)]
         images = Images(
