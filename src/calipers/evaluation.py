@@ -67,7 +67,7 @@ class Evaluation:
 
         return table(self)
 
-    @property
+    @cached_property
     def metrics_per_class(self) -> tuple[str, ...]:
         """The metrics that have values per class: all whose matching looks at classes."""
         found = {row.metric for row in self.rows if row.label is not None}
@@ -99,13 +99,18 @@ class Evaluation:
         ):
             if name not in known:
                 raise UsageError(f"no {what} {name!r}; {did_you_mean(str(name), [n for n in known if n])}")
-        wanted = dict(group) or None
-        for row in self.rows:
-            if (row.model, row.metric, row.label) == (model, metric, label) and row.group == wanted:
-                return row.estimate
+        found = self._estimates.get((model, metric, label, frozenset(group.items())))
+        if found is not None:
+            return found
         if label is not None and metric not in self.metrics_per_class:
             raise UsageError(f"{metric!r} has no values per class: its matching ignores classes")
-        raise UsageError(f"no group {wanted} in this evaluation")
+        raise UsageError(f"no group {group} in this evaluation")
+
+    @cached_property
+    def _estimates(self) -> dict[tuple[Any, ...], Estimate]:
+        return {
+            (row.model, row.metric, row.label, frozenset((row.group or {}).items())): row.estimate for row in self.rows
+        }
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON document of the contract ``calipers.evaluation/1``."""

@@ -204,3 +204,9 @@ def test_what_is_given_and_not_used_is_said() -> None:
 
 def test_no_images_at_all() -> None:
     assert build([], []).n_images == 0
+
+
+def test_more_objects_than_rows_can_be_numbered_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calipers.tables.delivery.MOST_OBJECTS", 1)
+    with pytest.raises(InputError, match="too-large"):
+        build([R, R])

@@ -7,8 +7,9 @@ A view is a cut-off on the similarity and a set of ignored references. Candidate
 - ``similarity`` (P,),
 - ``turn`` (n_predictions,): in which order predictions of one cell (image and class) may choose, 0 first,
 
-and every function returns ``winner`` (n_predictions, n_views) int32: the pair that each prediction got, or -1.
-Ignored references are only given to predictions that found no other; a crowd can be given many times.
+and every function returns ``winner`` (n_predictions, n_views) int32: the pair that each prediction got, or -1; only
+`by_score`, the one that is used most, yields the pairs that are granted and their views as bits instead. Ignored
+references are only given to predictions that found no other; a crowd can be given many times.
 """
 
 from __future__ import annotations

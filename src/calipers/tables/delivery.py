@@ -25,6 +25,7 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 BLOCK = 1 << 20
+MOST_OBJECTS = (1 << 31) - 1  # pairs and partners name their rows by 32 bits
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,8 @@ def as_predictions(delivery: Delivery, sizes: F64) -> Predictions:
 
 def _arranged(delivery: Delivery, sizes: F64) -> tuple[I64, dict[str, Any]]:
     """Return the order of the objects by image, and what references and predictions have alike in that order."""
+    if len(delivery) > MOST_OBJECTS:
+        raise InputError(f"at most {MOST_OBJECTS} objects", rule="too-large", value=len(delivery))
     order = np.argsort(delivery.image, kind="stable")
     offsets = ragged.from_owner(delivery.image, len(sizes))
     corners, extent = np.empty(delivery.boxes.shape), np.empty(len(order))
