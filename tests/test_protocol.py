@@ -68,7 +68,7 @@ tiny = [0, 12.5]
 rest = [12.5, inf]
 rescale_to = [1920, 1080]
 [[metric]]
-name = "AP@giou:-0.5"
+name = "AP@giou:-0.5:0.5"
 kind = "average-precision"
 interpolation = "tie-aware"
 thresholds = { from = -0.5, to = 0.5, step = 0.25 }
@@ -251,9 +251,50 @@ def test_name_and_source_are_needed(key: str) -> None:
         Protocol.from_toml(text + "\n" + AP)
 
 
-@pytest.mark.parametrize("name", ["AP", "mAP@0.1:0.7", "accuracy@iop:0.25", "sensitivity@point-in-mask", "F1@0.5#0.3"])
+HONEST = {
+    "AP": "",
+    "mAP@0.1:0.7": "thresholds = { from = 0.1, to = 0.7, step = 0.1 }",
+    "AP@iop:0.25": 'criterion = "iop"\nthresholds = 0.25',
+    "AP@point-in-box": 'criterion = "point-in-box"',
+    "AP@giou:-0.5": 'criterion = "giou"\nthresholds = -0.5',
+    "AP@1e-05": "thresholds = 1e-5",
+    "AP@0.5#0.3": "thresholds = 0.5\nscore_cut = 0.3",
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
 def test_names_of_the_grammar(name: str) -> None:
-    assert protocol(AP.replace('"AP"', f'"{name}"')).metrics[0].name == name
+    assert protocol(AP.replace('"AP"', f'"{name}"') + f"\n{HONEST[name]}\n").metrics[0].name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("AP@0.9", "thresholds = 0.2"),
+        ("AP@0.5", "thresholds = [0.5, 0.6]"),
+        ("mAP@0.1:0.7", "thresholds = [0.1, 0.6]"),
+        ("AP@iop:0.5", "thresholds = 0.5"),
+        ("AP@0.5#0.3", "thresholds = 0.5"),
+    ],
+)
+def test_a_name_cannot_contradict_its_options(name: str, options: str) -> None:
+    with pytest.raises(InputError) as caught:
+        protocol(AP.replace('"AP"', f'"{name}"') + f"\n{options}\n")
+    assert (caught.value.rule, caught.value.location) == ("metric-claim", "metric[0]")
+
+
+def test_a_changed_threshold_does_not_hide_behind_a_preset_name() -> None:
+    text = 'schema = "calipers.protocol/1"\nextends = "voc2012"\n[matching]\nthresholds = 0.95\n'
+    with pytest.raises(InputError, match=r"AP@0\.5"):
+        Protocol.from_toml(text)
+
+
+def test_an_overlap_above_one_is_refused() -> None:
+    with pytest.raises(InputError, match=r"0\.5 for 50 %"):
+        protocol(AP + "\nthresholds = 50\n")
+    assert protocol(AP + '\ncriterion = "centre-distance"\nthresholds = 50\n').resolved()[0].options["thresholds"] == (
+        50.0,
+    )
 
 
 @pytest.mark.parametrize("name", ["", "@0.5", "AP@", "AP@..", "AP@0.5.5", "AP#", "AP//x", "AP\\n", "AP@0.5@0.6"])

@@ -12,10 +12,12 @@ import numpy as np
 from calipers.matches import Matches
 from calipers.metrics.contract import Evidence, Metric
 from calipers.protocol import Protocol
-from calipers.tables import Cohort
+from calipers.tables import Cohort, Predictions
 from calipers.tables.checks import outside_image
 
 SHARE = 0.5
+NEAR = 0.1  # IoU
+MOST_COMPARED = 500_000  # predictions
 SAID_OF_MODELS = ("scores are equal", "scores are tied", "reach outside", "images without prediction")
 
 
@@ -36,7 +38,7 @@ def warnings_of(
     ]
     for (model, _), table in evidence.items():
         if isinstance(table, Matches):
-            found += _cut(model, table)
+            found += [*_cut(model, table), *_far(model, table)]
     if ci:
         found.append("No intervals: this version reports values with their n only.")
     return tuple(dict.fromkeys(found))
@@ -79,6 +81,7 @@ def _models(cohort: Cohort, protocol: Protocol, metrics: list[Metric[Any]]) -> I
         outside = int(outside_image(predictions.boxes, cohort.images.size[predictions.image]).sum())
         if outside:
             yield f"{model}: {outside} of {len(predictions)} predictions reach outside their image; kept as they are."
+        yield from _repeated(model, predictions)
         if not ranks or not len(predictions):
             continue
         distinct = len(np.unique(predictions.score))
@@ -89,6 +92,29 @@ def _models(cohort: Cohort, protocol: Protocol, metrics: list[Metric[Any]]) -> I
         elif distinct < SHARE * len(predictions):
             tied = 1 - distinct / len(predictions)
             yield f"{model}: {tied:.0%} of the scores repeat another one; ties are handled as '{protocol.ties}'."
+
+
+def _far(model: str, matches: Matches) -> Iterator[str]:
+    """Boxes that never meet a reference of their class point to a wrong box format, axis order or class numbering."""
+    if matches.views[0].criterion != "box-iou" or not len(matches.score) or not len(matches.reference_label):
+        return
+    if matches.pairs.similarity.max(initial=0.0) < NEAR:
+        yield (
+            f"{model}: no prediction overlaps a reference of its class by an IoU of {NEAR:g}; "
+            "are box format, axis order and classes right?"
+        )
+
+
+def _repeated(model: str, predictions: Predictions) -> Iterator[str]:
+    if not 1 < len(predictions) <= MOST_COMPARED:
+        return
+    columns = [predictions.image, predictions.label, predictions.score, *predictions.boxes.T]
+    order = np.lexsort(columns)
+    same = np.ones(len(order) - 1, np.bool_)
+    for column in columns:
+        same &= column[order][1:] == column[order][:-1]
+    if same.any():
+        yield f"{model}: {int(same.sum())} of {len(predictions)} predictions repeat another one exactly."
 
 
 def _cut(model: str, matches: Matches) -> Iterator[str]:

@@ -19,7 +19,7 @@ from calipers import registry
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.matches import View
 from calipers.metrics.contract import DERIVED_OPTION, MATCHING_OPTIONS, Metric, MetricPlan
-from calipers.protocol_schema import NO_LIMIT, SCHEMA, check_document, thresholds_of
+from calipers.protocol_schema import NO_LIMIT, SCHEMA, check_document, contradiction, thresholds_of
 
 __all__ = ["MetricPlan", "Protocol", "presets"]
 
@@ -229,11 +229,31 @@ def _check_whole(protocol: Protocol, file: str) -> None:
         if size is not None and size not in protocol.sizes:
             hint = did_you_mean(str(size), protocol.sizes) if protocol.sizes else "add it under [sizes]"
             raise InputError("a size of [sizes]", rule="unknown-size", file=file, location=where, value=size, hint=hint)
+    for k, plan in enumerate(protocol.resolved()):
+        _check_claims(plan, file, f"metric[{k}]")
     for name in protocol.headline:
         if name not in names:
             hint = did_you_mean(name, names)
             raise InputError("a metric", rule="unknown-metric", file=file, field="headline", value=name, hint=hint)
     protocol.compile()
+
+
+def _check_claims(plan: MetricPlan, file: str, where: str) -> None:
+    """Refuse a name that says something else than the options, and overlaps above 1."""
+    claim = contradiction(plan.name, plan.kind, plan.options)
+    if claim is not None:
+        hint = "a number is only worth its name: rename the metric, or set its own thresholds"
+        raise InputError(
+            f"options with {claim}", rule="metric-claim", file=file, location=where, value=plan.name, hint=hint
+        )
+    if plan.kind != "rodeo":
+        criterion = registry.resolve("criterion", plan.options["criterion"])
+        most = max(plan.options["thresholds"])
+        if most > 1 and not criterion.distance:
+            hint = "overlaps lie in [0, 1]: write 0.5 for 50 %"
+            raise InputError(
+                "thresholds of at most 1", rule="thresholds", file=file, location=where, value=most, hint=hint
+            )
 
 
 def _resolve(protocol: Protocol, plan: MetricPlan) -> MetricPlan:

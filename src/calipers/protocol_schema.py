@@ -77,6 +77,36 @@ def thresholds_of(value: float | Sequence[float] | Mapping[str, float]) -> tuple
     return tuple(float(entry) for entry in value)
 
 
+def contradiction(name: str, kind: str, options: Mapping[str, Any]) -> str | None:
+    """Return what a metric's name claims and its options deny, such as a threshold; None if they agree."""
+    head, _, cut = name.partition("#")
+    _, _, claim = head.partition("@")
+    if cut and not _same([float(cut)], [options.get("score_cut", -math.inf)]):
+        return f"a score cut of {cut}"
+    if not claim or kind == "rodeo":
+        return None
+    words = claim.split(":")
+    criterion = words.pop(0) if not _number(words[0]) else None
+    if criterion is not None and criterion != options["criterion"]:
+        return f"the criterion {criterion}"
+    claimed = [float(word) for word in words if _number(word)]
+    given = list(options.get("rates", ())) if kind == "froc" else list(options["thresholds"])
+    ends = [given[0], given[-1]] if len(claimed) == 2 and given else given
+    return f"{claim} behind the @" if claimed and not _same(claimed, ends) else None
+
+
+def _same(a: Sequence[float], b: Sequence[float]) -> bool:
+    return len(a) == len(b) and all(math.isclose(x, y, rel_tol=1e-9, abs_tol=1e-12) for x, y in zip(a, b))
+
+
+def _number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
 def render(protocol: Protocol) -> str:
     """Return a protocol as TOML."""
     p, view = protocol, protocol.matching

@@ -26,7 +26,7 @@ from calipers.errors import UsageError
 )
 @click.option("--seed", metavar="N", type=click.IntRange(min=0), help="Replaces the seed of the protocol.")
 @click.option(
-    "--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; the result does not depend on it."
+    "--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Blocks of images at a time; changes no number."
 )
 @click.option("--engine", type=click.Choice(["local"]), default="local", help="Where the work runs: this machine.")
 @click.option("--no-ci", is_flag=True, help="No intervals, and no note that this version has none.")

@@ -23,7 +23,7 @@ def reading_options(function: F) -> F:
         (
             click.option("--groups", metavar="TABLE", help="Table with a row per image: patient, centre, any column."),
             click.option("--format", "format_", metavar="NAME", help="coco, csv, nih or parquet; sniffed if left out."),
-            click.option("--box-format", metavar="NAME", help=formats),
+            click.option("--box-format", metavar="NAME[,NAME]", help=formats),
             click.option("--columns", "--column", "columns", metavar="NAME=COLUMN,...", help=columns),
             click.option("--score-scale", type=SCALES, default="unit", help="raw allows scores outside [0, 1]."),
             click.option("--ids-as-strings", is_flag=True, help='Take the image ids 1 and "1" for the same.'),
@@ -53,12 +53,20 @@ def reading_arguments(given: dict[str, Any]) -> dict[str, Any]:
     return {
         "groups": given["groups"],
         "format": given["format_"],
-        "box_format": given["box_format"],
+        "box_format": box_formats(given["box_format"]),
         "columns": column_map(given["columns"]),
         "score_scale": given["score_scale"],
         "ids_as_strings": given["ids_as_strings"],
         "lenient": not given["strict"],
     }
+
+
+def box_formats(text: str | None) -> str | tuple[str | None, str | None] | None:
+    """Return the format of ``xywh``, or both of ``xywh,xyxy`` for references and predictions."""
+    if text is None or "," not in text:
+        return text
+    references, _, predictions = text.partition(",")
+    return references.strip() or None, predictions.strip() or None
 
 
 def column_map(text: str | None) -> dict[str, str] | None:

@@ -158,7 +158,7 @@ def assemble(
     models: dict[str, Predictions] = {}
     for opened, model, kind, read_part in predictions:
         part = read_part()
-        delivery, account = checked(part, images, "predictions", options)
+        delivery, account = checked(part, images, "predictions", options.of_predictions())
         formats.append(delivery.box_format)
         notes = prediction_notes(delivery, sizes)
         files.append(_intake(opened, f"predictions of {model}", kind, part, account, len(delivery), notes))

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.errors import InputError, did_you_mean
+from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.tables.boxes import BOX_FORMATS
 from calipers.tables.cohort import UNIT
 from calipers.tables.delivery import Delivery, Finding, Source
@@ -29,7 +29,7 @@ class Choices(TypedDict, total=False):
     """The keywords that `read` and `explain` share; `read` explains them."""
 
     format: str | None
-    box_format: str | None
+    box_format: str | tuple[str | None, str | None] | None
     columns: Mapping[str, str] | None
     score_scale: str
     ids_as_strings: bool
@@ -40,7 +40,8 @@ class Options:
     """The choices of a user that reach the format readers."""
 
     format: str | None = None
-    box_format: str | None = None
+    box_format: str | None = None  # of the file that is being read
+    prediction_box_format: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     lenient: bool = False
     score_scale: str = "unit"
@@ -48,13 +49,34 @@ class Options:
 
     def __post_init__(self) -> None:
         _known("format", self.format, FORMATS)
-        _known("box_format", self.box_format, BOX_FORMATS)
+        for box_format in (self.box_format, self.prediction_box_format):
+            _known("box_format", box_format, BOX_FORMATS)
         _known("score_scale", self.score_scale, ("unit", "raw"))
 
     @classmethod
-    def chosen(cls, *, lenient: bool, columns: Mapping[str, str] | None = None, **others: Any) -> Options:
+    def chosen(
+        cls,
+        *,
+        lenient: bool,
+        columns: Mapping[str, str] | None = None,
+        box_format: str | tuple[str | None, str | None] | None = None,
+        **others: Any,
+    ) -> Options:
         """Return the options behind the keywords of `read`."""
-        return cls(lenient=lenient, columns=dict(columns or {}), **others)
+        sides = box_format if isinstance(box_format, tuple) else (box_format, box_format)
+        if len(sides) != 2:
+            raise UsageError(f"box_format is one name, or one for references and one for predictions, not {sides!r}")
+        return cls(
+            lenient=lenient,
+            columns=dict(columns or {}),
+            box_format=sides[0],
+            prediction_box_format=sides[1],
+            **others,
+        )
+
+    def of_predictions(self) -> Options:
+        """Return the options for reading predictions."""
+        return replace(self, box_format=self.prediction_box_format)
 
 
 @dataclass(frozen=True)

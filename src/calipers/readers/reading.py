@@ -29,7 +29,7 @@ def read(
     *,
     groups: PathName | None = None,
     format: str | None = None,
-    box_format: str | None = None,
+    box_format: str | tuple[str | None, str | None] | None = None,
     columns: Mapping[str, str] | None = None,
     lenient: bool = False,
     score_scale: str = "unit",
@@ -51,7 +51,8 @@ def read(
         ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``, or ``"nih"`` (references only); None:
         judged from the first bytes.
     box_format
-        One of `calipers.tables.BOX_FORMATS`; None: what the format or the column names say.
+        One of `calipers.tables.BOX_FORMATS`, or two of them: for references and for predictions. None: what the
+        format or the column names say.
     columns
         ``{"image": "name in the file", ...}`` for tables.
     lenient
@@ -94,7 +95,7 @@ def read_all(references: PathName, predictions: Predictions, groups: PathName | 
     _require_classes(file, opened)
     file = replace(file, images=images)
     known = _known(file)
-    waiting = [one for model, path in named for one in _wait(model, path, known, options)]
+    waiting = [one for model, path in named for one in _wait(model, path, known, options.of_predictions())]
     _distinct([model for _, model, _, _ in waiting])
     return assemble((opened, file), waiting, intake, options)
 

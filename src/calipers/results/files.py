@@ -130,6 +130,9 @@ def check_folder(path: Path | str, *, force: bool, inputs: tuple[str, ...] = ())
             )
     if folder.exists() and not folder.is_dir():
         raise InputError("a folder", rule="not-a-folder", file=str(folder), hint="a file of that name exists")
+    parent = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError("a folder that can be written", rule="not-writable", file=str(folder), value=str(parent))
     if folder.is_dir() and any(folder.iterdir()) and not force:
         raise InputError(
             "a new or empty output folder",

@@ -19,6 +19,7 @@ Role = Literal["references", "predictions"]
 
 OUTSIDE_TOLERANCE = 1.0  # pixels; annotation tools round
 LARGEST = {2: 1e150, 3: 1e100}  # coordinates up to which the box around any two boxes has a finite area (volume)
+SIDES = " (two formats, such as xywh,xyxy, are for references and predictions)"
 SUSPECT_SHARE = 0.2
 
 
@@ -115,7 +116,7 @@ def _format_suspect(delivery: Delivery, per_box: F64, sound: Flags) -> Iterator[
     rows = np.flatnonzero(known)[:1]
     if len(boxes) >= 3 and (boxes >= 0).all() and (boxes <= 1).all() and (size > 2).all():
         said = f"{len(boxes)} of {len(boxes)} boxes lie within 0..1"
-        hint = f"if the boxes are fractions of the image pass --box-format {delivery.box_format}-normalised"
+        hint = f"if the boxes are fractions of the image pass --box-format {delivery.box_format}-normalised{SIDES}"
         yield Finding("box-format-suspect", "bbox", "boxes in pixels", rows, [said], hint, whole_file=True)
         return
     if delivery.box_format != "xywh":
@@ -125,7 +126,10 @@ def _format_suspect(delivery: Delivery, per_box: F64, sound: Flags) -> Iterator[
     as_corners = (second > size + OUTSIDE_TOLERANCE).any(axis=1) | (second <= first).any(axis=1)
     if as_sides.mean() > SUSPECT_SHARE and not as_corners.any():
         said = f"{int(as_sides.sum())} of {len(boxes)} boxes leave the image as xywh, none as xyxy"
-        hint = "if the boxes are corners pass --box-format xyxy; if they really are xywh pass --box-format xywh"
+        hint = (
+            f"if the boxes are corners pass --box-format xyxy{SIDES}, or name table columns x0 y0 x1 y1; "
+            "if they really are xywh pass --box-format xywh"
+        )
         yield Finding("box-format-suspect", "bbox", "boxes as xywh", rows, [said], hint, whole_file=True)
 
 
