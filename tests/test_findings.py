@@ -36,9 +36,9 @@ def warned(predicted: np.ndarray, words: str, **options: Any) -> bool:
 
 
 def test_predictions_that_meet_nothing_are_questioned() -> None:
-    assert warned(BOXES + [1000, 0, 0, 0], "are box format, axis order and classes right?")
+    assert warned(BOXES + np.array([1000, 0, 0, 0]), "are box format, axis order and classes right?")
     assert not warned(BOXES, "are box format")
-    assert not warned(BOXES + [10, 0, 0, 0], "are box format")
+    assert not warned(BOXES + np.array([10, 0, 0, 0]), "are box format")
 
 
 def test_exact_copies_are_counted() -> None:
