@@ -271,3 +271,10 @@ def test_shortcuts_need_one_model(cohort: cal.Cohort) -> None:
         cal.average_precision(cohort, model="model-1", ties="blocks")
     with pytest.raises(cal.UsageError, match="threshold"):
         cal.average_precision(cohort, (), model="model-1")
+
+
+def test_wrong_arguments_are_usage_errors() -> None:
+    with pytest.raises(cal.UsageError, match="takes a cohort, not str"):
+        cal.evaluate("references.json", "coco")  # type: ignore[arg-type]
+    with pytest.raises(cal.UsageError, match="not negative"):
+        cal.evaluate(cal.demo_cohort(), "coco", seed=-1)

@@ -63,7 +63,13 @@ def evaluate(
     >>> print(ev["mislabels", "RoDeO/loc"])
     0.958, n = 120 images, 189 references
     """
+    if not isinstance(cohort, Cohort):
+        raise UsageError(
+            f"evaluate takes a cohort, not {type(cohort).__name__}: make one with read or Cohort.from_arrays"
+        )
     protocol = Protocol.load(protocol)
+    if seed is not None and seed < 0:
+        raise UsageError(f"a seed is not negative, got {seed}")
     if seed is not None:
         protocol = replace(protocol, seed=seed)
     _check(cohort)

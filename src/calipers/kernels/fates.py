@@ -229,13 +229,25 @@ def totals(
     if len(rank) and limit <= rank.max(initial=0):
         kept = np.flatnonzero(rank < limit)
         fates, label, image = fates[:, kept], label[kept], image[kept]
+    if plain:
+        return np.repeat(_counts(fates, label, n_classes)[None], len(weights), axis=0)
     result = np.empty((len(weights), len(fates), 2, n_classes), np.int64)
-    small = np.min_scalar_type(-5 * n_classes)  # signed, wide enough for every key
-    label = label.astype(small)
     for r, weight in enumerate(weights):
-        of_object = None if plain else weight[image]
+        of_object = weight[image]
         for view, fate in enumerate(fates):
-            key = np.multiply(fate, n_classes, dtype=small) + label
+            key = fate.astype(np.int64) * n_classes + label
             total = np.bincount(key, weights=of_object, minlength=5 * n_classes).reshape(5, n_classes)
             result[r, view] = total[HIT], total[IGNORED + 1 :].sum(axis=0)
+    return result
+
+
+def _counts(fates: I8, label: I32, n_classes: int) -> I64:
+    """Return (V, 2, K): how many hits and how many counted objects every class has."""
+    order = np.argsort(label.astype(np.min_scalar_type(n_classes)), kind="stable")
+    ends = np.cumsum(np.bincount(label, minlength=n_classes)).tolist()
+    by_class = np.take(fates, order, axis=1)
+    result = np.empty((len(fates), 2, n_classes), np.int64)
+    for k, flags in enumerate(((by_class == HIT).view(np.int8), (by_class != IGNORED).view(np.int8))):
+        for c, (start, end) in enumerate(zip([0, *ends], ends)):
+            result[:, k, c] = flags[:, start:end].sum(axis=1, dtype=np.int32)
     return result
