@@ -86,19 +86,24 @@ def curve(fate: I8, ranked: Ranking, weight: I64 | None) -> Curve:
     where = np.flatnonzero(fate == HIT)
     owner = np.searchsorted(ranked.offsets, where, side="right") - 1
     offsets = ragged.from_counts(np.bincount(owner, minlength=len(ranked.offsets) - 1))
-    ends = ranked.ends[where]
+    ends, start = ranked.ends[where], ranked.offsets[owner]
     counted = fate != IGNORED
     if weight is None:
-        total = np.cumsum(counted.astype(np.int32), dtype=np.int32)[None]  # half the memory, twice as fast
         of_hits = np.ones((1, len(where)), np.int64)
+        running = (np.arange(1, len(where) + 1) - offsets[owner])[None]
+        if counted.all():  # then the place in the ranking is the number of predictions so far
+            every = (ends + 1 - start)[None]
+        else:
+            total = np.cumsum(counted.astype(np.int32), dtype=np.int32)  # half the memory, twice as fast
+            every = (total[ends] - np.where(start > 0, total[start - 1], 0)).astype(np.int64)[None]
     else:
-        total, of_hits = np.cumsum(weight * counted, axis=1), weight[:, where]
-    start = ranked.offsets[owner]
-    before = np.where(start > 0, total[:, start - 1], 0)
-    running = segment_cumsum(of_hits, offsets)
+        of_hits = weight[:, where]
+        running = segment_cumsum(of_hits, offsets)
+        sums = np.cumsum(weight * counted, axis=1)
+        every = sums[:, ends] - np.where(start > 0, sums[:, start - 1], 0)
     # With blocks, all hits up to the end of the block count at once.
     upto = np.searchsorted(where, ends, side="right") - 1
-    return Curve(offsets, running[:, upto], (total[:, ends] - before).astype(np.int64), of_hits)
+    return Curve(offsets, running[:, upto], every, of_hits)
 
 
 def average_precision(problem: Problem, positives: I64, recalls: F64 | None, *, enveloped: bool = True) -> F64:
