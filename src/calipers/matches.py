@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,7 +100,7 @@ class Matches:
         return int(self.rank.max(initial=0))
 
     @cached_property
-    def _rankings(self) -> dict[tuple[int, bool, bool], tuple[compiled.FateTable, curves.Ranking, I64]]:
+    def _rankings(self) -> dict[tuple[int, bool, bool], tuple[compiled.FateTable, curves.Ranking, I64, dict[Any, Any]]]:
         return {}
 
     @cached_property
@@ -167,9 +168,9 @@ class Matches:
             ranked = curves.ranking(self.score[rows], label, n, blocks=blocks)
             everyone = isinstance(rows, slice)
             table = self._prediction_table if everyone else compiled.FateTable(self.prediction_fate[:, rows])
-            self._rankings[key] = table, ranked, self.prediction_image[rows]
-        table, ranked, image = self._rankings[key]
-        return curves.Problem(table, views, ranked, image, weights)
+            self._rankings[key] = table, ranked, self.prediction_image[rows], {}
+        table, ranked, image, plans = self._rankings[key]
+        return curves.Problem(table, views, ranked, image, weights, plans)
 
     def take(self, images: I64) -> Matches:
         """Return the matches of the images ``images``, in that order; images may be repeated."""
