@@ -15,6 +15,13 @@
 #define CALIPERS_WIDE
 #endif
 
+// Keeps compilers from working off two rows at a time, which looks clever to them and undoes the vector instructions.
+#if defined(__GNUC__)
+#define CALIPERS_ROW_DONE asm volatile("" ::: "memory")
+#else
+#define CALIPERS_ROW_DONE
+#endif
+
 namespace calipers {
 
 namespace {
@@ -31,6 +38,7 @@ void running_sums(const uint8_t* __restrict weights, const int32_t* __restrict i
         for (; row <= marks[m]; ++row) {
             const uint8_t* w = weights + static_cast<int64_t>(image[row]) * LANES;
             for (int l = 0; l < LANES; ++l) sum[l] += w[l];
+            CALIPERS_ROW_DONE;
         }
         std::memcpy(noted + m * LANES, sum, sizeof sum);
     }
@@ -46,6 +54,7 @@ void operating_points(const uint8_t* __restrict weights, const int32_t* __restri
         for (; hit < upto[p]; ++hit) {
             const uint8_t* w = weights + static_cast<int64_t>(image[hit]) * LANES;
             for (int l = 0; l < LANES; ++l) sum[l] += w[l];
+            CALIPERS_ROW_DONE;
         }
         const int32_t* every = noted + (mark[p] - first_mark) * LANES;
         for (int l = 0; l < LANES; ++l) {
@@ -58,15 +67,20 @@ void operating_points(const uint8_t* __restrict weights, const int32_t* __restri
 // How many recalls each number of hits reaches.
 CALIPERS_WIDE
 void recalls_reached(int32_t* __restrict found, int64_t n, const double* __restrict per_hit,
-                     const int32_t* __restrict rounded_up, int32_t most) {
-    for (int64_t p = 0; p < n; ++p) {
+                     const uint8_t* __restrict rounded_up, int32_t most) {
+    for (int64_t p = 0; p < n; ++p, found += LANES) {
+        int32_t exact[LANES], any = 0;
         for (int l = 0; l < LANES; ++l) {
-            const double x = static_cast<double>(found[p * LANES + l]) * per_hit[l] + NUDGE;
-            int32_t whole = static_cast<int32_t>(x);
-            whole = whole < most ? whole : most;
-            const int32_t late = x - static_cast<double>(whole) < 2 * NUDGE ? rounded_up[whole] : 0;
-            found[p * LANES + l] = whole + 1 - late;
+            const double x = static_cast<double>(found[l]) * per_hit[l] + NUDGE;
+            const int32_t floor = static_cast<int32_t>(x), whole = floor < most ? floor : most;
+            exact[l] = x - static_cast<double>(whole) < 2 * NUDGE ? 1 : 0;
+            any |= exact[l];
+            found[l] = whole + 1;
         }
+        CALIPERS_ROW_DONE;
+        if (!any) continue;  // rounding can matter only where a recall is met exactly, which is rare
+        for (int l = 0; l < LANES; ++l)
+            if (exact[l]) found[l] -= rounded_up[found[l] - 1];
     }
 }
 
@@ -78,12 +92,14 @@ void level_sums(const int32_t* __restrict reached, const double* __restrict valu
     for (int64_t p = n - 1; p >= 0; --p) {
         const int32_t* before = p ? reached + (p - 1) * LANES : none;
         for (int l = 0; l < LANES; ++l) {
+            // Everything is computed and then chosen from: without branches the lanes can go together.
             const double v = value[p * LANES + l], gained = static_cast<double>(reached[p * LANES + l] - before[l]);
-            const bool higher = v > best[l];
-            sum[l] += higher ? best[l] * count[l] : 0.0;
-            count[l] = (higher ? 0.0 : count[l]) + gained;
-            best[l] = higher ? v : best[l];
+            const double level = best[l], so_far = count[l], product = level * so_far;
+            sum[l] += v > level ? product : 0.0;
+            count[l] = (v > level ? 0.0 : so_far) + gained;
+            best[l] = v > level ? v : level;
         }
+        CALIPERS_ROW_DONE;
     }
     for (int l = 0; l < LANES; ++l) total[l] = sum[l] + best[l] * count[l];
 }
@@ -97,6 +113,7 @@ void step_sums(const int32_t* __restrict reached, const double* __restrict value
         const int32_t* before = p ? reached + (p - 1) * LANES : none;
         for (int l = 0; l < LANES; ++l)
             sum[l] += value[p * LANES + l] * static_cast<double>(reached[p * LANES + l] - before[l]);
+        CALIPERS_ROW_DONE;
     }
     std::memcpy(total, sum, sizeof sum);
 }
@@ -108,6 +125,7 @@ void add_cells(const int32_t* __restrict cell, const int32_t* __restrict image, 
         const uint8_t* w = weights + static_cast<int64_t>(image[k]) * LANES;
         int32_t* to = result + static_cast<int64_t>(cell[k]) * LANES;
         for (int l = 0; l < LANES; ++l) to[l] += w[l];
+        CALIPERS_ROW_DONE;
     }
 }
 
@@ -119,9 +137,7 @@ struct Desk {
 
 class Cell {
 public:
-    Cell(const ReplicatePlan& plan, Span<double> result) : p_(plan), result_(result) {
-        for (int64_t k = 0; k < p_.rounded_up.size; ++k) rounded_up_.push_back(p_.rounded_up[k]);
-    }
+    Cell(const ReplicatePlan& plan, Span<double> result) : p_(plan), result_(result) {}
 
     // All views of a group in one class.
     void group(int64_t g, int64_t klass, Desk& desk) const {
@@ -150,7 +166,7 @@ private:
             per_hit[r] = n_recalls ? static_cast<double>(n_recalls - 1) / std::max(positives, 1.0) : 0.0;
         }
         if (n_recalls)
-            recalls_reached(desk.found.data(), n, per_hit, rounded_up_.data(), static_cast<int32_t>(n_recalls - 1));
+            recalls_reached(desk.found.data(), n, per_hit, p_.rounded_up.data, static_cast<int32_t>(n_recalls - 1));
         (p_.enveloped ? level_sums : step_sums)(desk.found.data(), desk.value.data(), n, total);
         for (int64_t r = 0; r < p_.n_replicates; ++r) {
             const int64_t at = r * n_views * p_.n_classes + cell;
@@ -160,7 +176,6 @@ private:
 
     const ReplicatePlan& p_;
     Span<double> result_;
-    std::vector<int32_t> rounded_up_;
 };
 
 }  // namespace
