@@ -1,54 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outcomes of requirements as a table in the terminal."""
+"""Outcomes of requirements in the terminal: each requirement in words, then a line for every row it speaks of."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
-from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from calipers.cli.messages import one_line
 from calipers.results.requirements import Outcome
 
-UNLIMITED = 400
 STYLES = {"met": "green", "not met": "bold red", "not shown": "bold yellow"}
+LONGEST = max(map(len, STYLES))
+WIDEST = 40  # a longer name pushes its own line only
 
 
 def print_outcomes(outcomes: Sequence[Outcome]) -> None:
-    """Print a row for every outcome, and below them why those are not met that are not."""
-    # A file or a pipe has no width: never cut a name there.
-    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("id", "requirement", "demanded", "of", "found", "n", "outcome"):
-        table.add_column(name, overflow="fold")
-    for outcome in outcomes:
-        wanted, style = outcome.requirement, STYLES[outcome.verdict]
-        words = (wanted.id, wanted.text, str(wanted), outcome.place, _found(outcome.row), _numbers(outcome.row))
-        table.add_row(*map(_plain, words), f"[{style}]{outcome.verdict}[/]")
-    console.print(table)
-    for outcome in outcomes:
-        if outcome.verdict != "met":
-            said = f"{outcome.requirement.id} {outcome.verdict}, {outcome.place}: {outcome.why}"
-            console.print(_plain(said), soft_wrap=True)
+    """Print the outcomes, requirement by requirement; those that are not met with the reason."""
+    console = Console(file=sys.stdout, highlight=False)
+    cells = {id(outcome): _cells(outcome) for outcome in outcomes}
+    widths = [min(max(map(cell_len, column)), WIDEST) for column in zip(*cells.values())]
+
+    def line(text: str) -> None:
+        console.print(text, soft_wrap=True)  # never cut: a name or a number that is missing misleads
+
+    for _, found in groupby(outcomes, key=lambda outcome: outcome.requirement.id):
+        together = list(found)
+        wanted = together[0].requirement
+        line(f"[bold]{_plain(wanted.id)}[/]  {_plain(wanted.text or str(wanted))}")
+        if wanted.text:
+            line(f"  {_plain(str(wanted))}")
+        for outcome in together:
+            verdict = f"[{STYLES[outcome.verdict]}]{outcome.verdict:<{LONGEST}}[/]"
+            padded = [cell + " " * (width - cell_len(cell)) for cell, width in zip(cells[id(outcome)], widths)]
+            line(f"  {verdict}  {escape('  '.join(padded)).rstrip()}")
+            if outcome.verdict != "met":
+                line(f"  {'':{LONGEST}}  {_plain(outcome.why)}")
+        console.print()
 
 
-def _found(row: Mapping[str, Any] | None) -> str:
-    if row is None or row["value"] is None:
-        return "-"
+def _cells(outcome: Outcome) -> tuple[str, str, str]:
+    """Return what the outcome is of, what was found, and what stands behind it."""
+    row = outcome.row
+    if row is None:
+        return one_line(outcome.place), "-", ""
+    numbers = f"n = {row['n_units']} ({row['unit']}), {row['n_images']} images, {row['n_references']} references"
+    return one_line(outcome.place), _found(row), one_line(numbers)
+
+
+def _found(row: Mapping[str, Any]) -> str:
+    if row["value"] is None:
+        return "undefined"
     interval = "" if row["low"] is None or row["high"] is None else f" [{row['low']:.3f}, {row['high']:.3f}]"
     return f"{row['value']:.3f}{interval}"
-
-
-def _numbers(row: Mapping[str, Any] | None) -> str:
-    if row is None:
-        return "-"
-    units = "" if row["unit"] == "image" else f"{row['n_units']} units ({row['unit']}), "
-    return f"{units}{row['n_images']} images, {row['n_references']} references"
 
 
 def _plain(text: str) -> str:

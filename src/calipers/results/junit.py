@@ -31,7 +31,7 @@ def junit(outcomes: Sequence[Outcome], *, suite: str, properties: Mapping[str, s
         SubElement(listed, "property", name=name, value=_plain(value))
     for outcome in outcomes:
         wanted = outcome.requirement
-        name = f"{wanted}: {outcome.place}"
+        name = f"{outcome.place}: {wanted}"
         case = SubElement(tests, "testcase", classname=_plain(wanted.id), name=_plain(name), time="0")
         words = f"{wanted.text}: {outcome.why}" if wanted.text else outcome.why
         if outcome.verdict == "met":

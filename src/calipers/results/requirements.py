@@ -23,6 +23,7 @@ Statistic = Literal["low", "high", "value"]
 Verdict = Literal["met", "not met", "not shown"]
 VERDICTS: tuple[Verdict, ...] = ("met", "not shown", "not met")  # from best to worst
 EVERY = "*"  # as model, class or value of a group: every one that the evaluation has
+BOUNDS = {"low": "lower bound", "high": "upper bound", "value": "value"}
 SHARE_OF_UNITS = "clopper-pearson-units"  # such an interval is of the share of units without error, not of the metric
 
 
@@ -39,7 +40,7 @@ class Limit:
         return found >= self.limit if self.side == "at_least" else found <= self.limit
 
     def __str__(self) -> str:
-        return f"{self.statistic} {self.side.replace('_', ' ')} {self.limit:g}"
+        return f"{BOUNDS[self.statistic]} {self.side.replace('_', ' ')} {self.limit:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Requirement:
     --------
     >>> from calipers.results.requirements import Requirement
     >>> str(Requirement("REQ-1", "sensitivity@0.5", group={"centre": "*"}, at_least=0.8, min_units=20))
-    'sensitivity@0.5 low at least 0.8, from 20 units on'
+    'sensitivity@0.5: lower bound at least 0.8, from 20 units on'
     """
 
     id: str
@@ -89,7 +90,7 @@ class Requirement:
 
     def __str__(self) -> str:
         minimum = " and ".join(f"{n} {name}" for name, n in self.minimum.items())
-        words = f"{self.metric} {' and '.join(map(str, self.limits))}"
+        words = f"{self.metric}: {' and '.join(map(str, self.limits))}"
         return words + (f", from {minimum} on" if minimum else "")
 
 
@@ -294,4 +295,4 @@ def _compared(limit: Limit, found: float) -> str:
     """Return the comparison in words, with all digits where three would show two equal numbers."""
     number = f"{found:.3f}" if abs(found - limit.limit) >= 0.001 else repr(found)
     kept, broken = {"at_least": ("at least", "below"), "at_most": ("at most", "above")}[limit.side]
-    return f"{limit.statistic} {number} is {kept if limit.holds(found) else broken} {limit.limit:g}"
+    return f"{BOUNDS[limit.statistic]} {number} is {kept if limit.holds(found) else broken} {limit.limit:g}"
