@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Intervals from replicates, for many estimates at once.
+
+The default is *bootSE-t*: the standard deviation of the bootstrap replicates, times ``sqrt(K / (K - 1))`` for K units,
+is taken as the standard error on the metric's own scale (logit for [0, 1], log for [0, inf)), and a t interval with
+K - 1 degrees of freedom is laid around the estimate. Nothing is clipped. In simulations with 6 to 150 units it covered
+the truth in .92 to .99 of the cases at a nominal .95, where the percentile interval had .77 to .96.
+
+Rules that come first, in this order: no interval for fewer than 5 units, or where more than 5 % of the replicates are
+undefined; near perfection (fewer than 5 units with an error) the Clopper-Pearson bound on the share of error-free
+units; a width of zero if all replicates agree; the percentile interval instead of a t interval if more than 5 % of the
+replicates lie on a bound. The last two are flagged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import UsageError, did_you_mean
+
+F64 = NDArray[np.float64]
+NAN = float("nan")
+NOWHERE = (NAN, NAN)
+
+METHODS = ("bootse-t-logit", "percentile", "basic", "bca", "studentized", "jackknife-t", "wilson", "clopper-pearson")
+FEWEST_UNITS = 5
+FEW_UNITS = 10
+MOST_UNDEFINED = 0.05
+MOST_ON_BOUND = 0.05
+BATCHES = 10  # for the Monte-Carlo error of a bound
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An interval, how it was made, and what must be known about it."""
+
+    low: float
+    high: float
+    method: str
+    bias: float = NAN  # mean of the replicates minus the estimate
+    undefined: int = 0  # replicates without a value
+    reason: str | None = None  # why there is none: one of results.REASONS
+    percentile: tuple[float, float] = NOWHERE  # what papers use, for comparison
+    mc_error: tuple[float, float] = NOWHERE  # standard error of either bound that comes from the number of replicates
+    flags: tuple[str, ...] = field(default=())  # few_units, on_bound, identical_units, near_perfect
+
+
+def none(reason: str, **known: object) -> Interval:
+    """Return the absence of an interval, with its reason."""
+    return Interval(NAN, NAN, "none", reason=reason, **known)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """What an estimate rests on, besides its replicates."""
+
+    n_units: int
+    n_positive: int | None = None  # units that hold what the metric is about; None = all
+    n_error_free: int | None = None  # of the positive units; None = unknown
+
+
+def interval(
+    theta: float,
+    replicates: F64,
+    *,
+    n_units: int,
+    level: float = 0.95,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    method: str = "bootse-t-logit",
+    jackknife: F64 | None = None,
+) -> Interval:
+    """Return the interval of one estimate; see `intervals`."""
+    column = None if jackknife is None else np.asarray(jackknife, np.float64)[:, None]
+    sample = np.asarray(replicates, np.float64)[:, None]
+    support = [Support(n_units)]
+    return intervals(np.array([theta]), sample, support, level=level, bounds=bounds, method=method, jackknife=column)[0]
+
+
+def intervals(
+    theta: F64,
+    replicates: F64,
+    support: Sequence[Support],
+    *,
+    level: float = 0.95,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    method: str = "bootse-t-logit",
+    jackknife: F64 | None = None,
+    errors: tuple[F64, F64] | None = None,
+) -> list[Interval]:
+    """Return the intervals of m estimates.
+
+    Parameters
+    ----------
+    theta
+        (m,) point estimates.
+    replicates
+        (B, m) bootstrap replicates, NaN where undefined.
+    support
+        m of them.
+    bounds
+        Of the metric; they set the scale of the t interval.
+    jackknife
+        (K, m) estimates without one unit each, for ``bca`` and ``jackknife-t``.
+    errors
+        Standard errors (m,) of the estimates and (B, m) of the replicates, for ``studentized``.
+    """
+    if method not in METHODS:
+        raise UsageError(f"no interval {method!r}; {did_you_mean(method, METHODS)}")
+    sample = Sample.of(np.asarray(theta, np.float64), replicates, level, bounds)
+    chosen = sample.bounds_of(method, np.array([entry.n_units for entry in support]), jackknife, errors)
+    return [_ruled(sample, k, entry, chosen) for k, entry in enumerate(support)]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of m intervals of one method."""
+
+    method: str
+    low: F64
+    high: F64
+    mc_low: F64
+    mc_high: F64
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Estimates and their replicates, with what all methods need of them."""
+
+    theta: F64  # (m,)
+    replicates: F64  # (B, m)
+    level: float
+    bounds: tuple[float, float]
+    undefined: NDArray[np.int64]  # (m,)
+    spread: F64  # (m,) standard deviation of the replicates
+    bias: F64  # (m,)
+    percentile: Limits
+
+    @classmethod
+    def of(cls, theta: F64, replicates: F64, level: float, bounds: tuple[float, float]) -> Sample:
+        """Return the sample with its spread, bias and percentile interval."""
+        missing = np.isnan(replicates)
+        undefined = missing.sum(axis=0)
+        mean, spread = _moments(replicates, missing)
+        found = _limits("percentile", replicates, lambda rows: quantiles(rows, level))
+        return cls(theta, replicates, level, bounds, undefined, spread, mean - theta, found)
+
+    def bounds_of(
+        self, method: str, n_units: NDArray[np.int64], jackknife: F64 | None, errors: tuple[F64, F64] | None
+    ) -> Limits:
+        """Return the bounds of one method for all estimates."""
+        if method == "percentile":
+            return self.percentile
+        if method == "basic":
+            p = self.percentile
+            return Limits("basic", 2 * self.theta - p.high, 2 * self.theta - p.low, p.mc_high, p.mc_low)
+        if method in ("bca", "jackknife-t"):
+            if jackknife is None:
+                raise UsageError(f"the interval {method!r} needs the jackknife")
+            make = bca if method == "bca" else jackknife_t
+            return make(self, jackknife, n_units)
+        if method == "studentized":
+            if errors is None:
+                raise UsageError("studentized intervals need a standard error: only metrics that are ratios have one")
+            return studentized(self, *errors)
+        return boot_se_t(self, n_units)
+
+
+def boot_se_t(sample: Sample, n_units: NDArray[np.int64]) -> Limits:
+    """Return the t interval with the bootstrap's standard error, on the scale of the metric."""
+    scale = Scale.of(sample.bounds)
+    factor = np.sqrt(n_units / np.maximum(n_units - 1, 1)) * _t(np.maximum(n_units - 1, 1), sample.level)
+
+    def limits(rows: F64) -> tuple[F64, F64]:
+        return scale.around(sample.theta, factor * _moments(rows, np.isnan(rows))[1])
+
+    return _limits(scale.method, sample.replicates, limits)
+
+
+def bca(sample: Sample, jackknife: F64, n_units: NDArray[np.int64]) -> Limits:
+    """Return the bias-corrected and accelerated bootstrap interval; NaN where all replicates are on one side."""
+    from scipy.special import ndtr, ndtri
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        centred = np.nanmean(jackknife, axis=0) - jackknife
+        acceleration = np.nansum(centred**3, axis=0) / (6.0 * np.nansum(centred**2, axis=0) ** 1.5)
+        z = ndtri(np.array([(1 - sample.level) / 2, (1 + sample.level) / 2]))[:, None]
+
+        def limits(rows: F64) -> tuple[F64, F64]:
+            defined = (~np.isnan(rows)).sum(axis=0)
+            below = (rows < sample.theta).sum(axis=0) + 0.5 * (rows == sample.theta).sum(axis=0)
+            shift = ndtri(below / defined)
+            at = ndtr(shift + (shift + z) / (1 - acceleration * (shift + z)))
+            found = np.full(at.shape, np.nan)
+            for k in np.flatnonzero(np.isfinite(at).all(axis=0)):
+                found[:, k] = np.nanquantile(rows[:, k], at[:, k])
+            return found[0], found[1]
+
+        return _limits("bca", sample.replicates, limits)
+
+
+def jackknife_t(sample: Sample, jackknife: F64, n_units: NDArray[np.int64]) -> Limits:
+    """Return the t interval with the jackknife's standard error; only for smooth metrics, not for 101-point AP."""
+    centred = jackknife - np.nanmean(jackknife, axis=0)
+    error = np.sqrt((n_units - 1) / n_units * np.nansum(centred**2, axis=0))
+    half = _t(np.maximum(n_units - 1, 1), sample.level) * error
+    exact = np.zeros(len(half))
+    return Limits("jackknife-t", sample.theta - half, sample.theta + half, exact, exact)
+
+
+def studentized(sample: Sample, error: F64, errors: F64) -> Limits:
+    """Return the bootstrap-t interval: quantiles of (replicate - estimate) / standard error of the replicate."""
+
+    def limits(rows: F64) -> tuple[F64, F64]:
+        values, own = rows[:, : len(error)], rows[:, len(error) :]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            steps = np.where(own > 0, (values - sample.theta) / own, np.nan)
+        low, high = quantiles(steps, sample.level)
+        return sample.theta - high * error, sample.theta - low * error
+
+    return _limits("studentized", np.concatenate([sample.replicates, errors], axis=1), limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The scale on which a metric's error is symmetric: logit between two bounds, log above one, else its own."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, bounds: tuple[float, float]) -> Scale:
+        """Return the scale of a metric with these bounds."""
+        return cls(*bounds)
+
+    @property
+    def method(self) -> str:
+        """The name of the t interval on this scale; atanh is the logit between -1 and 1."""
+        if math.isfinite(self.low) and math.isfinite(self.high):
+            return "bootse-t-atanh" if (self.low, self.high) == (-1.0, 1.0) else "bootse-t-logit"
+        return "bootse-t-log" if math.isfinite(self.low) else "bootse-t"
+
+    def around(self, theta: F64, half: F64) -> tuple[F64, F64]:
+        """Return theta -+ half, taken on this scale to first order; NaN on a bound, where the scale ends."""
+        if not math.isfinite(self.low):
+            return theta - half, theta + half
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            if not math.isfinite(self.high):
+                x = theta - self.low
+                step = np.exp(half / x)
+                return self.low + x / step, self.low + x * step
+            width = self.high - self.low
+            x = (theta - self.low) / width
+            odds, step = x / (1 - x), np.exp(half / (width * x * (1 - x)))
+            low, high = odds / step, odds * step
+            top = np.where(np.isinf(high), 1.0, high / (1 + high))
+            return self.low + width * low / (1 + low), self.low + width * top
+
+
+def wilson(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
+    """Return Wilson's score interval of a proportion k / n."""
+    from scipy.special import ndtri
+
+    if n <= 0:
+        return NOWHERE
+    z2 = float(ndtri((1 + level) / 2)) ** 2
+    centre, half = k + z2 / 2, math.sqrt(z2) * math.sqrt(k * (n - k) / n + z2 / 4)
+    low, high = (centre - half) / (n + z2), (centre + half) / (n + z2)
+    return 0.0 if k == 0 else low, 1.0 if k == n else high
+
+
+def clopper_pearson(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
+    """Return the exact interval of a proportion k / n."""
+    from scipy.special import betaincinv
+
+    if n <= 0:
+        return NOWHERE
+    tail = (1 - level) / 2
+    low = 0.0 if k == 0 else float(betaincinv(k, n - k + 1, tail))
+    high = 1.0 if k == n else float(betaincinv(k + 1, n - k, 1 - tail))
+    return low, high
+
+
+def quantiles(rows: F64, level: float) -> tuple[F64, F64]:
+    """Return the two outer quantiles of every column (NumPy's type 7), leaving out NaN."""
+    at = [(1 - level) / 2, (1 + level) / 2]
+    found = np.quantile(rows, at, axis=0)
+    for k in np.flatnonzero(np.isnan(found[0])):
+        defined = rows[~np.isnan(rows[:, k]), k]
+        found[:, k] = np.quantile(defined, at) if len(defined) else np.nan
+    return found[0], found[1]
+
+
+def _ruled(sample: Sample, k: int, support: Support, chosen: Limits) -> Interval:
+    """Return the interval of one estimate after the rules that come before any method."""
+    theta, level, undefined = float(sample.theta[k]), sample.level, int(sample.undefined[k])
+    flags = ("few_units",) if support.n_units < FEW_UNITS else ()
+    positive = support.n_units if support.n_positive is None else support.n_positive
+    if theta != theta:
+        return none("no_objects", undefined=undefined)
+    if support.n_units < FEWEST_UNITS or positive < FEWEST_UNITS:
+        return none("one_unit" if support.n_units == 1 else "too_few_units", undefined=undefined)
+    if undefined > MOST_UNDEFINED * len(sample.replicates):
+        return none("too_many_undefined", undefined=undefined)
+    known = {
+        "bias": float(sample.bias[k]),
+        "undefined": undefined,
+        "percentile": (float(sample.percentile.low[k]), float(sample.percentile.high[k])),
+    }
+    on_bound = theta in sample.bounds
+    if on_bound or (support.n_error_free is not None and positive - support.n_error_free < FEWEST_UNITS):
+        free = support.n_error_free
+        if on_bound:  # everything that was seen says the same
+            free = positive if theta == sample.bounds[1] or math.isinf(sample.bounds[1]) else 0
+        low, high = clopper_pearson(free or 0, positive, level)
+        return Interval(low, high, "clopper-pearson-units", flags=(*flags, "near_perfect"), **known)  # type: ignore[arg-type]
+    if sample.spread[k] == 0.0:
+        return Interval(theta, theta, chosen.method, flags=(*flags, "identical_units"), **known)  # type: ignore[arg-type]
+    column = sample.replicates[:, k]
+    t_interval = chosen.method.startswith("bootse-t")
+    if t_interval and np.isin(column, sample.bounds).sum() > MOST_ON_BOUND * len(column):
+        chosen, flags = sample.percentile, (*flags, "on_bound")
+    if chosen.low[k] != chosen.low[k]:
+        return none("constant_input", flags=flags, **known)
+    return Interval(
+        float(chosen.low[k]),
+        float(chosen.high[k]),
+        chosen.method,
+        mc_error=(float(chosen.mc_low[k]), float(chosen.mc_high[k])),
+        flags=flags,
+        **known,  # type: ignore[arg-type]
+    )
+
+
+def _limits(method: str, rows: F64, make: object) -> Limits:
+    """Return the bounds from all replicates, and their Monte-Carlo error from ten batches of them."""
+    assert callable(make)
+    low, high = make(rows)
+    if len(rows) < 2 * BATCHES:
+        unknown = np.full(np.shape(low), np.nan)
+        return Limits(method, low, high, unknown, unknown)
+    batches = [make(rows[part]) for part in np.array_split(np.arange(len(rows)), BATCHES)]
+    lows, highs = np.stack([a for a, _ in batches]), np.stack([b for _, b in batches])
+    root = math.sqrt(BATCHES)
+    with np.errstate(invalid="ignore"):
+        return Limits(method, low, high, lows.std(axis=0, ddof=1) / root, highs.std(axis=0, ddof=1) / root)
+
+
+def _moments(rows: F64, missing: NDArray[np.bool_]) -> tuple[F64, F64]:
+    """Return mean and standard deviation (ddof 1) of every column, leaving out NaN."""
+    n = (~missing).sum(axis=0)
+    filled = np.where(missing, 0.0, rows)
+    first = rows[0] if len(rows) else np.zeros(rows.shape[1])
+    base = np.where(np.isnan(first), 0.0, first)  # equal replicates shall have a spread of exactly 0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = base + np.where(missing, 0.0, filled - base).sum(axis=0) / n
+        square = (np.where(missing, 0.0, filled - mean) ** 2).sum(axis=0)
+        return mean, np.sqrt(square / (n - 1))
+
+
+def _t(freedom: NDArray[np.int64], level: float) -> F64:
+    from scipy.special import stdtrit
+
+    return np.asarray(stdtrit(freedom.astype(np.float64), (1 + level) / 2))

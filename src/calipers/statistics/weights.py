@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights of images: bootstrap, jackknife and permutation are all the same metric under other weights.
+
+What is drawn is a *unit*: an image, or all images of a patient or a centre together. Replicate b of a seed comes from
+``Generator(Philox(key=[seed, b]))``, so that it does not depend on who computes it, in which order, or on how many
+there are. Weights come in blocks of 64 replicates, (64, n_images), never as one matrix: 10,000 replicates of 200,000
+images pass through 13 MB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import UsageError, did_you_mean
+from calipers.kernels import ragged, resampling
+
+I64 = NDArray[np.int64]
+Weights = NDArray[Any]  # (R, n_images) whole numbers; bytes if they fit, see kernels/resampling.py
+
+BLOCK = 64  # replicates at a time
+MOST_EXACT = 16  # 2^16 ways of swapping are few enough to try them all
+
+
+@dataclass(frozen=True)
+class Units:
+    """What is resampled: the unit of every image, and how the units are drawn.
+
+    Without ``parent`` all units are drawn from one urn. With it every unit lies in a parent: a *stratum* that keeps its
+    number of units in every replicate (the claim is about these strata), or, if ``nested``, itself a unit that is drawn
+    first (the claim generalises to other parents).
+    """
+
+    name: str
+    code: I64  # (n_images,)
+    number: int  # of units that the claim generalises over: the parents if nested
+    n_drawn: int  # of units in the urns
+    parent: I64 | None = None  # (n_drawn,) ascending
+    parent_name: str = ""
+    nested: bool = False
+
+    @classmethod
+    def of(cls, name: str, column: NDArray[Any] | Sequence[Any] | None, n: int) -> Units:
+        """Return one unit per distinct entry of a column, or one per image if there is no column."""
+        if column is None:
+            return cls(name, np.arange(n), n, n)
+        values, code = np.unique(np.asarray(column), return_inverse=True)
+        return cls(name, code.astype(np.int64), len(values), len(values))
+
+    @classmethod
+    def within(
+        cls, names: tuple[str, str], parents: NDArray[Any], column: NDArray[Any] | None, *, nested: bool
+    ) -> Units:
+        """Return units that lie in parents: patient 1 of centre A is not patient 1 of centre B."""
+        outer = np.unique(np.asarray(parents), return_inverse=True)[1].astype(np.int64)
+        inner = np.arange(len(outer)) if column is None else np.unique(np.asarray(column), return_inverse=True)[1]
+        pairs, code = np.unique(np.stack([outer, inner]), axis=1, return_inverse=True)
+        n_parents, n_inner = int(outer.max(initial=-1)) + 1, pairs.shape[1]
+        number = n_parents if nested else n_inner
+        return cls(
+            name=names[0] if nested else names[1],
+            code=code.reshape(-1).astype(np.int64),
+            number=number,
+            n_drawn=n_inner,
+            parent=pairs[0].astype(np.int64),
+            parent_name=names[1] if nested else names[0],
+            nested=nested,
+        )
+
+    @property
+    def whole(self) -> I64:
+        """(n_images,) the units as a whole, for jackknife and permutation: the parents if nested."""
+        return self.parent[self.code] if self.nested and self.parent is not None else self.code
+
+    def take(self, images: I64) -> Units:
+        """Return the units of some images."""
+        kept, code = np.unique(self.code[images], return_inverse=True)
+        if self.parent is None:
+            return Units(self.name, code.astype(np.int64), len(kept), len(kept))
+        parent = np.unique(self.parent[kept], return_inverse=True)[1].astype(np.int64)
+        number = int(parent.max(initial=-1)) + 1 if self.nested else len(kept)
+        return Units(self.name, code.astype(np.int64), number, len(kept), parent, self.parent_name, self.nested)
+
+    def generalises_to(self) -> str:
+        """Return in words what an interval over these units speaks for."""
+        if self.parent is None:
+            return f"other {plural(self.name)} like these {self.number}"
+        if self.nested:
+            return f"other {plural(self.name)} like these {self.number}, and their {plural(self.parent_name)}"
+        strata = int(self.parent.max(initial=-1)) + 1
+        return f"other {plural(self.name)} of these {strata} {plural(self.parent_name)}, not to other ones"
+
+
+def plural(name: str) -> str:
+    """Return the plural of a column name: images, patients, studies."""
+    if name.endswith("y") and name[-2:-1] not in "aeiou":
+        return name[:-1] + "ies"
+    return name + ("es" if name.endswith(("s", "x", "ch", "sh")) else "s")
+
+
+def units_of(
+    groups: Mapping[str, NDArray[Any]], n_images: int, cluster: str | Sequence[str] = "auto", strata: str | None = None
+) -> Units:
+    """Return the units that a protocol's ``cluster`` and ``strata`` name.
+
+    Parameters
+    ----------
+    groups
+        Columns of the images.
+    cluster
+        ``auto`` (patient if known, else image), ``image``, a column, or two of them such as ``("centre", "patient")``:
+        centres are drawn, then patients in each.
+    strata
+        A column whose groups are fixed: units are drawn inside each of them.
+    """
+    names = [cluster] if isinstance(cluster, str) else list(cluster)
+    if names == ["auto"]:
+        names = ["patient" if "patient" in groups else "image"]
+    for name in [*names, *([strata] if strata else [])]:
+        if name != "image" and name not in groups:
+            known = did_you_mean(name, ["image", *groups])
+            raise UsageError(f"cluster: the images have no column {name!r}; {known}")
+    columns = [None if name == "image" else groups[name] for name in names]
+    if len(names) > 2 or (len(names) == 2 and (strata or columns[0] is None)):
+        raise UsageError(f"cluster takes one column, or two from large to small, not {names}")
+    if len(names) == 2:
+        assert columns[0] is not None
+        return Units.within((names[0], names[1]), columns[0], columns[1], nested=True)
+    if strata:
+        return Units.within((strata, names[0]), groups[strata], columns[0], nested=False)
+    return Units.of(names[0], columns[0], n_images)
+
+
+def generator(seed: int, replicate: int) -> np.random.Generator:
+    """Return the random numbers of one replicate."""
+    return np.random.Generator(np.random.Philox(key=[seed, replicate]))
+
+
+def bootstrap(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
+    """Yield blocks (at most 64, n_images) of bootstrap weights: how often each image was drawn."""
+    for first in range(0, replicates, BLOCK):
+        drawn = [_draw(units, generator(seed, b)) for b in range(first, min(first + BLOCK, replicates))]
+        yield resampling.spread(drawn, units.n_drawn, units.code)
+
+
+def jackknife(units: Units) -> Iterator[Weights]:
+    """Yield blocks of weights that leave out one unit each, in the order of the units."""
+    whole = units.whole
+    for first in range(0, units.number, BLOCK):
+        left_out = np.arange(first, min(first + BLOCK, units.number))
+        yield (whole[None, :] != left_out[:, None]).astype(np.uint8)
+
+
+def exact_swaps(units: Units) -> bool:
+    """Return whether `swaps` tries every way there is."""
+    return units.number <= MOST_EXACT
+
+
+def swaps(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
+    """Yield blocks of 0/1: whether the models trade places on an image, the same for all images of a unit.
+
+    All ``2^K`` ways if they are at most ``2^16``, the first being no swap at all; else ``replicates`` random ones.
+    """
+    whole, number = units.whole, units.number
+    n_ways = 2**number if exact_swaps(units) else replicates
+    for first in range(0, n_ways, BLOCK):
+        rows = range(first, min(first + BLOCK, n_ways))
+        if exact_swaps(units):
+            traded = (np.array(rows)[:, None] >> np.arange(number)) & 1
+        else:
+            traded = np.stack([generator(seed, b).integers(0, 2, number) for b in rows])
+        yield traded.astype(np.uint8)[:, whole]
+
+
+def _draw(units: Units, rng: np.random.Generator) -> I64:
+    """Return the units that one replicate draws."""
+    if units.parent is None:
+        return rng.integers(0, units.n_drawn, units.n_drawn)
+    sizes = np.bincount(units.parent)
+    starts = ragged.from_counts(sizes)[:-1]
+    urns = rng.integers(0, len(sizes), len(sizes)) if units.nested else np.arange(len(sizes))
+    return np.repeat(starts[urns], sizes[urns]) + rng.integers(0, np.repeat(sizes[urns], sizes[urns]))
