@@ -40,7 +40,7 @@ class Limit:
         return found >= self.limit if self.side == "at_least" else found <= self.limit
 
     def __str__(self) -> str:
-        return f"{BOUNDS[self.statistic]} {self.side.replace('_', ' ')} {self.limit:g}"
+        return f"{BOUNDS[self.statistic]} {self.side.replace('_', ' ')} {_exact(self.limit)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +277,8 @@ def _lacking(row: Mapping[str, Any], wanted: Requirement) -> list[str]:
             f"too few units have an error for an interval of {wanted.metric}; the bounds given are of the share of "
             'units without error, and a limit on them says nothing of the metric (statistic = "value" would)'
         ]
+    if row["low"] == row["high"]:
+        return ["the interval has no width: all units say the same, which is no certainty about others"]
     level = row["level"]
     if wanted.level is not None and (level is None or not math.isclose(level, wanted.level, abs_tol=1e-9)):
         return [f"the interval has the level {level}, {wanted.level:g} is demanded"]
@@ -293,6 +295,10 @@ def _reason(row: Mapping[str, Any]) -> str:
 
 def _compared(limit: Limit, found: float) -> str:
     """Return the comparison in words, with all digits where three would show two equal numbers."""
-    number = f"{found:.3f}" if abs(found - limit.limit) >= 0.001 else repr(found)
+    number = f"{found:.3f}" if abs(found - limit.limit) >= 0.001 else _exact(found)
     kept, broken = {"at_least": ("at least", "below"), "at_most": ("at most", "above")}[limit.side]
-    return f"{BOUNDS[limit.statistic]} {number} is {kept if limit.holds(found) else broken} {limit.limit:g}"
+    return f"{BOUNDS[limit.statistic]} {number} is {kept if limit.holds(found) else broken} {_exact(limit.limit)}"
+
+
+def _exact(number: float) -> str:
+    return repr(number).removesuffix(".0")
