@@ -62,6 +62,14 @@ def test_not_met_and_not_shown_are_exit_1(calipers, results, demands):
     assert calipers("check", results, demands(ABSENT)).code == 1
 
 
+def test_an_interval_of_something_else_is_not_printed_as_one_of_the_metric(calipers, demands, tmp_path):
+    folder = save(tmp_path / "results", [row(method="clopper-pearson-units")])
+    said = calipers("check", folder, demands(MET))
+    assert said.code == 1
+    assert "  not shown  ours  0.600  n = 40 (patient)" in said.out
+    assert "too few units have an error for an interval of AP50" in said.out
+
+
 def test_a_requirement_is_met_only_if_all_its_rows_are(calipers, results, demands):
     assert calipers("check", results, demands(CENTRES)).out.endswith("\n0 of 1 requirements met\n")
     assert calipers("check", results, demands(CENTRES.replace("0.5", "0.4"))).out.endswith("1 of 1 requirements met\n")
@@ -130,14 +138,33 @@ def test_bad_input_is_exit_2(calipers, results, demands, tmp_path, argument):
 
 
 def test_what_evaluate_wrote_can_be_checked(calipers, files, demands, tmp_path):
-    assert calipers("evaluate", files.references, files.ours, "-o", tmp_path / "out", "--no-ci", "-q").code == 0
+    arguments = ("evaluate", files.references, files.ours, "--groups", files.groups, "--cluster", "image", "-q")
     limit = '[[requirement]]\nid = "A"\nmetric = "AP50"\nstatistic = "value"\nat_least = 0.5\n'
+    assert calipers(*arguments, "-o", tmp_path / "out", "--no-ci").code == 0
     said = calipers("check", tmp_path / "out", demands(limit))
     assert (said.code, said.err) == (0, "")
     assert calipers("check", tmp_path / "out", demands(limit.replace("0.5\n", "0.99\n"))).code == 1
     without = calipers("check", tmp_path / "out", demands(limit.replace('statistic = "value"\n', "")))
     assert without.code == 1
     assert "there is no interval: not requested" in without.out
+
+
+def test_groups_of_a_real_evaluation(calipers, tmp_path):
+    """Bounds and groups as `evaluate` writes them; the verdict agrees with the rows."""
+    import calipers as cal
+
+    folder = tmp_path / "results"
+    cal.evaluate(cal.demo_cohort(), "overview", by=["centre", "centre,class"]).save(folder)
+    file = tmp_path / "requirements.toml"
+    file.write_text(HEAD + CENTRES.replace("AP50", "AP@0.5"), encoding="utf-8")
+    said = calipers("check", folder, file, "--json")
+    found = said.json["outcomes"]
+    assert (said.code, len(found)) == (1, 3 * 4)
+    assert {outcome["row"]["group"]["centre"] for outcome in found} == {"Harbour", "North", "Summit", "Valley"}
+    for outcome in found:
+        low, exact = outcome["row"]["low"], outcome["row"]["method"] != "clopper-pearson-units"
+        assert outcome["outcome"] == ("not shown" if not exact else "met" if low >= 0.5 else "not met")
+    assert {outcome["outcome"] for outcome in found} >= {"met", "not met"}
 
 
 def test_junit(calipers, results, demands, tmp_path):

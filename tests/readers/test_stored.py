@@ -38,6 +38,10 @@ def test_json_from_stdout_is_an_evaluation_that_nothing_vouches_for(tmp_path: Pa
     assert not stored.read_stored(save(tmp_path / "bare", [row()], run=False)).vouched
 
 
+def test_a_row_that_is_there_twice_counts_once(tmp_path: Path) -> None:
+    assert len(stored.read_stored(save(tmp_path / "results", [row(), row(), *by_centre(0.4)])).rows) == 2
+
+
 def test_a_changed_number_is_noticed(tmp_path: Path) -> None:
     folder = save(tmp_path / "results", [row()])
     text = (folder / "evaluation.json").read_text()
@@ -103,7 +107,7 @@ WHOLE = json.dumps(document([row()]))
         (WHOLE.replace('"n_units": 40', '"n_units": ' + "9" * 5000), "non-finite", ""),
         (WHOLE.replace('"value": 0.6', '"value": 0.6, "value": 0.9'), "dup-key", ""),
         (WHOLE.replace('"ours"', '"\\ud800"'), "encoding", ""),
-        (json.dumps(document([row(), row()])), "dup-row", "/rows/1"),
+        (json.dumps(document([row(), row(low=0.4)])), "dup-row", "/rows/1"),
         (json.dumps(document({})), "type", "/rows"),
         (json.dumps(document([[]])), "type", "/rows/0"),
         (json.dumps(document([row(value="0.6")])), "type", "/rows/0/value"),

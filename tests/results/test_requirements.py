@@ -170,9 +170,12 @@ def test_without_a_model_every_model_has_to() -> None:
         ({"metric": "FROC", "label": "mass"}, "FROC has no values per class"),
         ({"metric": "FROC", "label": "*"}, "FROC has no values per class"),
         ({"group": {"centre": "C9"}}, "the evaluation has no centre 'C9'; known: C1, C2"),
-        ({"group": {"center": "*"}}, "the evaluation has no groups by center; known: centre"),
-        ({"group": {"*": "*"}}, "the evaluation has no groups by *; known: centre"),
-        ({"group": {"centre": "C1"}, "label": "mass"}, "AP50 has no values per class"),
+        ({"group": {"center": "*"}}, "the evaluation has no groups by center (--by center); known: centre"),
+        ({"group": {"*": "*"}}, "the evaluation has no groups by * (--by *); known: centre"),
+        (
+            {"group": {"centre": "C1"}, "label": "mass"},
+            "AP50 has no values per class in groups (--by centre,class)",
+        ),
     ],
 )
 def test_what_the_evaluation_does_not_have_is_not_shown(demanded: dict, why: str) -> None:
@@ -186,7 +189,7 @@ def test_what_the_evaluation_does_not_have_is_not_shown(demanded: dict, why: str
     ("rows", "demanded", "why"),
     [
         ([], {}, "the evaluation has no rows"),
-        ([row()], {"group": {"centre": "*"}}, "the evaluation has no groups by centre"),
+        ([row()], {"group": {"centre": "*"}}, "the evaluation has no groups by centre (--by centre)"),
         (by_centre(0.5), {}, "AP50 has no row of all images, only by centre"),
         ([row(label="mass")], {}, "AP50 has no pooled row, only classes: mass"),
     ],

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from calipers.cli.messages import one_line
-from calipers.results.requirements import Outcome
+from calipers.results.requirements import SHARE_OF_UNITS, Outcome
 
 STYLES = {"met": "green", "not met": "bold red", "not shown": "bold yellow"}
 LONGEST = max(map(len, STYLES))
@@ -56,7 +56,8 @@ def _cells(outcome: Outcome) -> tuple[str, str, str]:
 def _found(row: Mapping[str, Any]) -> str:
     if row["value"] is None:
         return "undefined"
-    interval = "" if row["low"] is None or row["high"] is None else f" [{row['low']:.3f}, {row['high']:.3f}]"
+    of_metric = row["low"] is not None and row["high"] is not None and row["method"] != SHARE_OF_UNITS
+    interval = f" [{row['low']:.3f}, {row['high']:.3f}]" if of_metric else ""
     return f"{row['value']:.3f}{interval}"
 
 

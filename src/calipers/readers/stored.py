@@ -51,14 +51,14 @@ def read_stored(path: Path | str) -> Stored:
         raise InputError("a list of rows", rule="type", file=str(file), location="/rows", value=rows)
     for k, row in enumerate(rows):
         _check_row(row, f"/rows/{k}", str(file))
-    _each_once(rows, str(file))
+    distinct = _distinct(rows, str(file))
     found = _hash({"protocol": document["protocol"], "rows": rows}, str(file))
     record = file.with_name(RUN)
     # A file of another name was not written by `evaluate -o`: a run.json beside it is of something else.
     vouched = file.name == EVALUATION and record.exists()
     if vouched:
         _compare(record, found, file)
-    return Stored(str(file), tuple(rows), found, vouched)
+    return Stored(str(file), distinct, found, vouched)
 
 
 def _hash(result: dict[str, Any], file: str) -> str:
@@ -185,12 +185,12 @@ def _check_row(row: Any, pointer: str, file: str) -> None:
             raise InputError(expected, rule="type", file=file, location=f"{pointer}/{key}", value=row[key])
 
 
-def _each_once(rows: list[dict[str, Any]], file: str) -> None:
-    """Raise for two rows of the same thing: which of them should count?"""
-    seen = set()
+def _distinct(rows: list[dict[str, Any]], file: str) -> tuple[Mapping[str, Any], ...]:
+    """Return every row once; two different rows of the same thing are an error: which of them should count?"""
+    seen: dict[tuple[Any, ...], dict[str, Any]] = {}
     for k, row in enumerate(rows):
         key = (row["model"], row["metric"], row["class"], frozenset((row["group"] or {}).items()))
-        if key in seen:
+        if seen.setdefault(key, row) != row:
             what = {name: row[name] for name in ("model", "metric", "class", "group")}
-            raise InputError("every row once", rule="dup-row", file=file, location=f"/rows/{k}", value=what)
-        seen.add(key)
+            raise InputError("one row for each", rule="dup-row", file=file, location=f"/rows/{k}", value=what)
+    return tuple(seen.values())

@@ -227,25 +227,26 @@ def _chosen(rows: Sequence[Mapping[str, Any]], wanted: Requirement) -> tuple[lis
     for sieve in _sieves(wanted):
         kept = [row for row in left if sieve.keeps(row)]
         if not kept:
-            return [], _absent(wanted.metric, sieve, left)
+            return [], _absent(wanted, sieve, left)
         left = kept
     return left, ""
 
 
-def _absent(metric: str, sieve: _Sieve, rows: Sequence[Mapping[str, Any]]) -> str:
+def _absent(wanted: Requirement, sieve: _Sieve, rows: Sequence[Mapping[str, Any]]) -> str:
     """Say that something is not in the evaluation, and what is."""
     if not rows:
         return "the evaluation has no rows"
     present = [found for found in dict.fromkeys(map(sieve.of, rows)) if found is not None]
+    columns = ",".join(wanted.group or {})
     if sieve.what == "columns":
-        known = ", ".join(" and ".join(columns) for columns in present if columns)
-        if not sieve.name:
-            return f"{metric} has no row of all images, only by {known}"
-        return f"the evaluation has no groups by {' and '.join(sieve.name)}" + (f"; known: {known}" if known else "")
+        known = " or ".join(" and ".join(found) for found in present if found)
+        if not columns:
+            return f"{wanted.metric} has no row of all images, only by {known}"
+        return f"the evaluation has no groups by {columns} (--by {columns})" + (f"; known: {known}" if known else "")
     if sieve.what == "class" and sieve.name is None:
-        return f"{metric} has no pooled row, only classes: {', '.join(present)}"
+        return f"{wanted.metric} has no pooled row, only classes: {', '.join(present)}"
     if sieve.what == "class" and not present:
-        return f"{metric} has no values per class"
+        return f"{wanted.metric} has no values per class" + (f" in groups (--by {columns},class)" if columns else "")
     return f"the evaluation has no {sieve.what} {sieve.name!r}; {did_you_mean(str(sieve.name), present)}"
 
 
