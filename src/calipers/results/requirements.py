@@ -172,7 +172,15 @@ def check(rows: Sequence[Mapping[str, Any]], requirements: Requirements | Sequen
     A requirement that no row answers has one outcome, *not shown*. If it speaks of every model, a model without such a
     row has one too.
     """
-    return tuple(outcome for requirement in requirements for outcome in _outcomes(rows, requirement))
+    models = tuple(dict.fromkeys(row["model"] for row in rows))
+    of_metric: dict[str, list[Mapping[str, Any]]] = {}  # so that many requirements on many rows stay quick
+    for row in rows:
+        of_metric.setdefault(row["metric"], []).append(row)
+    return tuple(
+        outcome
+        for requirement in requirements
+        for outcome in _outcomes(of_metric.get(requirement.metric, rows), requirement, models)
+    )
 
 
 def verdicts(outcomes: Sequence[Outcome]) -> dict[str, Verdict]:
@@ -184,7 +192,7 @@ def verdicts(outcomes: Sequence[Outcome]) -> dict[str, Verdict]:
     return found
 
 
-def _outcomes(rows: Sequence[Mapping[str, Any]], wanted: Requirement) -> Iterator[Outcome]:
+def _outcomes(rows: Sequence[Mapping[str, Any]], wanted: Requirement, models: Sequence[str]) -> Iterator[Outcome]:
     chosen, absent = _chosen(rows, wanted)
     if not chosen:
         yield Outcome(wanted, None, "not shown", absent)
@@ -193,7 +201,7 @@ def _outcomes(rows: Sequence[Mapping[str, Any]], wanted: Requirement) -> Iterato
         yield _judged(row, wanted)
     if wanted.model == EVERY:
         answered = {row["model"] for row in chosen}
-        for model in dict.fromkeys(row["model"] for row in rows):
+        for model in models:
             if model not in answered:
                 why = f"the evaluation has no such row for the model {model!r}"
                 yield Outcome(replace(wanted, model=model), None, "not shown", why)
