@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 import pytest
-from reference import contingency as plain
 
 import calipers as cal
 from calipers.kernels import contingency, roc
+from reference import contingency as plain
 
 COLUMNS = ("po", "kappa", "Scott-pi", "alpha", "PABAK", "AC1", "PAR", "NAR", "PJ", "AJ", "APJ")
 # n11, n10, n01, n00 and the scores in the order of COLUMNS, to four digits

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,6 @@ class AgreementScores:
     n01: F64
     n10: F64
     n11: F64
-    _known: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -42,10 +41,8 @@ class AgreementScores:
         """Return a float for one table, an array for several."""
         if name not in SCORES:
             raise UsageError(f"no score {name!r}; {did_you_mean(name, SCORES)}")
-        if name not in self._known:
-            value = SCORES[name](self.n11, self.n10, self.n01, self.n00)
-            self._known[name] = float(value) if np.ndim(value) == 0 else value
-        return self._known[name]
+        value = SCORES[name](self.n11, self.n10, self.n01, self.n00)
+        return float(value) if np.ndim(value) == 0 else value
 
     def as_dict(self) -> Mapping[str, Any]:
         """Return all scores by name."""

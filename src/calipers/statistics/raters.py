@@ -22,20 +22,18 @@ References: Fleiss 1971; Conger 1980; Gwet, Handbook of Inter-Rater Reliability,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.results import Estimate, Row
+from calipers.results import Row
 from calipers.statistics.intervals import Support
-from calipers.statistics.resampled import Behind, Resampling, estimate
-from calipers.statistics.weights import Units
+from calipers.statistics.resampled import Behind, Resampling, estimates
+from calipers.tables.ratings import Scale
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
-Scale = Literal["nominal", "ordinal", "interval"]
-SCALES: tuple[Scale, ...] = ("nominal", "ordinal", "interval")
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class Panel:
     @property
     def counts(self) -> F64:
         """(n_items, q) ratings of every item in every category."""
-        return (self.codes[:, :, None] == np.arange(self.n_categories)).sum(axis=1).astype(np.float64)
+        return np.asarray((self.codes[:, :, None] == np.arange(self.n_categories)).sum(axis=1), np.float64)
 
     @property
     def paired(self) -> NDArray[np.bool_]:
@@ -115,47 +113,28 @@ def krippendorff(counts: F64, scale: Scale, values: F64, w: F64) -> F64:
         return np.asarray(1 - observed * (margins.sum(axis=1) - 1) / expected)
 
 
-def rater_agreement(panel: Panel, how: Resampling, model: str = "ratings") -> tuple[tuple[Row, ...], list[str]]:
-    """Return a row per coefficient, with intervals over the units of the items, and the flags of the intervals.
+def rater_agreement(panel: Panel, how: Resampling, model: str) -> tuple[list[Row], set[str]]:
+    """Return a row per coefficient, and the flags of their intervals.
 
     Parameters
     ----------
     how
-        Its units are those of the items.
+        Its units are those of the items: a unit is drawn with all its items and all their ratings.
     """
     point = coefficients(panel, np.ones((1, len(panel.codes)), np.int64))
     blocks = [coefficients(panel, block) for block in how.blocks()]
     paired = panel.paired
     behind = Behind(int(paired.sum()), 0, int((panel.codes[paired] >= 0).sum()))
-    support = Support(how.units.number, how.units_with(paired))
+    support = Support(how.units.number, int(how.units_with(paired[:, None])[0]))
     group = {"raters": str(panel.codes.shape[1]) if panel.named else "not named", "scale": panel.scale}
-    rows, flags = [], []
+    rows, flags = [], set[str]()
     for name, value in point.items():
-        replicates = np.concatenate([block[name] for block in blocks])
+        replicates = np.concatenate([block[name] for block in blocks])[:, None]
         bounds = (0.0, 1.0) if name == "po" else (-1.0, 1.0)
-        found, said = estimate(float(value[0]), replicates, how, behind, support=support, bounds=bounds)
-        rows.append(Row(model, name, f"raters.{name.lower()}@1", None, group, found))
-        flags += said
-    return tuple(rows), flags
-
-
-def agreement_of_raters(
-    codes: NDArray[Any], *, scale: Scale = "nominal", values: F64 | None = None, seed: int = 0
-) -> dict[str, Estimate]:
-    """Return the coefficients of an (n_items, n_raters) array of category numbers, -1 for no rating.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> found = agreement_of_raters(np.array([[0, 0, 0], [1, 1, 1], [0, 1, -1], [1, 1, 0], [0, 0, 0], [1, 1, 1]]))
-    >>> round(float(found["AC1"]), 3), round(float(found["Fleiss"]), 3)
-    (0.557, 0.556)
-    """
-    whole = np.asarray(codes, np.int64)
-    known = np.arange(whole.max(initial=0) + 1.0) if values is None else np.asarray(values, np.float64)
-    how = Resampling(Units.of("item", None, len(whole)), 2000, seed, 0.95)
-    rows, _ = rater_agreement(Panel(whole, known, scale), how)
-    return {row.metric: row.estimate for row in rows}
+        found, said = estimates(value, replicates, how, [behind], support=[support], bounds=bounds)
+        rows.append(Row(model, name, f"raters.{name.lower()}@1", None, group, found[0]))
+        flags |= said
+    return rows, flags
 
 
 def _observed(counts: F64, partial: F64, w: F64) -> F64:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,9 +35,17 @@ class Resampling:
         """Return the resampling of some rows; their units are the ones that occur in them."""
         return Resampling(self.units.take(rows), self.replicates, self.seed, self.level)
 
-    def units_with(self, rows: NDArray[np.bool_]) -> int:
-        """Return how many units hold one of these rows."""
-        return len(np.unique(self.units.code[rows]))
+    def units_with(self, rows: NDArray[np.bool_]) -> I64:
+        """Return (C,) how many units hold one of the rows that each column of ``rows`` (n, C) marks."""
+        return holding(self.units.code, rows)
+
+
+def holding(code: I64, rows: NDArray[np.bool_]) -> I64:
+    """Return (C,) how many of the groups in ``code`` (n,) hold one of the rows that each column marks."""
+    held = np.zeros((int(code.max(initial=-1)) + 1, rows.shape[1]), np.bool_)
+    at, column = np.nonzero(rows)
+    held[code[at], column] = True
+    return np.asarray(held.sum(axis=0), np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,42 +57,60 @@ class Behind:
     ratings: int
 
 
-def estimate(
-    value: float,
+def estimates(
+    values: F64,
     replicates: F64,
     how: Resampling,
-    behind: Behind,
+    behind: Sequence[Behind],
     *,
-    support: Support,
+    support: Sequence[Support],
     bounds: tuple[float, float] = (0.0, 1.0),
     method: str = "bootse-t-logit",
     missing: str = "single_category",
-) -> tuple[Estimate, tuple[str, ...]]:
-    """Return the estimate and the flags of its interval.
+) -> tuple[list[Estimate], set[str]]:
+    """Return m estimates and the flags of their intervals.
 
-    ``missing`` is the reason of an undefined value.
+    Parameters
+    ----------
+    values
+        (m,) point estimates.
+    replicates
+        (B, m).
+    behind, support
+        m of each.
+    missing
+        The reason of an undefined value.
     """
-    given = _honest(value, support, how.level)
-    found = intervals(np.array([value]), replicates[:, None], [given], level=how.level, bounds=bounds, method=method)[0]
-    if value != value:
-        found = none("no_objects" if not behind.ratings else missing, undefined=found.undefined)
-    elif found.method == "clopper-pearson-units" and value == bounds[0] < 0:
-        # A share of units says nothing about a score that lies at -1.
-        found = none("constant_input", undefined=found.undefined)
-    return _as_estimate(value, found, how, behind), found.flags
+    honest = [_honest(value, entry, how.level) for value, entry in zip(values.tolist(), support)]
+    made = intervals(values, replicates, honest, level=how.level, bounds=bounds, method=method)
+    found, flags = [], set[str]()
+    for value, interval, entry in zip(values.tolist(), made, behind):
+        if value != value:
+            interval = none(missing if entry.ratings else "no_objects", undefined=interval.undefined)
+        elif interval.method == "clopper-pearson-units" and value == bounds[0] < 0:
+            # A share of units says nothing about a score of -1.
+            interval = none("constant_input", undefined=interval.undefined)
+        found.append(_as_estimate(value, interval, how, entry))
+        flags |= set(interval.flags)
+    return found, flags
 
 
 def _honest(value: float, support: Support, level: float) -> Support:
-    """Return the support; the share of error-free units stands in for a value only if its interval holds the value."""
-    if support.n_error_free is None or support.n_positive is None:
+    """Return the support; the error-free units stand in for a value only near perfection.
+
+    That is: if they are most of the units, and the interval of their share holds the value. With few units, fewer than
+    five with an error may be nearly all of them.
+    """
+    free, positive = support.n_error_free, support.n_positive
+    if free is None or positive is None:
         return support
-    low, high = clopper_pearson(support.n_error_free, support.n_positive, level)
-    return support if low <= value <= high else Support(support.n_units, support.n_positive)
+    low, high = clopper_pearson(free, positive, level)
+    return support if 2 * free > positive and low <= value <= high else Support(support.n_units, positive)
 
 
 def _as_estimate(value: float, found: Interval, how: Resampling, behind: Behind) -> Estimate:
     return Estimate(
-        value=float(value),
+        value=value,
         low=found.low,
         high=found.high,
         level=how.level,
