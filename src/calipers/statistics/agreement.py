@@ -191,8 +191,9 @@ def _remarks(table: Ratings, decisions: Sequence[Decision], how: Resampling) -> 
     said += [f"{n} of {table.intake.read} rows set aside: {rule}" for rule, n in aside.items()]
     if table.rater is not None and len(table.rater) > 1 and not table.repeated:
         said.append(
-            f"each item is rated once, by one of {len(table.rater)} raters: agreement among raters cannot be estimated, "
-            "and a difference between raters cannot be told from a difference between their items; see the rows by rater"
+            f"each item is rated once, by one of {len(table.rater)} raters: agreement among raters cannot be "
+            "estimated, and a difference between raters cannot be told from a difference between their items; see the "
+            "rows by rater"
         )
     if table.rater is not None and len(table.rater) > MOST_RATERS and table.criteria:
         said.append(f"{len(table.rater)} raters: too many to show one by one")
