@@ -188,7 +188,8 @@ def balanced_accuracy(n11: F64, n10: F64, n01: F64, n00: F64) -> F64:
 
 def matthews(n11: F64, n10: F64, n01: F64, n00: F64) -> F64:
     """Return the correlation of the two parties (MCC, phi); undefined if either says only one thing."""
-    margins = np.sqrt((n11 + n10) * (n01 + n00)) * np.sqrt((n11 + n01) * (n10 + n00))
+    # One root of the product: the root of a square is exact, so that perfect tables give exactly 1.
+    margins = np.sqrt(((n11 + n10) * (n01 + n00)) * ((n11 + n01) * (n10 + n00)))
     return _ratio(n11 * n00 - n10 * n01, margins)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.errors import InputError, raise_problems
+from calipers.errors import InputError, UsageError, raise_problems
 from calipers.readers.parts import Problem
 from calipers.readers.rating_columns import Choices, Columns, find_rating_columns
 from calipers.readers.rating_scales import Reading, read_scale
@@ -94,8 +94,10 @@ def _open(source: Any) -> _File:
 
         reader = columnar if opened.data[:4] == columnar.MAGIC else delimited
         return _File(reader.read_table(opened), opened.sha256, opened.size)
+    if not isinstance(source, Mapping) and not hasattr(source, "columns"):
+        raise UsageError(f"ratings are a file, a mapping of columns or a frame, not {type(source).__name__}")
     names = list(source.columns) if hasattr(source, "columns") else list(source)
-    cells = {str(name): _cells(source[name]) for name in names}
+    cells = {str(name): _cells(str(name), source[name]) for name in names}
     if len({len(column) for column in cells.values()}) > 1:
         lengths = {name: len(column) for name, column in cells.items()}
         raise InputError("columns of one length", rule="length", value=lengths)
@@ -103,9 +105,11 @@ def _open(source: Any) -> _File:
     return _File(Table("<arrays>", "arrays", cells, np.arange(n), False))
 
 
-def _cells(column: Any) -> list[str] | NDArray[Any]:
+def _cells(name: str, column: Any) -> list[str] | NDArray[Any]:
     """Return numbers as an array and everything else as text; None and NaN are empty cells."""
     held = np.asarray(column)
+    if held.ndim != 1:
+        raise InputError("one value per row", rule="length", field=name, value=f"an array of shape {held.shape}")
     if held.dtype.kind in "iuf":
         return held
     if held.dtype.kind == "b":

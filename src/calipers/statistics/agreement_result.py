@@ -123,10 +123,9 @@ class Agreement:
 def in_words(flags: Sequence[str], unit: str, n_units: int) -> list[str]:
     """Return what the flags of intervals mean."""
     said = {
-        "few_units": f"only {n_units} {plural(unit)}: the intervals rest on few units",
+        "few_units": f"few units behind some values ({n_units} {plural(unit)} in all): their intervals are rough",
         "near_perfect": "where fewer than 5 units show an error, the interval is the Clopper-Pearson bound on the "
         "share of error-free units (clopper-pearson-units, marked * in tables)",
-        "on_bound": "where many replicates reach the end of a scale, the interval is the percentile interval",
         "identical_units": "an interval of no width means that all units are alike, not that the value is certain",
     }
     return [said[flag] for flag in said if flag in flags]

@@ -242,7 +242,8 @@ def _support(view: View, how: Resampling, name: str) -> list[Support]:
 def _criterion_support(view: View, how: Resampling) -> tuple[list[Support], list[Behind]]:
     n, rows = _rarer(view, how), np.ones((len(view.useful), 1), np.bool_)
     behind = Behind(int(holding(view.image, rows)[0]), int(view.useful.sum()), len(view.useful))
-    return [Support(how.units.number, n)] * len(view.values), [behind] * len(view.values)
+    # The rarer kind of rating decides how much is known of an order: its units are the degrees of freedom.
+    return [Support(n, n)] * len(view.values), [behind] * len(view.values)
 
 
 def _rarer(view: View, how: Resampling) -> int:

