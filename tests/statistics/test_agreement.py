@@ -244,11 +244,13 @@ def test_everything_rejected_is_an_upper_bound_not_certainty():
     assert (one.low, one.high) == pytest.approx((0.8315665, 1), abs=1e-6)  # 20 of 20, statsmodels
 
 
-def test_few_patients_with_errors_in_most_of_them_are_not_near_perfection():
+@pytest.mark.parametrize(("hits", "patients"), [(9, 4), (4, 3)])
+def test_few_patients_with_errors_in_most_of_them_are_not_near_perfection(hits, patients):
+    """Fewer than five patients with an error, but they are half of all or more."""
     table = {
         "patient": np.repeat(range(6), 10),
         "rating": ["useful"] * 60,
-        "iou": ([1.0] * 9 + [0.2]) * 4 + [1.0] * 20,
+        "iou": ([1.0] * hits + [0.2] * (10 - hits)) * patients + [1.0] * (10 * (6 - patients)),
     }
     one = cal.agreement(table, thresholds=0.5, replicates=200).get("sensitivity", criterion="iou")
     assert one.method == "bootse-t-logit"

@@ -118,7 +118,7 @@ def _p(value: float) -> str:
 def _table(left: Sequence[str], right: Sequence[str]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in left:
-        table.add_column(name, overflow="fold")
+        table.add_column(name, no_wrap=True)
     for name in right:
         table.add_column(name, justify="right", overflow="fold")
     return table
