@@ -234,16 +234,16 @@ def _support(view: View, how: Resampling, name: str) -> list[Support]:
     if name in BOTH:
         positive = np.minimum(positive, _rarer(view, how))
     if name not in SIMPLE:
-        return [Support(how.units.number, n) for n in positive.tolist()]
+        return [Support(how.units.number, n, n) for n in positive.tolist()]
     wrong = how.units_with(about & (view.accepted != view.useful[:, None]))
-    return [Support(how.units.number, n, n - bad) for n, bad in zip(positive.tolist(), wrong.tolist())]
+    return [Support(how.units.number, n, n, bad) for n, bad in zip(positive.tolist(), wrong.tolist())]
 
 
 def _criterion_support(view: View, how: Resampling) -> tuple[list[Support], list[Behind]]:
     n, rows = _rarer(view, how), np.ones((len(view.useful), 1), np.bool_)
     behind = Behind(int(holding(view.image, rows)[0]), int(view.useful.sum()), len(view.useful))
     # The rarer kind of rating decides how much is known of an order: its units are the degrees of freedom.
-    return [Support(n, n)] * len(view.values), [behind] * len(view.values)
+    return [Support(n, n, n)] * len(view.values), [behind] * len(view.values)
 
 
 def _rarer(view: View, how: Resampling) -> int:

@@ -125,7 +125,8 @@ def rater_agreement(panel: Panel, how: Resampling, model: str) -> tuple[list[Row
     blocks = [coefficients(panel, block) for block in how.blocks()]
     paired = panel.paired
     behind = Behind(int(paired.sum()), 0, int((panel.codes[paired] >= 0).sum()))
-    support = Support(how.units.number, int(how.units_with(paired[:, None])[0]))
+    n_paired = int(how.units_with(paired[:, None])[0])
+    support = Support(how.units.number, n_paired, n_paired)
     group = {"raters": str(panel.codes.shape[1]) if panel.named else "not named", "scale": panel.scale}
     rows, flags = [], set[str]()
     for name, value in point.items():

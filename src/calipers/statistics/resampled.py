@@ -124,6 +124,7 @@ def _kept_on_scale(interval: Interval, sample: Sample, support: Support) -> Inte
         low=float(limits.low[0]),
         high=float(limits.high[0]),
         method=limits.method,
+        mc_error=(float(limits.mc_low[0]), float(limits.mc_high[0])),
         flags=tuple(flag for flag in interval.flags if flag != "on_bound"),
     )
 
@@ -134,11 +135,11 @@ def _honest(value: float, support: Support, level: float) -> Support:
     That is: if they are most of the units, and the interval of their share holds the value. With few units, fewer than
     five with an error may be nearly all of them.
     """
-    free, positive = support.n_error_free, support.n_positive
-    if free is None or positive is None:
+    tried, error = support.n_tried, support.n_error
+    if tried is None or error is None:
         return support
-    low, high = clopper_pearson(free, positive, level)
-    return support if 2 * free > positive and low <= value <= high else Support(support.n_units, positive)
+    low, high = clopper_pearson(tried - error, tried, level)
+    return support if 2 * error < tried and low <= value <= high else replace(support, n_error=None)
 
 
 def _as_estimate(value: float, found: Interval, how: Resampling, behind: Behind) -> Estimate:
@@ -156,4 +157,7 @@ def _as_estimate(value: float, found: Interval, how: Resampling, behind: Behind)
         bias=found.bias if found.reason is None else NAN,
         undefined=found.undefined,
         reason=found.reason,
+        percentile=found.percentile,
+        mc_error=found.mc_error,
+        flags=found.flags,
     )
