@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from calipers.readers import explain, read, sniff, write
     from calipers.results import Estimate, Row
     from calipers.shortcuts import RodeoResult, average_precision, rodeo
+    from calipers.statistics.agreement import agreement
+    from calipers.statistics.contingency import agreement_scores
     from calipers.synthetic import demo_cohort
     from calipers.tables import Cohort
 
@@ -38,6 +40,8 @@ _SURFACE = {
     "RodeoResult": "calipers.shortcuts",
     "Row": "calipers.results",
     "UsageError": "calipers.errors",
+    "agreement": "calipers.statistics.agreement",
+    "agreement_scores": "calipers.statistics.contingency",
     "average_precision": "calipers.shortcuts",
     "demo_cohort": "calipers.synthetic",
     "evaluate": "calipers.evaluate",
@@ -61,6 +65,8 @@ __all__ = [  # noqa: RUF022
     "RodeoResult",
     "Row",
     "UsageError",
+    "agreement",
+    "agreement_scores",
     "average_precision",
     "demo_cohort",
     "evaluate",

@@ -27,6 +27,7 @@ VERBS = {
     "inspect": ("calipers.cli.inspect:inspect", "say what is understood of the files, without evaluating"),
     "evaluate": ("calipers.cli.evaluate:evaluate", "evaluate predictions against references"),
     "check": ("calipers.cli.check:check", "check an evaluation against acceptance limits"),
+    "agreement": ("calipers.cli.agreement:agreement", "compare criteria with the ratings of clinicians"),
     "convert": ("calipers.cli.convert:convert", "write references or predictions in another format"),
 }
 

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which column of a table of ratings is what: as the user says, else by its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.readers.layout import ALIASES
+from calipers.readers.tabular import Table
+from calipers.tables.ratings import Scale
+
+RATING = ("rating", "useful", "usefulness", "verdict")
+RATER = ("rater", "rater_id", "reader", "clinician", "annotator", "observer")
+ITEM = ("item", "item_id", "prediction", "prediction_id")
+CRITERION = re.compile(r"(^|-)(g|c|d|complete-)?iou(-|$)|(^|-)(iop|ior|iobb|dice|hausdorff|overlap|distance)(-|$)|-in-")
+DISTANCE = re.compile(r"(^|-)distance(-|$)")
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the user says of a table of ratings; None is left to the names."""
+
+    rating: str | None = None
+    criteria: Sequence[str] | None = None
+    distances: Sequence[str] = ()
+    rater: str | None = None
+    item: str | None = None
+    cluster: str | None = None
+    useful: Sequence[str] | None = None
+    categories: Sequence[str] | None = None
+    scale: Scale | None = None
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table by their meaning."""
+
+    rating: str
+    criteria: tuple[str, ...]
+    distances: frozenset[str]
+    rater: str | None
+    item: str | None
+    image: str | None
+    cluster: str | None
+    unit: str  # the word for what the cluster holds
+    understood: tuple[str, ...]
+
+
+def find_rating_columns(table: Table, choices: Choices) -> Columns:
+    """Return the columns, and in words how they were understood."""
+    names = table.names
+    rating = _column(table, "rating", choices.rating, RATING)
+    if rating is None:
+        raise InputError(
+            "a column of ratings",
+            rule="missing-column",
+            file=table.file,
+            location="1",
+            value=list(names),
+            hint=f"name it with --rating COLUMN, or call it {' or '.join(RATING)}",
+        )
+    rater = _column(table, "rater", choices.rater, RATER)
+    item = _column(table, "item", choices.item, ITEM)
+    image = _column(table, "image", None, ALIASES["image"])
+    unit, cluster = _cluster(table, choices.cluster, item, image)
+    taken = {rating, rater, item, image, cluster}
+    criteria, distances = _criteria(table, choices, taken)
+    unused = [name for name in names if name not in {*taken, *criteria}]
+    understood = [
+        f"rating: {rating}" + (f"; rater: {rater}" if rater else "") + (f"; item: {item}" if item else ""),
+        f"criteria: {_listed(criteria, distances)}" if criteria else "no column is a criterion",
+        f"unit: {unit}" + (f" (column {cluster})" if cluster and cluster != unit else ""),
+    ]
+    if unused:
+        understood.append(f"not used: {', '.join(unused)}")
+    return Columns(rating, criteria, distances, rater, item, image, cluster, unit, tuple(understood))
+
+
+def plain_name(name: str) -> str:
+    """Return a column name as criteria are written: lower case, words joined by hyphens."""
+    return re.sub(r"[\s_]+", "-", name.strip().lower())
+
+
+def _column(table: Table, what: str, chosen: str | None, aliases: Sequence[str]) -> str | None:
+    if chosen is not None:
+        return _existing(table, what, chosen)
+    lower = {name.lower(): name for name in table.names}
+    return next((lower[alias] for alias in aliases if alias in lower), None)
+
+
+def _existing(table: Table, what: str, name: str) -> str:
+    if name in table.names:
+        return name
+    raise InputError(
+        f"the column {name!r} ({what})",
+        rule="missing-column",
+        file=table.file,
+        location="1",
+        value=list(table.names),
+        hint=did_you_mean(name, table.names),
+    )
+
+
+def _cluster(table: Table, chosen: str | None, item: str | None, image: str | None) -> tuple[str, str | None]:
+    """Return the unit in a word and its column: patient if known, else image, else item; None is every row."""
+    patient = _column(table, "patient", None, ALIASES["patient"])
+    known = {"patient": patient, "image": image, "item": item}
+    if chosen is not None:
+        column = known.get(chosen) if chosen not in table.names else None
+        if column is None:
+            column = _existing(table, "cluster", chosen)
+        return next((word for word, name in known.items() if name == column), column), column
+    return next(((word, column) for word, column in known.items() if column), ("item", None))
+
+
+def _criteria(table: Table, choices: Choices, taken: set[str | None]) -> tuple[tuple[str, ...], frozenset[str]]:
+    if choices.criteria is None:
+        free = [name for name in table.names if name not in taken]
+        found = [name for name in free if CRITERION.search(plain_name(name)) or name in choices.distances]
+    else:
+        found = [_existing(table, "criteria", name) for name in choices.criteria]
+        for name in found:
+            if found.count(name) > 1:
+                raise UsageError(f"the criterion {name!r} is named twice")
+            if name in taken:
+                raise UsageError(f"the column {name!r} cannot be a criterion: it is already something else")
+    for name in choices.distances:
+        if name not in found:
+            raise UsageError(f"the distance {name!r} is no criterion; {did_you_mean(name, found or table.names)}")
+    distances = {name for name in found if DISTANCE.search(plain_name(name))} | set(choices.distances)
+    return tuple(found), frozenset(distances)
+
+
+def _listed(criteria: Sequence[str], distances: frozenset[str]) -> str:
+    return ", ".join(name + (" (small is good)" if name in distances else "") for name in criteria)

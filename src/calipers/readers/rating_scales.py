@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the cells of a rating column mean: two words, or the steps of a scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.readers.parts import Problem
+from calipers.readers.rating_columns import Choices
+from calipers.readers.tabular import PLAIN_NUMBER, Table, texts
+from calipers.tables.ratings import SCALES, Scale
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+USEFUL = {"useful", "1", "yes", "true", "y"}
+NOT_USEFUL = {"not useful", "not-useful", "not_useful", "useless", "0", "no", "false", "n"}
+TWO = ("not useful", "useful")
+MOST_CATEGORIES = 50
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The column as numbers of categories."""
+
+    code: I64  # (n,) -1 where a cell is a problem
+    categories: tuple[str, ...]
+    values: F64
+    scale: Scale
+    useful: Flags | None
+    understood: tuple[str, ...]
+
+    def take(self, rows: I64) -> Reading:
+        """Return some rows."""
+        useful = None if self.useful is None else self.useful[rows]
+        return replace(self, code=self.code[rows], useful=useful)
+
+
+def read_scale(table: Table, column: str, choices: Choices) -> tuple[Reading, dict[int, Problem]]:
+    """Return the ratings as categories, and the cells that are empty or none of them."""
+    if choices.scale is not None and choices.scale not in SCALES:
+        raise UsageError(f"no scale {choices.scale!r}; {did_you_mean(choices.scale, SCALES)}")
+    cells = [cell.strip() for cell in texts(table, column)]
+    distinct = list(dict.fromkeys(cell for cell in cells if cell))
+    labels, categories, said = _categories(cells, distinct, choices)
+    index = {category: k for k, category in enumerate(categories)}
+    code = np.array([index.get(label, -1) for label in labels], np.int64)
+    problems = {}
+    for row in np.flatnonzero(code < 0).tolist():
+        problems[row] = _problem(table, column, row, cells[row], categories)
+    if len(categories) > MOST_CATEGORIES:
+        hint = "is this a column of ratings? Name it with --rating"
+        expected = f"at most {MOST_CATEGORIES} different ratings"
+        raise InputError(expected, rule="rating-value", file=table.file, field=column, value=len(categories), hint=hint)
+    scale, values = _scale(categories, choices)
+    useful = _useful(code, categories, choices)
+    return Reading(code, categories, values, scale, useful, (said, f"scale: {scale}")), problems
+
+
+def _categories(
+    cells: Sequence[str], distinct: Sequence[str], choices: Choices
+) -> tuple[Sequence[str], tuple[str, ...], str]:
+    """Return the label of every row, the categories in order, and how they were understood."""
+    if choices.categories is not None:
+        listed = tuple(choices.categories)
+        if len(set(listed)) < max(len(listed), 2):
+            raise UsageError(f"categories are two or more different names, got {', '.join(listed)!r}")
+        return cells, listed, f"ratings: {' < '.join(listed)}"
+    known = {cell: TWO[cell.lower() in USEFUL] for cell in distinct if cell.lower() in USEFUL | NOT_USEFUL}
+    counted = all(PLAIN_NUMBER.match(cell) for cell in distinct)
+    if choices.useful is None and known and (len(known) == len(distinct) or not counted):
+        told = [f"{cell} is {word}" for cell, word in known.items() if cell != word]
+        return [known.get(cell, cell) for cell in cells], TWO, f"ratings: {', '.join(told or TWO)}"
+    if counted:
+        steps = sorted({float(cell) for cell in distinct})  # 2 and 2.0 are one step
+        named = tuple(f"{step:g}" for step in steps)
+        return [f"{float(cell):g}" if cell else "" for cell in cells], named, f"ratings: {' < '.join(named)}"
+    named = tuple(sorted(distinct))
+    return cells, named, f"ratings: {', '.join(named)}, in no order"
+
+
+def _problem(table: Table, column: str, row: int, cell: str, categories: Sequence[str]) -> Problem:
+    if not cell:
+        hint = "--lenient leaves such rows out and counts them"
+        return table.problem(row, column, "rating-missing", "a rating", "", hint)
+    shown = ", ".join(categories)
+    hint = f"{did_you_mean(cell, categories)} Other words: --useful VALUE,... or --categories LOWEST,...,HIGHEST"
+    return table.problem(row, column, "rating-value", f"one of {shown}", cell, hint)
+
+
+def _scale(categories: tuple[str, ...], choices: Choices) -> tuple[Scale, F64]:
+    """Return the scale, and the categories as numbers (their ranks if they are none)."""
+    counted = bool(categories) and all(PLAIN_NUMBER.match(category) for category in categories)
+    ordered = counted or choices.categories is not None or categories == TWO
+    default: Scale = "ordinal" if ordered and len(categories) > 2 else "nominal"
+    scale = choices.scale or default
+    if scale == "interval" and not counted and len(categories) > 2:
+        raise UsageError("an interval scale needs ratings that are numbers")
+    if scale == "ordinal" and not ordered:
+        raise UsageError("the order of the ratings is not known: give --categories LOWEST,...,HIGHEST")
+    values = [float(category) for category in categories] if counted else range(len(categories))
+    return scale, np.array(values, np.float64)
+
+
+def _useful(code: I64, categories: tuple[str, ...], choices: Choices) -> Flags | None:
+    """Return which ratings count as useful, or None where neither the user nor the words say it."""
+    if choices.useful is None:
+        if not all(category.lower() in USEFUL | NOT_USEFUL for category in categories):
+            return None
+        return np.isin(code, [k for k, category in enumerate(categories) if category.lower() in USEFUL])
+    for name in choices.useful:
+        if name not in categories:
+            raise UsageError(f"no rating is {name!r}, so it cannot count as useful; {did_you_mean(name, categories)}")
+    return np.isin(code, [categories.index(name) for name in choices.useful])

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A table of ratings: which column is what, every cell checked, and what was understood in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import InputError, UsageError, raise_problems
+from calipers.readers.parts import Problem
+from calipers.readers.rating_columns import Choices, Columns, find_rating_columns
+from calipers.readers.rating_scales import Reading, read_scale
+from calipers.readers.source import open_source
+from calipers.readers.tabular import Table, codes, empty, numbers, texts
+from calipers.tables.intake import FileIntake
+from calipers.tables.ratings import Named, Ratings
+
+I64 = NDArray[np.int64]
+Problems = dict[int, Problem]  # by row, the first of each
+
+YES_NO = {"true": "1", "false": "0", "yes": "1", "no": "0"}
+
+
+@dataclass(frozen=True)
+class _File:
+    table: Table
+    sha256: str = ""
+    size: int = 0
+
+
+def read_ratings(source: Any, choices: Choices | None = None, *, lenient: bool = False) -> Ratings:
+    """Read a table with a row per rating.
+
+    Parameters
+    ----------
+    source
+        A file (CSV, TSV or parquet), or columns by name: a mapping of arrays, a pandas frame.
+    choices
+        Which column is what; what is left out is found by its name.
+    lenient
+        Set rows aside that lack a rating, a criterion or their unit, or that hold something else than expected, and
+        count them; else the first hundred of them are the error.
+    """
+    file = _open(source)
+    table, choices = file.table, choices or Choices()
+    columns = find_rating_columns(table, choices)
+    reading, problems = read_scale(table, columns.rating, choices)
+    criteria, more = _criteria(table, columns)
+    problems = {**_nameless(table, columns), **more, **problems}
+    kept = _kept(table, problems, lenient)
+    part = table.rows(kept)
+    item, rater = _item(part, columns), _named(part, columns.rater)
+    _check_rows(part, columns, item, rater)
+    criteria = {name: values[kept] for name, values in criteria.items()}
+    _check_items(part, item, criteria)
+    set_aside = Counter(problem.rule for problem in (*table.problems, *problems.values()))
+    read = len(table) + len(table.problems)
+    intake = FileIntake(
+        table.file,
+        "ratings",
+        table.format,
+        read,
+        len(part),
+        dict(set_aside),
+        file.sha256,
+        file.size,
+        tuple(table.notes),
+    )
+    found = _assemble(part, columns, reading.take(kept), criteria, intake)
+    if not criteria and not found.repeated:
+        raise InputError(
+            "a column of a criterion, or several ratings per item",
+            rule="no-criteria",
+            file=table.file,
+            value=list(table.names),
+            hint="name the columns with --criteria COLUMN,... or --item COLUMN",
+        )
+    return found
+
+
+def _open(source: Any) -> _File:
+    if isinstance(source, str | PathLike):
+        opened = open_source(fspath(source))
+        if opened.data[:1] in (b"{", b"["):
+            raise InputError("a table (csv, tsv or parquet)", rule="format", file=opened.file, value="JSON")
+        from calipers.readers import columnar, delimited
+
+        reader = columnar if opened.data[:4] == columnar.MAGIC else delimited
+        return _File(reader.read_table(opened), opened.sha256, opened.size)
+    if not isinstance(source, Mapping) and not hasattr(source, "columns"):
+        raise UsageError(f"ratings are a file, a mapping of columns or a frame, not {type(source).__name__}")
+    names = list(source.columns) if hasattr(source, "columns") else list(source)
+    cells = {str(name): _cells(str(name), source[name]) for name in names}
+    if len({len(column) for column in cells.values()}) > 1:
+        lengths = {name: len(column) for name, column in cells.items()}
+        raise InputError("columns of one length", rule="length", value=lengths)
+    n = len(next(iter(cells.values()), []))
+    return _File(Table("<arrays>", "arrays", cells, np.arange(n), False))
+
+
+def _cells(name: str, column: Any) -> list[str] | NDArray[Any]:
+    """Return numbers as an array and everything else as text; None and NaN are empty cells."""
+    held = np.asarray(column)
+    if held.ndim != 1:
+        raise InputError("one value per row", rule="length", field=name, value=f"an array of shape {held.shape}")
+    if held.dtype.kind in "iuf":
+        return held
+    if held.dtype.kind == "b":
+        return held.astype(np.int8)
+    return ["" if cell is None or cell != cell else str(cell) for cell in held.tolist()]
+
+
+def _criteria(table: Table, columns: Columns) -> tuple[dict[str, NDArray[np.float64]], Problems]:
+    """Return the criteria as numbers, and the rows in which one is missing or none."""
+    found: dict[str, NDArray[np.float64]] = {}
+    problems: Problems = {}
+    hint = "overlaps of a prediction that meets no reference are 0, its distance is larger than any other"
+    for name in columns.criteria:
+        cells = table.columns[name]
+        words = [YES_NO.get(cell.strip().lower(), cell) for cell in cells] if isinstance(cells, list) else cells
+        values, bad = numbers(replace(table, columns={**table.columns, name: words}), name)
+        for row in np.flatnonzero(empty(cells)).tolist():
+            bad[row] = table.problem(row, name, "criterion-missing", "a value of the criterion", "", hint)
+        for row in np.flatnonzero(np.isinf(values)).tolist() + np.flatnonzero(np.isnan(values)).tolist():
+            bad.setdefault(row, table.problem(row, name, "non-finite", "a finite number", cells[row], hint))
+        found[name] = values
+        problems = {**bad, **problems}
+    return found, problems
+
+
+def _nameless(table: Table, columns: Columns) -> Problems:
+    """Return the rows without a rater, an item or a unit."""
+    found: Problems = {}
+    for name in dict.fromkeys((columns.rater, columns.item, columns.cluster, columns.image)):
+        if name is not None:
+            for row in np.flatnonzero(empty(table.columns[name])).tolist():
+                found[row] = table.problem(row, name, "missing-group", f"the {name} of every rating", "")
+    return found
+
+
+def _kept(table: Table, problems: Problems, lenient: bool) -> I64:
+    """Return the rows without a problem; strict reading raises all problems instead."""
+    if not lenient:
+        found = [*table.problems, *(problems[row] for row in sorted(problems))]
+        raise_problems([problem.as_error(table.file) for problem in found])
+    kept = np.array([row for row in range(len(table)) if row not in problems], np.int64)
+    if not len(kept):
+        raise InputError("at least one rating", rule="no-ratings", file=table.file, value=f"{len(table)} rows")
+    return kept
+
+
+def _named(table: Table, column: str | None) -> Named | None:
+    if column is None:
+        return None
+    numbered, names = codes([cell.strip() for cell in texts(table, column)])
+    return Named(numbered, tuple(names))
+
+
+def _item(table: Table, columns: Columns) -> Named:
+    """Return the items; without a column every row is one."""
+    found = _named(table, columns.item)
+    return found or Named(np.arange(len(table)), tuple(str(line) for line in table.lines.tolist()))
+
+
+def _check_rows(table: Table, columns: Columns, item: Named, rater: Named | None) -> None:
+    """Refuse a second rating of one item by one rater, and an item in two units."""
+    seen: set[tuple[int, int]] = set()
+    if rater is not None:
+        for row, pair in enumerate(zip(item.code.tolist(), rater.code.tolist())):
+            if pair in seen:
+                name, who = item.names[pair[0]], rater.names[pair[1]]
+                expected = f"one rating of {name!r} by {who!r}"
+                problem = table.problem(row, columns.rating, "dup-rating", expected, texts(table, columns.rating)[row])
+                raise problem.as_error(table.file)
+            seen.add(pair)
+    for column in dict.fromkeys((columns.cluster, columns.image)):
+        if column is not None:
+            _one_per_item(table, column, item, [cell.strip() for cell in texts(table, column)])
+
+
+def _check_items(table: Table, item: Named, criteria: Mapping[str, NDArray[np.float64]]) -> None:
+    for name, values in criteria.items():
+        _one_per_item(table, name, item, values.tolist())
+
+
+def _one_per_item(table: Table, column: str, item: Named, cells: Sequence[Any]) -> None:
+    known: dict[int, Any] = {}
+    for row, (k, cell) in enumerate(zip(item.code.tolist(), cells)):
+        if known.setdefault(k, cell) != cell:
+            expected = f"{known[k]!r} as in the other rows of item {item.names[k]!r}"
+            hint = "a rating is of one prediction: give each its own name in the column of items"
+            raise table.problem(row, column, "item-conflict", expected, cell, hint).as_error(table.file)
+
+
+def _assemble(
+    table: Table,
+    columns: Columns,
+    reading: Reading,
+    criteria: Mapping[str, NDArray[np.float64]],
+    intake: FileIntake,
+) -> Ratings:
+    item, unit = _item(table, columns), _named(table, columns.cluster)
+    if unit is None and columns.unit == "item" and len(item) < len(table):
+        unit = item
+    name = "ratings" if table.format == "arrays" else Path(table.file).stem
+    return Ratings(
+        name=name,
+        code=reading.code,
+        categories=reading.categories,
+        values=reading.values,
+        scale=reading.scale,
+        useful=reading.useful,
+        criteria=criteria,
+        distances=columns.distances,
+        item=item,
+        rater=_named(table, columns.rater),
+        image=_named(table, columns.image),
+        unit=columns.unit,
+        units=None if unit is None else unit.code,
+        intake=intake,
+        understood=(*columns.understood, *reading.understood),
+    )

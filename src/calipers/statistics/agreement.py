@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agreement of localization criteria with the ratings of clinicians, and of clinicians with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from calipers.errors import UsageError
+from calipers.readers.rating_columns import Choices
+from calipers.readers.ratings import read_ratings
+from calipers.results import Row
+from calipers.statistics.agreement_result import Agreement, in_words
+from calipers.statistics.criterion_pairs import Comparison, compare_criteria
+from calipers.statistics.criterion_scores import (
+    BOUNDS,
+    BY_RATER,
+    View,
+    criterion_rows,
+    decision_rows,
+    measure,
+    threshold_rows,
+)
+from calipers.statistics.decisions import Decision, Thresholds, decisions_of
+from calipers.statistics.raters import Panel, rater_agreement
+from calipers.statistics.resampled import Resampling
+from calipers.statistics.weights import Units, plural
+from calipers.tables.ratings import Ratings, Scale
+
+MOST_RATERS = 20  # shown one by one
+UNBALANCED = 0.8
+FEWEST_FOR_P = 6
+
+Words = str | Sequence[str] | None
+
+
+def agreement(
+    ratings: Any,
+    *,
+    rating: str | None = None,
+    criteria: Words = None,
+    distances: Words = None,
+    thresholds: Thresholds = None,
+    rater: str | None = None,
+    item: str | None = None,
+    cluster: str | None = None,
+    useful: Words = None,
+    categories: Words = None,
+    scale: Scale | None = None,
+    lenient: bool = False,
+    level: float = 0.95,
+    replicates: int = 2000,
+    seed: int = 0,
+) -> Agreement:
+    """Compare what criteria accept with what raters call useful, and raters with each other.
+
+    Parameters
+    ----------
+    ratings
+        A table with a row per rating: a file (CSV, TSV, parquet), a mapping of columns, or a pandas frame.
+    rating, criteria, rater, item
+        Columns; found by their names if left out.
+    distances
+        Criteria that are better when small; those called a distance are recognised.
+    thresholds
+        Numbers for all criteria, or ``{"criterion": numbers}``.
+    cluster
+        What the result speaks for: ``patient`` (default if known), ``image``, ``item``, any column.
+    useful
+        The ratings that count as useful; not needed for useful / not useful, yes / no, 1 / 0.
+    categories
+        All ratings from lowest to highest, where words have an order.
+    scale
+        ``nominal``, ``ordinal`` or ``interval``, for the agreement among raters.
+    lenient
+        Set rows without a rating or with broken cells aside and count them.
+    level, replicates, seed
+        Of the intervals.
+
+    Notes
+    -----
+    A criterion accepts a prediction if its value is at least the threshold (above it at 0; at most, for a distance).
+    Sensitivity is the share of useful predictions that it accepts, specificity the share of not useful ones that it
+    rejects. See `calipers.agreement_scores` for all scores, `calipers.statistics.raters` for several raters.
+
+    Examples
+    --------
+    >>> import calipers as cal
+    >>> table = {
+    ...     "patient": [k // 2 for k in range(20)],
+    ...     "rating": ["useful"] * 14 + ["not useful"] * 6,
+    ...     "box-iou": [.9, .8, .7, .6, .55, .3, .2, .6, .7, .8, .4, .3, .6, .7, .0, .1, .0, .0, .0, .2],
+    ... }
+    >>> found = cal.agreement(table, thresholds=.5)
+    >>> useful = found.get("sensitivity", criterion="box-iou", threshold=.5)
+    >>> round(useful.value, 3), useful.n_predictions, useful.unit, useful.n_units
+    (0.714, 14, 'patient', 10)
+    >>> found.sentences()[0]
+    'Of 14 predictions rated useful, box-iou at 0.5 accepts 71 % (...); of 6 predictions rated not useful it ...'
+    """
+    _check(level, replicates, seed)
+    choices = Choices(
+        rating=rating,
+        criteria=_several(criteria),
+        distances=_several(distances) or (),
+        rater=rater,
+        item=item,
+        cluster=cluster,
+        useful=_several(useful),
+        categories=_several(categories),
+        scale=scale,
+    )
+    table = read_ratings(ratings, choices, lenient=lenient)
+    how = Resampling(Units.of(table.unit, table.units, len(table)), replicates, seed, level)
+    decisions = decisions_of(table, thresholds)
+    rows, comparisons, flags = _criteria(table, decisions, how)
+    if table.repeated:
+        panel = panel_of(table)
+        among, said = rater_agreement(panel, _per_item(table, how), table.name)
+        rows, flags = [*rows, *among], flags | said
+    settings = {"level": level, "replicates": replicates, "seed": seed, "unit": how.units.name}
+    settings["n_units"] = how.units.number
+    warnings = [*_remarks(table, decisions, how), *in_words(sorted(flags), how.units.name, how.units.number)]
+    return Agreement(table, tuple(decisions), tuple(rows), tuple(comparisons), settings, tuple(warnings))
+
+
+def panel_of(ratings: Ratings) -> Panel:
+    """Return the ratings as items by raters; raters without a name take the places in order of the rows."""
+    rater = ratings.rater.code if ratings.rater is not None else _place(ratings.item.code)
+    codes = np.full((len(ratings.item), int(rater.max()) + 1), -1, np.int64)
+    codes[ratings.item.code, rater] = ratings.code
+    return Panel(codes, ratings.values, ratings.scale, named=ratings.rater is not None)
+
+
+def _criteria(
+    table: Ratings, decisions: Sequence[Decision], how: Resampling
+) -> tuple[list[Row], list[Comparison], set[str]]:
+    """Return everything about criteria: pooled, by rater, and against each other."""
+    if not table.criteria:
+        return [], [], set()
+    if table.useful is None:
+        shown = ", ".join(table.categories)
+        raise UsageError(f"which ratings count as useful? Say --useful VALUE,... (useful=...); there are: {shown}")
+    view, model = View.of(table, decisions), table.name
+    point, drawn = measure(view, iter([np.ones((1, len(table)), np.int64)])), measure(view, how.blocks())
+    rows, flags = decision_rows(view, point, drawn, how, model=model, names=tuple(BOUNDS))
+    areas, said = criterion_rows(view, point, drawn, how, model=model)
+    best = threshold_rows(view, point, drawn, how, model=model, distances=table.distances)
+    graded = [row for row in best if not table.yes_no((row.group or {})["criterion"])]
+    by_rater = _by_rater(table, view, how)
+    return [*rows, *areas, *graded, *by_rater], compare_criteria(view, point, drawn, how), flags | said
+
+
+def _by_rater(table: Ratings, view: View, how: Resampling) -> list[Row]:
+    """Return the main scores for every rater alone."""
+    if table.rater is None or not 1 < len(table.rater) <= MOST_RATERS:
+        return []
+    found = []
+    for k, name in enumerate(table.rater.names):
+        rows = np.flatnonzero(table.rater.code == k)
+        part, own = view.take(rows), how.part(rows)
+        point, drawn = measure(part, iter([np.ones((1, len(rows)), np.int64)])), measure(part, own.blocks())
+        group = {"rater": name}
+        found += decision_rows(part, point, drawn, own, model=table.name, names=BY_RATER, group=group)[0]
+        found += criterion_rows(part, point, drawn, own, model=table.name, group=group)[0]
+    return found
+
+
+def _per_item(table: Ratings, how: Resampling) -> Resampling:
+    """Return the resampling of items: each belongs to the unit of its ratings."""
+    first = np.unique(table.item.code, return_index=True)[1]
+    return how.part(first)
+
+
+def _place(code: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return for every row how many rows of its item came before."""
+    order = np.argsort(code, kind="stable")
+    held = code[order]
+    starts = np.flatnonzero(np.append(True, held[1:] != held[:-1]))
+    place = np.empty(len(code), np.int64)
+    place[order] = np.arange(len(code)) - np.repeat(starts, np.diff(np.append(starts, len(code))))
+    return place
+
+
+def _remarks(table: Ratings, decisions: Sequence[Decision], how: Resampling) -> list[str]:
+    """Return what a reader of the numbers must know."""
+    said = list(table.intake.notes)
+    aside = table.intake.quarantined
+    said += [f"{n} of {table.intake.read} rows set aside: {rule}" for rule, n in aside.items()]
+    if table.rater is not None and len(table.rater) > 1 and not table.repeated:
+        said.append(
+            f"each item is rated once, by one of {len(table.rater)} raters: agreement among raters cannot be "
+            "estimated, and a difference between raters cannot be told from a difference between their items; see the "
+            "rows by rater"
+        )
+    if table.rater is not None and len(table.rater) > MOST_RATERS and table.criteria:
+        said.append(f"{len(table.rater)} raters: too many to show one by one")
+    if table.repeated and table.criteria:
+        said.append(f"every rating counts once: {len(table)} ratings of {len(table.item)} items")
+    if table.repeated and table.rater is None:
+        said.append("raters have no names: no Conger kappa, and nothing by rater")
+    return [*said, *_criterion_remarks(table, decisions, how)]
+
+
+def _criterion_remarks(table: Ratings, decisions: Sequence[Decision], how: Resampling) -> list[str]:
+    said = []
+    if table.criteria and table.useful is not None and len(table):
+        share = float(table.useful.mean())
+        if share in (0.0, 1.0):
+            only = "useful" if share else "not useful"
+            said.append(f"all {len(table)} ratings are {only}: scores that compare two kinds of ratings are undefined")
+        elif max(share, 1 - share) > UNBALANCED:
+            said.append(
+                f"{100 * share:.0f} % of the ratings are useful: kappa, pi, alpha and MCC are small for that alone; "
+                "look at the two shares and at AC1"
+            )
+    for name, values in table.criteria.items():
+        if (values == values[0]).all():
+            said.append(f"the criterion {name} is {values[0]:g} for every prediction")
+        if not any(decision.criterion == name for decision in decisions):
+            said.append(
+                f"no threshold for {name}: only AUROC and its best threshold (give --thresholds {name}=NUMBER,...)"
+            )
+    if len(table.criteria) > 1 and how.units.number < FEWEST_FOR_P:
+        smallest = 2 / 2**how.units.number
+        said.append(f"{how.units.number} {plural(how.units.name)}: no p value by units can be below {smallest:g}")
+    return said
+
+
+def _several(words: Words) -> tuple[str, ...] | None:
+    return (words,) if isinstance(words, str) else None if words is None else tuple(words)
+
+
+def _check(level: float, replicates: int, seed: int) -> None:
+    if not 0 < level < 1:
+        raise UsageError(f"a level lies between 0 and 1, got {level:g}")
+    if replicates < 100:
+        raise UsageError(f"an interval needs at least 100 replicates, got {replicates}")
+    if seed < 0:
+        raise UsageError(f"a seed is not negative, got {seed}")

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two criteria on the same ratings: which one reproduces them better, and could that be chance?
+
+Decisions are compared by how often each agrees with the rating. McNemar's exact test looks at the ratings that only one
+of them reproduces and takes them for independent; the test by units swaps the two criteria in all ratings of a unit
+together, in every way or in as many random ways as there are replicates, and stays valid when a patient has several
+ratings. Areas are compared by the bootstrap that draws the same units for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.results.estimate import number
+from calipers.statistics.criterion_scores import INFINITE, Measured, View
+from calipers.statistics.decisions import Decision
+from calipers.statistics.intervals import NAN, Support, intervals
+from calipers.statistics.resampled import Resampling
+from calipers.statistics.weights import Units, exact_swaps, swaps
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The difference of two criteria in one metric: first minus second."""
+
+    metric: str  # accuracy or AUROC
+    first: dict[str, str]  # criterion and threshold
+    second: dict[str, str]
+    difference: float
+    low: float
+    high: float
+    method: str
+    reason: str | None  # why difference or interval is missing
+    only_first: int | None  # ratings that only the first reproduces; None for areas
+    only_second: int | None
+    p_exact: float  # McNemar, ratings taken for independent; NaN for areas
+    p: float  # by units
+    p_method: str
+    p_holm: float  # of p, over all comparisons of the result
+    unit: str
+    n_units: int
+    n_ratings: int
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the comparison for JSON output."""
+        found = {name: getattr(self, name) for name in self.__slots__}
+        return {name: number(value) if isinstance(value, float) else value for name, value in found.items()}
+
+
+def compare_criteria(view: View, point: Measured, drawn: Measured, how: Resampling) -> list[Comparison]:
+    """Return all comparisons, decisions first, with p values adjusted by Holm."""
+    found = [*_decisions(view, point, drawn, how), *_areas(view, point, drawn, how)]
+    adjusted = holm([entry.p for entry in found])
+    return [replace(entry, p_holm=p) for entry, p in zip(found, adjusted)]
+
+
+def compared(decisions: Sequence[Decision]) -> list[tuple[int, int]]:
+    """Return the pairs of decisions that are worth comparing.
+
+    Of two criteria, those at equal thresholds; if one of them has a single decision, that one with all of the other.
+    """
+    of: dict[str, list[int]] = {}
+    for k, decision in enumerate(decisions):
+        of.setdefault(decision.criterion, []).append(k)
+    pairs = []
+    for first, second in combinations(of.values(), 2):
+        alone = 1 in (len(first), len(second))
+        pairs += [
+            (a, b) for a, b in product(first, second) if alone or decisions[a].threshold == decisions[b].threshold
+        ]
+    return pairs
+
+
+def mcnemar_exact(only_first: int, only_second: int) -> float:
+    """Return the two-sided exact p value of McNemar's test; 1 if nothing differs."""
+    from scipy.special import bdtr
+
+    n = only_first + only_second
+    return 1.0 if n == 0 else min(1.0, 2 * float(bdtr(min(only_first, only_second), n, 0.5)))
+
+
+def swap_p_values(gain: I64, replicates: int, seed: int) -> F64:
+    """Return the p values (P,) of the test that swaps two criteria by units.
+
+    Parameters
+    ----------
+    gain
+        (K, P) per unit, how many ratings more the first criterion reproduces.
+    """
+    units = Units.of("unit", None, len(gain))
+    observed = np.abs(gain.sum(axis=0))
+    reached = np.zeros(gain.shape[1], np.int64)
+    ways = 0
+    for block in swaps(units, replicates, seed):
+        signs = 1 - 2 * block.astype(np.int64)
+        reached += (np.abs(signs @ gain) >= observed).sum(axis=0)
+        ways += len(block)
+    # Among all ways is the one that was observed; among random ones it is counted on top.
+    return np.asarray(reached / ways if exact_swaps(units) else (1 + reached) / (1 + ways))
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Return p values adjusted by Holm's method; undefined ones stay so and do not count."""
+    defined = [k for k, value in enumerate(p) if value == value]
+    adjusted, largest = list(p), 0.0
+    for rank, k in enumerate(sorted(defined, key=lambda k: p[k])):
+        largest = max(largest, min(1.0, (len(defined) - rank) * p[k]))
+        adjusted[k] = largest
+    return adjusted
+
+
+def _decisions(view: View, point: Measured, drawn: Measured, how: Resampling) -> Iterator[Comparison]:
+    pairs = compared(view.decisions)
+    if not pairs or not len(view.useful):
+        return
+    a, b = np.array(pairs).T
+    right = (view.accepted == view.useful[:, None]).astype(np.int64)
+    gain = np.zeros((how.units.number, len(pairs)), np.int64)
+    np.add.at(gain, how.units.code, right[:, a] - right[:, b])
+    p = swap_p_values(gain, how.replicates, how.seed)
+    difference, spread = (m.score("po")[:, a] - m.score("po")[:, b] for m in (point, drawn))
+    made = intervals(difference[0], spread, [Support(how.units.number)] * len(pairs), level=how.level, bounds=INFINITE)
+    method = "all swaps of units" if exact_swaps(how.units) else "random swaps of units"
+    for k, found in enumerate(made):
+        only = [int((right[:, i[k]] > right[:, j[k]]).sum()) for i, j in ((a, b), (b, a))]
+        yield Comparison(
+            metric="accuracy",
+            first=view.decisions[a[k]].group,
+            second=view.decisions[b[k]].group,
+            difference=float(difference[0, k]),
+            low=found.low,
+            high=found.high,
+            method=found.method,
+            reason=found.reason,
+            only_first=only[0],
+            only_second=only[1],
+            p_exact=mcnemar_exact(*only),
+            p=float(p[k]),
+            p_method=method,
+            p_holm=NAN,
+            unit=how.units.name,
+            n_units=how.units.number,
+            n_ratings=len(view.useful),
+        )
+
+
+def _areas(view: View, point: Measured, drawn: Measured, how: Resampling) -> Iterator[Comparison]:
+    for (i, first), (j, second) in combinations(enumerate(view.values), 2):
+        difference = point.area[:, i] - point.area[:, j]
+        spread = (drawn.area[:, i] - drawn.area[:, j])[:, None]
+        found = intervals(difference, spread, [Support(how.units.number)], level=how.level, bounds=INFINITE)[0]
+        defined = difference[0] == difference[0]
+        yield Comparison(
+            metric="AUROC",
+            first={"criterion": first},
+            second={"criterion": second},
+            difference=float(difference[0]),
+            low=found.low,
+            high=found.high,
+            method=found.method,
+            reason=found.reason if defined else "single_category",
+            only_first=None,
+            only_second=None,
+            p_exact=NAN,
+            p=NAN if found.reason else _two_sided(spread[:, 0]),
+            p_method="bootstrap",
+            p_holm=NAN,
+            unit=how.units.name,
+            n_units=how.units.number,
+            n_ratings=len(view.useful),
+        )
+
+
+def _two_sided(replicates: F64) -> float:
+    """Return twice the smaller share of replicates on either side of 0, itself counted among them."""
+    defined = replicates[~np.isnan(replicates)]
+    below, above = int((defined <= 0).sum()), int((defined >= 0).sum())
+    return min(1.0, 2 * (1 + min(below, above)) / (1 + len(defined)))

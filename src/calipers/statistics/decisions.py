@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Criteria as decisions: which thresholds, and what each accepts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import UsageError, did_you_mean
+from calipers.tables.ratings import Ratings
+
+Flags = NDArray[np.bool_]
+Thresholds = float | Sequence[float] | Mapping[str, float | Sequence[float]] | None
+
+OVERLAPS = (0.0, 0.1, 0.3, 0.5, 0.75)  # looked at if the user names none
+EVERY = "*"  # key of thresholds for all criteria that have none of their own
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A criterion at a threshold. ``threshold`` is None for a criterion that says yes or no by itself."""
+
+    criterion: str
+    threshold: float | None
+    distance: bool = False
+
+    @property
+    def group(self) -> dict[str, str]:
+        """The group of a row."""
+        shown = "yes" if self.threshold is None else f"{self.threshold:g}"
+        return {"criterion": self.criterion, "threshold": shown}
+
+    def __str__(self) -> str:
+        if self.threshold is None:
+            return self.criterion
+        if self.distance:
+            return f"{self.criterion} up to {self.threshold:g}"
+        return f"{self.criterion} above 0" if self.threshold == 0 else f"{self.criterion} at {self.threshold:g}"
+
+    def accepts(self, values: NDArray[np.float64]) -> Flags:
+        """Return which values are accepted: ``>=``, strictly above a threshold of 0, ``<=`` for distances."""
+        if self.threshold is None:
+            return np.asarray(values == 1)
+        if self.distance:
+            return np.asarray(values <= self.threshold)
+        return np.asarray(values > 0 if self.threshold == 0 else values >= self.threshold)
+
+
+def decisions_of(ratings: Ratings, thresholds: Thresholds = None) -> list[Decision]:
+    """Return the decisions to look at, criterion by criterion, thresholds ascending.
+
+    Notes
+    -----
+    A criterion of zeros and ones needs no threshold. Distances have no default, because pixels, millimetres and
+    fractions have nothing in common; thresholds for all criteria are not meant for them where there are overlaps too.
+    """
+    given = _by_criterion(thresholds)
+    overlaps = [name for name in ratings.criteria if name not in ratings.distances and not ratings.yes_no(name)]
+    for name in given:
+        if name != EVERY and name not in ratings.criteria:
+            raise UsageError(f"thresholds for {name!r}, which is no criterion; {did_you_mean(name, ratings.criteria)}")
+    found = []
+    for name in ratings.criteria:
+        distance = name in ratings.distances
+        if name in given:
+            chosen: Sequence[float] = given[name]
+        elif ratings.yes_no(name):
+            found.append(Decision(name, None))
+            continue
+        elif distance:
+            chosen = () if overlaps else given.get(EVERY, ())
+        else:
+            chosen = given.get(EVERY, OVERLAPS)
+        found += [Decision(name, threshold, distance) for threshold in sorted(set(chosen))]
+    return found
+
+
+def _by_criterion(thresholds: Thresholds) -> dict[str, list[float]]:
+    if thresholds is None:
+        return {}
+    given = thresholds if isinstance(thresholds, Mapping) else {EVERY: thresholds}
+    found = {}
+    for name, entry in given.items():
+        try:
+            numbers = [float(number) for number in np.atleast_1d(np.asarray(entry, np.float64)).tolist()]
+        except (TypeError, ValueError):
+            raise UsageError(f"thresholds are numbers, got {entry!r}") from None
+        if not numbers or not all(map(math.isfinite, numbers)):
+            raise UsageError(f"thresholds are one or more finite numbers, got {entry!r}")
+        found[name] = numbers
+    return found

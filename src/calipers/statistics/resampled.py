@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a value and its replicates to an `Estimate`: the step that every table of ratings ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.results import Estimate
+from calipers.statistics.intervals import (
+    NAN,
+    Interval,
+    Sample,
+    Support,
+    boot_se_t,
+    clopper_pearson,
+    intervals,
+    none,
+)
+from calipers.statistics.weights import Units, bootstrap
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Resampling:
+    """How replicates are made: of which units, how many, from which seed, for which level."""
+
+    units: Units
+    replicates: int
+    seed: int
+    level: float
+
+    def blocks(self) -> Iterator[NDArray[Any]]:
+        """Yield blocks (at most 64, n) of bootstrap weights."""
+        return bootstrap(self.units, self.replicates, self.seed)
+
+    def part(self, rows: I64) -> Resampling:
+        """Return the resampling of some rows; their units are the ones that occur in them."""
+        return Resampling(self.units.take(rows), self.replicates, self.seed, self.level)
+
+    def units_with(self, rows: NDArray[np.bool_]) -> I64:
+        """Return (C,) how many units hold one of the rows that each column of ``rows`` (n, C) marks."""
+        return holding(self.units.code, rows)
+
+
+def holding(code: I64, rows: NDArray[np.bool_]) -> I64:
+    """Return (C,) how many of the groups in ``code`` (n,) hold one of the rows that each column marks."""
+    held = np.zeros((int(code.max(initial=-1)) + 1, rows.shape[1]), np.bool_)
+    at, column = np.nonzero(rows)
+    held[code[at], column] = True
+    return np.asarray(held.sum(axis=0), np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """What stands behind an estimate."""
+
+    images: int
+    useful: int
+    ratings: int
+
+
+def estimates(
+    values: F64,
+    replicates: F64,
+    how: Resampling,
+    behind: Sequence[Behind],
+    *,
+    support: Sequence[Support],
+    bounds: tuple[float, float] = (0.0, 1.0),
+    method: str = "bootse-t-logit",
+    missing: str = "single_category",
+) -> tuple[list[Estimate], set[str]]:
+    """Return m estimates and the flags of their intervals.
+
+    Parameters
+    ----------
+    values
+        (m,) point estimates.
+    replicates
+        (B, m).
+    behind, support
+        m of each.
+    missing
+        The reason of an undefined value.
+    """
+    honest = [_honest(value, entry, how.level) for value, entry in zip(values.tolist(), support)]
+    made = intervals(values, replicates, honest, level=how.level, bounds=bounds, method=method)
+    found, flags = [], set[str]()
+    for k, (interval, entry) in enumerate(zip(made, behind)):
+        value = float(values[k])
+        if value != value:
+            interval = none(missing if entry.ratings else "no_objects", undefined=interval.undefined)
+        elif interval.reason == "one_unit" and how.units.number > 1:
+            interval = replace(interval, reason="too_few_units")
+        elif interval.method == "clopper-pearson-units" and value == bounds[0] < 0:
+            # A share of units says nothing about a score of -1.
+            interval = none("constant_input", undefined=interval.undefined)
+        elif "on_bound" in interval.flags:
+            interval = _kept_on_scale(
+                interval, Sample.of(values[[k]], replicates[:, [k]], how.level, bounds), honest[k]
+            )
+        found.append(_as_estimate(value, interval, how, entry))
+        flags |= set(interval.flags)
+    return found, flags
+
+
+def _kept_on_scale(interval: Interval, sample: Sample, support: Support) -> Interval:
+    """Return the t interval also where many replicates reach the end of the scale.
+
+    A percentile interval is right for a score that was cut off there. These scores end there by themselves, and with
+    few errors many replicates hold none: over 20 to 40 patients with 4 to 6 % errors the percentile interval covered
+    kappa, AC1, MCC and balanced accuracy in .84 to .92 of 500 simulations, the t interval in .94 to .98.
+    """
+    limits = boot_se_t(sample, np.array([support.n_units]))
+    return replace(
+        interval,
+        low=float(limits.low[0]),
+        high=float(limits.high[0]),
+        method=limits.method,
+        mc_error=(float(limits.mc_low[0]), float(limits.mc_high[0])),
+        flags=tuple(flag for flag in interval.flags if flag != "on_bound"),
+    )
+
+
+def _honest(value: float, support: Support, level: float) -> Support:
+    """Return the support; the error-free units stand in for a value only near perfection.
+
+    That is: if they are most of the units, and the interval of their share holds the value. With few units, fewer than
+    five with an error may be nearly all of them.
+    """
+    tried, error = support.n_tried, support.n_error
+    if tried is None or error is None:
+        return support
+    low, high = clopper_pearson(tried - error, tried, level)
+    return support if 2 * error < tried and low <= value <= high else replace(support, n_error=None)
+
+
+def _as_estimate(value: float, found: Interval, how: Resampling, behind: Behind) -> Estimate:
+    return Estimate(
+        value=value,
+        low=found.low,
+        high=found.high,
+        level=how.level,
+        method=found.method,
+        unit=how.units.name,
+        n_units=how.units.number,
+        n_images=behind.images,
+        n_references=behind.useful,
+        n_predictions=behind.ratings,
+        bias=found.bias if found.reason is None else NAN,
+        undefined=found.undefined,
+        reason=found.reason,
+        percentile=found.percentile,
+        mc_error=found.mc_error,
+        flags=found.flags,
+    )

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ratings of predictions by people, beside what localization criteria say of the same predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.tables.intake import FileIntake
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Scale = Literal["nominal", "ordinal", "interval"]
+SCALES: tuple[Scale, ...] = ("nominal", "ordinal", "interval")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A column of names as numbers."""
+
+    code: I64  # (n,)
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratings:
+    """A row per rating: which item, who said what, and the criteria of the item; checked when it was read."""
+
+    name: str
+    code: I64  # (n,) category of each rating
+    categories: tuple[str, ...]  # in the order of the scale, if it has one
+    values: F64  # (q,) the categories as numbers, else their ranks
+    scale: Scale
+    useful: Flags | None  # (n,) None if nobody said which categories count as useful
+    criteria: Mapping[str, F64]  # (n,) each
+    distances: frozenset[str]  # criteria that are better when small
+    item: Named
+    rater: Named | None
+    image: Named | None
+    unit: str  # what the result speaks for
+    units: I64 | None  # (n,) None: every row is a unit
+    intake: FileIntake
+    understood: tuple[str, ...]  # how the table was read, in words
+
+    def __len__(self) -> int:
+        return len(self.code)
+
+    @property
+    def repeated(self) -> bool:
+        """Whether an item has several ratings, so that raters can be compared."""
+        return len(self.item) < len(self)
+
+    def yes_no(self, criterion: str) -> bool:
+        """Whether a criterion only says 0 or 1."""
+        return bool(np.isin(self.criteria[criterion], (0.0, 1.0)).all()) and criterion not in self.distances
