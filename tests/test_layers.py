@@ -32,7 +32,7 @@ LAYERS = (
     ("findings",),
     ("evaluation",),
     ("saving",),
-    ("evaluate", "shortcuts", "recommend"),
+    ("evaluate", "comparing", "shortcuts", "recommend"),
     ("plots",),
     ("report",),
     ("studies", "compat"),
@@ -44,11 +44,11 @@ LAYERS = (
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 # One idea in two files: these count as the module they belong to.
-PART_OF = {"protocol_schema": "protocol"}
+PART_OF = {"protocol_schema": "protocol", "ranking": "comparing"}
 
 # The only upward imports, inside functions: an Evaluation offers these as methods.
 # (Its methods also call statistics, which lies below and needs no exception.)
-UPWARD = frozenset({("evaluation", "saving"), ("evaluation", "plots"), ("evaluation", "report")})
+UPWARD = frozenset(("evaluation", upper) for upper in ("saving", "comparing", "plots", "report"))
 
 
 class Import(NamedTuple):

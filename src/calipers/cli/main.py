@@ -26,6 +26,7 @@ VERBS = {
     "demo": ("calipers.cli.demo:demo", "evaluate data that Calipers draws itself, and write a page"),
     "inspect": ("calipers.cli.inspect:inspect", "say what is understood of the files, without evaluating"),
     "evaluate": ("calipers.cli.evaluate:evaluate", "evaluate predictions against references"),
+    "compare": ("calipers.cli.compare:compare", "say whether models differ on the same images, and rank them"),
     "convert": ("calipers.cli.convert:convert", "write references or predictions in another format"),
 }
 
