@@ -6,11 +6,9 @@ The evidence was collected by the evaluation; here it is only weighed again. All
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -22,8 +20,8 @@ from calipers.evaluation import Evaluation, cohort_counts
 from calipers.metrics.contract import Evidence, Metric
 from calipers.protocol import Protocol
 from calipers.results import Estimate
+from calipers.results.comparison import Comparison
 from calipers.results.difference import Difference
-from calipers.results.ranking import Ranking
 from calipers.statistics import comparison as paired
 from calipers.statistics.corrections import CORRECTIONS, adjusted
 from calipers.statistics.intervals import FEW_UNITS, FEWEST_UNITS, Interval
@@ -32,77 +30,8 @@ from calipers.statistics.wording import Manner, describe
 
 F64 = NDArray[np.float64]
 NAN = float("nan")
-SCHEMA = "calipers.comparison/1"
 ALL = "all"
 FEWEST_REPLICATES = 100
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What `Evaluation.compare` returns: one row per pair of models, metric and, if asked for, class.
-
-    Examples
-    --------
-    >>> import calipers as cal
-    >>> ev = cal.evaluate(cal.demo_cohort(), "overview")
-    >>> found = ev.compare("overpredicts", "misses-small", metrics=["F1@0.5"])
-    >>> found.rows[0].verdict
-    'b_better'
-    """
-
-    evaluation: Evaluation
-    rows: tuple[Difference, ...]
-    correction: str
-    family: int  # number of tests that were corrected together
-    units: Units
-    replicates: int
-    ranking: Ranking | None = None
-
-    @cached_property
-    def warnings(self) -> tuple[str, ...]:
-        """What a reader of the differences must know, in words."""
-        return (*_warnings(self), *self.evaluation.warnings)
-
-    def get(self, metric: str, *, a: str | None = None, b: str | None = None, label: str | None = None) -> Difference:
-        """Return one row; the models may be left out if there is one pair only."""
-        for row in self.rows:
-            if (row.metric, row.label) == (metric, label) and a in (None, row.model_a) and b in (None, row.model_b):
-                return row
-        known = did_you_mean(metric, dict.fromkeys(row.metric for row in self.rows))
-        raise UsageError(f"no row for {metric!r}, class {label}, models {a} and {b}; {known}")
-
-    def __str__(self) -> str:
-        return "\n".join(row.sentence for row in self.rows)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the JSON document of the contract ``calipers.comparison/1``."""
-        from calipers import __version__
-
-        protocol = self.evaluation.protocol
-        return {
-            "schema": SCHEMA,
-            "calipers": __version__,
-            "protocol": protocol.as_dict(),
-            "cohort": cohort_counts(self.evaluation.cohort),
-            "settings": {
-                "level": protocol.level,
-                "replicates": self.replicates,
-                "seed": protocol.seed,
-                "unit": self.units.name,
-                "n_units": self.units.number,
-                "generalises_to": self.units.generalises_to(),
-                "correction": self.correction,
-                "family": self.family,
-                "untested": sum(math.isnan(row.p) for row in self.rows),
-            },
-            "rows": [row.as_dict() for row in self.rows],
-            "ranking": None if self.ranking is None else self.ranking.as_dict(),
-            "warnings": list(self.warnings),
-        }
-
-    def to_json(self) -> str:
-        """Return the document as JSON text, in ASCII so that no name can drive a terminal; null for undefined."""
-        return json.dumps(self.as_dict(), allow_nan=False)
 
 
 def compare(
@@ -140,7 +69,22 @@ def compare(
     rows, family = _corrected(raw, correction, protocol.level)
     manners = {name: work.manner(metric, name) for metric in work.metrics for name in metric.facts.names}
     said = tuple(replace(row, sentence=describe(row, manners[row.metric])) for row in rows)
-    return Comparison(evaluation, said, correction, family, work.units, work.replicates)
+    found = Comparison(
+        rows=said,
+        level=protocol.level,
+        replicates=work.replicates,
+        seed=protocol.seed,
+        unit=work.units.name,
+        n_units=work.units.number,
+        generalises_to=work.units.generalises_to(),
+        correction=correction,
+        family=family,
+        protocol=protocol.as_dict(),
+        cohort=cohort_counts(evaluation.cohort),
+        ranking=None,
+        warnings=(),
+    )
+    return replace(found, warnings=(*_warnings(found, work.mixed()), *evaluation.warnings))
 
 
 @dataclass(frozen=True)
@@ -244,6 +188,11 @@ class _Work:
             undefined=interval.undefined,
             reason=interval.reason,
         )
+
+    def mixed(self) -> list[str]:
+        """Return the metrics for which a permutation that was asked for mixes two scales of scores."""
+        wrong = [metric for metric in self.metrics if self.test == "permutation" and not metric.facts.swap]
+        return [name for metric in wrong for name in metric.facts.names]
 
     def manner(self, metric: Metric[Any], name: str) -> Manner:
         """Return how the numbers of a metric are said."""
@@ -380,20 +329,17 @@ def _why_undefined(metric: Metric[Any], tables: Sequence[Evidence], place: tuple
     return next((reason for reason in reasons if reason is not None), "no_objects")
 
 
-def _warnings(c: Comparison) -> Iterator[str]:
-    number, name = c.units.number, plural(c.units.name)
-    if number < FEWEST_UNITS:
-        yield f"{number} {name} are too few for intervals; no p value can be below {paired.smallest_p(number):g}."
-    elif number < FEW_UNITS:
-        least = paired.smallest_p(number)
-        yield f"{number} {name} are few: intervals are wide, and no p value can be below {least:.3g}."
-    untested = sum(math.isnan(row.p) for row in c.rows)
-    if untested:
-        yield f"{untested} of {len(c.rows)} differences have no p value; the family of the correction has {c.family}."
-    if c.correction == "holm" and c.family >= (1.0 - c.evaluation.protocol.level) * (c.replicates + 1):
+def _warnings(c: Comparison, mixed: Sequence[str]) -> Iterator[str]:
+    """Yield what a reader of the differences must know; ``mixed`` metrics are permuted though they rank by score."""
+    name, least = plural(c.unit), paired.smallest_p(c.n_units)
+    if c.n_units < FEWEST_UNITS:
+        yield f"{c.n_units} {name} are too few for intervals; no p value can be below {least:g}."
+    elif c.n_units < FEW_UNITS:
+        yield f"{c.n_units} {name} are few: intervals are wide, and no p value can be below {least:.3g}."
+    if c.untested:
+        yield f"{c.untested} of {len(c.rows)} differences have no p value; the family of the correction has {c.family}."
+    if c.correction == "holm" and c.family >= (1.0 - c.level) * (c.replicates + 1):
         yield f"{c.replicates} replicates are too few to show anything among {c.family} tests: give more, or test less."
-    facts = {name: metric.facts for metric in c.evaluation.protocol.compile() for name in metric.facts.names}
-    mixed = [row.metric for row in c.rows if row.test == "permutation" and not facts[row.metric].swap]
     if mixed:
-        names = ", ".join(dict.fromkeys(mixed))
+        names = ", ".join(mixed)
         yield f"The permutation mixes the scores of two models ({names}): its null is that they are interchangeable."

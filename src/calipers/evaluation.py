@@ -20,7 +20,7 @@ from calipers.tables import Cohort
 if TYPE_CHECKING:
     import pandas as pd
 
-    from calipers.comparing import Comparison
+    from calipers.results.comparison import Comparison
     from calipers.results.ranking import Ranking
 
 SCHEMA = "calipers.evaluation/1"

@@ -45,10 +45,7 @@ def rank(
     replicates: int | None = None,
 ) -> Ranking:
     """Rank the models of an evaluation; see `Evaluation.rank`."""
-    check_choice("method", method, ranks.METHODS)
-    check_choice("missing", missing, (None, WORST))
-    if not 0.0 <= quantile <= 1.0:
-        raise UsageError(f"a quantile lies between 0 and 1, not {quantile}")
+    _check(method, missing, quantile)
     protocol, models = evaluation.protocol, evaluation.models
     if len(models) < 2:
         raise UsageError("a ranking needs two models or more")
@@ -64,38 +61,14 @@ def rank(
         rule=ranks.Rule(method, higher_is_better(protocol, only, name), quantile, protocol.level),
         fill=missing == WORST,
     )
-    standing, account = field.of_values() if method == ranks.DATA_SET else field.of_cases()
-    reason = ranks.missing_reason(account.n_cases or units.number, standing)
-    undefined = len(standing.replicates) - len(ranks.defined_ranks(standing))
-    if reason is not None:
-        standing = standing._replace(replicates=np.zeros((0, len(models))))
-    tau, kept = ranks.agreement(standing, protocol.level)
-    pairs, family = ranks.significance_map(models, standing, protocol.level)
-    return Ranking(
-        metric=name,
-        metric_id=only.facts.id_of(0),
-        label=label,
-        method=method,
-        higher_is_better=field.rule.higher_is_better,
-        unit=units.name,
-        n_units=units.number,
-        n_images=evaluation.cohort.n_images,
-        n_cases=account.n_cases,
-        left_out=account.left_out,
-        filled=account.filled,
-        level=protocol.level,
-        replicates=field.replicates,
-        undefined=undefined,
-        seed=protocol.seed,
-        places=ranks.places(models, standing, protocol.level),
-        tau=tau,
-        winner_kept=kept,
-        test=standing.test,
-        correction="holm",
-        family=family,
-        pairs=pairs,
-        reason=reason,
-    )
+    return field.ranked(label)
+
+
+def _check(method: str, missing: str | None, quantile: float) -> None:
+    check_choice("method", method, ranks.METHODS)
+    check_choice("missing", missing, (None, WORST))
+    if not 0.0 <= quantile <= 1.0:
+        raise UsageError(f"a quantile lies between 0 and 1, not {quantile}")
 
 
 class _Account(NamedTuple):
@@ -117,6 +90,42 @@ class _Field:
     replicates: int
     rule: ranks.Rule
     fill: bool  # whether an undefined value of a single model counts as the worst
+
+    def ranked(self, label: str | None) -> Ranking:
+        """Return the ranking with everything that is known about it."""
+        models, level = self.evaluation.models, self.evaluation.protocol.level
+        standing, account = self.of_values() if self.rule.method == ranks.DATA_SET else self.of_cases()
+        reason = ranks.missing_reason(account.n_cases or self.units.number, standing)
+        undefined = len(standing.replicates) - len(ranks.defined_ranks(standing))
+        if reason is not None:
+            standing = standing._replace(replicates=np.zeros((0, len(models))))
+        tau, kept = ranks.agreement(standing, level)
+        pairs, family = ranks.significance_map(models, standing, level)
+        return Ranking(
+            metric=self._name,
+            metric_id=self.metric.facts.id_of(0),
+            label=label,
+            method=self.rule.method,
+            higher_is_better=self.rule.higher_is_better,
+            unit=self.units.name,
+            n_units=self.units.number,
+            n_images=self.evaluation.cohort.n_images,
+            n_cases=account.n_cases,
+            left_out=account.left_out,
+            filled=account.filled,
+            level=level,
+            replicates=self.replicates,
+            undefined=undefined,
+            seed=self.evaluation.protocol.seed,
+            places=ranks.places(models, standing, level),
+            tau=tau,
+            winner_kept=kept,
+            test=standing.test,
+            correction="holm",
+            family=family,
+            pairs=pairs,
+            reason=reason,
+        )
 
     def of_values(self) -> tuple[ranks.Standing, _Account]:
         """Return the standing by the metric on all images."""

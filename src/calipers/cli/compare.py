@@ -15,6 +15,7 @@ from calipers.cli.options import named_files, output_options, reading_arguments,
 from calipers.errors import InputError, UsageError
 
 TESTS = click.Choice(["bootstrap", "permutation"])
+DATA_SET = "data-set"
 CORRECTIONS = click.Choice(["holm", "bh", "none"])
 
 
@@ -30,7 +31,7 @@ CORRECTIONS = click.Choice(["holm", "bh", "none"])
 @click.option("--correction", type=CORRECTIONS, default="holm", help="For several tests at once; holm if left out.")
 @click.option("--per-class", is_flag=True, help="Compare the classes too; they join the tests that are corrected.")
 @click.option("--rank", metavar="METRIC", help="The metric of the ranking; the first one compared if left out.")
-@click.option("--rank-method", metavar="NAME", default="data-set", help="data-set, mean-then-rank, test-then-rank, ...")
+@click.option("--rank-method", metavar="NAME", default=DATA_SET, help="data-set, mean-then-rank, test-then-rank, ...")
 @click.option("--missing", type=click.Choice(["worst"]), help="What the ranking makes of an undefined value.")
 @click.option(
     "--cluster", metavar="COLUMN", help="What the result speaks for: image, patient (default if known), any group."
@@ -51,6 +52,7 @@ def compare(references: str, predictions: tuple[str, ...], **given: Any) -> None
     \b
     calipers compare refs.json ours=a.json theirs=b.json --preset overview --metrics AP@0.5,F1@0.5 --margin 0.02
     """
+    from calipers.comparing import chosen_metrics
     from calipers.evaluate import evaluate
     from calipers.readers import read
 
@@ -58,6 +60,8 @@ def compare(references: str, predictions: tuple[str, ...], **given: Any) -> None
     if len(files) < 2:
         raise UsageError("compare needs the predictions of two models or more; calipers evaluate looks at one")
     protocol, names, margin = _protocol(given), _names(given["metrics"]), _margin(given["margin"])
+    for asked in (names, [given["rank"]] if given["rank"] else None):
+        chosen_metrics(protocol, asked)  # an unknown name is told before anything is read
     if given["output"] is not None:
         inputs = (references, *files.values(), *(given[key] for key in ("groups", "protocol") if given[key]))
         _check_output(given["output"], given["force"], inputs)
@@ -67,11 +71,6 @@ def compare(references: str, predictions: tuple[str, ...], **given: Any) -> None
         f"{cohort.n_images} images, {len(cohort.references)} references, {len(files)} models; protocol {protocol.name}"
     )
     evaluation = evaluate(cohort, protocol, ci=False, jobs=given["jobs"])
-    ranked = evaluation.rank(
-        given["rank"] or (names[0] if names and names != ["all"] else None),
-        method=given["rank_method"],
-        missing=given["missing"],
-    )
     found = evaluation.compare(
         metrics=names,
         margin=margin,
@@ -80,7 +79,19 @@ def compare(references: str, predictions: tuple[str, ...], **given: Any) -> None
         per_class=given["per_class"],
         progress=narrator.progress,
     )
-    _finish(replace(found, ranking=ranked), narrator, given)
+    _finish(_with_ranking(found, evaluation, names, given), narrator, given)
+
+
+def _with_ranking(found: Any, evaluation: Any, names: list[str] | None, given: dict[str, Any]) -> Any:
+    """Return the comparison with its ranking; one that nobody asked for may be missing, with a note."""
+    first = names[0] if names and names != ["all"] else None
+    options = {"method": given["rank_method"], "missing": given["missing"]}
+    try:
+        return replace(found, ranking=evaluation.rank(given["rank"] or first, **options))
+    except UsageError as error:
+        if given["rank"] or given["rank_method"] != DATA_SET:
+            raise
+        return replace(found, warnings=(f"No ranking: {error}.", *found.warnings))
 
 
 def _protocol(given: dict[str, Any]) -> Any:
