@@ -147,7 +147,7 @@ def test_a_model_against_its_copy_shows_no_difference():
     for row in ev.compare("mislabels", "twin", metrics=["all"], margin=0.01).rows:
         assert (row.estimate.value, row.estimate.low, row.estimate.high, row.p) == (0.0, 0.0, 0.0, 1.0)
         assert row.verdict == "no_difference_shown"
-        assert "identical_units" in row.flags
+        assert "identical_units" in row.estimate.flags
         assert "no certainty" in row.sentence
         assert "equal" not in row.sentence.replace("Equivalent", "")
 

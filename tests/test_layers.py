@@ -32,6 +32,8 @@ LAYERS = (
     ("findings",),
     ("evaluation",),
     ("saving",),
+    ("estimation",),
+    ("grouping",),
     ("evaluate", "comparing", "shortcuts", "recommend"),
     ("plots",),
     ("report",),
@@ -48,7 +50,7 @@ PART_OF = {"protocol_schema": "protocol", "ranking": "comparing"}
 
 # The only upward imports, inside functions: an Evaluation offers these as methods.
 # (Its methods also call statistics, which lies below and needs no exception.)
-UPWARD = frozenset(("evaluation", upper) for upper in ("saving", "comparing", "plots", "report"))
+UPWARD = frozenset(("evaluation", upper) for upper in ("grouping", "saving", "comparing", "plots", "report"))
 
 
 class Import(NamedTuple):

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.errors import UsageError, did_you_mean
+from calipers.estimation import units_for
 from calipers.evaluation import Evaluation, cohort_counts
 from calipers.metrics.contract import Evidence, Metric
 from calipers.protocol import Protocol
@@ -25,7 +26,7 @@ from calipers.results.difference import Difference
 from calipers.statistics import comparison as paired
 from calipers.statistics.corrections import CORRECTIONS, adjusted
 from calipers.statistics.intervals import FEW_UNITS, FEWEST_UNITS, Interval
-from calipers.statistics.weights import Units, plural, units_of
+from calipers.statistics.weights import Units, plural
 from calipers.statistics.wording import Manner, describe
 
 F64 = NDArray[np.float64]
@@ -155,7 +156,6 @@ class _Work:
                 value_a=float(a[r, k]),
                 value_b=float(b[r, k]),
                 estimate=self._estimate(float(d[at]), interval, (n_images, n_references, n_predictions)),
-                percentile=interval.percentile,
                 p=float(judged.p[at]),
                 p_adjusted=NAN,
                 p_share=float(judged.p_share[at]),
@@ -168,7 +168,6 @@ class _Work:
                 if margin is None
                 else paired.against_margin(interval.low, interval.high, margin, higher_is_better=higher),
                 trades_undefined=int(judged.trades_undefined[at]),
-                flags=interval.flags,
                 sentence="",
             )
 
@@ -187,6 +186,9 @@ class _Work:
             bias=interval.bias,
             undefined=interval.undefined,
             reason=interval.reason,
+            percentile=interval.percentile,
+            mc_error=interval.mc_error,
+            flags=interval.flags,
         )
 
     def mixed(self) -> list[str]:
@@ -262,8 +264,7 @@ def higher_is_better(protocol: Protocol, metric: Metric[Any], name: str) -> bool
 
 def units_to_compare(evaluation: Evaluation) -> Units:
     """Return the units of the protocol; a single one cannot say anything about others."""
-    cohort, cluster = evaluation.cohort, evaluation.protocol.cluster
-    units = units_of(cohort.images.groups, cohort.n_images, cluster)
+    units = units_for(evaluation.cohort, evaluation.protocol)
     if units.number < 2:
         raise UsageError(
             f"models are compared over units, and there is one {units.name} only: choose another cluster, such as image"

@@ -34,10 +34,13 @@ CORRECTIONS = click.Choice(["holm", "bh", "none"])
 @click.option("--rank-method", metavar="NAME", default=DATA_SET, help="data-set, mean-then-rank, test-then-rank, ...")
 @click.option("--missing", type=click.Choice(["worst"]), help="What the ranking makes of an undefined value.")
 @click.option(
-    "--cluster", metavar="COLUMN", help="What the result speaks for: image, patient (default if known), any group."
+    "--cluster",
+    metavar="COLUMN",
+    help="What the result speaks for: image, patient (default if known), any group; or centre,patient.",
 )
-@click.option("--replicates", metavar="N", type=click.IntRange(min=1), help="Replaces the number of the protocol.")
-@click.option("--level", metavar="X", type=float, help="Of intervals, and 1 - X is the size of tests; 0.95 as a rule.")
+@click.option("--strata", metavar="COLUMN", help="Groups that the claim is about: units are drawn inside each.")
+@click.option("--replicates", metavar="N", type=click.IntRange(min=100), help="Of bootstrap and permutation (2000).")
+@click.option("--level", metavar="P", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Level (0.95).")
 @click.option("--seed", metavar="N", type=click.IntRange(min=0), help="Replaces the seed of the protocol.")
 @click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number.")
 @click.option("--force", is_flag=True, help="Replace FILE.")
@@ -59,7 +62,7 @@ def compare(references: str, predictions: tuple[str, ...], **given: Any) -> None
     files = named_files(predictions)
     if len(files) < 2:
         raise UsageError("compare needs the predictions of two models or more; calipers evaluate looks at one")
-    protocol, names, margin = _protocol(given), _names(given["metrics"]), _margin(given["margin"])
+    protocol, names, margin = chosen_protocol(given), _names(given["metrics"]), _margin(given["margin"])
     for asked in (names, [given["rank"]] if given["rank"] else None):
         chosen_metrics(protocol, asked)  # an unknown name is told before anything is read
     if given["output"] is not None:
@@ -70,7 +73,7 @@ def compare(references: str, predictions: tuple[str, ...], **given: Any) -> None
     narrator.say(
         f"{cohort.n_images} images, {len(cohort.references)} references, {len(files)} models; protocol {protocol.name}"
     )
-    evaluation = evaluate(cohort, protocol, ci=False, jobs=given["jobs"])
+    evaluation = evaluate(cohort, protocol, seed=given["seed"], ci=False, jobs=given["jobs"])
     found = evaluation.compare(
         metrics=names,
         margin=margin,
@@ -92,16 +95,6 @@ def _with_ranking(found: Any, evaluation: Any, names: list[str] | None, given: d
         if given["rank"] or given["rank_method"] != DATA_SET:
             raise
         return replace(found, warnings=(f"No ranking: {error}.", *found.warnings))
-
-
-def _protocol(given: dict[str, Any]) -> Any:
-    """Return the protocol with the options that replace its statistics."""
-    level = given["level"]
-    if level is not None and not 0 < level < 1:
-        raise UsageError(f"--level lies between 0 and 1, such as 0.95, not {level:g}")
-    protocol = chosen_protocol(given["preset"], given["protocol"], given["cluster"])
-    own = {key: given[key] for key in ("level", "replicates", "seed") if given[key] is not None}
-    return replace(protocol, **own)
 
 
 def _names(text: str | None) -> list[str] | None:

@@ -24,7 +24,6 @@ class Difference:
     value_a: float
     value_b: float
     estimate: Estimate
-    percentile: tuple[float, float]  # the percentile interval, beside that of the estimate
     p: float
     p_adjusted: float
     p_share: float  # from the share of bootstrap replicates on the other side of 0
@@ -35,7 +34,6 @@ class Difference:
     margin: float | None
     margin_verdict: str | None  # one of MARGIN_VERDICTS; None without a margin
     trades_undefined: int  # permutations without a value
-    flags: tuple[str, ...]
     sentence: str
 
     def as_dict(self) -> dict[str, Any]:
@@ -69,11 +67,11 @@ class Difference:
             "n_references": e.n_references,
             "n_predictions": e.n_predictions,
             "bias": number(e.bias),
-            "percentile_low": number(self.percentile[0]),
-            "percentile_high": number(self.percentile[1]),
+            "percentile_low": number(e.percentile[0]),
+            "percentile_high": number(e.percentile[1]),
             "p_share": number(self.p_share),
             "margin": self.margin,
             "margin_verdict": self.margin_verdict,
             "trades_undefined": self.trades_undefined,
-            "flags": list(self.flags),
+            "flags": list(e.flags),
         }

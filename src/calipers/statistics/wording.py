@@ -78,7 +78,7 @@ def _cautions(d: Difference) -> list[str]:
     said = []
     if not math.isnan(d.p) and least >= 1.0 - e.level:
         said.append(f"With {e.n_units} {plural(e.unit)} no p value can be below {least:g}.")
-    if "identical_units" in d.flags:
+    if "identical_units" in e.flags:
         said.append("All replicates agree; an interval of width 0 is no certainty.")
     return said
 
