@@ -390,3 +390,16 @@ def test_a_metric_without_classes_has_no_ranking_of_one():
     with pytest.raises(cal.UsageError, match="no values per class"):
         ev.rank("S", label="nodule")
     assert [row.label for row in ev.compare(per_class=True, replicates=100).rows] == [None] * 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_images", [10, 40])
+def test_equal_models_are_told_apart_in_one_of_twenty_cases(n_images):
+    """Two random models of one kind: the bootstrap for AP and the permutation for F1 both keep a size of about .05."""
+    protocol = replace(OVERVIEW, replicates=200, cluster="image").only(["AP@0.5", "F1@0.5"])
+    rejected, sims = np.zeros(2), 300
+    for seed in range(sims):
+        cohort = cohort_of("plain", 5000 + seed, n_images, models=2)
+        found = cal.evaluate(cohort, protocol, ci=False).compare(correction="none")
+        rejected += [row.p < 0.05 for row in found.rows]
+    assert ((rejected / sims >= 0.015) & (rejected / sims <= 0.09)).all(), rejected / sims
