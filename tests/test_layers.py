@@ -34,7 +34,7 @@ LAYERS = (
     ("saving",),
     ("estimation",),
     ("grouping",),
-    ("evaluate", "shortcuts", "recommend"),
+    ("evaluate", "comparing", "shortcuts", "recommend"),
     ("plots",),
     ("report",),
     ("studies", "compat"),
@@ -46,13 +46,11 @@ LAYERS = (
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 # One idea in two files: these count as the module they belong to.
-PART_OF = {"protocol_schema": "protocol"}
+PART_OF = {"protocol_schema": "protocol", "ranking": "comparing"}
 
 # The only upward imports, inside functions: an Evaluation offers these as methods.
 # (Its methods also call statistics, which lies below and needs no exception.)
-UPWARD = frozenset(
-    {("evaluation", "grouping"), ("evaluation", "saving"), ("evaluation", "plots"), ("evaluation", "report")}
-)
+UPWARD = frozenset(("evaluation", upper) for upper in ("grouping", "saving", "comparing", "plots", "report"))
 
 
 class Import(NamedTuple):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -21,6 +21,9 @@ from calipers.tables import Cohort
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from calipers.results.comparison import Comparison
+    from calipers.results.ranking import Ranking
 
 SCHEMA = "calipers.evaluation/1"
 
@@ -205,6 +208,100 @@ class Evaluation:
             if row.group is None and row.estimate.value == row.estimate.value:
                 found[prefix + "/".join(parts)] = row.estimate.value
         return found
+
+    def compare(
+        self,
+        a: str | None = None,
+        b: str | None = None,
+        *,
+        metrics: Sequence[str] | None = None,
+        margin: float | Mapping[str, float] | None = None,
+        test: str | None = None,
+        correction: str = "holm",
+        replicates: int | None = None,
+        per_class: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Comparison:
+        """Compare models on the same images: differences with intervals, tests, and what they say in words.
+
+        Parameters
+        ----------
+        a, b
+            Two models; with ``a`` alone it is compared with every other one, with neither all pairs are.
+        metrics
+            Names; the headline of the protocol if left out, ``["all"]`` for all. Fewer are tested more sharply.
+        margin
+            The largest difference that does not matter, in units of the metric: one number, or one per metric.
+        test
+            ``"permutation"`` or ``"bootstrap"``; if left out, what suits each metric.
+        correction
+            ``"holm"``, ``"bh"`` or ``"none"``, over all tests of the comparison.
+        replicates
+            Of bootstrap and permutation; those of the protocol if left out.
+        per_class
+            Compare the classes too; they join the family of tests.
+        progress
+            Called with (blocks done, blocks in all).
+
+        Examples
+        --------
+        >>> import calipers as cal
+        >>> ev = cal.evaluate(cal.demo_cohort(), "overview")
+        >>> ev.compare("mislabels", "overpredicts", metrics=["sensitivity@0.5"]).get("sensitivity@0.5").verdict
+        'b_better'
+        """
+        from calipers.comparing import compare
+
+        return compare(
+            self,
+            a,
+            b,
+            metrics=metrics,
+            margin=margin,
+            test=test,
+            correction=correction,
+            replicates=replicates,
+            per_class=per_class,
+            progress=progress,
+        )
+
+    def rank(
+        self,
+        metric: str | None = None,
+        *,
+        label: str | None = None,
+        method: str = "data-set",
+        quantile: float = 0.05,
+        missing: str | None = None,
+        replicates: int | None = None,
+    ) -> Ranking:
+        """Rank the models in one metric, and say how firmly the order stands.
+
+        Parameters
+        ----------
+        metric
+            The first of the headline if left out.
+        label
+            A class; None is the pooled metric.
+        method
+            ``data-set`` ranks the metric itself; ``mean-then-rank``, ``median-then-rank``, ``quantile-then-rank``,
+            ``rank-then-mean``, ``rank-then-median`` and ``test-then-rank`` look at single units.
+        quantile
+            Of ``quantile-then-rank``.
+        missing
+            ``"worst"`` gives a model without a value the worst one; it is an error if left out.
+        replicates
+            Of the bootstrap; at most 1000 if left out.
+
+        Examples
+        --------
+        >>> import calipers as cal
+        >>> cal.evaluate(cal.demo_cohort(), "overview").rank("AP@0.5").models
+        ('overpredicts', 'misses-small', 'mislabels')
+        """
+        from calipers.ranking import rank
+
+        return rank(self, metric, label=label, method=method, quantile=quantile, missing=missing, replicates=replicates)
 
     def by(self, *groupings: str) -> Evaluation:
         """Return the evaluation with further rows per group, such as ``ev.by("centre")`` or ``ev.by("centre,size")``.

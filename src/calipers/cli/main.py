@@ -26,8 +26,9 @@ VERBS = {
     "demo": ("calipers.cli.demo:demo", "evaluate data that Calipers draws itself, and write a page"),
     "inspect": ("calipers.cli.inspect:inspect", "say what is understood of the files, without evaluating"),
     "evaluate": ("calipers.cli.evaluate:evaluate", "evaluate predictions against references"),
-    "check": ("calipers.cli.check:check", "check an evaluation against acceptance limits"),
+    "compare": ("calipers.cli.compare:compare", "say whether models differ on the same images, and rank them"),
     "agreement": ("calipers.cli.agreement:agreement", "compare criteria with the ratings of clinicians"),
+    "check": ("calipers.cli.check:check", "check an evaluation against acceptance limits"),
     "convert": ("calipers.cli.convert:convert", "write references or predictions in another format"),
 }
 

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`calipers compare REFS PREDS PREDS...`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from calipers.cli.evaluate import chosen_protocol
+from calipers.cli.narration import Narrator
+from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
+from calipers.errors import InputError, UsageError
+
+TESTS = click.Choice(["bootstrap", "permutation"])
+DATA_SET = "data-set"
+CORRECTIONS = click.Choice(["holm", "bh", "none"])
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("references", metavar="REFS")
+@click.argument("predictions", metavar="PREDS PREDS...", nargs=-1, required=True)
+@click.option("-o", "--output", metavar="FILE", help="Write the JSON document there; all of it or nothing.")
+@click.option("--preset", metavar="NAME", help="As of evaluate; coco if left out.")
+@click.option("--protocol", metavar="FILE", help="A protocol in TOML, instead of a preset.")
+@click.option("--metrics", metavar="A,B,...", help="What is compared: the protocol's headline if left out, or all.")
+@click.option("--margin", metavar="X|NAME=X,...", help="Differences up to this do not matter, such as 0.02.")
+@click.option("--test", type=TESTS, help="What suits each metric if left out.")
+@click.option("--correction", type=CORRECTIONS, default="holm", help="For several tests at once; holm if left out.")
+@click.option("--per-class", is_flag=True, help="Compare the classes too; they join the tests that are corrected.")
+@click.option("--rank", metavar="METRIC", help="The metric of the ranking; the first one compared if left out.")
+@click.option("--rank-method", metavar="NAME", default=DATA_SET, help="data-set, mean-then-rank, test-then-rank, ...")
+@click.option("--missing", type=click.Choice(["worst"]), help="What the ranking makes of an undefined value.")
+@click.option(
+    "--cluster",
+    metavar="COLUMN",
+    help="What the result speaks for: image, patient (default if known), any group; or centre,patient.",
+)
+@click.option("--strata", metavar="COLUMN", help="Groups that the claim is about: units are drawn inside each.")
+@click.option("--replicates", metavar="N", type=click.IntRange(min=100), help="Of bootstrap and permutation (2000).")
+@click.option("--level", metavar="P", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Level (0.95).")
+@click.option("--seed", metavar="N", type=click.IntRange(min=0), help="Replaces the seed of the protocol.")
+@click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number.")
+@click.option("--force", is_flag=True, help="Replace FILE.")
+@reading_options
+@output_options
+def compare(references: str, predictions: tuple[str, ...], **given: Any) -> None:
+    """Say whether models differ on the same images, by how much, and how firmly they are ranked.
+
+    PREDS are files, or name=file to name a model; all pairs are compared. Differences come with intervals and p values
+    over patients (or images), because all models saw the same ones.
+
+    \b
+    calipers compare refs.json ours=a.json theirs=b.json --preset overview --metrics AP@0.5,F1@0.5 --margin 0.02
+    """
+    from calipers.comparing import chosen_metrics
+    from calipers.evaluate import evaluate
+    from calipers.readers import read
+
+    files = named_files(predictions)
+    if len(files) < 2:
+        raise UsageError("compare needs the predictions of two models or more; calipers evaluate looks at one")
+    protocol, names, margin = chosen_protocol(given), _names(given["metrics"]), _margin(given["margin"])
+    for asked in (names, [given["rank"]] if given["rank"] else None):
+        chosen_metrics(protocol, asked)  # an unknown name is told before anything is read
+    if given["output"] is not None:
+        inputs = (references, *files.values(), *(given[key] for key in ("groups", "protocol") if given[key]))
+        _check_output(given["output"], given["force"], inputs)
+    narrator = Narrator(quiet=given["quiet"] or given["as_json"])
+    cohort = read(references, files, **reading_arguments(given))
+    narrator.say(
+        f"{cohort.n_images} images, {len(cohort.references)} references, {len(files)} models; protocol {protocol.name}"
+    )
+    evaluation = evaluate(cohort, protocol, seed=given["seed"], ci=False, jobs=given["jobs"])
+    found = evaluation.compare(
+        metrics=names,
+        margin=margin,
+        test=given["test"],
+        correction=given["correction"],
+        per_class=given["per_class"],
+        progress=narrator.progress,
+    )
+    _finish(_with_ranking(found, evaluation, names, given), narrator, given)
+
+
+def _with_ranking(found: Any, evaluation: Any, names: list[str] | None, given: dict[str, Any]) -> Any:
+    """Return the comparison with its ranking; one that nobody asked for may be missing, with a note."""
+    first = names[0] if names and names != ["all"] else None
+    options = {"method": given["rank_method"], "missing": given["missing"]}
+    try:
+        return replace(found, ranking=evaluation.rank(given["rank"] or first, **options))
+    except UsageError as error:
+        if given["rank"] or given["rank_method"] != DATA_SET:
+            raise
+        return replace(found, warnings=(f"No ranking: {error}.", *found.warnings))
+
+
+def _names(text: str | None) -> list[str] | None:
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise UsageError(f"--metrics takes NAME,NAME,..., not {text!r}")
+    return names
+
+
+def _margin(text: str | None) -> float | dict[str, float] | None:
+    """Return 0.02, or the numbers of ``AP=0.02,F1@0.5=0.05``."""
+    if text is None:
+        return None
+    entries = [entry.rpartition("=") for entry in text.split(",")]
+    try:
+        numbers = {name.strip(): float(value) for name, _, value in entries}
+    except ValueError:
+        raise UsageError(f"--margin takes a number or METRIC=NUMBER,..., not {text!r}") from None
+    if len(numbers) < len(entries) or ("" in numbers and len(numbers) > 1):
+        raise UsageError(f"--margin takes one number, or one for each of several metrics, not {text!r}")
+    return numbers.get("", numbers)
+
+
+def _check_output(output: str, force: bool, inputs: tuple[str, ...]) -> None:
+    """Refuse a bad output file before any work is done."""
+    target = Path(output)
+    if not output:
+        raise UsageError("-o needs the name of a file")
+    if any(target.resolve() == Path(name).resolve() for name in inputs):
+        raise InputError("an output that is not an input", rule="output-in-input", file=output)
+    if target.is_dir() or not target.parent.is_dir():
+        hint = "give the name of a file, such as comparison.json, in a folder that exists"
+        raise InputError("a file in a folder that exists", rule="not-a-file", file=output, hint=hint)
+    if target.exists() and not force:
+        hint = "choose another name, or pass --force to replace it"
+        raise InputError("a file that does not exist yet", rule="output-exists", file=output, hint=hint)
+
+
+def _finish(found: Any, narrator: Narrator, given: dict[str, Any]) -> None:
+    """Write and print the result."""
+    narrator.warn(found.warnings)
+    if given["output"]:
+        from calipers.results.files import write_atomically
+
+        write_atomically(given["output"], found.to_json() + "\n")
+    if given["as_json"]:
+        click.echo(found.to_json())
+    else:
+        from calipers.cli.differences import print_comparison
+
+        print_comparison(found)
+    if given["output"]:
+        narrator.say(f"written: {given['output']}")

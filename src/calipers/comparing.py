@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From an evaluation of several models to their differences: pairs x metrics, tested, corrected, and said in words.
+
+The evidence was collected by the evaluation; here it is only weighed again. All tests of one comparison are one family.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import UsageError, did_you_mean
+from calipers.estimation import units_for
+from calipers.evaluation import Evaluation, cohort_counts
+from calipers.metrics.contract import Evidence, Metric
+from calipers.protocol import Protocol
+from calipers.results import Estimate
+from calipers.results.comparison import Comparison
+from calipers.results.difference import Difference
+from calipers.statistics import comparison as paired
+from calipers.statistics.corrections import CORRECTIONS, adjusted
+from calipers.statistics.intervals import FEW_UNITS, FEWEST_UNITS, Interval
+from calipers.statistics.weights import Units, plural
+from calipers.statistics.wording import Manner, describe
+
+F64 = NDArray[np.float64]
+NAN = float("nan")
+ALL = "all"
+FEWEST_REPLICATES = 100
+
+
+def compare(
+    evaluation: Evaluation,
+    a: str | None = None,
+    b: str | None = None,
+    *,
+    metrics: Sequence[str] | None = None,
+    margin: float | Mapping[str, float] | None = None,
+    test: str | None = None,
+    correction: str = "holm",
+    replicates: int | None = None,
+    per_class: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Comparison:
+    """Compare models on the same images; see `Evaluation.compare`."""
+    check_choice("test", test, (None, *paired.TESTS))
+    check_choice("correction", correction, CORRECTIONS)
+    protocol = evaluation.protocol
+    names = chosen_metrics(protocol, metrics)
+    _check_margin(margin, names)
+    work = _Work(
+        evaluation=evaluation,
+        pairs=_pairs(evaluation, a, b),
+        metrics=tuple(narrowed(protocol, names)),
+        test=test,
+        margin=margin,
+        units=units_to_compare(evaluation),
+        replicates=n_replicates(replicates, protocol.replicates),
+        n_rows=1 + len(evaluation.cohort.classes) if per_class else 1,
+        progress=progress,
+    )
+    order = {name: k for k, name in enumerate(evaluation.metrics)}
+    raw = [row for found in work.rows() for row in sorted(found, key=lambda row: order[row.metric])]
+    rows, family = _corrected(raw, correction, protocol.level)
+    manners = {name: work.manner(metric, name) for metric in work.metrics for name in metric.facts.names}
+    said = tuple(replace(row, sentence=describe(row, manners[row.metric])) for row in rows)
+    found = Comparison(
+        rows=said,
+        level=protocol.level,
+        replicates=work.replicates,
+        seed=protocol.seed,
+        unit=work.units.name,
+        n_units=work.units.number,
+        generalises_to=work.units.generalises_to(),
+        correction=correction,
+        family=family,
+        protocol=protocol.as_dict(),
+        cohort=cohort_counts(evaluation.cohort),
+        ranking=None,
+        warnings=(),
+    )
+    return replace(found, warnings=(*_warnings(found, work.mixed()), *evaluation.warnings))
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What is compared with what, and how."""
+
+    evaluation: Evaluation
+    pairs: tuple[tuple[str, str], ...]
+    metrics: tuple[Metric[Any], ...]
+    test: str | None
+    margin: float | Mapping[str, float] | None
+    units: Units
+    replicates: int
+    n_rows: int  # 1 for the pooled row alone
+    progress: Callable[[int, int], None] | None
+
+    def rows(self) -> Iterator[list[Difference]]:
+        """Yield the rows of every pair, not yet corrected."""
+        models = tuple(dict.fromkeys(model for pair in self.pairs for model in pair))
+        seed, tell = self.evaluation.protocol.seed, self._counter()
+        evidence = {model: self._evidence(model) for model in models}
+        # With too few units there is no interval, and nothing needs to be drawn.
+        number = self.replicates if self.units.number >= FEWEST_UNITS else 1
+        drawn = paired.bootstrapped(
+            self.metrics, list(evidence.values()), self.units, number, seed, rows=self.n_rows, progress=tell
+        )
+        of_model = dict(zip(models, drawn))
+        swapped = [k for k, metric in enumerate(self.metrics) if self._test(metric) == "permutation"]
+        chosen = [self.metrics[k] for k in swapped]
+        for a, b in self.pairs:
+            both = (evidence[a], evidence[b])
+            found = (
+                paired.traded(chosen, *both, self.units, self.replicates, seed, rows=self.n_rows, progress=tell)
+                if chosen
+                else []
+            )
+            trades = dict(zip(swapped, map(flat, found)))
+            rows: list[Difference] = []
+            for k, metric in enumerate(self.metrics):
+                rows += self._rows_of(metric, (a, b), flat(of_model[a][k] - of_model[b][k]), trades.get(k))
+            yield rows
+
+    def _rows_of(
+        self, metric: Metric[Any], pair: tuple[str, str], replicates: F64, trades: F64 | None
+    ) -> Iterator[Difference]:
+        """Yield the rows of one metric and pair: pooled, then the classes."""
+        facts, tables = metric.facts, [self._evidence(model)[metric.recipe.key] for model in pair]
+        ones = np.ones((1, tables[0].n_images), np.int64)
+        a, b = (metric.value(table, ones)[0, : self.n_rows] for table in tables)
+        counts = [metric.counts(table, ones[0]) for table in tables]
+        d = (a - b).ravel()
+        judged = paired.judge(d, replicates, trades, self.units, self.evaluation.protocol.level)
+        for at, (r, k) in enumerate(np.ndindex(a.shape)):
+            if r and not facts.per_class:
+                continue
+            name, interval = facts.names[k], judged.intervals[at]
+            if d[at] != d[at]:
+                interval = replace(interval, reason=_why_undefined(metric, tables, (r, k)))
+            n_images, n_references = (int(number) for number in counts[0][r, k, :2])
+            n_predictions = int(counts[0][r, k, 2] + counts[1][r, k, 2])
+            margin, higher = self._margin(name), self.higher_is_better(metric, name)
+            yield Difference(
+                metric=name,
+                metric_id=facts.id_of(k),
+                label=self.evaluation.cohort.classes[r - 1] if r else None,
+                model_a=pair[0],
+                model_b=pair[1],
+                value_a=float(a[r, k]),
+                value_b=float(b[r, k]),
+                estimate=self._estimate(float(d[at]), interval, (n_images, n_references, n_predictions)),
+                p=float(judged.p[at]),
+                p_adjusted=NAN,
+                p_share=float(judged.p_share[at]),
+                test=self._test(metric),
+                correction="none",
+                family=0,
+                verdict="a_better" if bool(d[at] > 0) == higher else "b_better",  # if the test says so: _corrected
+                margin=margin,
+                margin_verdict=None
+                if margin is None
+                else paired.against_margin(interval.low, interval.high, margin, higher_is_better=higher),
+                trades_undefined=int(judged.trades_undefined[at]),
+                sentence="",
+            )
+
+    def _estimate(self, value: float, interval: Interval, counts: tuple[int, int, int]) -> Estimate:
+        return Estimate(
+            value=value,
+            low=interval.low,
+            high=interval.high,
+            level=self.evaluation.protocol.level,
+            method=interval.method,
+            unit=self.units.name,
+            n_units=self.units.number,
+            n_images=counts[0],
+            n_references=counts[1],
+            n_predictions=counts[2],
+            bias=interval.bias,
+            undefined=interval.undefined,
+            reason=interval.reason,
+            percentile=interval.percentile,
+            mc_error=interval.mc_error,
+            flags=interval.flags,
+        )
+
+    def mixed(self) -> list[str]:
+        """Return the metrics for which a permutation that was asked for mixes two scales of scores."""
+        wrong = [metric for metric in self.metrics if self.test == "permutation" and not metric.facts.swap]
+        return [name for metric in wrong for name in metric.facts.names]
+
+    def manner(self, metric: Metric[Any], name: str) -> Manner:
+        """Return how the numbers of a metric are said."""
+        return Manner.of(metric.facts.bounds, self.higher_is_better(metric, name))
+
+    def higher_is_better(self, metric: Metric[Any], name: str) -> bool:
+        """Return the direction of a metric."""
+        return higher_is_better(self.evaluation.protocol, metric, name)
+
+    def _test(self, metric: Metric[Any]) -> str:
+        return self.test or ("permutation" if metric.facts.swap else "bootstrap")
+
+    def _margin(self, name: str) -> float | None:
+        return self.margin.get(name) if isinstance(self.margin, Mapping) else self.margin
+
+    def _evidence(self, model: str) -> paired.Evidences:
+        return {metric.recipe.key: self.evaluation.evidence[model, metric.recipe.key] for metric in self.metrics}
+
+    def _counter(self) -> Callable[[], None]:
+        """Return what is called after every block of weights."""
+        permuted = any(self._test(metric) == "permutation" for metric in self.metrics)
+        total = paired.n_blocks("bootstrap", self.units, self.replicates)
+        total += permuted * len(self.pairs) * paired.n_blocks("permutation", self.units, self.replicates)
+        done = 0
+
+        def tell() -> None:
+            nonlocal done
+            done += 1
+            if self.progress is not None:
+                self.progress(min(done, total), total)
+
+        return tell
+
+
+def flat(values: F64) -> F64:
+    """Return (B, rows x names)."""
+    return values.reshape(len(values), -1)
+
+
+def chosen_metrics(protocol: Protocol, metrics: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the metrics to compare: the named ones, all for ``["all"]``, the protocol's headline if none is named."""
+    every = tuple(plan.name for plan in protocol.metrics)
+    if metrics is None:
+        return protocol.headline or every
+    if list(metrics) == [ALL]:
+        return every
+    if not metrics:
+        raise UsageError("no metric to compare: name one, or leave metrics out for the headline")
+    return tuple(plan.name for plan in protocol.only(list(metrics)).metrics)
+
+
+def narrowed(protocol: Protocol, names: Sequence[str]) -> list[Metric[Any]]:
+    """Return the protocol's metrics with only some of their outputs; they look at the same evidence."""
+    plans, found = {plan.name: plan for plan in protocol.resolved()}, []
+    for metric in protocol.compile():
+        kept = [plans[name] for name in metric.facts.names if name in names]
+        if kept:
+            found.append(type(metric)(kept))
+    return found
+
+
+def higher_is_better(protocol: Protocol, metric: Metric[Any], name: str) -> bool:
+    """Return the direction of a metric; counts of false alarms and of missed references are better when small."""
+    plan = next(plan for plan in protocol.metrics if plan.name == name)
+    return metric.facts.higher_is_better and plan.options.get("of") not in ("FP", "FN")
+
+
+def units_to_compare(evaluation: Evaluation) -> Units:
+    """Return the units of the protocol; a single one cannot say anything about others."""
+    units = units_for(evaluation.cohort, evaluation.protocol)
+    if units.number < 2:
+        raise UsageError(
+            f"models are compared over units, and there is one {units.name} only: choose another cluster, such as image"
+        )
+    return units
+
+
+def n_replicates(given: int | None, default: int) -> int:
+    """Return the number of replicates, refusing so few that a tail has none."""
+    number = default if given is None else given
+    if number < FEWEST_REPLICATES:
+        raise UsageError(f"at least {FEWEST_REPLICATES} replicates, not {number}")
+    return number
+
+
+def check_choice(what: str, given: str | None, known: Sequence[str | None]) -> None:
+    """Raise for an option that does not exist."""
+    if given not in known:
+        raise UsageError(f"no {what} {given!r}; {did_you_mean(str(given), [name for name in known if name])}")
+
+
+def _pairs(evaluation: Evaluation, a: str | None, b: str | None) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of models: the two named ones, one against all others, or all."""
+    models = evaluation.models
+    if len(models) < 2:
+        raise UsageError("a comparison needs two models or more; one alone is what evaluate is for")
+    for name in (a, b):
+        if name is not None:
+            check_choice("model", name, models)
+    if a is None and b is not None:
+        raise UsageError("b is compared with a: give a too")
+    if a is not None and a == b:
+        raise UsageError(f"{a!r} is compared with itself")
+    if a is None:
+        return tuple(combinations(models, 2))
+    return ((a, b),) if b is not None else tuple((a, other) for other in models if other != a)
+
+
+def _check_margin(margin: float | Mapping[str, float] | None, names: Sequence[str]) -> None:
+    if margin is None:
+        return
+    given: Mapping[str, Any] = margin if isinstance(margin, Mapping) else {"": margin}
+    for name, value in given.items():
+        if name and name not in names:
+            raise UsageError(f"margin: {name!r} is not compared; {did_you_mean(name, names)}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise UsageError(f"a margin is a number above 0 in units of the metric, such as 0.02, not {value!r}")
+
+
+def _corrected(rows: Sequence[Difference], correction: str, level: float) -> tuple[list[Difference], int]:
+    """Return the rows with adjusted p values and the verdict that follows, and the size of the family."""
+    corrected, family = adjusted(np.array([row.p for row in rows]), correction)
+    found = []
+    for row, p in zip(rows, corrected.tolist()):
+        verdict = "undefined" if math.isnan(p) else row.verdict if p < 1.0 - level else "no_difference_shown"
+        found.append(replace(row, p_adjusted=p, correction=correction, family=family, verdict=verdict))
+    return found, family
+
+
+def _why_undefined(metric: Metric[Any], tables: Sequence[Evidence], place: tuple[int, int]) -> str:
+    """Return the reason of the first model that has no value there."""
+    reasons = [metric.reasons(table).get(place) for table in tables]
+    return next((reason for reason in reasons if reason is not None), "no_objects")
+
+
+def _warnings(c: Comparison, mixed: Sequence[str]) -> Iterator[str]:
+    """Yield what a reader of the differences must know; ``mixed`` metrics are permuted though they rank by score."""
+    name, least = plural(c.unit), paired.smallest_p(c.n_units)
+    if c.n_units < FEWEST_UNITS:
+        yield f"{c.n_units} {name} are too few for intervals; no p value can be below {least:g}."
+    elif c.n_units < FEW_UNITS:
+        yield f"{c.n_units} {name} are few: intervals are wide, and no p value can be below {least:.3g}."
+    if c.untested:
+        yield f"{c.untested} of {len(c.rows)} differences have no p value; the family of the correction has {c.family}."
+    if c.correction == "holm" and c.family >= (1.0 - c.level) * (c.replicates + 1):
+        yield f"{c.replicates} replicates are too few to show anything among {c.family} tests: give more, or test less."
+    if mixed:
+        names = ", ".join(mixed)
+        yield f"The permutation mixes the scores of two models ({names}): its null is that they are interchangeable."

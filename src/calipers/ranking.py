@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From an evaluation of several models to their order in one metric, and how firmly it stands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.comparing import (
+    check_choice,
+    chosen_metrics,
+    higher_is_better,
+    n_replicates,
+    narrowed,
+    units_to_compare,
+)
+from calipers.errors import UsageError
+from calipers.evaluation import Evaluation
+from calipers.metrics.contract import Evidence, Metric
+from calipers.results.ranking import Ranking
+from calipers.statistics import ranks
+from calipers.statistics.comparison import Evidences, alone, bootstrapped
+from calipers.statistics.intervals import FEWEST_UNITS
+from calipers.statistics.weights import Units, bootstrap
+
+F64 = NDArray[np.float64]
+
+REPLICATES = 1000  # at most, unless asked for: ranks are whole numbers and settle early
+WORST = "worst"
+
+
+def rank(
+    evaluation: Evaluation,
+    metric: str | None = None,
+    *,
+    label: str | None = None,
+    method: str = ranks.DATA_SET,
+    quantile: float = 0.05,
+    missing: str | None = None,
+    replicates: int | None = None,
+) -> Ranking:
+    """Rank the models of an evaluation; see `Evaluation.rank`."""
+    _check(method, missing, quantile)
+    protocol, models = evaluation.protocol, evaluation.models
+    if len(models) < 2:
+        raise UsageError("a ranking needs two models or more")
+    name = chosen_metrics(protocol, None if metric is None else [metric])[0]
+    (only,) = narrowed(protocol, [name])
+    units, number = units_to_compare(evaluation), n_replicates(replicates, min(REPLICATES, protocol.replicates))
+    field = _Field(
+        evaluation=evaluation,
+        metric=only,
+        row=_row(evaluation, only, label),
+        units=units,
+        replicates=number if units.number >= FEWEST_UNITS else 0,
+        rule=ranks.Rule(method, higher_is_better(protocol, only, name), quantile, protocol.level),
+        fill=missing == WORST,
+    )
+    return field.ranked(label)
+
+
+def _check(method: str, missing: str | None, quantile: float) -> None:
+    check_choice("method", method, ranks.METHODS)
+    check_choice("missing", missing, (None, WORST))
+    if not 0.0 <= quantile <= 1.0:
+        raise UsageError(f"a quantile lies between 0 and 1, not {quantile}")
+
+
+class _Account(NamedTuple):
+    """What became of the cases."""
+
+    n_cases: int = 0
+    left_out: int = 0
+    filled: int = 0
+
+
+@dataclass(frozen=True)
+class _Field:
+    """Who is ranked, in what, and over which units."""
+
+    evaluation: Evaluation
+    metric: Metric[Any]
+    row: int  # 0 is pooled, classes follow
+    units: Units
+    replicates: int
+    rule: ranks.Rule
+    fill: bool  # whether an undefined value of a single model counts as the worst
+
+    def ranked(self, label: str | None) -> Ranking:
+        """Return the ranking with everything that is known about it."""
+        models, level = self.evaluation.models, self.evaluation.protocol.level
+        standing, account = self.of_values() if self.rule.method == ranks.DATA_SET else self.of_cases()
+        reason = ranks.missing_reason(account.n_cases or self.units.number, standing)
+        undefined = len(standing.replicates) - len(ranks.defined_ranks(standing))
+        if reason is not None:
+            standing = standing._replace(replicates=np.zeros((0, len(models))))
+        tau, kept = ranks.agreement(standing, level)
+        pairs, family = ranks.significance_map(models, standing, level)
+        return Ranking(
+            metric=self._name,
+            metric_id=self.metric.facts.id_of(0),
+            label=label,
+            method=self.rule.method,
+            higher_is_better=self.rule.higher_is_better,
+            unit=self.units.name,
+            n_units=self.units.number,
+            n_images=self.evaluation.cohort.n_images,
+            n_cases=account.n_cases,
+            left_out=account.left_out,
+            filled=account.filled,
+            level=level,
+            replicates=self.replicates,
+            undefined=undefined,
+            seed=self.evaluation.protocol.seed,
+            places=ranks.places(models, standing, level),
+            tau=tau,
+            winner_kept=kept,
+            test=standing.test,
+            correction="holm",
+            family=family,
+            pairs=pairs,
+            reason=reason,
+        )
+
+    def of_values(self) -> tuple[ranks.Standing, _Account]:
+        """Return the standing by the metric on all images."""
+        ones = np.ones((1, self.evaluation.cohort.n_images), np.int64)
+        tables, seed = self._tables(), self.evaluation.protocol.seed
+        theta = np.array([self.metric.value(table, ones)[0, self.row, 0] for table in tables])
+        undefined = np.isnan(theta)
+        if undefined.any() and not self.fill:
+            who = [model for model, bad in zip(self.evaluation.models, undefined) if bad]
+            raise UsageError(f"{self._name} is undefined for {', '.join(who)}: no rank, unless missing is 'worst'")
+        by_key: list[Evidences] = [{self.metric.recipe.key: table} for table in tables]
+        drawn = [np.zeros((0, len(tables)))]
+        if self.replicates:
+            found = bootstrapped([self.metric], by_key, self.units, self.replicates, seed, rows=self.row + 1)
+            drawn = [values[0][:, self.row, :1] for values in found]
+        replicates = np.concatenate(drawn, axis=1)
+        if self.fill:
+            theta, replicates = self._filled(theta), self._filled(replicates)
+        higher = self.rule.higher_is_better
+        standing = ranks.standing_of_values(theta, replicates, self.units.number, higher_is_better=higher)
+        return standing, _Account(filled=int(undefined.sum()))
+
+    def of_cases(self) -> tuple[ranks.Standing, _Account]:
+        """Return the standing by the metric on every unit alone."""
+        columns = [alone(self.metric, table, self.units, rows=self.row + 1)[:, self.row, 0] for table in self._tables()]
+        values = np.stack(columns, axis=1)
+        missing = np.isnan(values)
+        kept = np.flatnonzero(~missing.all(axis=1))  # where it is undefined for all it says nothing about any
+        if not len(kept):
+            raise UsageError(f"{self._name} is undefined on every single {self.units.name}: rank by the data set")
+        filled = int(missing[kept].sum())
+        if filled and not self.fill:
+            who = [model for k, model in enumerate(self.evaluation.models) if missing[kept, k].any()]
+            n = int(missing[kept].any(axis=1).sum())
+            raise UsageError(
+                f"{self._name} is undefined for {', '.join(who)} on {n} of {len(kept)} cases: "
+                "rank by the data set, or set missing to 'worst'"
+            )
+        cases = self._filled(values[kept])
+        standing = ranks.standing_of_cases(cases, self._case_weights(kept), self.rule)
+        return standing, _Account(len(kept), len(values) - len(kept), filled)
+
+    def _case_weights(self, kept: NDArray[np.int64]) -> Iterator[NDArray[Any]]:
+        """Yield blocks (R, K) of bootstrap weights of the cases: all images of a drawn unit have the same."""
+        image = np.unique(self.units.code, return_index=True)[1][kept]
+        if self.replicates:
+            for weights in bootstrap(self.units, self.replicates, self.evaluation.protocol.seed):
+                yield weights[:, image]
+
+    def _filled(self, values: F64) -> F64:
+        """Return the values with the worst possible one, or else the worst seen, where there is none."""
+        higher = self.rule.higher_is_better
+        worst = self.metric.facts.bounds[0 if higher else 1]
+        if math.isinf(worst):
+            worst = float((np.nanmin if higher else np.nanmax)(values)) if not np.isnan(values).all() else 0.0
+        return np.where(np.isnan(values), worst, values)
+
+    def _tables(self) -> list[Evidence]:
+        return [self.evaluation.evidence[model, self.metric.recipe.key] for model in self.evaluation.models]
+
+    @property
+    def _name(self) -> str:
+        return self.metric.facts.names[0]
+
+
+def _row(evaluation: Evaluation, metric: Metric[Any], label: str | None) -> int:
+    """Return the row of the values that belongs to a class."""
+    if label is None:
+        return 0
+    check_choice("class", label, evaluation.cohort.classes)
+    if not metric.facts.per_class:
+        raise UsageError(f"{metric.facts.names[0]!r} has no values per class: its matching ignores classes")
+    return 1 + evaluation.cohort.classes.index(label)

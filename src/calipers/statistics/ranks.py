@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranking of models, and how much of it is luck of the draw.
+
+Ranks are "min": equal values share the better rank. What is ranked:
+
+``data-set``
+    the metric on all images, as tables show it. The only way for metrics that mean little on a single case, such as AP.
+``mean-then-rank``, ``median-then-rank``, ``quantile-then-rank``
+    the mean, median or a quantile of the metric over the cases.
+``rank-then-mean``, ``rank-then-median``
+    the mean or median over the cases of the rank in each.
+``test-then-rank``
+    the number of other models against which a one-sided signed-rank test over the cases is significant (Holm).
+
+A case is a unit on its own. Units are drawn again and again, the models are ranked on what was drawn, and the ranks are
+counted: how often a model had which rank (the blobs), how much the orders agree (Kendall's tau-b), how often the winner
+stayed.
+
+References
+----------
+Wiesenfarth et al., Methods and open-source toolkit for analyzing and visualizing challenge results, Scientific Reports
+2021.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.results.ranking import Agreement, Place, Superiority
+from calipers.statistics.comparison import superiority_p
+from calipers.statistics.corrections import adjusted
+from calipers.statistics.intervals import FEWEST_UNITS, MOST_UNDEFINED
+from calipers.statistics.signed_ranks import signed_rank_p
+
+F64 = NDArray[np.float64]
+NAN = float("nan")
+
+DATA_SET = "data-set"
+METHODS = (
+    DATA_SET,
+    "mean-then-rank",
+    "median-then-rank",
+    "quantile-then-rank",
+    "rank-then-mean",
+    "rank-then-median",
+    "test-then-rank",
+)
+SIGNED_RANK, BOOTSTRAP = "signed-rank", "bootstrap"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How per-case values become one number per model."""
+
+    method: str
+    higher_is_better: bool  # of the metric
+    quantile: float = 0.05
+    level: float = 0.95  # 1 - level is the size of the tests of ``test-then-rank``
+
+    @property
+    def higher_wins(self) -> bool:
+        """Whether the larger number is the better one: ranks are better when small, tests when many are won."""
+        if self.method == "test-then-rank":
+            return True
+        return self.higher_is_better and not self.method.startswith("rank-then")
+
+
+class Standing(NamedTuple):
+    """The numbers that are ranked, (M,) and in B replicates (B, M), and one-sided tests of all pairs (M, M)."""
+
+    scores: F64
+    replicates: F64
+    p: F64
+    test: str
+    higher_wins: bool
+
+
+def ranks(scores: F64, *, higher_wins: bool) -> F64:
+    """Return (R, M): 1 + the number of models that are better; NaN for all models where one has no value."""
+    oriented = scores if higher_wins else -scores
+    found = 1.0 + (oriented[:, None, :] > oriented[:, :, None]).sum(axis=2)
+    return np.where(np.isnan(scores).any(axis=1, keepdims=True), np.nan, found)
+
+
+def kendall_tau_b(one: F64, others: F64) -> F64:
+    """Return (R,): tau-b of the ranks (M,) with each of (R, M); NaN where one side is all tied or undefined."""
+    i, j = np.triu_indices(len(one), k=1)
+    x, y = np.sign(one[i] - one[j]), np.sign(others[:, i] - others[:, j])
+    norm = np.sqrt(np.sum(x**2) * np.sum(y**2, axis=1))
+    return np.asarray(np.divide(y @ x, norm, out=np.full(len(others), np.nan), where=norm > 0))
+
+
+def standing_of_values(theta: F64, replicates: F64, n_units: int, *, higher_is_better: bool) -> Standing:
+    """Return what is ranked for a data-set metric: its values (M,) and those under bootstrap weights (B, M)."""
+    m, sign = len(theta), 1.0 if higher_is_better else -1.0
+    p = np.full((m, m), np.nan)
+    if n_units >= FEWEST_UNITS:
+        for i in range(m):
+            p[i] = superiority_p(sign * (theta[i] - theta), sign * (replicates[:, i, None] - replicates), n_units)
+    np.fill_diagonal(p, np.nan)
+    return Standing(theta, replicates, p, BOOTSTRAP, higher_is_better)
+
+
+def standing_of_cases(values: F64, weights: Iterable[NDArray[Any]], rule: Rule) -> Standing:
+    """Return what is ranked for values (K, M) on single cases; ``weights`` are blocks (R, K) of bootstrap weights."""
+    once = np.ones((1, len(values)), np.int64)
+    cases = ranks(values, higher_wins=rule.higher_is_better) if rule.method.startswith("rank-then") else values
+    replicates = [aggregated(cases, block, rule) for block in weights]
+    p = case_tests(values, once, higher_is_better=rule.higher_is_better)[0]
+    return Standing(
+        scores=aggregated(cases, once, rule)[0],
+        replicates=np.concatenate(replicates) if replicates else np.zeros((0, values.shape[1])),
+        p=p,
+        test=SIGNED_RANK,
+        higher_wins=rule.higher_wins,
+    )
+
+
+def aggregated(cases: F64, weights: NDArray[Any], rule: Rule) -> F64:
+    """Return (R, M): one number per model from cases (K, M) under weights (R, K); NaN where no case has weight."""
+    if rule.method == "test-then-rank":
+        return tests_won(case_tests(cases, weights, higher_is_better=rule.higher_is_better), 1.0 - rule.level)
+    if rule.method.endswith("mean") or rule.method.startswith("mean"):
+        total = weights.sum(axis=1, dtype=np.float64)[:, None]
+        sums = weights.astype(np.float64) @ cases
+        return np.asarray(np.divide(sums, total, out=np.full(sums.shape, np.nan), where=total > 0))
+    at = rule.quantile if rule.method.startswith("quantile") else 0.5
+    result = np.full((len(weights), cases.shape[1]), np.nan)
+    for r in np.flatnonzero(weights.any(axis=1)):
+        result[r] = np.quantile(np.repeat(cases, weights[r], axis=0), at, axis=0)
+    return result
+
+
+def case_tests(values: F64, weights: NDArray[Any], *, higher_is_better: bool) -> F64:
+    """Return (R, M, M): one-sided p values of the row's model being better than the column's over the cases."""
+    m, sign = values.shape[1], 1.0 if higher_is_better else -1.0
+    p = np.full((len(weights), m, m), np.nan)
+    for i in range(m):
+        for j in range(i + 1, m):
+            found = signed_rank_p(sign * (values[:, i] - values[:, j]), weights)
+            p[:, i, j], p[:, j, i] = found[:, 0], found[:, 1]
+    return p
+
+
+def tests_won(p: F64, size: float) -> F64:
+    """Return (R, M): in how many tests of p (R, M, M) a model is significantly better, Holm over all of them."""
+    return np.stack([(adjusted(rows.ravel())[0].reshape(rows.shape) < size).sum(axis=1) for rows in p]).astype(float)
+
+
+def places(models: Sequence[str], standing: Standing, level: float) -> tuple[Place, ...]:
+    """Return the models from best to worst, with the ranks they had in the replicates."""
+    full = ranks(standing.scores[None], higher_wins=standing.higher_wins)[0]
+    drawn = defined_ranks(standing)
+    m, at = len(models), [(1 - level) / 2, 0.5, (1 + level) / 2]
+    found = []
+    for k in np.argsort(full, kind="stable").tolist():
+        column = drawn[:, k]
+        low, median, high = np.quantile(column, at, method="inverted_cdf") if len(column) else (NAN, NAN, NAN)
+        shares = [float((column == rank).mean()) if len(column) else NAN for rank in range(1, m + 1)]
+        place = (float(standing.scores[k]), int(full[k]), float(median), float(low), float(high), tuple(shares))
+        found.append(Place(models[k], *place))
+    return tuple(found)
+
+
+def defined_ranks(standing: Standing) -> F64:
+    """Return the ranks in the replicates in which every model has one."""
+    drawn = ranks(standing.replicates, higher_wins=standing.higher_wins)
+    return drawn[~np.isnan(drawn).any(axis=1)]
+
+
+def agreement(standing: Standing, level: float) -> tuple[Agreement, float]:
+    """Return tau-b between the ranking and those of the replicates, and the share with the same models on rank 1."""
+    full = ranks(standing.scores[None], higher_wins=standing.higher_wins)[0]
+    drawn = defined_ranks(standing)
+    if not len(drawn):
+        return Agreement(NAN, NAN, NAN, 0), NAN
+    tau = kendall_tau_b(full, drawn)
+    known = tau[~np.isnan(tau)]
+    kept = float(((drawn == 1.0) == (full == 1.0)).all(axis=1).mean())
+    if not len(known):
+        return Agreement(NAN, NAN, NAN, len(tau)), kept
+    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2]).tolist()
+    return Agreement(float(known.mean()), low, high, len(tau) - len(known)), kept
+
+
+def significance_map(models: Sequence[str], standing: Standing, level: float) -> tuple[tuple[Superiority, ...], int]:
+    """Return the tests of all ordered pairs, Holm over all of them, and how many there are."""
+    corrected, family = adjusted(standing.p.ravel())
+    table = corrected.reshape(standing.p.shape)
+    found = [
+        Superiority(a, b, float(standing.p[i, j]), float(table[i, j]), bool(table[i, j] < 1.0 - level))
+        for i, a in enumerate(models)
+        for j, b in enumerate(models)
+        if i != j
+    ]
+    return tuple(found), family
+
+
+def missing_reason(n_units: int, standing: Standing) -> str | None:
+    """Return why nothing can be said about replicates, or None."""
+    if n_units < FEWEST_UNITS:
+        return "one_unit" if n_units == 1 else "too_few_units"
+    undefined = len(standing.replicates) - len(defined_ranks(standing))
+    return "too_many_undefined" if undefined > MOST_UNDEFINED * len(standing.replicates) else None
