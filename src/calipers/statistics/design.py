@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The design matrix of a formula: numbers as they are, categories against their first level.
+
+A category gets a column for each level but the first, which is the *reference level*: coefficients say how much
+another level differs from it. Where the term without the category is not in the model, the category gets a column for
+every level instead (Wilkinson and Rogers 1973, as in R).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import InputError, did_you_mean
+from calipers.statistics.formula import Formula, term_name
+from calipers.statistics.frames import Frame
+
+F64 = NDArray[np.float64]
+INTERCEPT = "intercept"
+DEPENDENT = 1e-9  # of a column's length that the columns before it do not explain
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One column of the design."""
+
+    name: str  # "size[small]"
+    term: str  # "size"
+    parts: tuple[tuple[str, str | None], ...]  # columns and their levels, None for a number
+    reference: str | None = None  # level that a single category is compared with
+
+
+@dataclass(frozen=True)
+class Design:
+    """The design matrix with a name for every column."""
+
+    matrix: F64  # (n, p)
+    effects: tuple[Effect, ...]
+    levels: Mapping[str, tuple[str, ...]]  # of the categories, reference level first
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(effect.name for effect in self.effects)
+
+
+def design(frame: Frame, formula: Formula) -> Design:
+    """Return the design of a formula on a frame without missing values."""
+    levels = {name: _levels(frame, name) for name in formula.columns if frame.is_category(name)}
+    columns, effects = [], []
+    if formula.intercept:
+        columns.append(np.ones(len(frame)))
+        effects.append(Effect(INTERCEPT, INTERCEPT, ()))
+    spanned = {frozenset[str]()} if formula.intercept else set[frozenset[str]]()
+    for term in formula.terms:
+        shown = {}
+        for name in (name for name in term if name in levels):
+            rest = frozenset(term) - {name}
+            shown[name] = levels[name][1:] if rest in spanned else levels[name]
+            if rest not in spanned:
+                spanned.add(rest)
+        for chosen in product(*[shown.get(name, (None,)) for name in term]):
+            columns.append(_column(frame, term, chosen))
+            effects.append(_effect(term, chosen, levels, shown))
+        spanned.add(frozenset(term))
+    found = Design(np.column_stack(columns), tuple(effects), levels)
+    check_rank(found, frame.table.file)
+    return found
+
+
+def check_rank(found: Design, file: str) -> None:
+    """Raise if a column is a combination of the ones before it, and say of which."""
+    matrix = found.matrix
+    length = np.linalg.norm(matrix, axis=0)
+    own = np.abs(np.diag(np.linalg.qr(matrix / np.where(length > 0, length, 1.0), mode="r")))
+    wrong = np.flatnonzero((own < DEPENDENT) | (length == 0)) if len(matrix) >= matrix.shape[1] else np.array([])
+    if len(matrix) < matrix.shape[1]:
+        raise InputError(
+            f"more rows than the {matrix.shape[1]} columns of the design",
+            rule="too-few-rows",
+            file=file,
+            value=len(matrix),
+        )
+    if not len(wrong):
+        return
+    k = int(wrong[0])
+    name = found.names[k]
+    if length[k] == 0:
+        hint = "no row has this combination: leave the interaction out, or join levels"
+    else:
+        weights = np.linalg.lstsq(matrix[:, :k], matrix[:, k], rcond=None)[0]
+        of = [found.names[j] for j in np.flatnonzero(np.abs(weights) * length[:k] > 1e-6 * length[k])]
+        hint = f"it is made of {', '.join(of)}: leave one of them out"
+    raise InputError(
+        "columns that do not determine each other", rule="rank-deficient", file=file, field=found.effects[k].term,
+        value=name, hint=hint,
+    )  # fmt: skip
+
+
+def _levels(frame: Frame, name: str) -> tuple[str, ...]:
+    """Return the levels that occur, in the declared order or sorted; the first is the reference."""
+    present = sorted(set(frame.texts(name).tolist()))
+    declared = frame.orders.get(name)
+    if declared is not None:
+        for value in present:
+            if value not in declared:
+                row = int(np.flatnonzero(frame.texts(name) == value)[0])
+                hint = did_you_mean(value, declared)
+                problem = frame.table.problem(row, name, "unknown-level", "one of the declared levels", value, hint)
+                raise problem.as_error(frame.table.file)
+        present = [value for value in dict.fromkeys(declared) if value in present]
+    if len(present) < 2:
+        raise InputError(
+            "at least two levels",
+            rule="one-level",
+            file=frame.table.file,
+            field=name,
+            value=present,
+            hint=f"every row has the same {name}: take it out of the formula",
+        )
+    return tuple(present)
+
+
+def _column(frame: Frame, term: Sequence[str], chosen: Sequence[str | None]) -> F64:
+    column = np.ones(len(frame))
+    for name, level in zip(term, chosen):
+        column = column * (frame.numbers(name) if level is None else frame.texts(name) == level)
+    return column
+
+
+def _effect(
+    term: tuple[str, ...],
+    chosen: tuple[str | None, ...],
+    levels: Mapping[str, tuple[str, ...]],
+    shown: Mapping[str, tuple[str, ...]],
+) -> Effect:
+    parts = tuple(zip(term, chosen))
+    name = ":".join(column if level is None else f"{column}[{level}]" for column, level in parts)
+    reference = None
+    if len(term) == 1 and term[0] in levels and len(shown[term[0]]) < len(levels[term[0]]):
+        reference = levels[term[0]][0]
+    return Effect(name, term_name(term), parts, reference)
