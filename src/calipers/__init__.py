@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from calipers.readers import explain, read, sniff, write
     from calipers.results import Estimate, Row
     from calipers.shortcuts import RodeoResult, average_precision, rodeo
+    from calipers.statistics.mixed import mixed_model
     from calipers.synthetic import demo_cohort
     from calipers.tables import Cohort
 
@@ -42,6 +43,7 @@ _SURFACE = {
     "demo_cohort": "calipers.synthetic",
     "evaluate": "calipers.evaluate",
     "explain": "calipers.readers",
+    "mixed_model": "calipers.statistics.mixed",
     "presets": "calipers.protocol",
     "read": "calipers.readers",
     "rodeo": "calipers.shortcuts",
@@ -65,6 +67,7 @@ __all__ = [  # noqa: RUF022
     "demo_cohort",
     "evaluate",
     "explain",
+    "mixed_model",
     "presets",
     "read",
     "rodeo",

@@ -26,6 +26,7 @@ VERBS = {
     "demo": ("calipers.cli.demo:demo", "evaluate data that Calipers draws itself, and write a page"),
     "inspect": ("calipers.cli.inspect:inspect", "say what is understood of the files, without evaluating"),
     "evaluate": ("calipers.cli.evaluate:evaluate", "evaluate predictions against references"),
+    "mixed": ("calipers.cli.mixed:mixed", "say what IoU depends on, with patients and centres accounted for"),
     "convert": ("calipers.cli.convert:convert", "write references or predictions in another format"),
 }
 

@@ -21,12 +21,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.kernels.descent import minimise
+
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 STARTS = (1.0, 0.15)  # relative standard deviations from which the search begins
 LARGEST = 1e5  # relative standard deviation
 NUDGE = 0.02
+GAIN = 1e-10  # of the deviance: what is left to win when the search stops
 TINY = 1e-300
 
 
@@ -94,14 +97,15 @@ def nest(x: F64, y: F64, levels: Sequence[I64], times: F64 | None = None) -> Nes
     levels
         For each level, innermost first, the (n,) ascending number of every row's group, 0, 1, 2, ...
     times
-        (G_L,) how often each outermost group counts, as in a bootstrap; None is once.
+        (G_L,) how often each outermost group (without levels: each row) counts, as in a bootstrap; None is once.
     """
     q, basis = np.linalg.qr(x)
     offset = q.T @ y
     table = np.column_stack([q, y - q @ offset])
     if not levels:
-        none: tuple[F64, ...] = ()
-        return Nest(float(len(y)), basis, offset, table.T @ table, np.zeros(0), table[:0], (), (), none)
+        often = np.ones(len(y)) if times is None else times
+        scatter = (table * often[:, None]).T @ table
+        return Nest(float(often.sum()), basis, offset, scatter, np.zeros(0), table[:0], (), (), ())
     begin = [np.flatnonzero(np.diff(level, prepend=-1)) for level in levels]
     parent = tuple(levels[k + 1][begin[k]] for k in range(len(levels) - 1))
     first = tuple(np.flatnonzero(np.diff(above, prepend=-1)) for above in parent)
@@ -239,7 +243,6 @@ def _value(tree: Nest, theta: F64, reml: bool) -> float:
 
 def _search(tree: Nest, theta: F64, reml: bool) -> tuple[F64, bool]:
     """Return the best relative standard deviations that a search from ``theta`` finds, and whether it converged."""
-    from scipy.optimize import minimize
 
     def value_and_slope(theta: F64) -> tuple[float, F64]:
         point = climb(tree, theta**2)
@@ -248,14 +251,14 @@ def _search(tree: Nest, theta: F64, reml: bool) -> tuple[F64, bool]:
         slope = gradient(tree, point, None, reml=reml)
         return deviance(tree, point, None, reml=reml), 2.0 * theta * slope
 
-    bounds, options = [(0.0, LARGEST)] * tree.levels, {"ftol": 1e-14, "gtol": 1e-7, "maxiter": 500}
+    lower, upper = np.zeros(tree.levels), np.full(tree.levels, LARGEST)
     converged = False
     for _ in range(tree.levels + 1):
-        found = minimize(value_and_slope, theta, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-        theta, converged = found.x, bool(found.success)
+        theta, _, converged = minimise(value_and_slope, theta, lower, upper, GAIN)
         point = climb(tree, theta**2)
         stuck = (theta < 1e-6) & (gradient(tree, point, None, reml=reml) < -1e-6) if point else np.zeros(0, np.bool_)
         if not stuck.any():
             break
         theta = np.where(stuck, NUDGE, theta)
-    return theta, converged
+    zero = np.where(theta < NUDGE**2, 0.0, theta)  # a search comes near 0 and never quite there
+    return (zero if _value(tree, zero, reml) <= _value(tree, theta, reml) + GAIN else theta), converged

@@ -10,37 +10,41 @@ from __future__ import annotations
 
 import numpy as np
 
-from calipers.kernels.nested import F64, LARGEST, NUDGE, Fit, Nest, climb, deviance, gradient
+from calipers.kernels.descent import crossing, minimise
+from calipers.kernels.nested import F64, GAIN, LARGEST, NUDGE, Fit, Nest, climb, deviance, gradient
 
-FARTHEST = 1e3  # times the total standard deviation
-PRECISION = 1e-5
+TOLERANCE = 1e-5  # of the root of the deviance, which is nearly a straight line in the standard deviation
+DOUBLINGS = 30
 
 
 def interval(tree: Nest, best: Fit, which: int, rise: float, *, reml: bool) -> tuple[float, float]:
     """Return the bounds of one standard deviation; ``which`` counts the levels innermost first, then the residual."""
-    from scipy.optimize import brentq
-
     total = float(np.sqrt(best.sigma2 * (1.0 + best.relative.sum())))
-    sd = float(np.sqrt(best.sigma2 * (best.relative[which] if which < tree.levels else 1.0)))
+    of_residual = which == tree.levels
+    sd = float(np.sqrt(best.sigma2 * (1.0 if of_residual else best.relative[which])))
 
     def above(value: float) -> float:
-        return held(tree, best, which, value**2, reml=reml) - best.deviance - rise
+        climbed = held(tree, best, which, value**2, reml=reml) - best.deviance
+        return float(np.sqrt(max(climbed, 0.0)) - np.sqrt(rise))
 
-    smallest = 0.0 if which < tree.levels else 1e-6 * total
-    low, high = smallest, max(2.0 * sd, 0.1 * total)
-    if sd > smallest and above(smallest) > 0.0:
-        low = float(brentq(above, smallest, sd, xtol=PRECISION * total))
-    while above(high) < 0.0:
+    low = sd / 2.0 if of_residual else 0.0  # a residual variance of 0 has no likelihood
+    high = max(2.0 * sd, 0.1 * total)
+    for _ in range(DOUBLINGS):
+        if not of_residual or above(low) > 0.0:
+            break
+        low /= 2.0
+    for _ in range(DOUBLINGS):
+        if above(high) > 0.0:
+            break
         high *= 2.0
-        if high > FARTHEST * total:
-            return low, float("inf")
-    return low, float(brentq(above, sd, high, xtol=PRECISION * total))
+    else:
+        return low, float("inf")
+    lowest = 0.0 if sd == 0.0 or above(low) <= 0.0 else crossing(above, low, sd, TOLERANCE)
+    return lowest, crossing(above, sd, high, TOLERANCE)
 
 
 def held(tree: Nest, best: Fit, which: int, variance: float, *, reml: bool) -> float:
     """Return the smallest deviance if one variance has a given value."""
-    from scipy.optimize import minimize
-
     of_residual = which == tree.levels
     others = np.delete(np.arange(tree.levels), [] if of_residual else [which])
     m = tree.n - tree.p if reml else tree.n
@@ -62,11 +66,10 @@ def held(tree: Nest, best: Fit, which: int, variance: float, *, reml: bool) -> f
         return deviance(tree, point, sigma2, reml=reml), inner
 
     start = np.maximum(np.sqrt(best.relative[others]), NUDGE)
-    bounds: list[tuple[float | None, float | None]] = [(0.0, LARGEST)] * len(others)
+    lower, upper = np.zeros(len(others)), np.full(len(others), LARGEST)
     if not of_residual:
-        start, bounds = np.append(np.log(best.sigma2), start), [(None, None), *bounds]
+        start = np.append(np.log(best.sigma2), start)
+        lower, upper = np.append(-np.inf, lower), np.append(np.inf, upper)
     if not len(start):
         return value_and_slope(start)[0]
-    options = {"ftol": 1e-11, "gtol": 1e-6, "maxiter": 200}
-    found = minimize(value_and_slope, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    return float(found.fun)
+    return minimise(value_and_slope, start, lower, upper, GAIN)[1]

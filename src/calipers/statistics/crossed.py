@@ -65,10 +65,11 @@ def _indicators(level: Level) -> F64:
 
 
 def _statsmodels() -> Any:
+    from importlib import import_module
+
     try:
-        from statsmodels.regression import mixed_linear_model  # type: ignore[import-untyped]
+        return import_module("statsmodels.regression.mixed_linear_model")
     except ImportError:
         raise UsageError(
             "crossed random intercepts need statsmodels: pip install 'calipers[mixed]'; nested ones do not"
         ) from None
-    return mixed_linear_model

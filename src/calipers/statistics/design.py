@@ -64,12 +64,18 @@ def design(frame: Frame, formula: Formula) -> Design:
             if rest not in spanned:
                 spanned.add(rest)
         for chosen in product(*[shown.get(name, (None,)) for name in term]):
-            columns.append(_column(frame, term, chosen))
+            columns.append(_column(frame, tuple(zip(term, chosen))))
             effects.append(_effect(term, chosen, levels, shown))
         spanned.add(frozenset(term))
     found = Design(np.column_stack(columns), tuple(effects), levels)
     check_rank(found, frame.table.file)
     return found
+
+
+def hypothetical(frame: Frame, found: Design, column: str, level: str) -> F64:
+    """Return the design matrix as it would be if every row had one level of a category."""
+    changed = frame.with_column(column, [level] * len(frame), found.levels[column])
+    return np.column_stack([_column(changed, effect.parts) for effect in found.effects])
 
 
 def check_rank(found: Design, file: str) -> None:
@@ -125,9 +131,9 @@ def _levels(frame: Frame, name: str) -> tuple[str, ...]:
     return tuple(present)
 
 
-def _column(frame: Frame, term: Sequence[str], chosen: Sequence[str | None]) -> F64:
+def _column(frame: Frame, parts: Sequence[tuple[str, str | None]]) -> F64:
     column = np.ones(len(frame))
-    for name, level in zip(term, chosen):
+    for name, level in parts:
         column = column * (frame.numbers(name) if level is None else frame.texts(name) == level)
     return column
 

@@ -87,8 +87,8 @@ def single_level(frame: Frame, name: str) -> Level:
     return Level(name, code.astype(np.int64), tuple(labels.tolist()))
 
 
-def resolve(levels: Sequence[Level], explained: Sequence[str], few: int) -> Structure:
-    """Take out what cannot be estimated.
+def resolve(levels: Sequence[Level], explained: Sequence[str], few: int, *, crossed: bool = False) -> Structure:
+    """Take out what cannot be estimated. Crossed groups stay as they are, but for those that are the rows themselves.
 
     Parameters
     ----------
@@ -102,9 +102,9 @@ def resolve(levels: Sequence[Level], explained: Sequence[str], few: int) -> Stru
     known = [level.name for level in levels if level.name in explained]
     notes = [f"{name} is a fixed effect of the formula, so it has no variance" for name in known]
     left = [level for level in levels if level.name not in explained]
-    left = _distinct(left, notes)
+    left = _distinct(left, notes, crossed)
     fixed = None
-    scarce = [k for k, level in enumerate(left) if len(level) < few]
+    scarce = [] if crossed else [k for k, level in enumerate(left) if len(level) < few]
     if scarce:
         last = left[scarce[-1]]
         gone = ", ".join(level.name for level in left[: scarce[-1]])
@@ -120,13 +120,13 @@ def resolve(levels: Sequence[Level], explained: Sequence[str], few: int) -> Stru
     return Structure(tuple(left), fixed, tuple(notes))
 
 
-def _distinct(levels: list[Level], notes: list[str]) -> list[Level]:
+def _distinct(levels: list[Level], notes: list[str], crossed: bool) -> list[Level]:
     """Take out levels whose groups are the rows themselves, or the groups of the level above."""
     left: list[Level] = []
     for level in levels:
         if len(level) == len(level.code):
             notes.append(f"one row per {level.name} everywhere: {level.name} is part of the residual")
-        elif left and len(level) == len(left[-1]):
+        elif left and len(level) == len(left[-1]) and not crossed:
             notes.append(f"one {level.name} per {left[-1].name} everywhere: {level.name} is part of {left[-1].name}")
         else:
             left.append(level)
