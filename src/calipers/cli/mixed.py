@@ -15,7 +15,7 @@ from calipers.cli.options import named_files, output_options, reading_arguments,
 from calipers.errors import InputError, UsageError
 
 SCHEMA = "calipers.mixed/1"
-NAMES = "NAME,NAME,..."
+NAMES, LEVEL = "NAME,NAME,...", click.FloatRange(0, 1, min_open=True, max_open=True)
 ONLY_WITH_PREDICTIONS = {
     "format_": "--format",
     "box_format": "--box-format",
@@ -39,7 +39,7 @@ ONLY_WITH_TABLE = {"logistic": "--logistic", "crossed": "--crossed"}
 @click.option("--crossed", is_flag=True, help="TABLE: the groups are not nested; needs statsmodels.")
 @click.option("--missing", type=click.Choice(["refuse", "drop"]), default="refuse", help="Rows with an empty cell.")
 @click.option("--few-groups", metavar="N", type=click.IntRange(min=2), default=5, help="Fewer become a fixed effect.")
-@click.option("--level", metavar="P", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95)
+@click.option("--level", metavar="P", type=LEVEL, default=0.95, help="Of the intervals; 0.95.")
 @click.option("--bootstrap", metavar="N", type=click.IntRange(min=0), default=0, help="Check intervals N times over.")
 @click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the bootstrap.")
 @click.option("--size-cuts", metavar="A,B", help="REFS: areas up to which a reference is small, medium; 10000,40000.")
@@ -55,9 +55,9 @@ ONLY_WITH_TABLE = {"logistic": "--logistic", "crossed": "--crossed"}
 def mixed(source: str, predictions: tuple[str, ...], **given: Any) -> None:
     """Say what a measurement depends on, when rows share images, patients and centres.
 
-    With a TABLE (csv or parquet, one row per measurement) it fits one model. With REFS and PREDS it fits three for every
-    model: best IoU of each reference (0 if missed), IoU of the hits, and the probability of a hit. Then --groups is a
-    table of images as everywhere, and --nested names the columns; with a TABLE --groups names them too.
+    With a TABLE (csv or parquet, one row per measurement) it fits one model, and --groups names the columns of groups.
+    With REFS and PREDS it fits three for every model: best IoU of each reference (0 if missed), IoU of the hits, and
+    the probability of a hit; --groups is a table of images, as everywhere, and --nested names the columns.
 
     \b
     calipers mixed polyps.csv --formula "iou ~ size + type" --groups centre,patient,image

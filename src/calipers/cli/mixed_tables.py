@@ -14,11 +14,10 @@ from rich.table import Table
 
 from calipers.cli.messages import one_line
 from calipers.statistics.coefficients import Coefficient
-from calipers.statistics.components import Component
 from calipers.statistics.localization import LocalizationModels
 from calipers.statistics.logistic import LogisticModel
 from calipers.statistics.mixed import MixedModel
-from calipers.statistics.mixed_words import digits, percent
+from calipers.statistics.mixed_words import digits, percent, probability
 from calipers.statistics.weights import plural
 
 UNLIMITED = 400
@@ -33,14 +32,14 @@ def print_fit(fit: MixedModel | LogisticModel) -> None:
     for one in fit.coefficients:
         if logistic and one.name == "intercept":
             continue
-        table.add_row(_effect(one), *_numbers(one, logistic), _p(one))
+        table.add_row(_effect(one), *_numbers(one, logistic, digits(fit.coefficients)), _p(one.p))
     console.print(_head(fit))
     console.print(table)
     if isinstance(fit, MixedModel):
-        console.print(_spread(fit.components, fit.level))
+        console.print(_spread(fit))
         if fit.replicates:
             console.print(_checks(fit))
-    _say(console, [*fit.sentences(), *(f"Note: {note}." for note in fit.notes)])
+    _say(console, [*fit.sentences(), *_whole_terms(fit), *(f"Note: {note}." for note in fit.notes)])
 
 
 def print_localization(found: LocalizationModels) -> None:
@@ -56,7 +55,11 @@ def print_localization(found: LocalizationModels) -> None:
         table.add_row(_effect(one), *[_cell(fit, one.name) for fit in fits])
     console.print(table)
     console.print(_spreads(found))
-    said = [*found.best.sentences(), *(found.hit.sentences() if found.hit is not None else ())]
+    said = [
+        *found.best.sentences(),
+        *_whole_terms(found.best),
+        *(found.hit.sentences() if found.hit is not None else ()),
+    ]
     notes = dict.fromkeys(note for fit in fits if fit is not None for note in fit.notes)
     missing = {"matched": "IoU of hits", "hit": "hit"}
     notes |= dict.fromkeys(f"{missing[part]} was not fitted: {why}" for part, why in found.problems.items())
@@ -93,14 +96,13 @@ def _effect(one: Coefficient) -> str:
     return _name(f"{one.term} {level} (not {one.reference})")
 
 
-def _numbers(one: Coefficient, logistic: bool) -> tuple[str, str]:
+def _numbers(one: Coefficient, logistic: bool, n: int) -> tuple[str, str]:
     """Return the estimate and its interval; of log odds the odds ratio."""
     if math.isnan(one.value):
         return str(one.reason).replace("_", " "), ""
     if logistic:
-        between = "" if math.isnan(one.low) else f"{math.exp(one.low):.2f} to {math.exp(one.high):.2f}"
-        return f"{math.exp(one.value):.2f}", between
-    n = digits(one.se)
+        between = "" if math.isnan(one.low) else f"{_odds(one.low)} to {_odds(one.high)}"
+        return _odds(one.value), between
     between = "" if math.isnan(one.low) else f"{one.low:.{n}f} to {one.high:.{n}f}"
     return f"{one.value:.{n}f}", between
 
@@ -108,23 +110,41 @@ def _numbers(one: Coefficient, logistic: bool) -> tuple[str, str]:
 def _cell(fit: MixedModel | LogisticModel | None, name: str) -> str:
     """Return an effect as ``-0.28 [-0.31, -0.25]``."""
     one = next((one for one in fit.coefficients if one.name == name), None) if fit is not None else None
-    if one is None or (isinstance(fit, LogisticModel) and name == "intercept"):
+    if fit is None or one is None or (isinstance(fit, LogisticModel) and name == "intercept"):
         return "-"
-    value, between = _numbers(one, isinstance(fit, LogisticModel))
+    value, between = _numbers(one, isinstance(fit, LogisticModel), digits(fit.coefficients))
     return escape(f"{value} [{between.replace(' to ', ', ')}]" if between else value)
 
 
-def _p(one: Coefficient) -> str:
-    return "" if math.isnan(one.p) else "<0.001" if one.p < 0.001 else f"{one.p:.3f}"
+def _odds(logarithm: float) -> str:
+    """Return an odds ratio with two decimals, or two digits if it is small."""
+    ratio = math.exp(min(logarithm, 700.0))
+    return f"{ratio:.2g}" if ratio < 0.1 else f"{ratio:.2f}" if ratio < 1000 else f"{ratio:.1e}"
 
 
-def _spread(components: Sequence[Component], level: float) -> Table:
-    table = _table("differences between", ["SD", f"{percent(level)} interval", "share of variance", "number"])
-    for one in components:
+def _p(p: float) -> str:
+    return "" if math.isnan(p) else "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _spread(fit: MixedModel) -> Table:
+    table = _table("differences between", ["SD", f"{percent(fit.level)} interval", "share of variance", "number", "p"])
+    tests = {test.what: test.p for test in fit.component_tests}
+    for one in fit.components:
         name = "rows, unexplained" if one.icc is None else plural(one.name)
         between = "" if math.isnan(one.low) else f"{one.low:.3f} to {one.high:.3f}"
-        table.add_row(_name(name), f"{one.sd:.3f}", between, f"{100 * one.share:.0f} %", str(one.n_groups))
+        counted = (f"{100 * one.share:.0f} %", str(one.n_groups), _p(tests.get(one.name, math.nan)))
+        table.add_row(_name(name), f"{one.sd:.3f}", between, *counted)
     return table
+
+
+def _whole_terms(fit: MixedModel | LogisticModel) -> list[str]:
+    """Say for terms of several coefficients whether they matter as a whole."""
+    tests = [test for test in fit.term_tests if test.df > 1] if isinstance(fit, MixedModel) else []
+    return [
+        f"{test.what} as a whole: {probability(test.p)} (likelihood ratio {test.statistic:.1f}, {test.df} degrees of "
+        "freedom)."
+        for test in tests
+    ]
 
 
 def _spreads(found: LocalizationModels) -> Table:
@@ -144,7 +164,7 @@ def _checks(fit: MixedModel) -> Table:
     """Put the bootstrap standard errors beside the model's own."""
     table = _table("standard error", ["model", *(f"{check.kind} bootstrap" for check in fit.checks)])
     for k, one in enumerate(fit.coefficients):
-        n = digits(one.se) + 1
+        n = digits(fit.coefficients) + 1
         table.add_row(_effect(one), *(f"{se:.{n}f}" for se in (one.se, *(c.coefficients[k].se for c in fit.checks))))
     return table
 

@@ -27,6 +27,7 @@ from calipers.statistics.mixed_problem import Problem
 from calipers.statistics.mixed_tests import LikelihoodRatio, compare, component_tests, term_tests
 from calipers.statistics.mixed_words import sentences
 from calipers.statistics.regression import Prepared, prepare
+from calipers.statistics.weights import plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -297,7 +298,7 @@ def _notes(problem: Problem, fit: Fit) -> list[str]:
     notes = []
     for level, g in zip(problem.levels, fit.relative.tolist()):
         if g < SINGULAR**2:
-            notes.append(f"singular fit: the variance of {level.name} is estimated as zero")
+            notes.append(f"the variance between {plural(level.name)} is estimated as zero (a singular fit)")
         elif g > (0.9 * LARGEST) ** 2:
             notes.append(f"rows of one {level.name} hardly differ: next to its variance the residual one is nothing")
     if not fit.converged:

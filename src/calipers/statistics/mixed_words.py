@@ -10,18 +10,19 @@ from calipers.statistics.coefficients import Coefficient
 from calipers.statistics.design import INTERCEPT
 
 MOST_DIGITS = 6
+SPELT = {"iou": "IoU"}
 
 
 def sentences(response: str, coefficients: Sequence[Coefficient]) -> tuple[str, ...]:
     """Return a sentence for every coefficient but the intercept."""
-    return tuple(_sentence(response, one) for one in coefficients if one.term != INTERCEPT)
+    shown, n = SPELT.get(response, response), digits(coefficients)
+    return tuple(_sentence(shown, one, n) for one in coefficients if one.term != INTERCEPT)
 
 
-def digits(se: float) -> int:
-    """Return how many decimals a number with this standard error deserves: two digits of the error."""
-    if not math.isfinite(se) or se <= 0.0:
-        return 3
-    return min(max(1 - math.floor(math.log10(se)), 0), MOST_DIGITS)
+def digits(coefficients: Sequence[Coefficient]) -> int:
+    """Return how many decimals the numbers of one table deserve: two digits of the largest standard error."""
+    errors = [one.se for one in coefficients if math.isfinite(one.se) and one.se > 0.0]
+    return min(max(1 - math.floor(math.log10(max(errors))), 0), MOST_DIGITS) if errors else 3
 
 
 def percent(level: float) -> str:
@@ -34,8 +35,7 @@ def probability(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
 
 
-def _sentence(response: str, one: Coefficient) -> str:
-    n = digits(one.se)
+def _sentence(response: str, one: Coefficient, n: int) -> str:
     where = f"({percent(one.level)} interval {one.low:.{n}f} to {one.high:.{n}f}, {probability(one.p)})"
     if math.isnan(one.low):
         where = "(no interval)"
