@@ -137,7 +137,9 @@ def test_a_weight_of_two_is_the_group_twice() -> None:
     outer = made.levels[-1]
     times = np.random.default_rng(0).integers(0, 3, outer.max() + 1)
     rows = np.concatenate([np.flatnonzero(outer == g) for g, k in enumerate(times) for _ in range(k)])
-    copy = np.concatenate([np.full((outer == g).sum(), i) for i, g in enumerate(np.repeat(np.arange(len(times)), times))])
+    copy = np.concatenate(
+        [np.full((outer == g).sum(), i) for i, g in enumerate(np.repeat(np.arange(len(times)), times))]
+    )
     levels = [np.unique(copy * 1000 + code[rows], return_inverse=True)[1] for code in made.levels]
     literal = nested.fit(nested.nest(made.x[rows], made.y[rows], levels), reml=True)
     weighted = nested.fit(nested.nest(made.x, made.y, made.levels, times), reml=True)

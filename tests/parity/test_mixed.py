@@ -17,7 +17,7 @@ from calipers.statistics.logistic import logistic_model
 SETS = 20
 
 # Strength of a chemical paste: 10 batches, 3 casks of each, 2 assays of each cask. Davies and Goldsmith (eds.),
-# Statistical Methods in Research and Production, 4th edition, 1972, section 6.4; data set `Pastes` of the R package lme4.
+# Statistical Methods in Research and Production, 4th edition, 1972, section 6.4; data set `Pastes` of R's lme4.
 PASTES = {
     "A": ((62.8, 62.6), (60.1, 62.3), (62.7, 63.1)),
     "B": ((60.0, 61.4), (57.5, 56.9), (61.1, 58.9)),
@@ -68,7 +68,11 @@ def test_pastes_by_ml_equals_lme4() -> None:
 def random_table(seed: int) -> pd.DataFrame:
     """A small multi-centre study whose groups really differ: statsmodels struggles where a variance is zero."""
     random = np.random.default_rng([20_262, seed])
-    n_centres, n_patients, n_images = int(random.integers(5, 8)), int(random.integers(25, 35)), int(random.integers(60, 80))
+    n_centres, n_patients, n_images = (
+        int(random.integers(5, 8)),
+        int(random.integers(25, 35)),
+        int(random.integers(60, 80)),
+    )
     centre = random.integers(0, n_centres, n_patients)
     patient = random.integers(0, n_patients, n_images)
     n = int(random.integers(140, 200))

@@ -33,7 +33,7 @@ def print_fit(fit: MixedModel | LogisticModel) -> None:
         if logistic and one.name == "intercept":
             continue
         table.add_row(_effect(one), *_numbers(one, logistic, digits(fit.coefficients)), _p(one.p))
-    console.print(_head(fit))
+    console.print(escape(one_line(_head(fit))))
     console.print(table)
     if isinstance(fit, MixedModel):
         console.print(_spread(fit))

@@ -27,7 +27,7 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 STARTS = (1.0, 0.15)  # relative standard deviations from which the search begins
-LARGEST = 1e5  # relative standard deviation
+LARGEST = 1e9  # relative standard deviation
 NUDGE = 0.02
 GAIN = 1e-10  # of the deviance: what is left to win when the search stops
 TINY = 1e-300

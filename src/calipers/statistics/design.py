@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, permutations, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from calipers.statistics.frames import Frame
 
 F64 = NDArray[np.float64]
 INTERCEPT = "intercept"
+Piece = tuple[frozenset[str], frozenset[str]]  # categories against their first level, categories with every level
 DEPENDENT = 1e-9  # of a column's length that the columns before it do not explain
 
 
@@ -51,25 +52,43 @@ class Design:
 def design(frame: Frame, formula: Formula) -> Design:
     """Return the design of a formula on a frame without missing values."""
     levels = {name: _levels(frame, name) for name in formula.columns if frame.is_category(name)}
-    columns, effects = [], []
-    if formula.intercept:
-        columns.append(np.ones(len(frame)))
-        effects.append(Effect(INTERCEPT, INTERCEPT, ()))
+    effects = [Effect(INTERCEPT, INTERCEPT, ())] if formula.intercept else []
     spanned = {frozenset[str]()} if formula.intercept else set[frozenset[str]]()
     for term in formula.terms:
-        shown = {}
-        for name in (name for name in term if name in levels):
-            rest = frozenset(term) - {name}
-            shown[name] = levels[name][1:] if rest in spanned else levels[name]
-            if rest not in spanned:
-                spanned.add(rest)
-        for chosen in product(*[shown.get(name, (None,)) for name in term]):
-            columns.append(_column(frame, tuple(zip(term, chosen))))
-            effects.append(_effect(term, chosen, levels, shown))
-        spanned.add(frozenset(term))
+        for contrasted, whole in _coding([name for name in term if name in levels], term, spanned):
+            kept = [name for name in term if name not in levels or name in contrasted or name in whole]
+            shown = [levels[n] if n in whole else levels[n][1:] if n in levels else (None,) for n in kept]
+            alone = levels[kept[0]][0] if len(kept) == 1 and kept[0] in contrasted else None
+            effects += [_effect(term, tuple(zip(kept, chosen)), alone) for chosen in product(*shown)]
+    columns = [_column(frame, effect.parts) for effect in effects]
     found = Design(np.column_stack(columns), tuple(effects), levels)
     check_rank(found, frame.table.file)
     return found
+
+
+def _coding(categories: Sequence[str], term: Sequence[str], spanned: set[frozenset[str]]) -> list[Piece]:
+    """Return the pieces of a term that the model does not span yet.
+
+    The term spans the products of contrasts of every subset of its categories. Two pieces that differ in one category
+    are together that category with a column for every level.
+    """
+    numbers = frozenset(term) - set(categories)
+    subsets = [frozenset(part) for size in range(len(categories) + 1) for part in combinations(categories, size)]
+    pieces = [(part, frozenset[str]()) for part in subsets if part | numbers not in spanned]
+    spanned |= {part | numbers for part in subsets}
+    while (pair := _neighbours(pieces)) is not None:
+        (few, whole), (more, _) = pair
+        pieces[pieces.index(pair[1])] = (few, whole | (more - few))
+        pieces.remove(pair[0])
+    return pieces
+
+
+def _neighbours(pieces: Sequence[Piece]) -> tuple[Piece, Piece] | None:
+    """Return two pieces, the second of which has one category more."""
+    for small, large in permutations(pieces, 2):
+        if small[1] == large[1] and small[0] < large[0] and len(large[0] - small[0]) == 1:
+            return small, large
+    return None
 
 
 def hypothetical(frame: Frame, found: Design, column: str, level: str) -> F64:
@@ -83,7 +102,6 @@ def check_rank(found: Design, file: str) -> None:
     matrix = found.matrix
     length = np.linalg.norm(matrix, axis=0)
     own = np.abs(np.diag(np.linalg.qr(matrix / np.where(length > 0, length, 1.0), mode="r")))
-    wrong = np.flatnonzero((own < DEPENDENT) | (length == 0)) if len(matrix) >= matrix.shape[1] else np.array([])
     if len(matrix) < matrix.shape[1]:
         raise InputError(
             f"more rows than the {matrix.shape[1]} columns of the design",
@@ -91,20 +109,25 @@ def check_rank(found: Design, file: str) -> None:
             file=file,
             value=len(matrix),
         )
+    wrong = np.flatnonzero((own < DEPENDENT) | (length == 0))
     if not len(wrong):
         return
     k = int(wrong[0])
     name = found.names[k]
     if length[k] == 0:
-        hint = "no row has this combination: leave the interaction out, or join levels"
+        hint = "it is zero in every row: no row has this combination, leave it out or join levels"
     else:
         weights = np.linalg.lstsq(matrix[:, :k], matrix[:, k], rcond=None)[0]
         of = [found.names[j] for j in np.flatnonzero(np.abs(weights) * length[:k] > 1e-6 * length[k])]
         hint = f"it is made of {', '.join(of)}: leave one of them out"
     raise InputError(
-        "columns that do not determine each other", rule="rank-deficient", file=file, field=found.effects[k].term,
-        value=name, hint=hint,
-    )  # fmt: skip
+        "columns that do not determine each other",
+        rule="rank-deficient",
+        file=file,
+        field=found.effects[k].term,
+        value=name,
+        hint=hint,
+    )
 
 
 def _levels(frame: Frame, name: str) -> tuple[str, ...]:
@@ -138,15 +161,6 @@ def _column(frame: Frame, parts: Sequence[tuple[str, str | None]]) -> F64:
     return column
 
 
-def _effect(
-    term: tuple[str, ...],
-    chosen: tuple[str | None, ...],
-    levels: Mapping[str, tuple[str, ...]],
-    shown: Mapping[str, tuple[str, ...]],
-) -> Effect:
-    parts = tuple(zip(term, chosen))
+def _effect(term: Sequence[str], parts: tuple[tuple[str, str | None], ...], reference: str | None) -> Effect:
     name = ":".join(column if level is None else f"{column}[{level}]" for column, level in parts)
-    reference = None
-    if len(term) == 1 and term[0] in levels and len(shown[term[0]]) < len(levels[term[0]]):
-        reference = levels[term[0]][0]
-    return Effect(name, term_name(term), parts, reference)
+    return Effect(name or INTERCEPT, term_name(tuple(term)), parts, reference)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.errors import InputError, UsageError, did_you_mean
-from calipers.kernels.nested import LARGEST, Fit
+from calipers.kernels.nested import Fit
 from calipers.results.estimate import number
 from calipers.statistics.coefficients import Coefficient, Support, coefficients
 from calipers.statistics.components import Component, components
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 F64 = NDArray[np.float64]
 SINGULAR = 1e-4  # relative standard deviation below which a variance counts as zero
+ALONE = 1e4  # relative standard deviation above which the residual counts as nothing
 
 
 def mixed_model(
@@ -108,6 +109,7 @@ def mixed_model(
     ready = prepare(frame, formula, groups, levels=levels, missing=missing, few_groups=few_groups, crossed=crossed)
     _check_response(ready)
     problem = Problem.of(ready.y, ready.design, ready.structure.levels, crossed=crossed)
+    _check_within(problem, ready)
     fit = problem.solve(reml=reml)
     if fit is None:
         raise AssertionError("the design has full rank, it was checked")
@@ -274,6 +276,27 @@ def _check_response(ready: Prepared) -> None:
         )
 
 
+def _check_within(problem: Problem, ready: Prepared) -> None:
+    """Refuse rows that do not differ within their innermost groups: the residual variance would be nothing."""
+    if not problem.levels or problem.crossed:
+        return
+    code = problem.levels[-1].code
+    table = np.column_stack([problem.x, problem.y])
+    means = np.zeros((int(code.max()) + 1, table.shape[1]))
+    np.add.at(means, code, table)
+    away = table - (means / np.bincount(code)[:, None])[code]
+    left = away[:, -1] - away[:, :-1] @ np.linalg.lstsq(away[:, :-1], away[:, -1], rcond=None)[0]
+    if float(left @ left) <= 1e-20 * float(problem.y @ problem.y):
+        name = problem.levels[-1].name
+        raise InputError(
+            f"rows of one {name} that differ",
+            rule="constant-response",
+            file=ready.file,
+            field=ready.formula.response,
+            hint=f"the {ready.formula.response} of all rows of a {name} is the same: keep one row of each",
+        )
+
+
 def _supports(problem: Problem) -> list[Support]:
     """Return t with K - 1 degrees of freedom for columns that are constant within the outermost groups, else z."""
     found = []
@@ -299,7 +322,7 @@ def _notes(problem: Problem, fit: Fit) -> list[str]:
     for level, g in zip(problem.levels, fit.relative.tolist()):
         if g < SINGULAR**2:
             notes.append(f"the variance between {plural(level.name)} is estimated as zero (a singular fit)")
-        elif g > (0.9 * LARGEST) ** 2:
+        elif g > ALONE**2:
             notes.append(f"rows of one {level.name} hardly differ: next to its variance the residual one is nothing")
     if not fit.converged:
         notes.append("the search for the variances did not converge")

@@ -47,8 +47,8 @@ def term_tests(problem: Problem) -> tuple[LikelihoodRatio, ...]:
     terms = list(dict.fromkeys(effect.term for effect in effects if effect.term != INTERCEPT))
     columns = {effect.term: {name for name, _ in effect.parts} for effect in effects}
     alone = [term for term in terms if not any(columns[term] < columns[other] for other in terms)]
-    if len(terms) == len({effect.term for effect in effects}) == 1:
-        return ()  # without the term nothing would be left
+    if INTERCEPT not in columns:
+        return ()  # a term would take the mean with it: that is no question about the term
     whole = _deviance(problem, reml=False)
     return tuple(_of_terms(term, problem.without_term(term), whole, len(effects)) for term in alone)
 
