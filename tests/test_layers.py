@@ -32,6 +32,8 @@ LAYERS = (
     ("findings",),
     ("evaluation",),
     ("saving",),
+    ("estimation",),
+    ("grouping",),
     ("evaluate", "shortcuts", "recommend"),
     ("plots",),
     ("report",),
@@ -48,7 +50,9 @@ PART_OF = {"protocol_schema": "protocol"}
 
 # The only upward imports, inside functions: an Evaluation offers these as methods.
 # (Its methods also call statistics, which lies below and needs no exception.)
-UPWARD = frozenset({("evaluation", "saving"), ("evaluation", "plots"), ("evaluation", "report")})
+UPWARD = frozenset(
+    {("evaluation", "grouping"), ("evaluation", "saving"), ("evaluation", "plots"), ("evaluation", "report")}
+)
 
 
 class Import(NamedTuple):

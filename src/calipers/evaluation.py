@@ -11,16 +11,49 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calipers.errors import UsageError, did_you_mean
-from calipers.findings import warnings_of
+from calipers.findings import interval_warnings, warnings_of
 from calipers.metrics.contract import Evidence
 from calipers.protocol import Protocol
 from calipers.results import Estimate, Row
+from calipers.results.estimate import number
+from calipers.statistics.weights import units_of
 from calipers.tables import Cohort
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SCHEMA = "calipers.evaluation/1"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """A metric over the groups of one ``by``: unweighted mean, standard deviation (n - 1) and range of their values."""
+
+    by: str
+    model: str
+    metric: str
+    label: str | None
+    n_groups: int
+    n_defined: int  # groups with a value
+    mean: float
+    sd: float
+    lowest: float
+    highest: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the summary for JSON."""
+        return {
+            "by": self.by,
+            "model": self.model,
+            "metric": self.metric,
+            "class": self.label,
+            "n_groups": self.n_groups,
+            "n_defined": self.n_defined,
+            "mean": number(self.mean),
+            "sd": number(self.sd),
+            "lowest": number(self.lowest),
+            "highest": number(self.highest),
+        }
 
 
 @dataclass(frozen=True)
@@ -42,11 +75,29 @@ class Evaluation:
     rows: tuple[Row, ...]
     evidence: Mapping[tuple[str, tuple[Any, ...]], Evidence]
     ci: bool  # whether intervals were asked for
+    groups: tuple[GroupSummary, ...] = ()
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What a reader of the numbers must know; looked for when first asked."""
-        return warnings_of(self.cohort, self.protocol, self.evidence, ci=self.ci)
+        return (*warnings_of(self.cohort, self.protocol, self.evidence), *interval_warnings(self.rows, ci=self.ci))
+
+    @property
+    def statistics(self) -> dict[str, Any]:
+        """How sure the numbers are and for whom they speak: unit, method, and what stands beside each interval."""
+        units, p = (
+            units_of(self.cohort.images.groups, self.cohort.n_images, self.protocol.cluster, self.protocol.strata),
+            self.protocol,
+        )
+        return {
+            "unit": units.name,
+            "n_units": units.number,
+            "generalises_to": units.generalises_to(),
+            "interval": p.interval if self.ci else None,
+            "level": p.level,
+            "replicates": p.replicates if self.ci else 0,
+            "seed": p.seed,
+        }
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -123,6 +174,11 @@ class Evaluation:
             "cohort": cohort_counts(self.cohort),
             "rows": [row.as_dict() for row in self.rows],
             "warnings": list(self.warnings),
+            "statistics": {
+                **self.statistics,
+                "beside": [beside(row.estimate) for row in self.rows] if self.ci else [],
+                "groups": [summary.as_dict() for summary in self.groups],
+            },
         }
 
     def to_json(self) -> str:
@@ -149,6 +205,16 @@ class Evaluation:
             if row.group is None and row.estimate.value == row.estimate.value:
                 found[prefix + "/".join(parts)] = row.estimate.value
         return found
+
+    def by(self, *groupings: str) -> Evaluation:
+        """Return the evaluation with further rows per group, such as ``ev.by("centre")`` or ``ev.by("centre,size")``.
+
+        A grouping crosses columns of the images, bins of a number (``"age=40:60"``), ``size`` and ``class``. Each also
+        gives a `GroupSummary` of mean, standard deviation and range over its groups.
+        """
+        from calipers.grouping import grouped
+
+        return grouped(self, groupings)
 
     def report(self, path: str | Path) -> Path:
         """Write the evaluation as one self-contained HTML page and return its path."""
@@ -180,6 +246,15 @@ class Evaluation:
         from calipers.saving import save
 
         return save(self, Path(folder), force=force, command=command, started=started)
+
+
+def beside(estimate: Estimate) -> dict[str, Any]:
+    """Return what stands beside an interval, for JSON: the percentile interval, Monte-Carlo error and flags."""
+    return {
+        "percentile": [number(value) for value in estimate.percentile],
+        "mc_error": [number(value) for value in estimate.mc_error],
+        "flags": list(estimate.flags),
+    }
 
 
 def cohort_counts(cohort: Cohort) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,9 @@ import numpy as np
 from calipers.matches import Matches
 from calipers.metrics.contract import Evidence, Metric
 from calipers.protocol import Protocol
+from calipers.results import Row
+from calipers.results.estimate import FLAGS
+from calipers.statistics.weights import plural
 from calipers.tables import Cohort, Predictions
 from calipers.tables.checks import outside_image
 
@@ -25,8 +28,6 @@ def warnings_of(
     cohort: Cohort,
     protocol: Protocol,
     evidence: Mapping[tuple[str, tuple[Any, ...]], Evidence],
-    *,
-    ci: bool,
 ) -> tuple[str, ...]:
     """Return the warnings of an evaluation, without repetition."""
     metrics = protocol.compile()
@@ -39,9 +40,32 @@ def warnings_of(
     for (model, _), table in evidence.items():
         if isinstance(table, Matches):
             found += [*_cut(model, table), *_far(model, table)]
-    if ci:
-        found.append("No intervals: this version reports values with their n only.")
     return tuple(dict.fromkeys(found))
+
+
+def interval_warnings(rows: Sequence[Row], *, ci: bool) -> tuple[str, ...]:
+    """Return what must be known of the intervals, each thing said once with how many rows it concerns."""
+    estimates = [row.estimate for row in rows if row.estimate.value == row.estimate.value]
+    if not ci or not estimates:
+        return ()
+    found, unit = [], plural(estimates[0].unit)
+    for flag, words in FLAGS.items():
+        number = sum(flag in estimate.flags for estimate in estimates)
+        if number:
+            found.append(f"Intervals of {number} of {len(estimates)} rows: {words}.")
+    for reason, words in (
+        ("one_unit", f"all images belong to one unit ({unit})"),
+        ("too_few_units", f"fewer than 5 {unit} stand behind them"),
+        ("too_many_undefined", "more than 5 % of the replicates have no value"),
+        ("constant_input", "the replicates do not vary enough for this kind of interval"),
+    ):
+        number = sum(estimate.reason == reason for estimate in estimates)
+        if number:
+            found.append(f"No interval for {number} of {len(estimates)} rows: {words}.")
+    partly = sum(estimate.undefined > 0 and estimate.method != "none" for estimate in estimates)
+    if partly:
+        found.append(f"Intervals of {partly} of {len(estimates)} rows leave out replicates without a value.")
+    return tuple(found)
 
 
 def _notes(cohort: Cohort) -> Iterator[str]:

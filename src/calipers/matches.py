@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,7 +100,7 @@ class Matches:
         return int(self.rank.max(initial=0))
 
     @cached_property
-    def _rankings(self) -> dict[tuple[int, bool, bool], tuple[compiled.FateTable, curves.Ranking, I64]]:
+    def _rankings(self) -> dict[tuple[int, bool, bool], tuple[compiled.FateTable, curves.Ranking, I64, dict[Any, Any]]]:
         return {}
 
     @cached_property
@@ -112,6 +113,10 @@ class Matches:
 
     @cached_property
     def _plain_totals(self) -> dict[int, tuple[I64, I64]]:
+        return {}
+
+    @cached_property
+    def _last_totals(self) -> dict[str, Any]:
         return {}
 
     def remember(self, table: compiled.FateTable) -> None:
@@ -135,21 +140,28 @@ class Matches:
         Entries ``HITS`` and ``COUNTED`` are the weight of the hits and of all objects that are not ignored.
         """
         limit = min(max_dets, self._deepest + 1)
-        plain = len(weights) == 1 and bool((weights == 1).all())
-        if plain and limit in self._plain_totals:
-            return self._plain_totals[limit]
+        known = self._known_totals(weights)
+        if limit in known:
+            return known[limit]
         nobody = np.zeros(0, np.int32)
-        if plain and self._plain_totals:
-            references = next(iter(self._plain_totals.values()))[0]
+        if known:
+            references = next(iter(known.values()))[0]
         else:
             of_references = (self._reference_table, self.reference_label, nobody, 0, self.reference_image)
             references = fates.totals(*of_references, weights, self.n_classes)
         rank = self.rank if limit <= self._deepest else nobody
         of_predictions = (self._prediction_table, self.prediction_label, rank, limit, self.prediction_image)
-        found = references, fates.totals(*of_predictions, weights, self.n_classes)
-        if plain:
-            self._plain_totals[limit] = found
-        return found
+        known[limit] = references, fates.totals(*of_predictions, weights, self.n_classes)
+        return known[limit]
+
+    def _known_totals(self, weights: I64) -> dict[int, tuple[I64, I64]]:
+        """Return what is known under these weights: all metrics of a block of replicates ask for the same totals."""
+        if len(weights) == 1 and bool((weights == 1).all()):
+            return self._plain_totals
+        if self._last_totals.get("weights") is not weights:
+            self._last_totals.update(weights=weights, known={})
+        known: dict[int, tuple[I64, I64]] = self._last_totals["known"]
+        return known
 
     def curves(
         self, views: list[int], weights: I64, max_dets: int, *, blocks: bool, pooled: bool = False
@@ -167,9 +179,9 @@ class Matches:
             ranked = curves.ranking(self.score[rows], label, n, blocks=blocks)
             everyone = isinstance(rows, slice)
             table = self._prediction_table if everyone else compiled.FateTable(self.prediction_fate[:, rows])
-            self._rankings[key] = table, ranked, self.prediction_image[rows]
-        table, ranked, image = self._rankings[key]
-        return curves.Problem(table, views, ranked, image, weights)
+            self._rankings[key] = table, ranked, self.prediction_image[rows], {}
+        table, ranked, image, plans = self._rankings[key]
+        return curves.Problem(table, views, ranked, image, weights, plans)
 
     def take(self, images: I64) -> Matches:
         """Return the matches of the images ``images``, in that order; images may be repeated."""

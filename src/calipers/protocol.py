@@ -44,6 +44,7 @@ class Protocol:
     cluster: str | tuple[str, ...]
     interval: str
     seed: int
+    strata: str | None = None  # groups that are fixed: units are drawn inside each of them
 
     @classmethod
     def load(cls, protocol: str | Path | Protocol) -> Protocol:
@@ -206,6 +207,7 @@ def _build(document: dict[str, Any], file: str) -> Protocol:
         cluster=tuple(cluster) if isinstance(cluster, list) else cluster,
         interval=statistics.get("interval", "bootse-t-logit"),
         seed=int(statistics.get("seed", 0)),
+        strata=statistics.get("strata"),
     )
     _check_whole(protocol, file)
     return protocol

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from calipers.errors import InputError, did_you_mean
+from calipers.statistics.intervals import METHODS
 
 if TYPE_CHECKING:
     from calipers.protocol import Protocol
@@ -37,8 +38,9 @@ STATISTICS: dict[str, Any] = {
     "level": float,
     "replicates": int,
     "cluster": (str, list),
-    "interval": str,
+    "interval": METHODS,
     "seed": int,
+    "strata": str,
 }
 
 
@@ -137,7 +139,8 @@ def render(protocol: Protocol) -> str:
         lines += ["", "[[metric]]", *_table({"name": plan.name, "kind": plan.kind, **plan.options})]
     cluster = list(p.cluster) if isinstance(p.cluster, tuple) else p.cluster
     statistics = {"level": p.level, "replicates": p.replicates, "cluster": cluster}
-    lines += ["", "[statistics]", *_table({**statistics, "interval": p.interval, "seed": p.seed})]
+    strata = {"strata": p.strata} if p.strata else {}
+    lines += ["", "[statistics]", *_table({**statistics, "interval": p.interval, "seed": p.seed, **strata})]
     lines += ["", "[report]", *_table({"headline": list(p.headline)}), ""]
     return "\n".join(lines)
 

@@ -14,6 +14,9 @@ from calipers.cli.narration import Narrator
 from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
 from calipers.errors import UsageError
 
+METHODS = ("bootse-t-logit", "percentile", "basic", "bca", "studentized", "jackknife-t", "wilson", "clopper-pearson")
+STATISTICS = ("cluster", "strata", "level", "replicates", "interval")  # options that replace the protocol's
+
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("references", metavar="REFS")
@@ -22,14 +25,21 @@ from calipers.errors import UsageError
 @click.option("--preset", metavar="NAME", help="coco (default), overview, rodeo, chestxray8, voc2007, voc2012.")
 @click.option("--protocol", metavar="FILE", help="A protocol in TOML, instead of a preset.")
 @click.option(
-    "--cluster", metavar="COLUMN", help="What the result speaks for: image, patient (default if known), any group."
+    "--cluster",
+    metavar="COLUMN",
+    help="What the result speaks for: image, patient (default if known), any group; or centre,patient.",
 )
+@click.option("--strata", metavar="COLUMN", help="Groups that the claim is about: units are drawn inside each.")
+@click.option("--by", metavar="COLUMNS", multiple=True, help="Further rows per group: centre; centre,size; age=40:60.")
+@click.option("--replicates", metavar="N", type=click.IntRange(min=1), help="Bootstrap replicates (2000).")
+@click.option("--level", metavar="P", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Level (0.95).")
+@click.option("--interval", type=click.Choice(METHODS), help="Kind of interval (bootse-t-logit).")
 @click.option("--seed", metavar="N", type=click.IntRange(min=0), help="Replaces the seed of the protocol.")
 @click.option(
     "--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Blocks of images at a time; changes no number."
 )
 @click.option("--engine", type=click.Choice(["local"]), default="local", help="Where the work runs: this machine.")
-@click.option("--no-ci", is_flag=True, help="No intervals, and no note that this version has none.")
+@click.option("--no-ci", is_flag=True, help="No intervals.")
 @click.option("--force", is_flag=True, help="Allow a DIR that holds something; results in it are replaced.")
 @reading_options
 @output_options
@@ -45,7 +55,7 @@ def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> Non
     from calipers.readers import read
 
     narrator, started = Narrator(quiet=given["quiet"] or given["as_json"]), datetime.now(UTC)
-    protocol = chosen_protocol(given["preset"], given["protocol"], given["cluster"])
+    protocol = chosen_protocol(given)
     if given["output"] is not None:
         inputs = (references, *named_files(predictions).values(), *([given["groups"]] if given["groups"] else []))
         check_output(given["output"], given["force"], inputs)
@@ -55,7 +65,13 @@ def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> Non
         f"protocol {protocol.name}"
     )
     evaluation = run(
-        cohort, protocol, seed=given["seed"], ci=not given["no_ci"], jobs=given["jobs"], progress=narrator.progress
+        cohort,
+        protocol,
+        seed=given["seed"],
+        ci=not given["no_ci"],
+        by=given["by"],
+        jobs=given["jobs"],
+        progress=narrator.progress,
     )
     narrator.warn(evaluation.warnings)
     if given["output"]:
@@ -64,14 +80,18 @@ def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> Non
     show(evaluation, narrator, given)
 
 
-def chosen_protocol(preset: str | None, file: str | None, cluster: str | None) -> Any:
+def chosen_protocol(given: dict[str, Any]) -> Any:
     """Return the protocol of the options; a preset and a file together are an error."""
     from calipers.protocol import Protocol
 
+    preset, file = given["preset"], given["protocol"]
     if preset and file:
         raise UsageError('--preset and --protocol exclude each other; a protocol can say extends = "..."')
     protocol = Protocol.load(Path(file) if file else preset or "coco")
-    return replace(protocol, cluster=cluster) if cluster else protocol
+    changes = {name: given[name] for name in STATISTICS if given.get(name) is not None}
+    if "," in changes.get("cluster", ""):
+        changes["cluster"] = tuple(name.strip() for name in changes["cluster"].split(","))
+    return replace(protocol, **changes) if changes else protocol
 
 
 def check_output(folder: str, force: bool, inputs: tuple[str, ...]) -> None:

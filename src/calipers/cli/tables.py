@@ -60,7 +60,11 @@ def _table(first: str, models: Sequence[str], numbers: Sequence[str]) -> Table:
 def _cell(estimate: Estimate) -> str:
     if math.isnan(estimate.value):
         return str(estimate.reason).replace("_", " ")
-    return f"{estimate.value:.3f}" if abs(estimate.value) < 100 else f"{estimate.value:.0f}"
+    value = f"{estimate.value:.3f}" if abs(estimate.value) < 100 else f"{estimate.value:.0f}"
+    if math.isnan(estimate.low):
+        return value
+    mark = "*" if estimate.flags else ""
+    return f"{value} [{estimate.low:.3f}, {estimate.high:.3f}]{mark}".replace("[", r"\[")
 
 
 def _name(text: str) -> str:

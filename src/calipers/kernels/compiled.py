@@ -6,6 +6,7 @@ Nothing here computes. Every function names its twin in `pairs`, `fates`, `curve
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from types import ModuleType
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.kernels import route
+from calipers.kernels.cells import Cells, cells_of
 from calipers.kernels.route import threads
 
 F64 = NDArray[np.float64]
@@ -25,6 +27,9 @@ Flags = NDArray[np.bool_]
 ASSIGNMENTS = ("by-score", "by-overlap", "many-to-one", "per-reference-argmax", "optimal")
 RECALLS, ENVELOPE, STEPS = range(3)
 FULL_ROW = 255  # see native/kinds.h
+LANES = 64  # see native/replicates.h
+MOST_WEIGHT = 255
+MOST_ROWS = 2**31 // MOST_WEIGHT
 
 
 def overlapping(
@@ -50,12 +55,19 @@ class FateTable:
         self, fates: I8, kind: NDArray[np.uint8] | None = None, kinds: NDArray[np.uint64] | None = None
     ) -> None:
         self.fates = fates
+        self._cells: dict[int, Cells] = {}
         self.numbering = None if kind is None or kinds is None else (kind, kinds)
 
     @classmethod
     def unnumbered(cls, fates: I8) -> FateTable:
         """Return a table in which every row stands for itself."""
         return cls(fates, np.full(fates.shape[1], FULL_ROW, np.uint8), np.zeros(0, np.uint64))
+
+    def cells(self, label: I32, rank: I32, limit: int, image: I64, n_classes: int) -> Cells:
+        """Return the cells of the objects, made once for every limit of the rank."""
+        if limit not in self._cells:
+            self._cells[limit] = cells_of(self.fates, label, rank, limit, image, n_classes)
+        return self._cells[limit]
 
     @cached_property
     def arrays(self) -> tuple[I8, NDArray[np.uint8], NDArray[np.uint64]]:
@@ -104,14 +116,10 @@ def decide(
     return reference.T, FateTable(prediction.T, kind, np.frombuffer(kinds, np.uint64)), partner, similarity
 
 
-def totals(
-    native: ModuleType, table: FateTable, label: I32, rank: I32, limit: int, image: I64, weights: I64, n_classes: int
-) -> I64:
-    """Twin of `fates.totals`."""
-    shape = (len(weights), len(table.fates), 2, n_classes)
-    result, plain = np.empty(shape, np.int64), bool((weights == 1).all())
-    arrays = (*table.arrays, _i32(label), _i32(rank), _i64(image), _i64(weights))
-    native.totals(*arrays, shape[0], shape[1], n_classes, weights.shape[1], limit, plain, result, threads())
+def totals(native: ModuleType, table: FateTable, label: I32, rank: I32, limit: int, n_classes: int) -> I64:
+    """Twin of `fates.totals` where every image counts once."""
+    result = np.empty((1, len(table.fates), 2, n_classes), np.int64)
+    native.totals(*table.arrays, _i32(label), _i32(rank), len(table.fates), n_classes, limit, result)
     return result
 
 
@@ -135,12 +143,62 @@ def average_precision(
 
 def hits_at(native: ModuleType, problem: tuple[Any, ...], allowed: F64) -> I64:
     """Twin of `curves.hits_at`; ``problem`` is its fates, views, ranking, image and weights."""
-    _, views, ranked, _, weights = problem
+    _, views, ranked, _, weights = problem[:5]
     shape = (len(weights), len(views), len(ranked.offsets) - 1)
     result = np.empty((*shape, allowed.shape[1]), np.int64)
     unused = np.zeros(shape, np.int64)
     native.hits_at(*_curves(problem, unused), _f64(allowed), allowed.shape[1], result, threads())
     return result
+
+
+def fit_lanes(weights: NDArray[Any], n_rows: int) -> bool:
+    """Return whether weights fit into bytes, and sums of that many of them into 32 bits."""
+    if n_rows >= MOST_ROWS:
+        return False
+    return weights.dtype == np.uint8 or bool(weights.max(initial=0) <= MOST_WEIGHT and weights.min(initial=0) >= 0)
+
+
+def replicates(native: ModuleType, plan: Any, weights: NDArray[Any], positives: I64, recalls: Flags | None) -> F64:
+    """Twin of `replicates.average_precision`; ``recalls`` says of each recall whether it was rounded up."""
+    n_classes, enveloped = positives.shape[2], plan.enveloped
+    parts = []
+    for rows, lanes in _lanes(weights):
+        result = np.empty(positives[rows].shape)
+        numbers = (len(result), n_classes, weights.shape[1], enveloped)
+        flags = np.zeros(0, np.uint8) if recalls is None else _u8(recalls)
+        native.replicate_precision(*plan.arrays, lanes, _i64(positives[rows]), flags, *numbers, result, threads())
+        parts.append(result)
+    return np.concatenate(parts)
+
+
+def cell_sums(native: ModuleType, cell: I32, image: I32, weights: NDArray[Any], n_cells: int) -> F64:
+    """Twin of `resampling.cell_sums`."""
+    parts = []
+    for rows, lanes in _lanes(weights):
+        result = np.empty((n_cells, LANES), np.int32)
+        native.cell_sums(_i32(cell), _i32(image), lanes, result)
+        parts.append(result[:, : rows.stop - rows.start])
+    return np.concatenate(parts, axis=1).T.astype(np.float64)
+
+
+def draw_counts(native: ModuleType, drawn: Sequence[I64], n_units: int) -> NDArray[np.uint8] | None:
+    """Twin of `resampling._counts`: (n_units, R) bytes; None if they are too small."""
+    counts, turned = np.zeros((len(drawn), n_units), np.uint8), np.empty((n_units, len(drawn)), np.uint8)
+    enough = [native.count_draws(_i64(entry), row) for entry, row in zip(drawn, counts)]
+    native.transpose(counts, *counts.shape, turned)
+    return turned if all(enough) else None
+
+
+def _lanes(weights: NDArray[Any]) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
+    """Yield 64 replicates at a time with the weights of an image side by side, filled up with zeros."""
+    for start in range(0, len(weights), LANES):
+        rows = slice(start, min(start + LANES, len(weights)))
+        block = weights[rows].T
+        if block.dtype != np.uint8 or block.shape[1] < LANES or not block.flags.c_contiguous:
+            full = np.zeros((weights.shape[1], LANES), np.uint8)
+            full[:, : block.shape[1]] = block
+            block = full
+        yield rows, block
 
 
 def rodeo_paths(
@@ -174,7 +232,7 @@ def _side(side: tuple[Any, ...]) -> tuple[I64, I32, F64, F64]:
 
 
 def _curves(problem: tuple[Any, ...], positives: I64) -> tuple[Any, ...]:
-    table, views, ranked, image, weights = problem
+    table, views, ranked, image, weights = problem[:5]
     plain = bool((weights == 1).all())
     arrays = (*table.arrays, _i64(np.asarray(views)), *map(_i64, ranked), _i64(image), _i64(weights), _i64(positives))
     return (*arrays, len(weights), len(views), len(table.fates), len(ranked.offsets) - 1, weights.shape[1], plain)

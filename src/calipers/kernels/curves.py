@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels import compiled, ragged, route
+from calipers.kernels import compiled, ragged, replicates, route
 from calipers.kernels.matching import DUPLICATE, FALSE_ALARM, HIT, IGNORED
 
 F64 = NDArray[np.float64]
@@ -40,10 +40,24 @@ class Problem(NamedTuple):
     ranked: Ranking
     image: I64  # (n_predictions,)
     weights: I64  # (R, n_images)
+    plans: dict[tuple[int | bool, ...], replicates.Plan]  # made once, for all replicates
+
+    @property
+    def plain(self) -> bool:
+        """Whether all images count once."""
+        return len(self.weights) == 1 and bool((self.weights == 1).all())
+
+    def plan(self, *, enveloped: bool) -> replicates.Plan:
+        """Return what all replicates share."""
+        key = (enveloped, *self.views)
+        if key not in self.plans:
+            fates = self.table.fates[self.views]
+            self.plans[key] = replicates.plan(fates, *self.ranked, self.image, enveloped=enveloped)
+        return self.plans[key]
 
     def ordered_weights(self) -> I64:
         """Return (R, N): the weight of every prediction in the order of the ranking."""
-        return np.asarray(self.weights[:, self.image[self.ranked.order]])
+        return np.asarray(self.weights[:, self.image[self.ranked.order]], np.int64)
 
 
 class Curve(NamedTuple):
@@ -117,25 +131,31 @@ def average_precision(problem: Problem, positives: I64, recalls: F64 | None, *, 
         Points at which the interpolated precision is averaged; None: the area, of the envelope or of the steps.
     """
     native = route.native()
+    if not problem.plain and (recalls is None or replicates.evenly_spaced(recalls)):
+        plan = problem.plan(enveloped=enveloped)
+        return replicates.average_precision(plan, problem.weights, positives, 0 if recalls is None else len(recalls))
     if native is not None:
         kind = compiled.RECALLS if recalls is not None else compiled.ENVELOPE if enveloped else compiled.STEPS
         return compiled.average_precision(native, problem, positives, recalls, kind)
     result = np.empty(positives.shape)
-    ranked, plain = problem.ranked, len(problem.weights) == 1 and bool((problem.weights == 1).all())
-    weight = None if plain else problem.ordered_weights()
+    ranked, weight = problem.ranked, None if problem.plain else problem.ordered_weights()
     needed: dict[bytes, I64] = {}  # views of one size range share their references
+    levels = []
     for view, column in enumerate(problem.views):
         c = curve(problem.table.fates[column][ranked.order], ranked, weight)
         if recalls is not None:
             key = positives[:, view].tobytes()
             if key not in needed:
                 needed[key] = needed_hits(positives[:, view], recalls)
-            found = precision_at(c, needed[key])
-            mean = np.cumsum(found, axis=2)[:, :, -1] / len(recalls)  # sequential: the same bits on every route
-            result[:, view] = np.where(positives[:, view] > 0, mean, np.nan)
+            levels.append(precision_at(c, needed[key]))
         else:
-            values = precision(c.hits, c.every)
-            result[:, view] = area(c, envelope(values, c.offsets) if enveloped else values, positives[:, view])
+            result[:, view] = area(c, positives[:, view], enveloped=enveloped)
+    if recalls is not None and levels:
+        found = np.stack(levels, axis=1)
+        cells = np.arange(found[0].size // len(recalls) + 1) * len(recalls)
+        values = found.reshape(len(found), -1)
+        sums = replicates.level_sums(values, np.ones(values.shape, np.int64), cells)
+        result[:] = np.where(positives > 0, sums.reshape(positives.shape) / len(recalls), np.nan)
     return result
 
 
@@ -153,15 +173,6 @@ def precision(hits: I64, every: I64) -> F64:
     return np.asarray(hits / (every + EPS))
 
 
-def envelope(values: F64, offsets: I64) -> F64:
-    """Return the largest value at or after each position, class by class."""
-    result = np.empty_like(values)
-    for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist()):
-        if start < stop:
-            np.maximum.accumulate(values[:, start:stop][:, ::-1], axis=1, out=result[:, start:stop][:, ::-1])
-    return result
-
-
 def needed_hits(positives: I64, recalls: F64) -> I64:
     """Return (R, K, n): the smallest whole number of hits j >= 1 with ``j / positives >= recall`` in float64.
 
@@ -175,7 +186,7 @@ def needed_hits(positives: I64, recalls: F64) -> I64:
 
 def precision_at(c: Curve, needed: I64) -> F64:
     """Return (R, K, n): the interpolated precision at each needed number of hits; 0 where it is never reached."""
-    best = envelope(precision(c.hits, c.every), c.offsets)
+    best = replicates.envelope(precision(c.hits, c.every), c.offsets)
     n_classes = len(c.offsets) - 1
     stride = int(max(needed.max(initial=0), c.hits.max(initial=0))) + 2
     base = np.arange(n_classes) * stride
@@ -191,13 +202,29 @@ def precision_at(c: Curve, needed: I64) -> F64:
     return found
 
 
-def area(c: Curve, values: F64, positives: I64) -> F64:
-    """Return (R, K): the sum over hits of weight x value, divided by the references."""
-    total = np.zeros(positives.shape)
-    owner = np.repeat(np.arange(len(c.offsets) - 1), np.diff(c.offsets))
-    for r in range(len(values)):
-        total[r] = np.bincount(owner, weights=c.weight[r] * values[r], minlength=positives.shape[1])
+def area(c: Curve, positives: I64, *, enveloped: bool) -> F64:
+    """Return (R, K): the sum over operating points of precision x hits gained, divided by the references.
+
+    Of the envelope, level by level; else point by point.
+    """
+    values = precision(c.hits, c.every)
+    if enveloped:
+        total = replicates.level_sums(replicates.envelope(values, c.offsets), c.weight, c.offsets)
+    else:
+        total = _steps(c, values, positives.shape)
     return np.asarray(np.divide(total, positives, out=np.full(total.shape, np.nan), where=positives > 0))
+
+
+def _steps(c: Curve, values: F64, shape: tuple[int, ...]) -> F64:
+    """Return (R, K): the sum over operating points of precision x hits gained; equal scores are one point."""
+    total, owner = np.zeros(shape), ragged.owners(c.offsets)
+    for r, hits in enumerate(c.hits):
+        last = np.append((hits[1:] != hits[:-1]) | (owner[1:] != owner[:-1]), True)[: len(hits)]
+        gained = np.diff(hits[last], prepend=0)
+        first = np.append(True, owner[last][1:] != owner[last][:-1])[: len(gained)]
+        gained[first] = hits[last][first]
+        total[r] = np.bincount(owner[last], weights=gained * values[r][last], minlength=shape[1])
+    return total
 
 
 def hits_at(problem: Problem, allowed: F64) -> I64:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels import compiled, matching, pairs, ragged, route
+from calipers.kernels import compiled, matching, pairs, ragged, resampling, route
 from calipers.kernels.matching import DUPLICATE, FALSE_ALARM, HIT, IGNORED, MISSED
 
 F64 = NDArray[np.float64]
@@ -223,22 +223,17 @@ def totals(
     nobody out.
     """
     native = route.native()
+    plain = len(weights) == 1 and bool((weights == 1).all())
+    if not plain:
+        cells = table.cells(label, rank, limit, image, n_classes)
+        return cells.expanded(resampling.cell_sums(cells.cell, cells.image, weights, len(cells.label)))
     if native is not None:
-        return compiled.totals(native, table, label, rank, limit, image, weights, n_classes)
-    fates, plain = table.fates, bool((weights == 1).all())
+        return compiled.totals(native, table, label, rank, limit, n_classes)
+    fates = table.fates
     if len(rank) and limit <= rank.max(initial=0):
         kept = np.flatnonzero(rank < limit)
-        fates, label, image = fates[:, kept], label[kept], image[kept]
-    if plain:
-        return np.repeat(_counts(fates, label, n_classes)[None], len(weights), axis=0)
-    result = np.empty((len(weights), len(fates), 2, n_classes), np.int64)
-    for r, weight in enumerate(weights):
-        of_object = weight[image]
-        for view, fate in enumerate(fates):
-            key = fate.astype(np.int64) * n_classes + label
-            total = np.bincount(key, weights=of_object, minlength=5 * n_classes).reshape(5, n_classes)
-            result[r, view] = total[HIT], total[IGNORED + 1 :].sum(axis=0)
-    return result
+        fates, label = fates[:, kept], label[kept]
+    return _counts(fates, label, n_classes)[None]
 
 
 def _counts(fates: I8, label: I32, n_classes: int) -> I64:

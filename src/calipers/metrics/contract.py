@@ -106,6 +106,30 @@ class Metric(Protocol[E]):
         """Return (1 + n_classes, n_names, 3) for weights (n_images,): images, references and predictions behind it."""
         ...
 
+    def support(self, evidence: E, unit: I64, n_units: int) -> I64:
+        """Return (1 + n_classes, n_names, 3) numbers of units, given the unit of every image.
+
+        Units without which there is no value (those with references, for most metrics); units in which something could
+        go wrong; units in which something did.
+        """
+        ...
+
+
+class UnitMarks:
+    """Which units have something of which class."""
+
+    def __init__(self, n_units: int, n_classes: int) -> None:
+        self.marks = np.zeros((n_units, n_classes), np.bool_)
+
+    def add(self, unit: I64, label: NDArray[np.integer]) -> UnitMarks:
+        """Mark the units and classes of some objects."""
+        self.marks[unit, label] = True
+        return self
+
+    def counts(self) -> I64:
+        """Return (1 + n_classes,): units with anything, then units with something of each class."""
+        return np.concatenate([[self.marks.any(axis=1).sum()], self.marks.sum(axis=0)]).astype(np.int64)
+
 
 def check_options(plan: MetricPlan, own: Sequence[str], *, matching: Sequence[str] = ("score_cut",)) -> None:
     """Raise for an option that neither this kind of metric nor its share of the ``matching`` options knows."""

@@ -24,7 +24,7 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 CELLS_AT_ONCE = 2_000_000
-TP, FP, FN, TN = range(4)
+TP, FP, FN, TN, IMAGES = range(5)
 
 
 def count_table(evidence: Matches, view: View, max_dets: int, weights: I64, *, negatives: bool) -> F64:
@@ -35,6 +35,23 @@ def count_table(evidence: Matches, view: View, max_dets: int, weights: I64, *, n
     alarms, missed = predictions[:, COUNTED] - hits, references[:, COUNTED] - hits
     silent = true_negatives(evidence, k, max_dets, weights) if negatives else np.zeros_like(hits)
     return np.stack([hits, alarms, missed, silent], axis=2).astype(np.float64)
+
+
+def unit_counts(evidence: Matches, view: View, max_dets: int, unit: I64, n_units: int) -> F64:
+    """Return (n_units, n_classes, 5): TP, FP, FN of every unit; TN and images are left at 0."""
+    k, n_classes = evidence.index(view), evidence.n_classes
+    table = np.zeros((n_units, n_classes, 5))
+    prediction = unit[evidence.prediction_image] * n_classes + evidence.prediction_label
+    reference = unit[evidence.reference_image] * n_classes + evidence.reference_label
+    fate, within = evidence.prediction_fate[k], evidence.rank < max_dets
+    for entry, cells in (
+        (TP, prediction[(fate == matching.HIT) & within]),
+        (FP, prediction[(fate > matching.HIT) & within]),
+        (FN, reference[evidence.reference_fate[k] != matching.IGNORED]),
+    ):
+        table[:, :, entry] = np.bincount(cells, minlength=n_units * n_classes).reshape(n_units, n_classes)
+    table[:, :, FN] -= table[:, :, TP]
+    return table
 
 
 def true_negatives(evidence: Matches, view: int, max_dets: int, weights: I64) -> I64:
@@ -105,6 +122,32 @@ class CountMetric(MatchMetric):
             columns.append(np.mean(values, axis=0))
         return np.stack(columns, axis=2)
 
+    def linear(self, options: Any) -> tuple[F64, F64] | None:
+        """Return how numerator and denominator are made of TP, FP, FN, TN and images; None if it is no such ratio."""
+        return None
+
+    def ratio_parts(self, evidence: Matches, unit: I64, n_units: int, k: int) -> tuple[F64, F64] | None:
+        """Return numerator and denominator of every unit, (n_units, 1 + n_classes) each; None if it is no ratio."""
+        output = self.outputs[k]
+        made = self.linear(output.options)
+        pooled = output.options.get("average", self.default_average) == "pooled"
+        if made is None or not pooled or len(output.views) > 1:
+            return None
+        table = unit_counts(evidence, output.views[0], output.max_dets, unit, n_units)
+        table = np.concatenate([table.sum(axis=1, keepdims=True), table], axis=1)
+        images = np.bincount(unit, minlength=n_units).astype(np.float64)
+        table[:, :, IMAGES] = images[:, None]
+        return table @ made[0], table @ made[1]
+
+    def proportion_of(self, evidence: Matches) -> list[list[float | None]]:
+        """Return (1 + n_classes, n_names): how many objects a value is a share of; None for a mean of shares."""
+        nobody = np.zeros(evidence.n_images, np.int64)
+        columns: list[list[float | None]] = []
+        for k in range(len(self.outputs)):
+            parts = self.ratio_parts(evidence, nobody, 1, k)
+            columns.append([None] * (1 + evidence.n_classes) if parts is None else parts[1][0].tolist())
+        return [list(row) for row in zip(*columns)]
+
     def _rows(self, counts: F64, n_images: F64, options: Any) -> F64:
         """Return (R, 1 + n_classes) of one view."""
         classes = self.formula(counts, n_images, options)
@@ -119,10 +162,15 @@ class Sensitivity(CountMetric):
 
     id = "sensitivity@1"
     proportion = True
+    tried = judged = ("references",)
 
     def formula(self, counts: F64, n_images: F64, options: Any) -> F64:
         """Return TP / (TP + FN)."""
         return ratio(counts[..., TP], counts[..., TP] + counts[..., FN])
+
+    def linear(self, options: Any) -> tuple[F64, F64]:
+        """Return TP and TP + FN."""
+        return np.array([1.0, 0, 0, 0, 0]), np.array([1.0, 0, 1, 0, 0])
 
 
 class PositivePredictiveValue(CountMetric):
@@ -130,10 +178,15 @@ class PositivePredictiveValue(CountMetric):
 
     id = "ppv@1"
     proportion = True
+    needed = tried = judged = ("predictions",)
 
     def formula(self, counts: F64, n_images: F64, options: Any) -> F64:
         """Return TP / (TP + FP)."""
         return ratio(counts[..., TP], counts[..., TP] + counts[..., FP])
+
+    def linear(self, options: Any) -> tuple[F64, F64]:
+        """Return TP and TP + FP."""
+        return np.array([1.0, 0, 0, 0, 0]), np.array([1.0, 1, 0, 0, 0])
 
     def undefined(self, table: I64) -> NDArray[np.bool_]:
         """Return where there are no predictions."""
@@ -149,6 +202,7 @@ class FBeta(CountMetric):
 
     id = "f-beta@1"
     own_options = ("average", "beta")
+    needed = ("references", "predictions")
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         super().__init__(plans)
@@ -161,6 +215,11 @@ class FBeta(CountMetric):
         hits = (1.0 + square) * counts[..., TP]
         return ratio(hits, hits + square * counts[..., FN] + counts[..., FP])
 
+    def linear(self, options: Any) -> tuple[F64, F64]:
+        """Return (1 + b^2) TP and its sum with b^2 FN + FP."""
+        square = float(options.get("beta", 1.0)) ** 2
+        return np.array([1.0 + square, 0, 0, 0, 0]), np.array([1.0 + square, 1, square, 0, 0])
+
     def undefined(self, table: I64) -> NDArray[np.bool_]:
         """Return where there is neither a reference nor a prediction."""
         return np.asarray((table[:, :, 1] == 0) & (table[:, :, 2] == 0))
@@ -172,6 +231,9 @@ class FBeta(CountMetric):
 
 class ImageCountMetric(CountMetric):
     """Base of the count metrics to which an image without objects counts too. Undefined only without images."""
+
+    needed: tuple[str, ...] = ()
+    tried: tuple[str, ...] = ()
 
     def undefined(self, table: I64) -> NDArray[np.bool_]:
         """Return where there is no image."""
@@ -201,6 +263,7 @@ class FalseAlarmsPerImage(ImageCountMetric):
     """FP / number of images."""
 
     id = "false-alarms@1"
+    judged = ("predictions",)
     bounds = (0.0, float("inf"))
     higher_is_better = False
 
@@ -208,12 +271,18 @@ class FalseAlarmsPerImage(ImageCountMetric):
         """Return false alarms per image."""
         return ratio(counts[..., FP], np.broadcast_to(n_images, counts[..., FP].shape))
 
+    def linear(self, options: Any) -> tuple[F64, F64]:
+        """Return FP and the images."""
+        return np.array([0.0, 1, 0, 0, 0]), np.array([0.0, 0, 0, 0, 1])
+
 
 class Count(CountMetric):
     """A plain count; option ``of`` = TP, FP, FN or TN."""
 
     id = "count@1"
     negatives = True
+    needed: tuple[str, ...] = ()
+    tried: tuple[str, ...] = ()
     bounds = (0.0, float("inf"))
     own_options = ("average", "of")
     kinds = ("TP", "FP", "FN", "TN")

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.assignment import MatchRecipe
+from calipers.kernels.matching import HIT, IGNORED
 from calipers.matches import COUNTED, Matches, View
-from calipers.metrics.contract import DERIVED_OPTION, MATCHING_OPTIONS, MetricPlan, check_options
+from calipers.metrics.contract import DERIVED_OPTION, MATCHING_OPTIONS, MetricPlan, UnitMarks, check_options
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -32,6 +33,9 @@ class MatchMetric:
     """Base of the metrics whose evidence is `Matches`."""
 
     own_options: tuple[str, ...] = ()
+    needed: tuple[str, ...] = ("references",)  # without these there is no value; nothing: it always has one
+    tried: tuple[str, ...] = ("references", "predictions")  # a unit with these can be in error; nothing: every unit can
+    judged: tuple[str, ...] = ("references", "predictions")  # whose fates can be an error
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         for plan in plans:
@@ -70,6 +74,34 @@ class MatchMetric:
             found[row, name] = self.reason(int(table[row, name, 1]), int(table[row, name, 2]))
         return found
 
+    def support(self, evidence: Matches, unit: I64, n_units: int) -> I64:
+        """Return (1 + n_classes, n_names, 3): units with what is `needed`, with what is `tried`, with an error."""
+        table = np.zeros((1 + evidence.n_classes, len(self.outputs), 3), np.int64)
+        known: dict[tuple[Any, ...], list[I64]] = {}
+        for k, output in enumerate(self.outputs):
+            key = (tuple(evidence.indices(output.views)), output.max_dets)
+            if key not in known:
+                known[key] = self._units(evidence, *key, unit, n_units)
+            table[:, k] = np.stack(known[key], axis=1)
+        return table
+
+    def _units(self, evidence: Matches, views: tuple[int, ...], max_dets: int, unit: I64, n_units: int) -> list[I64]:
+        """Return the numbers of units per class row: needed, tried, in error."""
+        of_reference, of_prediction = unit[evidence.reference_image], unit[evidence.prediction_image]
+        within = evidence.rank < max_dets
+        counted = evidence.reference_fate[views[0]] != IGNORED, (evidence.prediction_fate[views[0]] != IGNORED) & within
+        wrong = wrong_under(evidence.reference_fate, views), wrong_under(evidence.prediction_fate, views) & within
+
+        def units(judged: Sequence[str], rows: tuple[NDArray[np.bool_], NDArray[np.bool_]]) -> I64:
+            marks = UnitMarks(n_units, evidence.n_classes)
+            if "references" in judged:
+                marks.add(of_reference[rows[0]], evidence.reference_label[rows[0]])
+            if "predictions" in judged:
+                marks.add(of_prediction[rows[1]], evidence.prediction_label[rows[1]])
+            return marks.counts() if judged else np.full(1 + evidence.n_classes, n_units, np.int64)
+
+        return [units(self.needed, counted), units(self.tried, counted), units(self.judged, wrong)]
+
     def undefined(self, table: I64) -> NDArray[np.bool_]:
         """Return which entries are undefined, given the numbers behind them. Most need references."""
         return np.asarray(table[:, :, 1] == 0)
@@ -77,6 +109,14 @@ class MatchMetric:
     def reason(self, n_references: int, n_predictions: int) -> str:
         """Return the reason of an undefined entry."""
         return "no_references"
+
+
+def wrong_under(fate: NDArray[np.int8], views: Sequence[int]) -> NDArray[np.bool_]:
+    """Return (n,): who is missed, a duplicate or a false alarm under any of the views."""
+    wrong = np.zeros(fate.shape[1], np.bool_)
+    for view in views:
+        wrong |= fate[view] > HIT
+    return wrong
 
 
 def class_mean(per_class_values: F64) -> F64:

@@ -98,6 +98,8 @@ def _average_precisions(evidence: Matches, weights: I64, views: list[int], setti
 class AverageRecall(MatchMetric):
     """The largest recall reached with at most ``max_dets`` predictions per image and class, mean over thresholds."""
 
+    tried = judged = ("references",)
+
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         super().__init__(plans)
         self.facts = Facts(id="ar.coco@1", names=self.names, per_class=self.per_class)

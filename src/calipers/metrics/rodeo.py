@@ -32,7 +32,7 @@ from calipers.errors import UsageError, did_you_mean
 from calipers.kernels import ragged
 from calipers.kernels.rodeo import TallyTable, presence_mcc
 from calipers.kernels.rodeo import tally as weigh_pieces
-from calipers.metrics.contract import Facts, MetricPlan, check_number, check_options
+from calipers.metrics.contract import Facts, MetricPlan, UnitMarks, check_number, check_options
 from calipers.metrics.rodeo_paths import RodeoPaths, RodeoRecipe
 
 F64 = NDArray[np.float64]
@@ -106,7 +106,7 @@ class Rodeo:
     def value(self, evidence: RodeoPaths, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
         active = active_pieces(evidence, class_weights(evidence, weights))
-        piece_weights = weights[:, evidence.piece_image] * active
+        piece_weights = weights[:, evidence.piece_image].astype(np.int64) * active
         known: dict[str, tuple[dict[str, F64], dict[str, F64]]] = {}
         columns = []
         for plan in self.plans:
@@ -168,6 +168,37 @@ class Rodeo:
         table[:, :, 0] = weights.sum()
         table[1:, :, 1:] = np.stack(tables, axis=1)[:, None, :]
         table[0, :, 1:] = table[1:, :, 1:].sum(axis=0)
+        return table
+
+    def support(self, evidence: RodeoPaths, unit: I64, n_units: int) -> I64:
+        """Return (1 + n_classes, n_names, 3): units with references, with objects, with anything imperfect."""
+        w = class_weights(evidence, np.ones((1, evidence.n_images), np.int64))
+        active = active_pieces(evidence, w)[0]
+        of_piece = unit[evidence.piece_image]
+        pair, missed, extra = (
+            ragged.owners(bounds) for bounds in (evidence.pair_offsets, evidence.missed_offsets, evidence.extra_offsets)
+        )
+        sides = (
+            (of_piece[pair], evidence.reference_label, active[pair]),
+            (of_piece[missed], evidence.missed, active[missed]),
+            (of_piece[extra], evidence.extra, active[extra]),
+        )
+        far, misshapen = evidence.distance > 0, evidence.shape < 1
+        mistaken = evidence.reference_label != evidence.prediction_label
+        wrong = dict(zip(PARTS, (far | misshapen | mistaken, far, misshapen, mistaken)))
+
+        def units(*rows: NDArray[np.bool_]) -> I64:
+            marks = UnitMarks(n_units, evidence.n_classes)
+            for (of_side, label, here), chosen in zip(sides, rows):
+                marks.add(of_side[here & chosen], label[here & chosen])
+            return marks.counts()
+
+        everyone = [np.ones(len(label), np.bool_) for _, label, _ in sides]
+        needed, tried = units(*everyone[:2]), units(*everyone)
+        table = np.zeros((1 + evidence.n_classes, len(self.plans), 3), np.int64)
+        for k, plan in enumerate(self.plans):
+            in_error = units(wrong[plan.options.get("part", "total")], *everyone[1:])
+            table[:, k] = np.stack([needed, tried, in_error], axis=1)
         return table
 
 

@@ -22,6 +22,14 @@ REASONS = (
     "not_requested",
 )
 
+FLAGS = {
+    "few_units": "fewer than 10 units",
+    "near_perfect": "too few errors for a bootstrap: the interval is for the share of error-free units",
+    "identical_units": "all replicates are equal: a width of zero is not certainty",
+    "on_bound": "many replicates lie on a bound of the metric: percentile interval",
+    "independent_objects": "objects are taken as independent of each other",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -43,6 +51,9 @@ class Estimate:
     bias: float  # of the bootstrap
     undefined: int  # replicates without a value
     reason: str | None  # why value or interval is missing: one of REASONS
+    percentile: tuple[float, float] = (math.nan, math.nan)  # the percentile interval, which papers use, beside ours
+    mc_error: tuple[float, float] = (math.nan, math.nan)  # standard error of the bounds from the number of replicates
+    flags: tuple[str, ...] = ()  # what must be known of the interval: see FLAGS
 
     def __post_init__(self) -> None:
         if self.reason is not None and self.reason not in REASONS:

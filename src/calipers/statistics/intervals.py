@@ -60,8 +60,9 @@ class Support:
     """What an estimate rests on, besides its replicates."""
 
     n_units: int
-    n_positive: int | None = None  # units that hold what the metric is about; None = all
-    n_error_free: int | None = None  # of the positive units; None = unknown
+    n_positive: int | None = None  # units without which there is no value, such as those with references; None = all
+    n_tried: int | None = None  # units in which something could go wrong; None = all
+    n_error: int | None = None  # units in which something did; None = unknown
 
 
 def interval(
@@ -311,12 +312,8 @@ def _ruled(sample: Sample, k: int, support: Support, chosen: Limits) -> Interval
         "undefined": undefined,
         "percentile": (float(sample.percentile.low[k]), float(sample.percentile.high[k])),
     }
-    on_bound = theta in sample.bounds
-    if on_bound or (support.n_error_free is not None and positive - support.n_error_free < FEWEST_UNITS):
-        free = support.n_error_free
-        if on_bound:  # everything that was seen says the same
-            free = positive if theta == sample.bounds[1] or math.isinf(sample.bounds[1]) else 0
-        low, high = clopper_pearson(free or 0, positive, level)
+    if theta in sample.bounds or (support.n_error is not None and support.n_error < FEWEST_UNITS):
+        low, high = clopper_pearson(*_error_free(theta, sample.bounds, support), level)
         return Interval(low, high, "clopper-pearson-units", flags=(*flags, "near_perfect"), **known)  # type: ignore[arg-type]
     if sample.spread[k] == 0.0:
         return Interval(theta, theta, chosen.method, flags=(*flags, "identical_units"), **known)  # type: ignore[arg-type]
@@ -334,6 +331,15 @@ def _ruled(sample: Sample, k: int, support: Support, chosen: Limits) -> Interval
         flags=flags,
         **known,  # type: ignore[arg-type]
     )
+
+
+def _error_free(theta: float, bounds: tuple[float, float], support: Support) -> tuple[int, int]:
+    """Return how many units are free of errors, of how many; on a bound all that was seen says the same."""
+    tried = support.n_units if support.n_tried is None else support.n_tried
+    if theta in bounds:
+        perfect = theta == bounds[1] or math.isinf(bounds[1])  # no false alarm per image is perfect too
+        return tried if perfect else 0, tried
+    return tried - (support.n_error or 0), tried
 
 
 def _limits(method: str, rows: F64, make: object) -> Limits:

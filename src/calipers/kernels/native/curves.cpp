@@ -147,15 +147,51 @@ private:
     int64_t positives_ = -1;
 };
 
-// Mean of the interpolated precision at the recalls, which ascend.
-double at_recalls(const std::vector<int64_t>& hits, const std::vector<double>& best, const std::vector<int64_t>& needed) {
-    double sum = 0.0;
-    size_t at = 0;
-    for (const int64_t wanted : needed) {
-        while (at < hits.size() && hits[at] < wanted) ++at;
-        sum += at < hits.size() ? best[at] : 0.0;
+// Sums up level x count from the last level on, as `level_sums` of kernels/replicates.py does.
+class Levels {
+public:
+    void add(double value, double count) {
+        if (value != level_) {
+            sum_ += level_ * count_;
+            count_ = 0.0;
+            level_ = value;
+        }
+        count_ += count;
     }
-    return sum / static_cast<double>(needed.size());
+    double sum() const { return sum_ + level_ * count_; }
+
+private:
+    double sum_ = 0.0, level_ = 0.0, count_ = 0.0;
+};
+
+// Sum of the interpolated precision at the recalls, which ascend.
+double at_recalls(const std::vector<int64_t>& hits, const std::vector<double>& best, const std::vector<int64_t>& needed) {
+    Levels levels;
+    size_t at = hits.size();
+    for (size_t k = needed.size(); k-- > 0;) {
+        while (at > 0 && hits[at - 1] >= needed[k]) --at;
+        levels.add(at < hits.size() ? best[at] : 0.0, 1.0);
+    }
+    return levels.sum();
+}
+
+// Sum of level x weight of the hits under an envelope.
+double under_envelope(const std::vector<int64_t>& weight, const std::vector<double>& best) {
+    Levels levels;
+    for (size_t k = best.size(); k-- > 0;) levels.add(best[k], static_cast<double>(weight[k]));
+    return levels.sum();
+}
+
+// Sum over operating points of precision x hits gained; the hits of a point share how many were found by then.
+double in_steps(const std::vector<int64_t>& found, const std::vector<double>& value) {
+    double sum = 0.0;
+    int64_t before = 0;
+    for (size_t k = 0; k < found.size(); ++k) {
+        if (k + 1 < found.size() && found[k + 1] == found[k]) continue;
+        sum += value[k] * static_cast<double>(found[k] - before);
+        before = found[k];
+    }
+    return sum;
 }
 
 }  // namespace
@@ -198,12 +234,13 @@ void average_precision(const CurveProblem& p, Interpolation kind, Span<const dou
             if (kind != Interpolation::steps)
                 for (size_t k = value.size(); k-- > 1;) value[k - 1] = std::max(value[k - 1], value[k]);
             if (kind == Interpolation::recalls) {
-                result[cell] = at_recalls(views[v].found, value, needed.of(positives));
+                const double sum = at_recalls(views[v].found, value, needed.of(positives));
+                result[cell] = sum / static_cast<double>(recalls.size);
                 continue;
             }
-            double total = 0.0;
-            for (size_t k = 0; k < value.size(); ++k) total += static_cast<double>(views[v].weight[k]) * value[k];
-            result[cell] = total / static_cast<double>(positives);
+            const bool enveloped = kind == Interpolation::envelope;
+            const double sum = enveloped ? under_envelope(views[v].weight, value) : in_steps(views[v].found, value);
+            result[cell] = sum / static_cast<double>(positives);
         }
     });
 }

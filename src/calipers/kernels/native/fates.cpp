@@ -108,28 +108,23 @@ std::vector<uint64_t> decide(const FateProblem& p, const FateTables& t, int thre
     return kinds;
 }
 
-void totals(const TotalsProblem& p, Span<int64_t> result, int threads) {
-    parallel(p.n_replicates, threads, [&](int64_t r) {
-        std::vector<Sums> full(p.n_classes, Sums(p.n_views));
-        std::vector<KindSums> numbered(p.n_classes, KindSums(p.kinds, p.n_views));
-        const int64_t* weight = &p.weights[r * p.n_images];
-        for (int64_t k = 0; k < p.label.size; ++k) {
-            if (p.rank.size && p.rank[k] >= p.limit) continue;
-            const int64_t w = p.plain ? 1 : weight[p.image[k]];
-            if (p.kind[k] != FULL_ROW)
-                numbered[p.label[k]].add(p.kind[k], w);
-            else if (w)
-                full[p.label[k]].add(&p.fates[k * p.n_views], w);
+void totals(const TotalsProblem& p, Span<int64_t> result) {
+    std::vector<Sums> full(p.n_classes, Sums(p.n_views));
+    std::vector<KindSums> numbered(p.n_classes, KindSums(p.kinds, p.n_views));
+    for (int64_t k = 0; k < p.label.size; ++k) {
+        if (p.rank.size && p.rank[k] >= p.limit) continue;
+        if (p.kind[k] != FULL_ROW)
+            numbered[p.label[k]].add(p.kind[k], 1);
+        else
+            full[p.label[k]].add(&p.fates[k * p.n_views], 1);
+    }
+    for (int64_t klass = 0; klass < p.n_classes; ++klass) {
+        numbered[klass].add_up();
+        for (int64_t v = 0; v < p.n_views; ++v) {
+            result[(2 * v) * p.n_classes + klass] = full[klass].hits(v);
+            result[(2 * v + 1) * p.n_classes + klass] = full[klass].counted(v) + numbered[klass].counted(v);
         }
-        int64_t* total = &result[r * p.n_views * 2 * p.n_classes];
-        for (int64_t klass = 0; klass < p.n_classes; ++klass) {
-            numbered[klass].add_up();
-            for (int64_t v = 0; v < p.n_views; ++v) {
-                total[(2 * v) * p.n_classes + klass] = full[klass].hits(v);
-                total[(2 * v + 1) * p.n_classes + klass] = full[klass].counted(v) + numbered[klass].counted(v);
-            }
-        }
-    });
+    }
 }
 
 }  // namespace calipers

@@ -37,17 +37,15 @@ struct FateTables {
 // Returns the views that each kind of prediction row counts.
 std::vector<uint64_t> decide(const FateProblem& problem, const FateTables& tables, int threads);
 
-// (R, V, 2, K): the weight of the hits and of all counted objects of every class, among those with rank < limit.
+// (V, 2, K): how many hits and how many counted objects every class has, among those with rank < limit.
 struct TotalsProblem {
     Span<const int8_t> fates;  // (n, V)
     Span<const uint8_t> kind;  // (n,) and what the kinds count, see kinds.h
     Span<const uint64_t> kinds;
     Span<const int32_t> label, rank;
-    Span<const int64_t> image, weights;
-    int64_t n_replicates, n_views, n_classes, n_images, limit;
-    bool plain;  // all weights are 1
+    int64_t n_views, n_classes, limit;
 };
 
-void totals(const TotalsProblem& problem, Span<int64_t> result, int threads);
+void totals(const TotalsProblem& problem, Span<int64_t> result);
 
 }  // namespace calipers

@@ -7,6 +7,7 @@
 #include "fates.h"
 #include "kinds.h"
 #include "pairs.h"
+#include "replicates.h"
 #include "rodeo.h"
 
 namespace calipers {
@@ -48,9 +49,8 @@ inline bool fit(const FateProblem& p, const FateTables& t) {
 
 inline bool fit(const TotalsProblem& p, Span<int64_t> result) {
     const int64_t n = p.label.size;
-    return p.fates.size == n * p.n_views && p.kind.size == n && p.kinds.size <= MOST_KINDS && p.image.size == n &&
-           (p.rank.size == 0 || p.rank.size == n) && p.weights.size == p.n_replicates * p.n_images &&
-           result.size == p.n_replicates * p.n_views * 2 * p.n_classes;
+    return p.fates.size == n * p.n_views && p.kind.size == n && p.kinds.size <= MOST_KINDS &&
+           (p.rank.size == 0 || p.rank.size == n) && result.size == p.n_views * 2 * p.n_classes;
 }
 
 inline bool fit(const CurveProblem& p) {
@@ -61,6 +61,29 @@ inline bool fit(const CurveProblem& p) {
            p.order.size == n && p.ends.size == n && p.image.size == n && p.offsets.size == p.n_classes + 1 &&
            cover(p.offsets, n) && p.weights.size == p.n_replicates * p.n_images &&
            p.positives.size == p.n_replicates * p.n_views * p.n_classes;
+}
+
+// Whole numbers of a range, which is what places in a table are.
+template <class T>
+inline bool within(Span<const T> places, int64_t n) {
+    for (int64_t k = 0; k < places.size; ++k)
+        if (places[k] < 0 || places[k] >= n) return false;
+    return true;
+}
+
+inline bool fit(const ReplicatePlan& p, Span<double> result) {
+    const int64_t n_views = p.group_of.size, n_cells = n_views * p.n_classes, n_places = p.row_offsets.size - 1;
+    const int64_t n_groups = p.n_classes ? n_places / p.n_classes : 0;
+    return p.n_classes > 0 && n_places >= 0 && n_places % p.n_classes == 0 && p.n_replicates >= 0 &&
+           p.n_replicates <= LANES && p.weights.size == p.n_images * LANES && within(p.group_of, n_groups) &&
+           p.mark_offsets.size == n_places + 1 && cover(p.row_offsets, p.row_image.size) &&
+           cover(p.mark_offsets, p.mark_at.size) && p.hit_offsets.size == n_cells + 1 &&
+           p.point_offsets.size == n_cells + 1 && cover(p.hit_offsets, p.hit_image.size) &&
+           cover(p.point_offsets, p.point_hits.size) && p.point_mark.size == p.point_hits.size &&
+           within(p.mark_at, p.row_image.size) && within(p.point_mark, p.mark_at.size) &&
+           within(p.point_hits, p.hit_image.size + 1) && within(p.row_image, p.n_images) &&
+           within(p.hit_image, p.n_images) && p.positives.size == p.n_replicates * n_cells &&
+           result.size == p.positives.size;
 }
 
 inline bool fit(const TallyProblem& p, Span<double> result) {

@@ -14,6 +14,7 @@
 #include "kinds.h"
 #include "lengths.h"
 #include "pairs.h"
+#include "replicates.h"
 #include "rodeo.h"
 
 namespace {
@@ -180,13 +181,9 @@ PyObject* py_totals(PyObject*, PyObject* args) {
     Arguments arguments(args);
     TotalsProblem p;
     Span<int64_t> result;
-    int64_t plain, threads;
-    if (!arguments.all(p.fates, p.kind, p.kinds, p.label, p.rank, p.image, p.weights, p.n_replicates, p.n_views, p.n_classes, p.n_images,
-                       p.limit, plain, result, threads))
-        return nullptr;
+    if (!arguments.all(p.fates, p.kind, p.kinds, p.label, p.rank, p.n_views, p.n_classes, p.limit, result)) return nullptr;
     require(fit(p, result));
-    p.plain = plain != 0;
-    unlocked([&] { totals(p, result, static_cast<int>(threads)); });
+    unlocked([&] { totals(p, result); });
     Py_RETURN_NONE;
 }
 
@@ -241,6 +238,51 @@ PyObject* py_hits_at(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
 }
 
+PyObject* py_replicate_precision(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    ReplicatePlan p;
+    Span<double> result;
+    int64_t threads;
+    if (!arguments.all(p.group_of, p.row_image, p.row_offsets, p.mark_at, p.mark_offsets, p.hit_image, p.hit_offsets,
+                       p.point_hits, p.point_mark, p.point_offsets, p.weights, p.positives, p.rounded_up, p.n_replicates,
+                       p.n_classes, p.n_images, p.enveloped, result, threads))
+        return nullptr;
+    require(fit(p, result));
+    unlocked([&] { replicate_precision(p, result, static_cast<int>(threads)); });
+    Py_RETURN_NONE;
+}
+
+PyObject* py_cell_sums(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    Span<const int32_t> cell, image;
+    Span<const uint8_t> weights;
+    Span<int32_t> result;
+    if (!arguments.all(cell, image, weights, result)) return nullptr;
+    require(cell.size == image.size && within(image, weights.size / LANES) && within(cell, result.size / LANES));
+    unlocked([&] { cell_sums(cell, image, weights, result); });
+    Py_RETURN_NONE;
+}
+
+PyObject* py_count_draws(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    Span<const int64_t> drawn;
+    Span<uint8_t> counts;
+    if (!arguments.all(drawn, counts)) return nullptr;
+    require(within(drawn, counts.size));
+    return PyBool_FromLong(count_draws(drawn, counts));
+}
+
+PyObject* py_transpose(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    Span<const uint8_t> from;
+    Span<uint8_t> to;
+    int64_t rows, columns;
+    if (!arguments.all(from, rows, columns, to)) return nullptr;
+    require(rows >= 0 && columns >= 0 && from.size == rows * columns && to.size == from.size);
+    unlocked([&] { transpose(from, rows, columns, to); });
+    Py_RETURN_NONE;
+}
+
 PyObject* py_rodeo_paths(PyObject*, PyObject* args) {
     Arguments arguments(args);
     Side reference, prediction;
@@ -292,10 +334,14 @@ PyMethodDef methods[] = {
     {"ranks", guarded<py_ranks>, METH_VARARGS, "Place of every prediction in its cell."},
     {"decide", guarded<py_decide>, METH_VARARGS, "Fates of all objects under all views."},
     {"row_kinds", guarded<py_row_kinds>, METH_VARARGS, "Numbers the rows of fates that have no hit."},
-    {"totals", guarded<py_totals>, METH_VARARGS, "Weights of the objects of every fate and class."},
+    {"totals", guarded<py_totals>, METH_VARARGS, "Numbers of hits and of counted objects."},
     {"ranking", guarded<py_ranking>, METH_VARARGS, "Predictions in the order of a curve."},
     {"average_precision", guarded<py_average_precision>, METH_VARARGS, "Average precision of every replicate, view and class."},
     {"hits_at", guarded<py_hits_at>, METH_VARARGS, "Hits at a number of false alarms."},
+    {"replicate_precision", guarded<py_replicate_precision>, METH_VARARGS, "Average precision of 64 replicates."},
+    {"cell_sums", guarded<py_cell_sums>, METH_VARARGS, "Weights of the objects of every cell in 64 replicates."},
+    {"count_draws", guarded<py_count_draws>, METH_VARARGS, "How often each unit was drawn."},
+    {"transpose", guarded<py_transpose>, METH_VARARGS, "Rows as columns."},
     {"rodeo_paths", guarded<py_rodeo_paths>, METH_VARARGS, "Everything that RoDeO needs of every image."},
     {"rodeo_tally", guarded<py_rodeo_tally>, METH_VARARGS, "Sums over the pieces of every replicate."},
     {nullptr, nullptr, 0, nullptr},

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The middle of an evaluation: which evidence to collect, and the rows of estimates that come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.engine.blocks import Job
+from calipers.errors import UsageError
+from calipers.metrics.contract import Evidence, Metric
+from calipers.protocol import Protocol
+from calipers.results import Row
+from calipers.statistics.estimates import Certainty, Progress, estimates, rows_of
+from calipers.statistics.weights import Units, units_of
+from calipers.tables import Cohort, Predictions, References
+
+Key = tuple[str, tuple[Any, ...]]  # model, key of the recipe
+MOST_KEPT = 256_000_000  # bytes of replicates at a time; more models go in several rounds
+
+
+def with_areas(cohort: Cohort, protocol: Protocol) -> Cohort:
+    """Return the cohort with the areas that size cuts shall see: declared or of the box, rescaled or not."""
+    if protocol.size_from == "mask":
+        raise UsageError("sizes from masks need masks; this cohort has boxes: use from = 'declared' or 'box'")
+    if protocol.size_from == "declared" and protocol.rescale_to is None:
+        return cohort
+    scale = np.ones(cohort.n_images)
+    if protocol.rescale_to is not None:
+        unknown = np.flatnonzero(np.isnan(cohort.images.size).any(axis=1))
+        if len(unknown):
+            name = cohort.images.ids[unknown[0]]
+            raise UsageError(f"rescale_to needs the size of every image; image {name!r} has none")
+        scale = np.prod(protocol.rescale_to) / np.prod(cohort.images.size[:, :2], axis=1)
+
+    def resized(table: References | Predictions) -> Any:
+        area = table.area if protocol.size_from == "declared" else table.extent
+        return replace(table, area=area * scale[table.image])
+
+    models = {name: resized(predictions) for name, predictions in cohort.models.items()}
+    return replace(cohort, references=resized(cohort.references), models=models)
+
+
+def jobs_of(cohort: Cohort, metrics: Sequence[Metric[Any]]) -> dict[Key, Job]:
+    """Merge the recipes of all metrics, so that each kind of evidence is collected once per model."""
+    recipes: dict[tuple[Any, ...], Any] = {}
+    for metric in metrics:
+        recipe = metric.recipe
+        recipes[recipe.key] = recipes[recipe.key].merge(recipe) if recipe.key in recipes else recipe
+    return {(model, key): (model, recipe) for model in cohort.models for key, recipe in recipes.items()}
+
+
+def certainty_of(protocol: Protocol, *, ci: bool) -> Certainty:
+    """Return how the protocol states uncertainty; not at all without ``ci``."""
+    return Certainty(protocol.level, protocol.interval, protocol.replicates if ci else 0, protocol.seed)
+
+
+def units_for(cohort: Cohort, protocol: Protocol) -> Units:
+    """Return what the protocol resamples in this cohort."""
+    return units_of(cohort.images.groups, cohort.n_images, protocol.cluster, protocol.strata)
+
+
+def estimated_rows(
+    cohort: Cohort,
+    protocol: Protocol,
+    evidence: Mapping[Key, Evidence],
+    *,
+    ci: bool,
+    images: NDArray[np.int64] | None = None,
+    group: Mapping[str, str] | None = None,
+    per_class: bool = True,
+    progress: Progress | None = None,
+) -> list[Row]:
+    """Return the rows of all models on all images, or on those of a group: metrics as in the protocol, pooled first."""
+    units, metrics, certainty = units_for(cohort, protocol), protocol.compile(), certainty_of(protocol, ci=ci)
+    units = units if images is None else units.take(images)
+    found: list[Row] = []
+    for models in _rounds(cohort, metrics, certainty):
+        cases = []
+        for model in models:
+            of_model = {
+                key: table if images is None else table.take(images)
+                for (name, key), table in evidence.items()
+                if name == model
+            }
+            cases += [(metric, of_model[metric.recipe.key]) for metric in metrics]
+        tables = estimates(cases, units, certainty, progress)
+        owners = [model for model in models for _ in metrics]
+        for model, (metric, _), table in zip(owners, cases, tables):
+            found += _rows(model, metric, table if per_class else table[:1], cohort.classes, group)
+    order = {plan.name: k for k, plan in enumerate(protocol.metrics)}
+    place = {model: k for k, model in enumerate(cohort.models)}
+    return sorted(found, key=lambda row: (place[row.model], order[row.metric]))
+
+
+def _rounds(cohort: Cohort, metrics: Sequence[Metric[Any]], certainty: Certainty) -> Iterator[list[str]]:
+    """Yield models whose replicates fit into memory together."""
+    names = sum(len(metric.facts.names) for metric in metrics)
+    size = 8 * max(1, certainty.replicates) * (1 + len(cohort.classes)) * max(1, names)
+    step, models = max(1, MOST_KEPT // size), list(cohort.models)
+    for start in range(0, len(models), step):
+        yield models[start : start + step]
+
+
+def _rows(
+    model: str, metric: Metric[Any], table: list[Any], classes: Sequence[str], group: Mapping[str, str] | None
+) -> Iterator[Row]:
+    labels = [None, *classes]
+    for row, k, estimate in rows_of(table):
+        yield Row(model, metric.facts.names[k], metric.facts.id_of(k), labels[row], group, estimate)

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Estimates per group: columns of the images, bins of a number, sizes of the objects, classes.
+
+A grouping is written as ``centre``, ``centre,size`` (crossed), ``age=40:60`` (bins of a numeric column, cut at 40 and
+60), ``size`` (the protocol's sizes), ``size=10000:40000`` (areas in px^2, cut there), or with ``class`` among the
+columns (values per class in every group). Groups of images take the evidence that is there. Sizes are strata of
+objects: fates are decided anew, and objects outside the range are ignored by pycocotools' rule, closed at both ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.engine import collect
+from calipers.errors import UsageError, did_you_mean
+from calipers.estimation import estimated_rows, jobs_of, with_areas
+from calipers.evaluation import Evaluation, GroupSummary
+from calipers.metrics.contract import MetricPlan
+from calipers.protocol import Protocol
+from calipers.results import Row
+from calipers.statistics.estimates import Progress
+from calipers.tables import Cohort
+
+EVERY_SIZE = 1e10
+COCO_SIZES = {"small": (0.0, 1024.0), "medium": (1024.0, 9216.0), "large": (9216.0, EVERY_SIZE)}
+MOST_GROUPS = 500
+SIZE_NAMES = {2: ("small", "large"), 3: ("small", "medium", "large")}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some images, looked at under some range of sizes."""
+
+    values: Mapping[str, str]
+    images: NDArray[np.int64]
+    size: str | None
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """One ``by``: columns that are crossed."""
+
+    columns: tuple[str, ...]  # as given, without class
+    cuts: Mapping[str, tuple[float, ...]]
+    per_class: bool
+
+    @classmethod
+    def parse(cls, text: str, cohort: Cohort) -> Grouping:
+        """Return the grouping that is written as ``centre,age=40:60,class``."""
+        columns, cuts, per_class = [], {}, False
+        for entry in text.split(","):
+            name, sign, numbers = entry.strip().partition("=")
+            if name == "class" and not sign:
+                per_class = True
+                continue
+            if name != "size" and name not in cohort.images.groups:
+                known = did_you_mean(name, ["size", "class", *cohort.images.groups])
+                raise UsageError(f"by: the images have no column {name!r}; {known}")
+            if name in columns:
+                raise UsageError(f"by: {name!r} is named twice in {text!r}")
+            columns.append(name)
+            if sign:
+                cuts[name] = _cuts(name, numbers)
+        return cls(tuple(columns), cuts, per_class)
+
+
+def grouped(evaluation: Evaluation, by: Sequence[str], progress: Progress | None = None) -> Evaluation:
+    """Return the evaluation with the rows of all groups behind its own, and their summaries."""
+    cohort, rows, summaries = evaluation.cohort, list(evaluation.rows), list(evaluation.groups)
+    for text in by:
+        grouping = Grouping.parse(text, cohort)
+        found = [
+            row
+            for protocol, evidence, groups in _strata(evaluation, grouping)
+            for group in groups
+            for row in estimated_rows(
+                cohort,
+                protocol,
+                evidence,
+                ci=evaluation.ci,
+                images=group.images,
+                group=group.values,
+                per_class=grouping.per_class,
+                progress=progress,
+            )
+        ]
+        place = {metric: k for k, metric in enumerate(evaluation.metrics)}
+        models = {model: k for k, model in enumerate(evaluation.models)}
+        found.sort(key=lambda row: (models[row.model], place[row.metric]))
+        rows += found if grouping.columns else []
+        summaries += _summaries(found, text)
+    return replace(evaluation, rows=tuple(rows), groups=tuple(summaries))
+
+
+def _strata(evaluation: Evaluation, grouping: Grouping) -> Iterator[tuple[Protocol, Mapping[Any, Any], list[Group]]]:
+    """Yield, for every range of sizes, the protocol and evidence that see it, and the groups of images."""
+    cohort, protocol = evaluation.cohort, evaluation.protocol
+    if "size" not in grouping.columns:
+        yield protocol, evaluation.evidence, _image_groups(cohort, grouping, None)
+        return
+    for name, size in _sizes(protocol, grouping.cuts.get("size")).items():
+        narrowed = _narrowed(protocol, name, size)
+        sized = with_areas(cohort, narrowed)
+        evidence = collect(sized, jobs_of(sized, narrowed.compile()))
+        yield narrowed, evidence, _image_groups(cohort, grouping, name)
+
+
+def _image_groups(cohort: Cohort, grouping: Grouping, size: str | None) -> list[Group]:
+    """Return the groups of images, in the order of their values; empty ones do not exist."""
+    axes = []
+    for name in grouping.columns:
+        if name == "size":
+            axes.append([(name, str(size), np.ones(cohort.n_images, np.bool_))])
+        else:
+            axes.append([(name, value, here) for value, here in _values(cohort, name, grouping.cuts.get(name))])
+    if math.prod(len(axis) for axis in axes) > MOST_GROUPS:
+        most = max(axes, key=len)
+        hint = f"bin a numeric column with {most[0][0]}=40:60"
+        raise UsageError(f"by {','.join(grouping.columns)} makes more than {MOST_GROUPS} groups; {hint}")
+    found = []
+    for cell in product(*axes):
+        inside = np.logical_and.reduce([here for _, _, here in cell])
+        if inside.any():
+            found.append(Group({name: value for name, value, _ in cell}, np.flatnonzero(inside), size))
+    return found
+
+
+def _values(cohort: Cohort, name: str, cuts: tuple[float, ...] | None) -> list[tuple[str, NDArray[np.bool_]]]:
+    """Return the values of a column, or its bins, each with the images that have it."""
+    column = cohort.group(name)
+    if cuts is None:
+        return [(str(value), column == value) for value in np.unique(column).tolist()]
+    try:
+        numbers = column.astype(np.float64)
+    except ValueError:
+        bad = next(str(value) for value in column.tolist() if not _is_number(value))
+        raise UsageError(f"by {name}=...: bins need numbers, but the column has {bad!r}") from None
+    found = []
+    for low, high in pairwise((-math.inf, *cuts, math.inf)):
+        found.append((_range_name(low, high), (numbers >= low) & (numbers < high)))
+    if np.isnan(numbers).any():
+        found.append(("unknown", np.isnan(numbers)))
+    return found
+
+
+def _sizes(protocol: Protocol, cuts: tuple[float, ...] | None) -> dict[str, tuple[float, float]]:
+    """Return the ranges of areas: those that are cut out, else the protocol's, else COCO's."""
+    if cuts is None:
+        own = {name: size for name, size in protocol.sizes.items() if not _whole(size)}
+        return own or COCO_SIZES
+    ranges = list(pairwise((0.0, *cuts, math.inf)))
+    names = SIZE_NAMES.get(len(ranges)) or tuple(f"{low:g} to {high:g}" for low, high in ranges)
+    return dict(zip(names, ranges))
+
+
+def _narrowed(protocol: Protocol, name: str, size: tuple[float, float]) -> Protocol:
+    """Return the protocol with all metrics that look at every size looking at one range only."""
+
+    def every_size(plan: MetricPlan) -> bool:
+        return plan.kind != "rodeo" and ("size" not in plan.options or _whole(protocol.sizes[plan.options["size"]]))
+
+    kept = tuple(replace(p, options={**p.options, "size": name}) for p in protocol.metrics if every_size(p))
+    if not kept:
+        raise UsageError(f"by size: no metric of protocol {protocol.name!r} looks at all sizes")
+    headline = tuple(metric for metric in protocol.headline if metric in {plan.name for plan in kept})
+    return replace(protocol, sizes={**protocol.sizes, name: size}, metrics=kept, headline=headline)
+
+
+def _whole(size: tuple[float, float]) -> bool:
+    return size[0] <= 0 and size[1] >= EVERY_SIZE
+
+
+def _summaries(rows: Sequence[Row], by: str) -> Iterator[GroupSummary]:
+    """Yield range, unweighted mean and standard deviation over the groups, for every model, metric and class."""
+    cells: dict[tuple[str, str, str | None], list[Row]] = {}
+    for row in rows:
+        cells.setdefault((row.model, row.metric, row.label), []).append(row)
+    for (model, metric, label), members in cells.items():
+        values = [row.estimate.value for row in members if row.estimate.value == row.estimate.value]
+        yield GroupSummary(
+            by=by,
+            model=model,
+            metric=metric,
+            label=label,
+            n_groups=len(members),
+            n_defined=len(values),
+            mean=float(np.mean(values)) if values else math.nan,
+            sd=float(np.std(values, ddof=1)) if len(values) > 1 else math.nan,
+            lowest=min(values, default=math.nan),
+            highest=max(values, default=math.nan),
+        )
+
+
+def _cuts(name: str, text: str) -> tuple[float, ...]:
+    try:
+        cuts = tuple(float(entry) for entry in text.split(":"))
+    except ValueError:
+        raise UsageError(f"by {name}={text}: cuts are numbers with colons, such as {name}=40:60") from None
+    if not all(a < b for a, b in pairwise(cuts)) or not all(map(math.isfinite, cuts)):
+        raise UsageError(f"by {name}={text}: cuts ascend and are finite")
+    return cuts
+
+
+def _range_name(low: float, high: float) -> str:
+    if math.isinf(low):
+        return f"below {high:g}"
+    return f"{low:g} or more" if math.isinf(high) else f"{low:g} to below {high:g}"
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Twin of kernels/replicates.py: 64 replicates side by side. The loops over lanes are plain C++ that compilers turn into
+// vector instructions; where the processor has wider ones than the build may assume, a second copy of them is used. Every
+// copy gives the same bits: whole numbers are exact, and no multiplication is fused with an addition.
+#include "replicates.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__)
+#define CALIPERS_WIDE __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define CALIPERS_WIDE
+#endif
+
+// Keeps compilers from working off two rows at a time, which looks clever to them and undoes the vector instructions.
+#if defined(__GNUC__)
+#define CALIPERS_ROW_DONE asm volatile("" ::: "memory")
+#else
+#define CALIPERS_ROW_DONE
+#endif
+
+namespace calipers {
+
+namespace {
+
+constexpr double EPS = std::numeric_limits<double>::epsilon();
+constexpr double NUDGE = 1e-9;
+
+// Adds the weights of some rows, and notes the sums after those that are marked.
+CALIPERS_WIDE
+void running_sums(const uint8_t* __restrict weights, const int32_t* __restrict image, int64_t row,
+                  const int64_t* __restrict marks, int64_t n_marks, int32_t* __restrict noted) {
+    int32_t sum[LANES] = {0};
+    for (int64_t m = 0; m < n_marks; ++m) {
+        for (; row <= marks[m]; ++row) {
+            const uint8_t* w = weights + static_cast<int64_t>(image[row]) * LANES;
+            for (int l = 0; l < LANES; ++l) sum[l] += w[l];
+            CALIPERS_ROW_DONE;
+        }
+        std::memcpy(noted + m * LANES, sum, sizeof sum);
+    }
+}
+
+// Hits and precision at every operating point of a cell.
+CALIPERS_WIDE
+void operating_points(const uint8_t* __restrict weights, const int32_t* __restrict image, int64_t hit,
+                      const int64_t* __restrict upto, const int64_t* __restrict mark, int64_t first_mark, int64_t n,
+                      const int32_t* __restrict noted, int32_t* __restrict found, double* __restrict value) {
+    int32_t sum[LANES] = {0};
+    for (int64_t p = 0; p < n; ++p) {
+        for (; hit < upto[p]; ++hit) {
+            const uint8_t* w = weights + static_cast<int64_t>(image[hit]) * LANES;
+            for (int l = 0; l < LANES; ++l) sum[l] += w[l];
+            CALIPERS_ROW_DONE;
+        }
+        const int32_t* every = noted + (mark[p] - first_mark) * LANES;
+        for (int l = 0; l < LANES; ++l) {
+            found[p * LANES + l] = sum[l];
+            value[p * LANES + l] = static_cast<double>(sum[l]) / (static_cast<double>(every[l]) + EPS);
+        }
+    }
+}
+
+// How many recalls each number of hits reaches.
+CALIPERS_WIDE
+void recalls_reached(int32_t* __restrict found, int64_t n, const double* __restrict per_hit,
+                     const uint8_t* __restrict rounded_up, int32_t most) {
+    for (int64_t p = 0; p < n; ++p, found += LANES) {
+        int32_t exact[LANES], any = 0;
+        for (int l = 0; l < LANES; ++l) {
+            const double x = static_cast<double>(found[l]) * per_hit[l] + NUDGE;
+            const int32_t floor = static_cast<int32_t>(x), whole = floor < most ? floor : most;
+            exact[l] = x - static_cast<double>(whole) < 2 * NUDGE ? 1 : 0;
+            any |= exact[l];
+            found[l] = whole + 1;
+        }
+        CALIPERS_ROW_DONE;
+        if (!any) continue;  // rounding can matter only where a recall is met exactly, which is rare
+        for (int l = 0; l < LANES; ++l)
+            if (exact[l]) found[l] -= rounded_up[found[l] - 1];
+    }
+}
+
+// Sum over the levels of the envelope, from the last point on.
+CALIPERS_WIDE
+void level_sums(const int32_t* __restrict reached, const double* __restrict value, int64_t n, double* __restrict total) {
+    double best[LANES] = {0}, count[LANES] = {0}, sum[LANES] = {0};
+    static const int32_t none[LANES] = {0};
+    for (int64_t p = n - 1; p >= 0; --p) {
+        const int32_t* before = p ? reached + (p - 1) * LANES : none;
+        for (int l = 0; l < LANES; ++l) {
+            // Everything is computed and then chosen from: without branches the lanes can go together.
+            const double v = value[p * LANES + l], gained = static_cast<double>(reached[p * LANES + l] - before[l]);
+            const double level = best[l], so_far = count[l], product = level * so_far;
+            sum[l] += v > level ? product : 0.0;
+            count[l] = (v > level ? 0.0 : so_far) + gained;
+            best[l] = v > level ? v : level;
+        }
+        CALIPERS_ROW_DONE;
+    }
+    for (int l = 0; l < LANES; ++l) total[l] = sum[l] + best[l] * count[l];
+}
+
+// Sum over all points, from the first on.
+CALIPERS_WIDE
+void step_sums(const int32_t* __restrict reached, const double* __restrict value, int64_t n, double* __restrict total) {
+    double sum[LANES] = {0};
+    static const int32_t none[LANES] = {0};
+    for (int64_t p = 0; p < n; ++p) {
+        const int32_t* before = p ? reached + (p - 1) * LANES : none;
+        for (int l = 0; l < LANES; ++l)
+            sum[l] += value[p * LANES + l] * static_cast<double>(reached[p * LANES + l] - before[l]);
+        CALIPERS_ROW_DONE;
+    }
+    std::memcpy(total, sum, sizeof sum);
+}
+
+CALIPERS_WIDE
+void add_cells(const int32_t* __restrict cell, const int32_t* __restrict image, int64_t n,
+               const uint8_t* __restrict weights, int32_t* __restrict result) {
+    for (int64_t k = 0; k < n; ++k) {
+        const uint8_t* w = weights + static_cast<int64_t>(image[k]) * LANES;
+        int32_t* to = result + static_cast<int64_t>(cell[k]) * LANES;
+        for (int l = 0; l < LANES; ++l) to[l] += w[l];
+        CALIPERS_ROW_DONE;
+    }
+}
+
+// Memory that is worth keeping from one task to the next.
+struct Desk {
+    std::vector<int32_t> noted, found;
+    std::vector<double> value;
+};
+
+class Cell {
+public:
+    Cell(const ReplicatePlan& plan, Span<double> result) : p_(plan), result_(result) {}
+
+    // All views of a group in one class.
+    void group(int64_t g, int64_t klass, Desk& desk) const {
+        const int64_t place = g * p_.n_classes + klass, first = p_.mark_offsets[place];
+        const int64_t n_marks = p_.mark_offsets[place + 1] - first;
+        desk.noted.resize(n_marks * LANES);
+        running_sums(p_.weights.data, p_.row_image.data, p_.row_offsets[place], p_.mark_at.data + first, n_marks,
+                     desk.noted.data());
+        for (int64_t v = 0; v < p_.group_of.size; ++v)
+            if (p_.group_of[v] == g) view(v, klass, first, desk);
+    }
+
+private:
+    void view(int64_t v, int64_t klass, int64_t first_mark, Desk& desk) const {
+        const int64_t cell = v * p_.n_classes + klass, start = p_.point_offsets[cell];
+        const int64_t n = p_.point_offsets[cell + 1] - start;
+        desk.found.resize(n * LANES);
+        desk.value.resize(n * LANES);
+        operating_points(p_.weights.data, p_.hit_image.data, p_.hit_offsets[cell], p_.point_hits.data + start,
+                         p_.point_mark.data + start, first_mark, n, desk.noted.data(), desk.found.data(), desk.value.data());
+        double total[LANES], divisor[LANES], per_hit[LANES] = {0};
+        const int64_t n_views = p_.group_of.size, n_recalls = p_.rounded_up.size;
+        for (int64_t r = 0; r < p_.n_replicates; ++r) {
+            const double positives = static_cast<double>(p_.positives[r * n_views * p_.n_classes + cell]);
+            divisor[r] = n_recalls ? static_cast<double>(n_recalls) : positives;
+            per_hit[r] = n_recalls ? static_cast<double>(n_recalls - 1) / std::max(positives, 1.0) : 0.0;
+        }
+        if (n_recalls)
+            recalls_reached(desk.found.data(), n, per_hit, p_.rounded_up.data, static_cast<int32_t>(n_recalls - 1));
+        (p_.enveloped ? level_sums : step_sums)(desk.found.data(), desk.value.data(), n, total);
+        for (int64_t r = 0; r < p_.n_replicates; ++r) {
+            const int64_t at = r * n_views * p_.n_classes + cell;
+            result_[at] = p_.positives[at] > 0 ? total[r] / divisor[r] : std::numeric_limits<double>::quiet_NaN();
+        }
+    }
+
+    const ReplicatePlan& p_;
+    Span<double> result_;
+};
+
+}  // namespace
+
+void replicate_precision(const ReplicatePlan& plan, Span<double> result, int threads) {
+    const Cell cell(plan, result);
+    const int64_t n_groups = (plan.row_offsets.size - 1) / std::max<int64_t>(plan.n_classes, 1);
+    parallel_with(n_groups * plan.n_classes, threads, [] { return Desk(); }, [&](Desk& desk, int64_t task) {
+        cell.group(task / plan.n_classes, task % plan.n_classes, desk);
+    });
+}
+
+void cell_sums(Span<const int32_t> cell, Span<const int32_t> image, Span<const uint8_t> weights, Span<int32_t> result) {
+    std::memset(result.data, 0, result.size * sizeof(int32_t));
+    add_cells(cell.data, image.data, cell.size, weights.data, result.data);
+}
+
+bool count_draws(Span<const int64_t> drawn, Span<uint8_t> counts) {
+    bool enough = true;
+    for (int64_t k = 0; k < drawn.size; ++k) enough &= ++counts[drawn[k]] != 0;
+    return enough;
+}
+
+void transpose(Span<const uint8_t> from, int64_t rows, int64_t columns, Span<uint8_t> to) {
+    constexpr int64_t TILE = 64;
+    for (int64_t first = 0; first < columns; first += TILE) {
+        const int64_t last = std::min(columns, first + TILE);
+        for (int64_t r = 0; r < rows; ++r)
+            for (int64_t c = first; c < last; ++c) to[c * rows + r] = from[r * columns + c];
+    }
+}
+
+}  // namespace calipers

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Average precision of many replicates at once.
+
+Weights change how much every prediction counts, never its place in the ranking. So everything that is the same in all
+replicates is worked out once, as a plan; what is left per replicate is sums of weights and a few operating points.
+
+- Views that count the same predictions share the running sum of all predictions.
+- Precision grows along a run of hits, so the envelope needs only the last hit of every run: whatever the weights are,
+  no other point can be higher than it.
+- The sum over recalls is one over the levels of the envelope, each times the number of recalls it reaches, from the
+  highest recall down. It does not depend on where runs end: a weight of 2 gives the bits of an image listed twice.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.kernels import compiled, ragged, route
+from calipers.kernels.matching import HIT, IGNORED
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+I8 = NDArray[np.int8]
+
+EPS = np.spacing(1)  # pycocotools adds it to every denominator; kept, for equal bits
+NUDGE = 1e-9  # moves a quotient of whole numbers below 1e8 safely to the right side of a whole number
+AT_ONCE = 4_000_000  # weights in memory at a time
+
+
+class Plan(NamedTuple):
+    """What all replicates share. Cells are (view, class); groups are sets of views that count the same predictions."""
+
+    group_of: I64  # (V,)
+    row_image: I32  # image of every counted prediction, by group, class and rank
+    row_offsets: I64  # (G * K + 1,)
+    mark_at: I64  # rows after which some view of the group has an operating point
+    mark_offsets: I64  # (G * K + 1,)
+    hit_image: I32  # image of every hit, by cell and rank
+    hit_offsets: I64  # (V * K + 1,)
+    point_hits: I64  # operating points, by cell: how many hits (of all cells) lie at or before it
+    point_mark: I64  # which mark it is
+    point_offsets: I64  # (V * K + 1,)
+    enveloped: bool  # whether only the ends of runs are points
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.integer], ...]:
+        """What the compiled twin takes."""
+        return self[:-1]
+
+
+def plan(fates: I8, order: I64, offsets: I64, ends: I64, image: I64, *, enveloped: bool) -> Plan:
+    """Return the plan for fates (V, N) in input order and a ranking of the predictions.
+
+    Without ``enveloped`` every operating point with a hit is kept, not only the ends of runs.
+    """
+    n_classes = len(offsets) - 1
+    ranked = np.ascontiguousarray(np.ascontiguousarray(fates.T)[order].T)
+    groups: dict[bytes, list[int]] = {}
+    for view, row in enumerate(ranked):
+        groups.setdefault((row != IGNORED).tobytes(), []).append(view)
+    parts: dict[int, tuple[I64, I64, I64]] = {}  # view -> rows of hits, hits before each point, marks
+    rows, marks, group_of = [], [], np.zeros(len(fates), np.int64)
+    row_counts, mark_counts = [], []
+    n_rows = n_marks = 0
+    for g, views in enumerate(groups.values()):
+        counted = np.flatnonzero(ranked[views[0]] != IGNORED)
+        block = ends[counted]
+        label = np.searchsorted(offsets, counted, side="right") - 1
+        found = {view: _points(ranked[view][counted] == HIT, block, label, enveloped) for view in views}
+        at = np.unique(np.concatenate([points for points, _ in found.values()]))
+        for view, (points, before) in found.items():
+            hits = counted[ranked[view][counted] == HIT]
+            parts[view] = hits, before, n_marks + np.searchsorted(at, points)
+            group_of[view] = g
+        rows.append(image[order[counted]])
+        marks.append(n_rows + at)
+        row_counts.append(np.bincount(label, minlength=n_classes))
+        mark_counts.append(np.bincount(label[at], minlength=n_classes))
+        n_rows, n_marks = n_rows + len(counted), n_marks + len(at)
+    return _assembled(group_of, (rows, row_counts), (marks, mark_counts), parts, order, offsets, image, enveloped)
+
+
+def _points(hit: NDArray[np.bool_], block: I64, label: I64, enveloped: bool) -> tuple[I64, I64]:
+    """Return the rows that end an operating point that matters, and how many hits lie up to each.
+
+    Hits, blocks of equal scores and classes of the counted predictions in the order of the ranking.
+    """
+    if not len(hit):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    last = np.append(block[1:] != block[:-1], True)
+    at = np.flatnonzero(last)
+    so_far = np.cumsum(hit)[at]
+    hits, size = np.diff(so_far, prepend=0), np.diff(at, prepend=-1)
+    kept = hits > 0
+    if enveloped:
+        follows = np.append((hits == size)[1:] & (label[at][1:] == label[at][:-1]), False)
+        kept &= ~follows  # nothing but hits comes next, which can only be higher
+    return at[kept], np.asarray(so_far[kept], np.int64)
+
+
+def _assembled(
+    group_of: I64,
+    rows: tuple[list[I64], list[I64]],
+    marks: tuple[list[I64], list[I64]],
+    parts: dict[int, tuple[I64, I64, I64]],
+    order: I64,
+    offsets: I64,
+    image: I64,
+    enveloped: bool,
+) -> Plan:
+    n_classes, views = len(offsets) - 1, range(len(group_of))
+    hits = [parts[view][0] for view in views]
+    base = ragged.from_counts(np.array([len(entry) for entry in hits], np.int64))
+    owner = [np.searchsorted(offsets, entry, side="right") - 1 for entry in hits]
+    # The class of a point is that of the last hit up to it.
+    of_point = [own[parts[view][1] - 1] if len(parts[view][1]) else parts[view][1] for view, own in zip(views, owner)]
+    return Plan(
+        group_of=group_of,
+        row_image=_joined(rows[0]).astype(np.int32),
+        row_offsets=ragged.from_counts(_joined(rows[1])),
+        mark_at=_joined(marks[0]),
+        mark_offsets=ragged.from_counts(_joined(marks[1])),
+        hit_image=image[order[_joined(hits)]].astype(np.int32),
+        hit_offsets=ragged.from_counts(_joined([np.bincount(entry, minlength=n_classes) for entry in owner])),
+        point_hits=_joined([start + parts[view][1] for start, view in zip(base.tolist(), views)]),
+        point_mark=_joined([parts[view][2] for view in views]),
+        point_offsets=ragged.from_counts(_joined([np.bincount(entry, minlength=n_classes) for entry in of_point])),
+        enveloped=enveloped,
+    )
+
+
+def _joined(parts: list[I64]) -> I64:
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+def average_precision(p: Plan, weights: NDArray[np.integer], positives: I64, recalls: int) -> F64:
+    """Return (R, V, K); NaN for a class without references.
+
+    Parameters
+    ----------
+    positives
+        (R, V, K) weight of the counted references.
+    recalls
+        How many evenly spaced recalls the precision is averaged over; 0 takes the area.
+    """
+    native = route.native()
+    if native is not None and compiled.fit_lanes(weights, len(p.row_image)):
+        return compiled.replicates(native, p, weights, positives, rounded_up(recalls) if recalls else None)
+    step = max(1, AT_ONCE // max(1, len(p.row_image), len(p.hit_image)))
+    parts = [
+        _block(p, weights[first : first + step], positives[first : first + step], recalls)
+        for first in range(0, len(weights), step)
+    ]
+    return np.concatenate(parts) if parts else np.zeros(positives.shape)
+
+
+def _block(p: Plan, weights: NDArray[np.integer], positives: I64, recalls: int) -> F64:
+    hits, every = _running(p, weights)
+    values = hits / (every + EPS)
+    cells = ragged.owners(p.point_offsets)
+    total = positives.reshape(len(positives), -1)
+    if not p.enveloped:
+        reached = hits
+        sums = _sums(values * _steps(reached, p.point_offsets), cells, total.shape)
+    else:
+        reached = recalls_reached(hits, total[:, cells], recalls) if recalls else hits
+        values = envelope(values, p.point_offsets)
+        sums = level_sums(values, _steps(reached, p.point_offsets), p.point_offsets)
+    divisor = np.full(total.shape, recalls) if recalls else total
+    mean = np.divide(sums, divisor, out=np.full(total.shape, np.nan), where=total > 0)
+    return np.asarray(mean.reshape(positives.shape))
+
+
+def _running(p: Plan, weights: NDArray[np.integer]) -> tuple[I64, I64]:
+    """Return (R, P): the weight of the hits and of all counted predictions up to every operating point."""
+    marks = np.zeros((len(weights), len(p.mark_at)), np.int64)
+    n_classes = (len(p.hit_offsets) - 1) // max(1, len(p.group_of))
+    for first in range(0, len(p.row_offsets) - 1, n_classes):  # one group of views after the other: less memory
+        start, stop = p.row_offsets[first], p.row_offsets[first + n_classes]
+        sums = _cumulated(weights, p.row_image[start:stop])
+        here = slice(p.mark_offsets[first], p.mark_offsets[first + n_classes])
+        begins = np.repeat(
+            p.row_offsets[first : first + n_classes], np.diff(p.mark_offsets[first : first + n_classes + 1])
+        )
+        marks[:, here] = sums[:, p.mark_at[here] + 1 - start] - sums[:, begins - start]
+    hits = _cumulated(weights, p.hit_image)
+    begins = np.repeat(p.hit_offsets[:-1], np.diff(p.point_offsets))
+    return hits[:, p.point_hits] - hits[:, begins], marks[:, p.point_mark]
+
+
+def _cumulated(weights: NDArray[np.integer], image: I32) -> I64:
+    """Return (R, n + 1): running sums that begin with 0."""
+    sums = np.zeros((len(weights), len(image) + 1), np.int64)
+    np.cumsum(weights[:, image], axis=1, out=sums[:, 1:])
+    return sums
+
+
+def _steps(reached: I64, offsets: I64) -> I64:
+    """Return how much every point adds to the one before it in its cell."""
+    steps = np.diff(reached, axis=1, prepend=0)
+    first = offsets[:-1][np.diff(offsets) > 0]
+    steps[:, first] = reached[:, first]
+    return steps
+
+
+def recalls_reached(hits: I64, positives: I64, n: int) -> I64:
+    """Return how many of the recalls ``linspace(0, 1, n)`` are at most ``hits / positives``, in float64.
+
+    Only an exact hit can be rounded to the wrong side, so the whole numbers decide, and a table says where it happens.
+    """
+    x = hits * ((n - 1) / np.maximum(positives, 1)) + NUDGE
+    whole = np.minimum(x.astype(np.int64), n - 1)
+    return np.asarray(whole + 1 - ((x - whole < 2 * NUDGE) & rounded_up(n)[whole]))
+
+
+def evenly_spaced(recalls: F64) -> bool:
+    """Return whether the recalls are the ``linspace(0, 1, n)`` that `recalls_reached` counts."""
+    return len(recalls) > 1 and bool((recalls == np.linspace(0.0, 1.0, len(recalls))).all())
+
+
+def rounded_up(n: int) -> NDArray[np.bool_]:
+    """Return, for every recall of ``linspace(0, 1, n)``, whether it is larger than the quotient it stands for."""
+    return np.asarray(np.linspace(0.0, 1.0, n) > np.arange(n) / (n - 1))
+
+
+def envelope(values: F64, offsets: I64) -> F64:
+    """Return the largest value at or after each position, segment by segment."""
+    result = np.empty_like(values)
+    for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist()):
+        if start < stop:
+            np.maximum.accumulate(values[:, start:stop][:, ::-1], axis=1, out=result[:, start:stop][:, ::-1])
+    return result
+
+
+def level_sums(values: F64, counts: NDArray[np.integer], offsets: I64) -> F64:
+    """Return (R, segments): the sum over the distinct levels of ``values`` of level x count, from the last one on.
+
+    Values do not ascend within a segment. The order is part of the contract: every route adds up the same way.
+    """
+    n_segments = len(offsets) - 1
+    if not values.shape[1]:
+        return np.zeros((len(values), n_segments))
+    ends = np.ones(values.shape, np.bool_)
+    ends[:, :-1] = values[:, 1:] != values[:, :-1]
+    inner = offsets[1:]
+    ends[:, inner[inner > 0] - 1] = True
+    where = np.flatnonzero(ends)
+    running = np.cumsum(counts, axis=1, dtype=np.int64).reshape(-1)[where]
+    row, column = np.divmod(where, values.shape[1])
+    before = np.concatenate([[0], running[:-1]])
+    before[np.append(True, row[1:] != row[:-1])] = 0
+    products = values.reshape(-1)[where] * (running - before)
+    cell = row * n_segments + ragged.owners(offsets)[column]
+    total = np.bincount(cell[::-1], weights=products[::-1], minlength=len(values) * n_segments)
+    return np.asarray(total.reshape(len(values), n_segments))
+
+
+def _sums(products: F64, cells: I64, shape: tuple[int, ...]) -> F64:
+    """Return (R, cells): sums of the products of every cell, in order."""
+    rows = [np.bincount(cells, weights=entry, minlength=shape[1]) for entry in products]
+    return np.asarray(np.stack(rows)) if rows else np.zeros(shape)
