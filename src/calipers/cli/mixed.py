@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from calipers.cli.evaluate import chosen_protocol
 from calipers.cli.narration import Narrator
 from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
 from calipers.errors import InputError, UsageError
@@ -65,6 +64,7 @@ def mixed(source: str, predictions: tuple[str, ...], **given: Any) -> None:
     """
     narrator = Narrator(quiet=given["quiet"] or given["as_json"])
     inputs = [source, *named_files(predictions).values()] if predictions else [source]
+    inputs += [given["groups"]] if predictions and given["groups"] else []
     check_output(given["output"], given["force"], inputs)
     document, show = _of_references(source, predictions, given) if predictions else _of_table(source, given)
     narrator.warn(document["warnings"])
@@ -130,14 +130,17 @@ def _of_table(source: str, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
 
 def _of_references(source: str, predictions: tuple[str, ...], given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     """Return the document of three fits per model, and what prints it."""
-    from calipers.evaluate import with_areas
+    from calipers.estimation import with_areas
     from calipers.evaluation import cohort_counts
+    from calipers.protocol import Protocol
     from calipers.readers import read
     from calipers.statistics.localization import localization_models
     from calipers.statistics.reference_table import CUTS
 
     _refuse(given, ONLY_WITH_TABLE, "is for a TABLE; REFS and PREDS get both kinds of model")
-    protocol = chosen_protocol(given["preset"], given["protocol"], None)
+    if given["preset"] and given["protocol"]:
+        raise UsageError("--preset and --protocol exclude each other")
+    protocol = Protocol.load(Path(given["protocol"]) if given["protocol"] else given["preset"] or "coco")
     cohort = with_areas(read(source, named_files(predictions), **reading_arguments(given)), protocol)
     cuts = CUTS if given["size_cuts"] is None else _cuts(given["size_cuts"])
     options = {key: given[key] for key in ("level", "missing", "few_groups", "reml", "bootstrap", "seed")}
