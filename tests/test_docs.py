@@ -190,7 +190,7 @@ def test_every_rule_is_explained() -> None:
         ("reference/presets.md", cal.presets()),
         ("reference/metrics.md", registry.known("metric")),
         ("reference/protocol.md", [*registry.known("criterion"), *registry.known("assignment")]),
-        ("reference/json.md", ["calipers.evaluation/1", "calipers.error/1", "calipers.inspect/1", "calipers.run/1"]),
+        ("reference/json.md", ["calipers.evaluation/1", "calipers.error/1", "calipers.inspect/1", "calipers.run/1", "calipers.mixed/1"]),
         ("how-to/formats.md", ["coco", "csv", "nih", "parquet", *cal.tables.BOX_FORMATS]),
     ],
 )
@@ -207,7 +207,7 @@ def test_only_verbs_that_ship_are_named(file: Path) -> None:
 
 def test_reference_of_the_command_line_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
     text = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
-    for verb in ("demo", "inspect", "evaluate", "convert"):
+    for verb in ("demo", "inspect", "evaluate", "mixed", "convert"):
         assert run([verb, "--help"]) == 0
         options = set(re.findall(r"(?<!\S)--[a-z-]+", capsys.readouterr().out)) - {"--help"}
         assert not [option for option in options if option not in text], verb

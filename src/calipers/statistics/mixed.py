@@ -94,13 +94,13 @@ def mixed_model(
     --------
     >>> import calipers as cal
     >>> table = {
-    ...     "iou": [0.9, 0.8, 0.5, 0.7, 0.9, 0.4, 0.8, 0.6, 0.7, 0.3, 0.9, 0.5],
-    ...     "size": ["large", "large", "small"] * 4,
-    ...     "patient": ["a", "a", "b", "b", "c", "c", "d", "d", "e", "e", "f", "f"],
+    ...     "iou": [0.90, 0.61, 0.82, 0.52, 0.71, 0.49, 0.93, 0.60, 0.78, 0.55, 0.86, 0.52],
+    ...     "size": ["large", "small"] * 6,
+    ...     "patient": list("aabbccddeeff"),
     ... }
     >>> model = cal.mixed_model(table, "iou ~ size", groups=["patient"])
     >>> print(round(model["size[small]"].value, 3), model.n_groups)
-    -0.325 {'patient': 6}
+    -0.285 {'patient': 6}
     """
     if not 0.0 < level < 1.0:
         raise UsageError(f"a level lies between 0 and 1, such as 0.95, not {level}")
