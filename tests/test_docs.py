@@ -190,7 +190,10 @@ def test_every_rule_is_explained() -> None:
         ("reference/presets.md", cal.presets()),
         ("reference/metrics.md", registry.known("metric")),
         ("reference/protocol.md", [*registry.known("criterion"), *registry.known("assignment")]),
-        ("reference/json.md", ["calipers.evaluation/1", "calipers.error/1", "calipers.inspect/1", "calipers.run/1", "calipers.mixed/1"]),
+        (
+            "reference/json.md",
+            ["calipers.evaluation/1", "calipers.error/1", "calipers.inspect/1", "calipers.run/1", "calipers.mixed/1"],
+        ),
         ("how-to/formats.md", ["coco", "csv", "nih", "parquet", *cal.tables.BOX_FORMATS]),
     ],
 )
