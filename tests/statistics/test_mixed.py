@@ -207,7 +207,7 @@ def test_missing_values_are_refused_or_counted(column: str) -> None:
         ({"size": "large"}, "iou ~ size", "one-level", "size"),
         ({"kind": 1.0}, "iou ~ size + kind", "rank-deficient", "made of intercept"),
         ({"iou": np.inf}, "iou ~ size", "non-finite", "0:"),
-        ({"iou": "good"}, "iou ~ size", "type", "a number"),
+        ({"iou": "good"}, "iou ~ size", "type", "expected a number, got 'good'"),
         ({}, "iuo ~ size", "missing-column", "did you mean 'iou'"),
         ({}, "iou ~ sise", "missing-column", "did you mean 'size'"),
     ],

@@ -21,6 +21,7 @@ from calipers.statistics.mixed_words import digits, percent, probability
 from calipers.statistics.weights import plural
 
 UNLIMITED = 400
+WIDE = 110
 
 
 def print_fit(fit: MixedModel | LogisticModel) -> None:
@@ -52,7 +53,8 @@ def print_localization(found: LocalizationModels) -> None:
     fits = (found.best, found.matched, found.hit)
     table.add_row("references", *("-" if fit is None else str(fit.n_rows) for fit in fits), end_section=True)
     for one in found.best.coefficients:
-        table.add_row(_effect(one), *[_cell(fit, one.name) for fit in fits])
+        # On a narrow terminal the interval goes below the estimate.
+        table.add_row(_effect(one), *[_cell(fit, one.name, " " if console.width >= WIDE else "\n") for fit in fits])
     console.print(table)
     console.print(_spreads(found))
     said = [
@@ -83,7 +85,7 @@ def _head(fit: MixedModel | LogisticModel) -> str:
 
 def _table(first: str, columns: Sequence[str]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(escape(first), no_wrap=True)
+    table.add_column(escape(first), overflow="fold")
     for name in columns:
         table.add_column(name, justify="right", overflow="fold")
     return table
@@ -107,13 +109,13 @@ def _numbers(one: Coefficient, logistic: bool, n: int) -> tuple[str, str]:
     return f"{one.value:.{n}f}", between
 
 
-def _cell(fit: MixedModel | LogisticModel | None, name: str) -> str:
+def _cell(fit: MixedModel | LogisticModel | None, name: str, between_both: str) -> str:
     """Return an effect as ``-0.28 [-0.31, -0.25]``."""
     one = next((one for one in fit.coefficients if one.name == name), None) if fit is not None else None
     if fit is None or one is None or (isinstance(fit, LogisticModel) and name == "intercept"):
         return "-"
     value, between = _numbers(one, isinstance(fit, LogisticModel), digits(fit.coefficients))
-    return escape(f"{value} [{between.replace(' to ', ', ')}]" if between else value)
+    return escape(f"{value}{between_both}[{between.replace(' to ', ', ')}]" if between else value)
 
 
 def _odds(logarithm: float) -> str:

@@ -132,7 +132,9 @@ def logistic_model(
     each other in any way (sandwich estimator), intervals use the t distribution with K - 1 degrees of freedom for K
     clusters. A coefficient is undefined (``single_category``) where all rows of a level have the same outcome.
     """
-    ready = prepare(frame, formula, groups, levels=levels, missing=missing, few_groups=few_groups, crossed=False)
+    ready = prepare(
+        frame, formula, groups, levels=levels, missing=missing, few_groups=few_groups, crossed=False, level=level
+    )
     y, x = ready.y, ready.design.matrix
     _check_binary(ready)
     outer = ready.structure.levels[0] if ready.structure.levels else None

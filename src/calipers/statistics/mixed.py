@@ -102,11 +102,11 @@ def mixed_model(
     >>> print(round(model["size[small]"].value, 3), model.n_groups)
     -0.285 {'patient': 6}
     """
-    if not 0.0 < level < 1.0:
-        raise UsageError(f"a level lies between 0 and 1, such as 0.95, not {level}")
     if bootstrap < 0 or seed < 0:
         raise UsageError("bootstrap and seed are not negative")
-    ready = prepare(frame, formula, groups, levels=levels, missing=missing, few_groups=few_groups, crossed=crossed)
+    ready = prepare(
+        frame, formula, groups, levels=levels, missing=missing, few_groups=few_groups, crossed=crossed, level=level
+    )
     _check_response(ready)
     problem = Problem.of(ready.y, ready.design, ready.structure.levels, crossed=crossed)
     _check_within(problem, ready)

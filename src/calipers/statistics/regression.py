@@ -47,8 +47,11 @@ def prepare(
     missing: Literal["refuse", "drop"],
     few_groups: int,
     crossed: bool,
+    level: float,
 ) -> Prepared:
     """Return the arrays behind a formula and groups."""
+    if not 0.0 < level < 1.0:
+        raise UsageError(f"a level lies between 0 and 1, such as 0.95, not {level}")
     if missing not in ("refuse", "drop"):
         raise UsageError(f"missing is 'refuse' or 'drop', not {missing!r}")
     parsed = Formula.parse(formula)
@@ -78,7 +81,9 @@ def complete(frame: Frame, formula: Formula, groups: Sequence[str], missing: str
     kept = np.ones(len(frame), np.bool_)
     used = dict.fromkeys([formula.response, *formula.columns], False) | dict.fromkeys(groups, True)
     for name, is_group in used.items():
-        lacking = kept & frame.missing(name, as_text=is_group)
+        # The response is a number, whatever else its column may look like.
+        empty = np.isnan(frame.numbers(name)) if name == formula.response else frame.missing(name, as_text=is_group)
+        lacking = kept & empty
         if not lacking.any():
             continue
         if missing == "refuse":
