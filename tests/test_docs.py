@@ -27,6 +27,8 @@ import pytest
 import calipers as cal
 from calipers import registry
 from calipers.cli.main import VERBS, run
+from calipers.results.requirements import Requirements
+from calipers.results.requirements_schema import KEYS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -119,6 +121,8 @@ def test_a_page_does_what_it_says(page: Path, desk: Path) -> None:
             execute(block.body, names, page)
         elif block.language == "toml" and "calipers.protocol/1" in block.body:
             cal.Protocol.from_toml(block.body)
+        elif block.language == "toml" and "calipers.requirements/1" in block.body:
+            Requirements.from_toml(block.body)
 
 
 def modules() -> list[str]:
@@ -190,10 +194,9 @@ def test_every_rule_is_explained() -> None:
         ("reference/presets.md", cal.presets()),
         ("reference/metrics.md", registry.known("metric")),
         ("reference/protocol.md", [*registry.known("criterion"), *registry.known("assignment")]),
-        (
-            "reference/json.md",
-            ["calipers.evaluation/1", "calipers.error/1", "calipers.inspect/1", "calipers.run/1", "calipers.mixed/1"],
-        ),
+        ("reference/json.md", ["calipers.evaluation/1", "calipers.error/1", "calipers.inspect/1", "calipers.run/1"]),
+        ("reference/json.md", ["calipers.check/1", "calipers.mixed/1"]),
+        ("reference/requirements.md", ["calipers.requirements/1", *KEYS, "clopper-pearson-units"]),
         ("how-to/formats.md", ["coco", "csv", "nih", "parquet", *cal.tables.BOX_FORMATS]),
     ],
 )
@@ -210,7 +213,7 @@ def test_only_verbs_that_ship_are_named(file: Path) -> None:
 
 def test_reference_of_the_command_line_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
     text = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
-    for verb in ("demo", "inspect", "evaluate", "mixed", "convert"):
+    for verb in VERBS:
         assert run([verb, "--help"]) == 0
         options = set(re.findall(r"(?<!\S)--[a-z-]+", capsys.readouterr().out)) - {"--help"}
         assert not [option for option in options if option not in text], verb

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.kernels import curves
+from calipers.kernels import curves, replicates
 from calipers.kernels.compiled import FateTable
 from calipers.kernels.matching import DUPLICATE, FALSE_ALARM, HIT, IGNORED
 
@@ -27,7 +27,7 @@ def test_segment_cumsum_of_nothing() -> None:
 
 def test_envelope_looks_ahead_inside_the_class_only() -> None:
     values = np.array([[0.5, 0.2, 0.3, 0.1, 0.9, 0.4, 0.6, 0.2, 1.0, 0.0]])
-    assert curves.envelope(values, OFFSETS).tolist() == [[0.5, 0.3, 0.3, 0.9, 0.9, 0.6, 0.6, 0.2, 1.0, 0.0]]
+    assert replicates.envelope(values, OFFSETS).tolist() == [[0.5, 0.3, 0.3, 0.9, 0.9, 0.6, 0.6, 0.2, 1.0, 0.0]]
 
 
 def test_block_ends_stop_at_equal_scores_of_another_class() -> None:
@@ -65,7 +65,7 @@ def test_precision_at_reads_each_class_apart() -> None:
 
 
 def test_area_is_undefined_without_references() -> None:
-    found = curves.area(curve_of([0, 1, 1], [1], [2]), np.array([[0.5]]), np.array([[2, 0]]))
+    found = curves.area(curve_of([0, 1, 1], [1], [2]), np.array([[2, 0]]), enveloped=True)
     assert found[0, 0] == 0.25
     assert np.isnan(found[0, 1])
 

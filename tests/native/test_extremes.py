@@ -79,12 +79,22 @@ def check_sums(table: Any, prediction: rodeo.Side, score: Any, rank: Any, rng: n
     """Totals and curves of random weights, small and beyond a byte."""
     n_images = len(prediction.offsets) - 1
     image = np.repeat(np.arange(n_images), np.diff(prediction.offsets))
-    weights = rng.integers(0, 400, (3, n_images))
-    weights[0] = 1
-    both(lambda: fates.totals(compiled.FateTable(table), prediction.label, rank, 2, image, weights, 3))
-    positives = rng.integers(0, 500, (3, len(table), 3))
+    for most in (400, 200):  # more than a byte holds, and what the lanes take
+        weights = rng.integers(0, most, (70, n_images))
+        weights[0] = 1
+        _compare_weighted(rng, table, prediction.label, score, rank, image, weights)
+    _compare_weighted(rng, table, prediction.label, score, rank, image, np.ones((1, n_images), np.int64))
+
+
+def _compare_weighted(
+    rng: np.random.Generator, table: Any, label: Any, score: Any, rank: Any, image: Any, weights: Any
+) -> None:
+    """Totals and curves of some replicates on both routes."""
+    n = len(weights)
+    both(lambda: fates.totals(compiled.FateTable(table), label, rank, 2, image, weights, 3))
+    positives = rng.integers(0, 500, (n, len(table), 3))
     for blocks in (False, True):
-        ranked = curves.Ranking(*both(curves.ranking, score, prediction.label, 3, blocks=blocks))
+        ranked = curves.Ranking(*both(curves.ranking, score, label, 3, blocks=blocks))
         views = list(range(len(table)))[::-1]
         for recalls, enveloped in ((np.linspace(0, 1, 101), True), (None, True), (None, False)):
             both(
@@ -92,7 +102,7 @@ def check_sums(table: Any, prediction: rodeo.Side, score: Any, rank: Any, rng: n
                     curves.Problem(compiled.FateTable(table), v, k, image, weights), positives, r, enveloped=e
                 )
             )
-        allowed = rng.uniform(0, 50, (3, 4))
+        allowed = rng.uniform(0, 50, (n, 4))
         both(
             lambda k=ranked, v=views, a=allowed: curves.hits_at(
                 curves.Problem(compiled.FateTable(table), v, k, image, weights), a

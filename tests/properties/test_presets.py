@@ -21,7 +21,11 @@ every_preset = pytest.mark.parametrize("preset", cal.presets())
 def assert_sound(evaluation: cal.Evaluation) -> None:
     """Every undefined value has a reason, and the document is strict JSON."""
     for row in evaluation.rows:
-        assert row.estimate.reason in REASONS
+        e = row.estimate
+        assert e.reason in (None, *REASONS)
+        assert (e.reason is None) == (not np.isnan(e.value) and not np.isnan(e.low)), (
+            "a gap has a reason, nothing else has"
+        )
         if np.isnan(row.estimate.value):
             assert row.estimate.reason != "not_requested"
     assert "NaN" not in evaluation.to_json()

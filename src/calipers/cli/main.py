@@ -27,6 +27,7 @@ VERBS = {
     "inspect": ("calipers.cli.inspect:inspect", "say what is understood of the files, without evaluating"),
     "evaluate": ("calipers.cli.evaluate:evaluate", "evaluate predictions against references"),
     "mixed": ("calipers.cli.mixed:mixed", "say what IoU depends on, with patients and centres accounted for"),
+    "check": ("calipers.cli.check:check", "check an evaluation against acceptance limits"),
     "convert": ("calipers.cli.convert:convert", "write references or predictions in another format"),
 }
 

@@ -55,7 +55,7 @@ def cells_of(fates: I8, label: I32, rank: I32, limit: int, image: I64, n_classes
             1
         ]  # class first: cells stay in its order
     first = np.unique(pattern, return_index=True)[1]
-    flags = np.stack([hit[first], counted[first]], axis=2).reshape(len(first), -1).astype(np.float64)
+    flags = np.stack([hit[first], counted[first]], axis=2).reshape(len(first), 2 * len(fates)).astype(np.float64)
     return Cells(pattern.astype(np.int32), image.astype(np.int32), label[first].astype(np.int64), flags, n_classes)
 
 

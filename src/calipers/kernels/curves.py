@@ -40,7 +40,7 @@ class Problem(NamedTuple):
     ranked: Ranking
     image: I64  # (n_predictions,)
     weights: I64  # (R, n_images)
-    plans: dict[tuple[int | bool, ...], replicates.Plan]  # made once, for all replicates
+    plans: dict[tuple[int | bool, ...], replicates.Plan] | None = None  # made once, for all replicates
 
     @property
     def plain(self) -> bool:
@@ -49,11 +49,11 @@ class Problem(NamedTuple):
 
     def plan(self, *, enveloped: bool) -> replicates.Plan:
         """Return what all replicates share."""
-        key = (enveloped, *self.views)
-        if key not in self.plans:
+        key, known = (enveloped, *self.views), {} if self.plans is None else self.plans
+        if key not in known:
             fates = self.table.fates[self.views]
-            self.plans[key] = replicates.plan(fates, *self.ranked, self.image, enveloped=enveloped)
-        return self.plans[key]
+            known[key] = replicates.plan(fates, *self.ranked, self.image, enveloped=enveloped)
+        return known[key]
 
     def ordered_weights(self) -> I64:
         """Return (R, N): the weight of every prediction in the order of the ranking."""

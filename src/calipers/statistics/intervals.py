@@ -7,9 +7,9 @@ K - 1 degrees of freedom is laid around the estimate. Nothing is clipped. In sim
 the truth in .92 to .99 of the cases at a nominal .95, where the percentile interval had .77 to .96.
 
 Rules that come first, in this order: no interval for fewer than 5 units, or where more than 5 % of the replicates are
-undefined; near perfection (fewer than 5 units with an error) the Clopper-Pearson bound on the share of error-free
-units; a width of zero if all replicates agree; the percentile interval instead of a t interval if more than 5 % of the
-replicates lie on a bound. The last two are flagged.
+undefined; near perfection (fewer than 5 units with an error, and fewer than half) the Clopper-Pearson bound on the
+share of error-free units; a width of zero if all replicates agree; the percentile interval instead of a t interval if
+more than 5 % of the replicates lie on a bound. The last two are flagged.
 """
 
 from __future__ import annotations
@@ -312,7 +312,7 @@ def _ruled(sample: Sample, k: int, support: Support, chosen: Limits) -> Interval
         "undefined": undefined,
         "percentile": (float(sample.percentile.low[k]), float(sample.percentile.high[k])),
     }
-    if theta in sample.bounds or (support.n_error is not None and support.n_error < FEWEST_UNITS):
+    if theta in sample.bounds or _near_perfect(support):
         low, high = clopper_pearson(*_error_free(theta, sample.bounds, support), level)
         return Interval(low, high, "clopper-pearson-units", flags=(*flags, "near_perfect"), **known)  # type: ignore[arg-type]
     if sample.spread[k] == 0.0:
@@ -331,6 +331,12 @@ def _ruled(sample: Sample, k: int, support: Support, chosen: Limits) -> Interval
         flags=flags,
         **known,  # type: ignore[arg-type]
     )
+
+
+def _near_perfect(support: Support) -> bool:
+    """Return whether fewer than 5 units are in error, and these are the exception, not the rule."""
+    tried = support.n_units if support.n_tried is None else support.n_tried
+    return support.n_error is not None and support.n_error < FEWEST_UNITS and 2 * support.n_error < tried
 
 
 def _error_free(theta: float, bounds: tuple[float, float], support: Support) -> tuple[int, int]:

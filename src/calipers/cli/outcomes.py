@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Outcomes of requirements in the terminal: each requirement in words, then a line for every row it speaks of."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.markup import escape
+
+from calipers.cli.messages import one_line
+from calipers.results.requirements import SHARE_OF_UNITS, Outcome
+
+STYLES = {"met": "green", "not met": "bold red", "not shown": "bold yellow"}
+LONGEST = max(map(len, STYLES))
+WIDEST = 40  # a longer name pushes its own line only
+
+
+def print_outcomes(outcomes: Sequence[Outcome]) -> None:
+    """Print the outcomes, requirement by requirement; those that are not met with the reason."""
+    console = Console(file=sys.stdout, highlight=False)
+    cells = {id(outcome): _cells(outcome) for outcome in outcomes}
+    widths = [min(max(map(cell_len, column)), WIDEST) for column in zip(*cells.values())]
+
+    def line(text: str) -> None:
+        console.print(text, soft_wrap=True)  # never cut: a name or a number that is missing misleads
+
+    for _, found in groupby(outcomes, key=lambda outcome: outcome.requirement.id):
+        together = list(found)
+        wanted = together[0].requirement
+        line(f"[bold]{_plain(wanted.id)}[/]  {_plain(wanted.text or str(wanted))}")
+        if wanted.text:
+            line(f"  {_plain(str(wanted))}")
+        for outcome in together:
+            verdict = f"[{STYLES[outcome.verdict]}]{outcome.verdict:<{LONGEST}}[/]"
+            padded = [cell + " " * (width - cell_len(cell)) for cell, width in zip(cells[id(outcome)], widths)]
+            line(f"  {verdict}  {escape('  '.join(padded)).rstrip()}")
+            if outcome.verdict != "met":
+                line(f"  {'':{LONGEST}}  {_plain(outcome.why)}")
+        console.print()
+
+
+def _cells(outcome: Outcome) -> tuple[str, str, str]:
+    """Return what the outcome is of, what was found, and what stands behind it."""
+    row = outcome.row
+    if row is None:
+        return one_line(outcome.place), "-", ""
+    numbers = f"n = {row['n_units']} ({row['unit']}), {row['n_images']} images, {row['n_references']} references"
+    return one_line(outcome.place), _found(row), one_line(numbers)
+
+
+def _found(row: Mapping[str, Any]) -> str:
+    if row["value"] is None:
+        return "undefined"
+    of_metric = row["low"] is not None and row["high"] is not None and row["method"] != SHARE_OF_UNITS
+    interval = f" [{row['low']:.3f}, {row['high']:.3f}]" if of_metric else ""
+    return f"{row['value']:.3f}{interval}"
+
+
+def _plain(text: str) -> str:
+    return escape(one_line(text))

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acceptance limits on estimates: what is demanded of which rows, and whether the evaluation shows it.
+
+A limit applies to a bound of the interval unless the requirement says otherwise: what the data show, not what they
+suggest. What cannot be judged (undefined, no interval, too few patients, no such row) is *not shown*, and that counts
+as not met: nothing passes because it is missing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from calipers.errors import UsageError, did_you_mean
+
+__all__ = ["Limit", "Outcome", "Requirement", "Requirements", "check", "verdicts"]
+
+Statistic = Literal["low", "high", "value"]
+Verdict = Literal["met", "not met", "not shown"]
+VERDICTS: tuple[Verdict, ...] = ("met", "not shown", "not met")  # from best to worst
+EVERY = "*"  # as model, class or value of a group: every one that the evaluation has
+BOUNDS = {"low": "lower bound", "high": "upper bound", "value": "value"}
+SHARE_OF_UNITS = "clopper-pearson-units"  # such an interval is of the share of units without error, not of the metric
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One side of a requirement: a number of the row, and what it must reach or must not exceed."""
+
+    statistic: Statistic
+    side: Literal["at_least", "at_most"]
+    limit: float
+
+    def holds(self, found: float) -> bool:
+        """Return whether a number keeps the limit; the limit itself does."""
+        return found >= self.limit if self.side == "at_least" else found <= self.limit
+
+    def __str__(self) -> str:
+        return f"{BOUNDS[self.statistic]} {self.side.replace('_', ' ')} {_exact(self.limit)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One acceptance limit and the rows it speaks of.
+
+    Examples
+    --------
+    >>> from calipers.results.requirements import Requirement
+    >>> str(Requirement("REQ-1", "sensitivity@0.5", group={"centre": "*"}, at_least=0.8, min_units=20))
+    'sensitivity@0.5: lower bound at least 0.8, from 20 units on'
+    """
+
+    id: str
+    metric: str
+    text: str = ""
+    model: str = EVERY
+    label: str | None = None  # the class, None = pooled; written as "class"
+    group: Mapping[str, str] | None = None  # None = all images
+    statistic: Statistic | None = None  # None = the bound that is harder to keep: low for at_least, high for at_most
+    at_least: float | None = None
+    at_most: float | None = None
+    min_images: int = 0
+    min_units: int = 0
+    min_references: int = 0
+    level: float | None = None  # the interval must have it
+
+    def __post_init__(self) -> None:
+        if not self.limits:
+            raise UsageError(f"requirement {self.id!r} demands nothing: give at_least, at_most or both")
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits; all of them must hold."""
+        found = []
+        if self.at_least is not None:
+            found.append(Limit(self.statistic or "low", "at_least", self.at_least))
+        if self.at_most is not None:
+            found.append(Limit(self.statistic or "high", "at_most", self.at_most))
+        return tuple(found)
+
+    @property
+    def minimum(self) -> dict[str, int]:
+        """How many of what must stand behind the estimate, such as ``{"units": 20}``."""
+        wanted = {"images": self.min_images, "units": self.min_units, "references": self.min_references}
+        return {name: n for name, n in wanted.items() if n}
+
+    def __str__(self) -> str:
+        minimum = " and ".join(f"{n} {name}" for name, n in self.minimum.items())
+        words = f"{self.metric}: {' and '.join(map(str, self.limits))}"
+        return words + (f", from {minimum} on" if minimum else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a requirement on one row, or on none if the evaluation has no such row."""
+
+    requirement: Requirement
+    row: Mapping[str, Any] | None  # of the JSON contract
+    verdict: Verdict
+    why: str  # in words
+
+    @property
+    def place(self) -> str:
+        """What the row is an estimate of, in words; of a row that is missing, what was looked for."""
+        wanted = self.requirement
+        sought: Mapping[str, Any] = {"model": wanted.model, "class": wanted.label, "group": wanted.group}
+        row = sought if self.row is None else self.row
+        words = ["every model" if row["model"] == EVERY else row["model"], row["class"]]
+        words += [f"{column} {value}" for column, value in (row["group"] or {}).items()]
+        return ", ".join(word for word in words if word is not None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the outcome for JSON output."""
+        wanted = self.requirement
+        return {
+            "id": wanted.id,
+            "text": wanted.text,
+            "outcome": self.verdict,
+            "why": self.why,
+            "metric": wanted.metric,
+            "limits": [{"statistic": limit.statistic, limit.side: limit.limit} for limit in wanted.limits],
+            "minimum": wanted.minimum,
+            "level": wanted.level,
+            "row": None if self.row is None else dict(self.row),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """A checked list of requirements, and where it comes from. Make one with `Requirements.load`."""
+
+    entries: tuple[Requirement, ...]
+    name: str = ""
+    file: str = "<python>"
+    sha256: str = ""  # of the file
+
+    def __iter__(self) -> Iterator[Requirement]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Requirements:
+        """Return the requirements of a TOML file with the schema ``calipers.requirements/1``."""
+        from calipers.results.requirements_schema import parse, read_text
+
+        return parse(read_text(Path(path)), str(path))
+
+    @classmethod
+    def from_toml(cls, text: str, *, file: str = "<text>") -> Requirements:
+        """Return the requirements written in ``text``."""
+        from calipers.results.requirements_schema import parse
+
+        return parse(text, file)
+
+
+def check(rows: Sequence[Mapping[str, Any]], requirements: Requirements | Sequence[Requirement]) -> tuple[Outcome, ...]:
+    """Return the outcome of every requirement on every row that it speaks of.
+
+    Parameters
+    ----------
+    rows
+        Rows of the JSON contract, such as `Row.as_dict` returns.
+
+    Notes
+    -----
+    A requirement that no row answers has one outcome, *not shown*. If it speaks of every model, a model without such a
+    row has one too.
+    """
+    models = tuple(dict.fromkeys(row["model"] for row in rows))
+    of_metric: dict[str, list[Mapping[str, Any]]] = {}  # so that many requirements on many rows stay quick
+    for row in rows:
+        of_metric.setdefault(row["metric"], []).append(row)
+    return tuple(
+        outcome
+        for requirement in requirements
+        for outcome in _outcomes(of_metric.get(requirement.metric, rows), requirement, models)
+    )
+
+
+def verdicts(outcomes: Sequence[Outcome]) -> dict[str, Verdict]:
+    """Return the verdict on each requirement by its id: met if all its outcomes are, else the worst of them."""
+    found: dict[str, Verdict] = {}
+    for outcome in outcomes:
+        known = found.get(outcome.requirement.id, "met")
+        found[outcome.requirement.id] = max(known, outcome.verdict, key=VERDICTS.index)
+    return found
+
+
+def _outcomes(rows: Sequence[Mapping[str, Any]], wanted: Requirement, models: Sequence[str]) -> Iterator[Outcome]:
+    chosen, absent = _chosen(rows, wanted)
+    if not chosen:
+        yield Outcome(wanted, None, "not shown", absent)
+        return
+    for row in chosen:
+        yield _judged(row, wanted)
+    if wanted.model == EVERY:
+        answered = {row["model"] for row in chosen}
+        for model in models:
+            if model not in answered:
+                why = f"the evaluation has no such row for the model {model!r}"
+                yield Outcome(replace(wanted, model=model), None, "not shown", why)
+
+
+class _Sieve(NamedTuple):
+    """One thing that a row must have: what it is called, which one, and where the row has it."""
+
+    what: str
+    name: str | tuple[str, ...] | None
+    of: Callable[[Mapping[str, Any]], Any]
+
+    def keeps(self, row: Mapping[str, Any]) -> bool:
+        every = self.name == EVERY and self.what != "metric"
+        return self.of(row) is not None if every else bool(self.of(row) == self.name)
+
+
+def _sieves(wanted: Requirement) -> Iterator[_Sieve]:
+    yield _Sieve("metric", wanted.metric, itemgetter("metric"))
+    yield _Sieve("model", wanted.model, itemgetter("model"))
+    group = wanted.group or {}
+    yield _Sieve("columns", tuple(sorted(group)), lambda row: tuple(sorted(row["group"] or {})))
+    for column, name in group.items():
+        yield _Sieve(column, name, lambda row, column=column: row["group"][column])  # type: ignore[misc]
+    yield _Sieve("class", wanted.label, itemgetter("class"))
+
+
+def _chosen(rows: Sequence[Mapping[str, Any]], wanted: Requirement) -> tuple[list[Mapping[str, Any]], str]:
+    """Return the rows that a requirement speaks of; if there are none, what the evaluation has instead."""
+    left = list(rows)
+    for sieve in _sieves(wanted):
+        kept = [row for row in left if sieve.keeps(row)]
+        if not kept:
+            return [], _absent(wanted, sieve, left)
+        left = kept
+    return left, ""
+
+
+def _absent(wanted: Requirement, sieve: _Sieve, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Say that something is not in the evaluation, and what is."""
+    if not rows:
+        return "the evaluation has no rows"
+    present = [found for found in dict.fromkeys(map(sieve.of, rows)) if found is not None]
+    columns = ",".join(wanted.group or {})
+    if sieve.what == "columns":
+        known = " or ".join(" and ".join(found) for found in present if found)
+        if not columns:
+            return f"{wanted.metric} has no row of all images, only by {known}"
+        return f"the evaluation has no groups by {columns} (--by {columns})" + (f"; known: {known}" if known else "")
+    if sieve.what == "class" and sieve.name is None:
+        return f"{wanted.metric} has no pooled row, only classes: {', '.join(present)}"
+    if sieve.what == "class" and not present:
+        return f"{wanted.metric} has no values per class" + (f" in groups (--by {columns},class)" if columns else "")
+    return f"the evaluation has no {sieve.what} {sieve.name!r}; {did_you_mean(str(sieve.name), present)}"
+
+
+def _judged(row: Mapping[str, Any], wanted: Requirement) -> Outcome:
+    lacking = _lacking(row, wanted)
+    if lacking:
+        return Outcome(wanted, row, "not shown", "; ".join(lacking))
+    broken = [limit for limit in wanted.limits if not limit.holds(row[limit.statistic])]
+    words = [_compared(limit, row[limit.statistic]) for limit in broken or wanted.limits]
+    return Outcome(wanted, row, "not met" if broken else "met", "; ".join(words))
+
+
+def _lacking(row: Mapping[str, Any], wanted: Requirement) -> list[str]:
+    """Return what keeps a row from being judged at all."""
+    found = []
+    if _undefined(row["value"]):
+        found.append(f"{wanted.metric} is undefined{_reason(row)}")
+    for name, n in wanted.minimum.items():
+        if row[f"n_{name}"] < n:
+            unit = f" ({row['unit']})" if name == "units" else ""
+            found.append(f"{row[f'n_{name}']} {name}{unit} stand behind it, {n} are demanded")
+    bounds = [limit.statistic for limit in wanted.limits if limit.statistic != "value"]
+    if found or not bounds:
+        return found
+    if any(_undefined(row[bound]) for bound in bounds):
+        return [f"there is no interval{_reason(row)}"]
+    if row["method"] == SHARE_OF_UNITS:
+        return [
+            f"too few units have an error for an interval of {wanted.metric}; the bounds given are of the share of "
+            'units without error, and a limit on them says nothing of the metric (statistic = "value" would)'
+        ]
+    if row["low"] == row["high"]:
+        return ["the interval has no width: all units say the same, which is no certainty about others"]
+    level = row["level"]
+    if wanted.level is not None and (level is None or not math.isclose(level, wanted.level, abs_tol=1e-9)):
+        return [f"the interval has the level {level}, {wanted.level:g} is demanded"]
+    return []
+
+
+def _undefined(number: float | None) -> bool:
+    return number is None or math.isnan(number)
+
+
+def _reason(row: Mapping[str, Any]) -> str:
+    return f": {row['reason'].replace('_', ' ')}" if row["reason"] else ""
+
+
+def _compared(limit: Limit, found: float) -> str:
+    """Return the comparison in words, with all digits where three would show two equal numbers."""
+    number = f"{found:.3f}" if abs(found - limit.limit) >= 0.001 else _exact(found)
+    kept, broken = {"at_least": ("at least", "below"), "at_most": ("at most", "above")}[limit.side]
+    return f"{BOUNDS[limit.statistic]} {number} is {kept if limit.holds(found) else broken} {_exact(limit.limit)}"
+
+
+def _exact(number: float) -> str:
+    return repr(number).removesuffix(".0")
