@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from calipers.shortcuts import RodeoResult, average_precision, rodeo
     from calipers.statistics.agreement import agreement
     from calipers.statistics.contingency import agreement_scores
+    from calipers.statistics.mixed import mixed_model
     from calipers.synthetic import demo_cohort
     from calipers.tables import Cohort
 
@@ -46,6 +47,7 @@ _SURFACE = {
     "demo_cohort": "calipers.synthetic",
     "evaluate": "calipers.evaluate",
     "explain": "calipers.readers",
+    "mixed_model": "calipers.statistics.mixed",
     "presets": "calipers.protocol",
     "read": "calipers.readers",
     "rodeo": "calipers.shortcuts",
@@ -71,6 +73,7 @@ __all__ = [  # noqa: RUF022
     "demo_cohort",
     "evaluate",
     "explain",
+    "mixed_model",
     "presets",
     "read",
     "rodeo",

@@ -28,6 +28,7 @@ VERBS = {
     "evaluate": ("calipers.cli.evaluate:evaluate", "evaluate predictions against references"),
     "compare": ("calipers.cli.compare:compare", "say whether models differ on the same images, and rank them"),
     "agreement": ("calipers.cli.agreement:agreement", "compare criteria with the ratings of clinicians"),
+    "mixed": ("calipers.cli.mixed:mixed", "say what IoU depends on, with patients and centres accounted for"),
     "check": ("calipers.cli.check:check", "check an evaluation against acceptance limits"),
     "convert": ("calipers.cli.convert:convert", "write references or predictions in another format"),
 }

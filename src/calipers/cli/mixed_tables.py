@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Regression models as tables and sentences in the terminal."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from calipers.cli.messages import one_line
+from calipers.statistics.coefficients import Coefficient
+from calipers.statistics.localization import LocalizationModels
+from calipers.statistics.logistic import LogisticModel
+from calipers.statistics.mixed import MixedModel
+from calipers.statistics.mixed_words import digits, percent, probability
+from calipers.statistics.weights import plural
+
+UNLIMITED = 400
+WIDE = 110
+
+
+def print_fit(fit: MixedModel | LogisticModel) -> None:
+    """Print one model: effects, differences between groups, and what it says in words."""
+    console = _console()
+    logistic = isinstance(fit, LogisticModel)
+    shown = "odds ratio" if logistic else "effect"
+    table = _table(one_line(fit.response), [shown, f"{percent(fit.level)} interval", "p"])
+    for one in fit.coefficients:
+        if logistic and one.name == "intercept":
+            continue
+        table.add_row(_effect(one), *_numbers(one, logistic, digits(fit.coefficients)), _p(one.p))
+    console.print(escape(one_line(_head(fit))))
+    console.print(table)
+    if isinstance(fit, MixedModel):
+        console.print(_spread(fit))
+        if fit.replicates:
+            console.print(_checks(fit))
+    _say(console, [*fit.sentences(), *_whole_terms(fit), *(f"Note: {note}." for note in fit.notes)])
+
+
+def print_localization(found: LocalizationModels) -> None:
+    """Print the three fits of one model side by side."""
+    console = _console()
+    level = percent(found.best.level)
+    console.print(f"{_name(found.model)}: {escape(one_line(_head(found.best)))}")
+    console.print(f"[dim]estimate \\[{level} interval]; the same effects asked of three responses[/dim]")
+    table = _table("effect on", ["IoU, 0 if missed", "IoU of hits", "hit, odds ratio"])
+    fits = (found.best, found.matched, found.hit)
+    table.add_row("references", *("-" if fit is None else str(fit.n_rows) for fit in fits), end_section=True)
+    for one in found.best.coefficients:
+        # On a narrow terminal the interval goes below the estimate.
+        table.add_row(_effect(one), *[_cell(fit, one.name, " " if console.width >= WIDE else "\n") for fit in fits])
+    console.print(table)
+    console.print(_spreads(found))
+    said = [
+        *found.best.sentences(),
+        *_whole_terms(found.best),
+        *(found.hit.sentences() if found.hit is not None else ()),
+    ]
+    notes = dict.fromkeys(note for fit in fits if fit is not None for note in fit.notes)
+    missing = {"matched": "IoU of hits", "hit": "hit"}
+    notes |= dict.fromkeys(f"{missing[part]} was not fitted: {why}" for part, why in found.problems.items())
+    if found.n_ignored:
+        notes[f"{found.n_ignored} ignored references are not part of it"] = None
+    _say(console, [*said, *(f"Note: {note}." for note in notes)])
+
+
+def _console() -> Console:
+    # A file or a pipe has no width: never cut a name there.
+    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
+
+
+def _head(fit: MixedModel | LogisticModel) -> str:
+    rows = f"{fit.n_rows} rows"
+    if isinstance(fit, LogisticModel):
+        return f"{fit.formula}; {rows}, {fit.n_positive} of them 1; {fit.n_units} {plural(fit.unit)}"
+    groups = ", ".join(f"{n} {plural(name)}" for name, n in fit.n_groups.items())
+    return f"{fit.formula}; {rows}{' in ' + groups if groups else ''}; {fit.criterion}"
+
+
+def _table(first: str, columns: Sequence[str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(escape(first), overflow="fold")
+    for name in columns:
+        table.add_column(name, justify="right", overflow="fold")
+    return table
+
+
+def _effect(one: Coefficient) -> str:
+    if one.reference is None:
+        return _name(one.name)
+    level = one.name.removeprefix(f"{one.term}[").removesuffix("]")
+    return _name(f"{one.term} {level} (not {one.reference})")
+
+
+def _numbers(one: Coefficient, logistic: bool, n: int) -> tuple[str, str]:
+    """Return the estimate and its interval; of log odds the odds ratio."""
+    if math.isnan(one.value):
+        return str(one.reason).replace("_", " "), ""
+    if logistic:
+        between = "" if math.isnan(one.low) else f"{_odds(one.low)} to {_odds(one.high)}"
+        return _odds(one.value), between
+    between = "" if math.isnan(one.low) else f"{one.low:.{n}f} to {one.high:.{n}f}"
+    return f"{one.value:.{n}f}", between
+
+
+def _cell(fit: MixedModel | LogisticModel | None, name: str, between_both: str) -> str:
+    """Return an effect as ``-0.28 [-0.31, -0.25]``."""
+    one = next((one for one in fit.coefficients if one.name == name), None) if fit is not None else None
+    if fit is None or one is None or (isinstance(fit, LogisticModel) and name == "intercept"):
+        return "-"
+    value, between = _numbers(one, isinstance(fit, LogisticModel), digits(fit.coefficients))
+    return escape(f"{value}{between_both}[{between.replace(' to ', ', ')}]" if between else value)
+
+
+def _odds(logarithm: float) -> str:
+    """Return an odds ratio with two decimals, or two digits if it is small."""
+    ratio = math.exp(min(logarithm, 700.0))
+    return f"{ratio:.2g}" if ratio < 0.1 else f"{ratio:.2f}" if ratio < 1000 else f"{ratio:.1e}"
+
+
+def _p(p: float) -> str:
+    return "" if math.isnan(p) else "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _spread(fit: MixedModel) -> Table:
+    table = _table("differences between", ["SD", f"{percent(fit.level)} interval", "share of variance", "number", "p"])
+    tests = {test.what: test.p for test in fit.component_tests}
+    for one in fit.components:
+        name = "rows, unexplained" if one.icc is None else plural(one.name)
+        between = "" if math.isnan(one.low) else f"{one.low:.3f} to {one.high:.3f}"
+        counted = (f"{100 * one.share:.0f} %", str(one.n_groups), _p(tests.get(one.name, math.nan)))
+        table.add_row(_name(name), f"{one.sd:.3f}", between, *counted)
+    return table
+
+
+def _whole_terms(fit: MixedModel | LogisticModel) -> list[str]:
+    """Say for terms of several coefficients whether they matter as a whole."""
+    tests = [test for test in fit.term_tests if test.df > 1] if isinstance(fit, MixedModel) else []
+    return [
+        f"{test.what} as a whole: {probability(test.p)} (likelihood ratio {test.statistic:.1f}, {test.df} degrees of "
+        "freedom)."
+        for test in tests
+    ]
+
+
+def _spreads(found: LocalizationModels) -> Table:
+    table = _table("differences between (SD)", ["IoU, 0 if missed", "IoU of hits"])
+    fits = (found.best, found.matched)
+    names = dict.fromkeys(one.name for fit in fits if fit is not None for one in fit.components)
+    for name in sorted(names, key=lambda name: name == "residual"):
+        cells = []
+        for fit in fits:
+            one = next((one for one in fit.components if one.name == name), None) if fit is not None else None
+            cells.append("-" if one is None else escape(f"{one.sd:.3f} [{one.low:.3f}, {one.high:.3f}]"))
+        table.add_row(_name("rows, unexplained" if name == "residual" else plural(name)), *cells)
+    return table
+
+
+def _checks(fit: MixedModel) -> Table:
+    """Put the bootstrap standard errors beside the model's own."""
+    table = _table("standard error", ["model", *(f"{check.kind} bootstrap" for check in fit.checks)])
+    for k, one in enumerate(fit.coefficients):
+        n = digits(fit.coefficients) + 1
+        table.add_row(_effect(one), *(f"{se:.{n}f}" for se in (one.se, *(c.coefficients[k].se for c in fit.checks))))
+    return table
+
+
+def _say(console: Console, lines: Sequence[str]) -> None:
+    for line in lines:
+        console.print(escape(one_line(line)), soft_wrap=not sys.stdout.isatty())
+    console.print()
+
+
+def _name(text: str) -> str:
+    return escape(one_line(text if len(text) <= 60 else text[:57] + "..."))

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any table (pandas frame, arrow table, mapping of columns, file) as columns of numbers and of texts.
+
+A column of a CSV file is a number if every cell is one, and a text if none is; in between, somebody has to say. Tables
+in memory and parquet files say it themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import InputError, did_you_mean
+from calipers.readers.tabular import Cells, Table, empty, numbers, texts
+
+F64 = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+MEMORY = "<table>"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A table, and the declared order of the values of its columns."""
+
+    table: Table
+    orders: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # columns that are categories, whatever they hold
+
+    @classmethod
+    def of(cls, given: Any, wanted: Sequence[str], levels: Mapping[str, Sequence[Any]] | None = None) -> Frame:
+        """Return the frame of any table.
+
+        Parameters
+        ----------
+        wanted
+            The columns that will be used; those of tables in memory are converted, others are not looked at.
+        levels
+            Declares columns as categories, in this order.
+        """
+        declared = {name: tuple(map(str, values)) for name, values in (levels or {}).items()}
+        if isinstance(given, Frame):
+            frame = cls(given.table, {**given.orders, **declared})
+        elif isinstance(given, Table):
+            frame = cls(given, declared)
+        else:
+            columns, orders = _columns(given, [*wanted, *declared])
+            n = len(next(iter(columns.values()), ()))
+            frame = cls(Table(MEMORY, "memory", columns, np.arange(n), False), {**orders, **declared})
+        for name in (*wanted, *declared):
+            frame.require(name)
+        return frame
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def require(self, name: str) -> None:
+        """Raise if there is no such column."""
+        _require(name, self.table.names, self.table.file)
+
+    def is_category(self, name: str) -> bool:
+        """Return whether a column holds categories; a mixture of numbers and other texts is an error."""
+        cells = self.table.columns[name]
+        if name in self.orders:
+            return True
+        if not isinstance(cells, list):
+            return False
+        if self.table.format != "csv":
+            return True
+        _, bad = numbers(self.table, name)
+        if bad and len(bad) < int((~empty(cells)).sum()):
+            row, problem = next(iter(bad.items()))
+            hint = problem.hint or "if these are categories, declare them as levels"
+            expected = "a number, as in other rows"
+            raise self.table.problem(row, name, "type", expected, cells[row], hint).as_error(self.table.file)
+        return bool(bad)
+
+    def numbers(self, name: str) -> F64:
+        """Return a column as numbers, NaN where a cell is empty; a text is an error that says where."""
+        cells = self.table.columns[name]
+        values, bad = numbers(self.table, name)
+        for problem in bad.values():
+            raise problem.as_error(self.table.file)
+        if isinstance(cells, list) and self.table.format != "csv" and not empty(cells).all():
+            row = int(np.flatnonzero(~empty(cells))[0])
+            raise self.table.problem(row, name, "type", "a number", cells[row]).as_error(self.table.file)
+        infinite = np.flatnonzero(np.isinf(values))
+        if len(infinite):
+            row = int(infinite[0])
+            raise self.table.problem(row, name, "non-finite", "a finite number", values[row]).as_error(self.table.file)
+        return values
+
+    def texts(self, name: str) -> NDArray[np.str_]:
+        """Return a column as text, empty where a cell is."""
+        return np.array(texts(self.table, name), np.str_)
+
+    def missing(self, name: str, *, as_text: bool = False) -> Flags:
+        """Return which cells of a column hold nothing; a number that is NaN is nothing, a text ``nan`` is a text."""
+        if as_text or self.is_category(name):
+            return empty(self.table.columns[name])
+        return np.isnan(self.numbers(name))
+
+    def rows(self, rows: NDArray[np.int64]) -> Frame:
+        """Return the frame with only these rows; errors still name the original ones."""
+        return Frame(self.table.rows(rows), self.orders)
+
+    def with_column(self, name: str, cells: Cells, order: tuple[str, ...] | None = None) -> Frame:
+        """Return the frame with a column added or replaced; with an ``order`` it is one of categories."""
+        orders = {key: value for key, value in self.orders.items() if key != name}
+        table = replace(self.table, columns={**self.table.columns, name: cells})
+        return Frame(table, orders if order is None else {**orders, name: order})
+
+
+def _require(name: str, known: Sequence[str], file: str) -> None:
+    if name not in known:
+        hint = did_you_mean(name, known)
+        raise InputError(f"a column {name!r}", rule="missing-column", file=file, field=name, hint=hint)
+
+
+def _columns(given: Any, wanted: Sequence[str]) -> tuple[dict[str, Cells], dict[str, tuple[str, ...]]]:
+    """Return some columns of a table in memory, and the order of those that are declared as categories."""
+
+    def take(name: str) -> Any:
+        return given.column(name).to_pylist() if hasattr(given, "column_names") else given[name]
+
+    if isinstance(given, Mapping):
+        names = list(given)
+    elif hasattr(given, "column_names") and hasattr(given, "column"):  # arrow
+        names = list(given.column_names)
+    elif hasattr(given, "columns") and hasattr(given, "__getitem__"):  # pandas, polars
+        names = list(given.columns)
+    else:
+        expected = "a pandas frame, an arrow table or a mapping of columns"
+        raise InputError(expected, rule="type", file=MEMORY, value=type(given).__name__)
+    for name in wanted:
+        _require(name, names, MEMORY)
+    taken = {name: take(name) for name in dict.fromkeys(wanted)}
+    orders = {name: tuple(map(str, c.cat.categories)) for name, c in taken.items() if _categorical(c)}
+    columns = {name: _cells(name, column) for name, column in taken.items()}
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise InputError("columns of one length", rule="length", file=MEMORY, value=lengths)
+    return columns, orders
+
+
+def _categorical(column: Any) -> bool:
+    return hasattr(getattr(column, "dtype", None), "categories") and hasattr(column, "cat")
+
+
+def _cells(name: str, column: Any) -> Cells:
+    """Return numbers as an array and anything else as texts; missing values are NaN or an empty text."""
+    array = np.asarray(column)
+    if array.ndim != 1:
+        raise InputError("one value per row", rule="length", file=MEMORY, field=name, value=array.shape)
+    if array.dtype.kind in "biuf":
+        return array.astype(np.float64) if array.dtype.kind in "bf" else array
+    if array.dtype.kind in "US":
+        return [str(cell) for cell in array.tolist()]
+    values = [None if _nothing(cell) else cell for cell in array.tolist()]
+    present = [cell for cell in values if cell is not None]
+    if all(isinstance(cell, bool | int | float | np.number) for cell in present) and present:
+        return np.array([np.nan if cell is None else float(cell) for cell in values])
+    if all(isinstance(cell, str | int) for cell in present):
+        return ["" if cell is None else str(cell) for cell in values]
+    strange = next(cell for cell in present if not isinstance(cell, str))
+    raise InputError("numbers or text", rule="column-type", file=MEMORY, field=name, value=strange)
+
+
+def _nothing(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, float) and cell != cell) or type(cell).__name__ in ("NAType", "NaTType")

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What localization quality depends on, asked three times of the references of one model.
+
+IoU is bounded and has a heap at 0, the misses. A linear model of it mixes two questions, so the two parts always stand
+beside it: how good is the overlap of what was hit, and how probable is a hit?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from calipers.errors import InputError, UsageError
+from calipers.matches import View
+from calipers.statistics.formula import Formula
+from calipers.statistics.logistic import LogisticModel, logistic_model
+from calipers.statistics.mixed import MixedModel, mixed_model
+from calipers.statistics.reference_table import CUTS, SIZES, reference_table
+from calipers.tables import Cohort
+
+RESPONSE = "iou"
+PARTS = ("best", "matched", "hit")
+USUAL = ("centre", "patient", "image")
+
+
+@dataclass(frozen=True)
+class LocalizationModels:
+    """Three fits of one model: best overlap with 0 for misses, overlap of the hits, probability of a hit."""
+
+    model: str
+    best: MixedModel
+    matched: MixedModel | None  # None: see problems
+    hit: LogisticModel | None
+    problems: Mapping[str, str]  # why a part could not be fitted
+    n_references: int
+    n_ignored: int
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """Return the fits for JSON; a part that could not be fitted says why."""
+        found = []
+        for part in PARTS:
+            fit = getattr(self, part)
+            facts = {"kind": "none", "problem": self.problems[part]} if fit is None else fit.as_dict()
+            found.append({"model": self.model, "part": part, **facts})
+        return found
+
+
+def localization_models(
+    cohort: Cohort,
+    model: str,
+    formula: str = "iou ~ size",
+    groups: Sequence[str] | None = None,
+    *,
+    view: View | None = None,
+    cuts: tuple[float, float] = CUTS,
+    levels: Mapping[str, Sequence[Any]] | None = None,
+    missing: Literal["refuse", "drop"] = "refuse",
+    level: float = 0.95,
+    **options: Any,
+) -> LocalizationModels:
+    """Fit the three models of one detector's localization.
+
+    Parameters
+    ----------
+    formula
+        ``"iou ~ size + type"``; the columns are those of `reference_table`.
+    groups
+        Outermost first; by default those of centre, patient and image that the cohort has.
+    view, cuts
+        As in `reference_table`.
+    level, levels, missing, options
+        As in `calipers.mixed_model`; sizes are compared with large ones unless ``levels`` says otherwise.
+
+    Examples
+    --------
+    >>> from calipers.synthetic import demo_cohort
+    >>> found = localization_models(demo_cohort(), "misses-small", cuts=(400, 2500))
+    >>> [round(fit["size[small]"].value, 2) for fit in (found.best, found.matched)]
+    [-0.81, -0.0]
+    """
+    table = reference_table(cohort, model, view, cuts=cuts)
+    if groups is None:
+        groups = [name for name in USUAL if name in table]
+    parsed = Formula.parse(formula)
+    if parsed.response not in ("", RESPONSE):
+        raise UsageError(f"the response of references is {RESPONSE}, not {parsed.response!r}: write ~ size + type")
+    of_iou, of_hit = (str(replace(parsed, response=name)) for name in (RESPONSE, "hit"))
+    shared: dict[str, Any] = {"level": level, "levels": {"size": SIZES, **(levels or {})}, "missing": missing}
+    best = mixed_model(table, of_iou, groups, **shared, **options)
+    hits = np.flatnonzero(table["hit"] == 1.0)
+    problems: dict[str, str] = {}
+    matched: MixedModel | None = None
+    hit: LogisticModel | None = None
+    try:
+        rows = {name: column[hits] for name, column in table.items()}
+        matched = mixed_model({**rows, RESPONSE: rows["iou_matched"]}, of_iou, groups, **shared, **options)
+    except InputError as error:
+        problems["matched"] = f"{len(hits)} hits: expected {error.expected} ({error.field or error.rule})"
+    try:
+        few = {name: options[name] for name in ("few_groups",) if name in options}
+        hit = logistic_model(table, of_hit, groups, **shared, **few)
+    except InputError as error:
+        problems["hit"] = f"expected {error.expected} ({error.field or error.rule})"
+    n = len(table[RESPONSE])
+    return LocalizationModels(model, best, matched, hit, problems, n, len(cohort.references) - n)

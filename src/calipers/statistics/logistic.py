@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`logistic_model`: what the probability of a hit depends on, with standard errors by patient or centre."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.kernels import logistic
+from calipers.results.estimate import number
+from calipers.statistics.coefficients import Coefficient, Support, coefficients, quantile
+from calipers.statistics.design import hypothetical
+from calipers.statistics.mixed_words import percent
+from calipers.statistics.regression import Prepared, prepare
+from calipers.statistics.weights import plural
+
+F64 = NDArray[np.float64]
+NAN = float("nan")
+RUNAWAY = 20.0  # standard error in logits per standard deviation of a column: the coefficient has no finite value
+FEWEST_UNITS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Adjusted:
+    """The probability if every row had one level of a category and kept all its other columns."""
+
+    column: str
+    level: str
+    value: float
+    low: float
+    high: float
+    n_rows: int  # that really have this level
+    reason: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return {
+            "column": self.column,
+            "level": self.level,
+            "value": number(self.value),
+            "low": number(self.low),
+            "high": number(self.high),
+            "n_rows": self.n_rows,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True)
+class LogisticModel:
+    """A fitted logistic regression; coefficients are logarithms of odds ratios."""
+
+    formula: str
+    response: str
+    level: float
+    coefficients: tuple[Coefficient, ...]
+    probabilities: tuple[Adjusted, ...]
+    unit: str  # clusters of the standard errors
+    n_units: int
+    n_rows: int
+    n_positive: int
+    n_dropped: Mapping[str, int]
+    deviance: float
+    converged: bool
+    notes: tuple[str, ...]
+
+    def __getitem__(self, name: str) -> Coefficient:
+        """Return a coefficient, such as ``model["size[small]"]``."""
+        for coefficient in self.coefficients:
+            if coefficient.name == name:
+                return coefficient
+        raise UsageError(f"no coefficient {name!r}; {did_you_mean(name, [c.name for c in self.coefficients])}")
+
+    def odds_ratio(self, name: str) -> tuple[float, float, float]:
+        """Return the odds ratio of a coefficient and its interval."""
+        one = self[name]
+        return math.exp(one.value), math.exp(one.low), math.exp(one.high)
+
+    def sentences(self) -> tuple[str, ...]:
+        """Say the adjusted probabilities in words."""
+        return tuple(_sentence(self, one) for one in self.probabilities)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fit for JSON; coefficients are log odds ratios."""
+        return {
+            "kind": "logistic",
+            "formula": self.formula,
+            "response": self.response,
+            "level": self.level,
+            "unit": self.unit,
+            "n_units": self.n_units,
+            "n_rows": self.n_rows,
+            "n_positive": self.n_positive,
+            "n_dropped": dict(self.n_dropped),
+            "coefficients": [coefficient.as_dict() for coefficient in self.coefficients],
+            "probabilities": [one.as_dict() for one in self.probabilities],
+            "deviance": number(self.deviance),
+            "converged": self.converged,
+            "sentences": list(self.sentences()),
+            "notes": list(self.notes),
+        }
+
+
+def logistic_model(
+    frame: Any,
+    formula: str,
+    groups: Sequence[str],
+    *,
+    level: float = 0.95,
+    levels: Mapping[str, Sequence[Any]] | None = None,
+    missing: Literal["refuse", "drop"] = "refuse",
+    few_groups: int = FEWEST_UNITS,
+) -> LogisticModel:
+    """Fit a logistic regression with standard errors by cluster.
+
+    Parameters
+    ----------
+    frame, formula, levels, missing, few_groups
+        As in `calipers.mixed_model`; the response is 0 or 1.
+    groups
+        Outermost first. Clusters are the outermost groups of which there are at least ``few_groups``; fewer ones become
+        a fixed effect.
+
+    Notes
+    -----
+    Coefficients are those of rows taken as independent; the standard errors allow rows of one cluster to depend on
+    each other in any way (sandwich estimator), intervals use the t distribution with K - 1 degrees of freedom for K
+    clusters. A coefficient is undefined (``single_category``) where all rows of a level have the same outcome.
+    """
+    ready = prepare(
+        frame, formula, groups, levels=levels, missing=missing, few_groups=few_groups, crossed=False, level=level
+    )
+    y, x = ready.y, ready.design.matrix
+    _check_binary(ready)
+    outer = ready.structure.levels[0] if ready.structure.levels else None
+    code = np.arange(len(y)) if outer is None else outer.code
+    unit, n_units = ("row", len(y)) if outer is None else (outer.name, len(outer))
+    notes = [note for note in ready.notes if "least squares" not in note]
+    if len(np.unique(y)) == 1:
+        fit = logistic.LogisticFit(np.full(x.shape[1], NAN), np.full((x.shape[1],) * 2, NAN), y, 0.0, True)
+        covariance, undefined = fit.bread, np.ones(x.shape[1], np.bool_)
+        notes.append(f"every {ready.formula.response} is {y[0]:g}: there is nothing to explain")
+    else:
+        fit = logistic.fit(x, y)
+        covariance = logistic.sandwich(x, y - fit.probability, fit.bread, code)
+        undefined = _runaway(x, fit.bread)
+        notes += _separated(ready, undefined)
+    reasons = ["single_category" if gone else _too_few(n_units) for gone in undefined.tolist()]
+    supports = [Support("sandwich-t", float(n_units - 1), unit, n_units, reason) for reason in reasons]
+    values = np.where(undefined, NAN, fit.beta)
+    shown = coefficients(ready.design.effects, values, covariance, supports, level=level, n_rows=len(y))
+    return LogisticModel(
+        formula=str(ready.formula),
+        response=ready.formula.response,
+        level=level,
+        coefficients=shown,
+        probabilities=_probabilities(ready, fit, covariance, undefined, supports[0], level),
+        unit=unit,
+        n_units=n_units,
+        n_rows=len(y),
+        n_positive=int(y.sum()),
+        n_dropped=ready.n_dropped,
+        deviance=fit.deviance,
+        converged=fit.converged,
+        notes=tuple(notes),
+    )
+
+
+def _check_binary(ready: Prepared) -> None:
+    wrong = np.flatnonzero((ready.y != 0.0) & (ready.y != 1.0))
+    if len(wrong):
+        row, name = int(wrong[0]), ready.formula.response
+        problem = ready.frame.table.problem(row, name, "binary-response", "0 or 1", float(ready.y[row]))
+        raise problem.as_error(ready.file)
+    if len(ready.y) <= ready.design.matrix.shape[1]:
+        expected = f"more rows than the {ready.design.matrix.shape[1]} coefficients"
+        raise InputError(expected, rule="too-few-rows", file=ready.file, value=len(ready.y))
+
+
+def _too_few(n_units: int) -> str | None:
+    return None if n_units >= FEWEST_UNITS else "one_unit" if n_units == 1 else "too_few_units"
+
+
+def _runaway(x: F64, bread: F64) -> NDArray[np.bool_]:
+    """Return which coefficients have no finite value: their information is nothing."""
+    scale = x.std(axis=0)
+    scale = np.where(scale > 0.0, scale, 1.0)
+    return np.asarray(~(np.sqrt(np.maximum(np.diag(bread), 0.0)) * scale < RUNAWAY))
+
+
+def _separated(ready: Prepared, undefined: NDArray[np.bool_]) -> list[str]:
+    """Name the levels in which every row has the same outcome."""
+    notes = []
+    for column, levels in ready.design.levels.items():
+        texts = ready.frame.texts(column)
+        for one in levels:
+            outcomes = ready.y[texts == one]
+            if undefined.any() and len(set(outcomes.tolist())) == 1:
+                notes.append(
+                    f"all {len(outcomes)} rows with {column} {one} have {ready.formula.response} {outcomes[0]:g}: odds "
+                    "ratios with it are undefined"
+                )
+    return notes
+
+
+def _probabilities(
+    ready: Prepared,
+    fit: logistic.LogisticFit,
+    covariance: F64,
+    undefined: NDArray[np.bool_],
+    support: Support,
+    level: float,
+) -> tuple[Adjusted, ...]:
+    found = []
+    for column, levels in ready.design.levels.items():
+        if ready.structure.fixed is not None and column == ready.structure.fixed.name:
+            continue
+        texts = ready.frame.texts(column)
+        for one in levels:
+            n = int((texts == one).sum())
+            if np.isnan(fit.beta).any():
+                found.append(Adjusted(column, one, float(ready.y[0]), NAN, NAN, n, "single_category"))
+                continue
+            x = hypothetical(ready.frame, ready.design, column, one)
+            p = 1.0 / (1.0 + np.exp(-np.clip(x @ fit.beta, -logistic.STEEPEST, logistic.STEEPEST)))
+            value, slope = float(p.mean()), (x * (p * (1.0 - p))[:, None]).mean(axis=0)
+            reason = support.reason or ("single_category" if not 1e-6 < value < 1 - 1e-6 else None)
+            low, high = (NAN, NAN) if reason else _between(value, float(slope @ covariance @ slope), support, level)
+            found.append(Adjusted(column, one, value, low, high, n, reason))
+    return tuple(found)
+
+
+def _between(value: float, variance: float, support: Support, level: float) -> tuple[float, float]:
+    """Return the interval of a probability, taken on the logit scale."""
+    half = quantile(level, support.df) * math.sqrt(max(variance, 0.0)) / (value * (1.0 - value))
+    logit = math.log(value / (1.0 - value))
+    return 1.0 / (1.0 + math.exp(-(logit - half))), 1.0 / (1.0 + math.exp(-(logit + half)))
+
+
+def _sentence(model: LogisticModel, one: Adjusted) -> str:
+    said = f"{model.response}: {100 * one.value:.0f} % with {one.column} {one.level}"
+    if math.isnan(one.low):
+        return f"{said} ({one.n_rows} rows, no interval)."
+    between = f"{percent(model.level)} interval {100 * one.low:.0f} to {100 * one.high:.0f} %"
+    return f"{said} ({between}; {model.n_units} {plural(model.unit)})."
