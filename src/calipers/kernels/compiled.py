@@ -6,7 +6,7 @@ Nothing here computes. Every function names its twin in `pairs`, `fates`, `curve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from types import ModuleType
 from typing import Any
@@ -163,11 +163,12 @@ def replicates(native: ModuleType, plan: Any, weights: NDArray[Any], positives: 
     n_classes, enveloped = positives.shape[2], plan.enveloped
     parts = []
     for rows, lanes in _lanes(weights):
-        result = np.empty(positives[rows].shape)
-        numbers = (len(result), n_classes, weights.shape[1], enveloped)
+        by_cell = _i64(np.moveaxis(positives[rows], 0, 2))
+        result = np.empty(by_cell.shape)
+        numbers = (by_cell.shape[2], n_classes, weights.shape[1], enveloped)
         flags = np.zeros(0, np.uint8) if recalls is None else _u8(recalls)
-        native.replicate_precision(*plan.arrays, lanes, _i64(positives[rows]), flags, *numbers, result, threads())
-        parts.append(result)
+        native.replicate_precision(*plan.arrays, lanes, by_cell, flags, *numbers, result, threads())
+        parts.append(np.moveaxis(result, 2, 0))
     return np.concatenate(parts)
 
 
@@ -181,10 +182,13 @@ def cell_sums(native: ModuleType, cell: I32, image: I32, weights: NDArray[Any], 
     return np.concatenate(parts, axis=1).T.astype(np.float64)
 
 
-def draw_counts(native: ModuleType, drawn: Sequence[I64], n_units: int) -> NDArray[np.uint8] | None:
-    """Twin of `resampling._counts`: (n_units, R) bytes; None if they are too small."""
-    counts, turned = np.zeros((len(drawn), n_units), np.uint8), np.empty((n_units, len(drawn)), np.uint8)
-    enough = [native.count_draws(_i64(entry), row) for entry, row in zip(drawn, counts)]
+def uniform_counts(
+    native: ModuleType, raw: Iterable[NDArray[np.uint64]], n_replicates: int, n_units: int
+) -> NDArray[np.uint8] | None:
+    """Twin of `resampling.uniform_counts`, from raw random bits; None if bytes or bits were not enough."""
+    counts = np.zeros((n_replicates, n_units), np.uint8)
+    enough = [native.count_draws(words, row) for words, row in zip(raw, counts)]
+    turned = np.empty((n_units, n_replicates), np.uint8)
     native.transpose(counts, *counts.shape, turned)
     return turned if all(enough) else None
 

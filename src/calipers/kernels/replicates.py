@@ -28,6 +28,7 @@ I8 = NDArray[np.int8]
 
 EPS = np.spacing(1)  # pycocotools adds it to every denominator; kept, for equal bits
 NUDGE = 1e-9  # moves a quotient of whole numbers below 1e8 safely to the right side of a whole number
+MOST_RECALLS = 128  # two words of bits
 AT_ONCE = 4_000_000  # weights in memory at a time
 
 
@@ -219,7 +220,7 @@ def recalls_reached(hits: I64, positives: I64, n: int) -> I64:
 
 def evenly_spaced(recalls: F64) -> bool:
     """Return whether the recalls are the ``linspace(0, 1, n)`` that `recalls_reached` counts."""
-    return len(recalls) > 1 and bool((recalls == np.linspace(0.0, 1.0, len(recalls))).all())
+    return 1 < len(recalls) <= MOST_RECALLS and bool((recalls == np.linspace(0.0, 1.0, len(recalls))).all())
 
 
 def rounded_up(n: int) -> NDArray[np.bool_]:

@@ -258,18 +258,18 @@ PyObject* py_cell_sums(PyObject*, PyObject* args) {
     Span<const uint8_t> weights;
     Span<int32_t> result;
     if (!arguments.all(cell, image, weights, result)) return nullptr;
-    require(cell.size == image.size && within(image, weights.size / LANES) && within(cell, result.size / LANES));
+    require(cell.size == image.size && weights.size % LANES == 0 && result.size % LANES == 0);
     unlocked([&] { cell_sums(cell, image, weights, result); });
     Py_RETURN_NONE;
 }
 
 PyObject* py_count_draws(PyObject*, PyObject* args) {
     Arguments arguments(args);
-    Span<const int64_t> drawn;
+    Span<const uint64_t> raw;
     Span<uint8_t> counts;
-    if (!arguments.all(drawn, counts)) return nullptr;
-    require(within(drawn, counts.size));
-    return PyBool_FromLong(count_draws(drawn, counts));
+    if (!arguments.all(raw, counts)) return nullptr;
+    require(counts.size > 0 && counts.size <= 0x7fffffff);
+    return PyBool_FromLong(count_draws(raw, counts));
 }
 
 PyObject* py_transpose(PyObject*, PyObject* args) {
