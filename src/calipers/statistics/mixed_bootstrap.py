@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from calipers.kernels.nested import Fit
 from calipers.kernels.resampling import generator
+from calipers.statistics.weights import Units, bootstrap
 from calipers.results.estimate import number
 from calipers.statistics import intervals
 from calipers.statistics.components import RESIDUAL
