@@ -29,6 +29,7 @@ RECALLS, ENVELOPE, STEPS = range(3)
 FULL_ROW = 255  # see native/kinds.h
 LANES = 64  # see native/replicates.h
 MOST_WEIGHT = 255
+NO_LIMIT = -1
 MOST_ROWS = 2**31 // MOST_WEIGHT
 
 
@@ -65,8 +66,10 @@ class FateTable:
 
     def cells(self, label: I32, rank: I32, limit: int, image: I64, n_classes: int) -> Cells:
         """Return the cells of the objects, made once for every limit of the rank."""
+        if not self._cells:
+            self._cells[NO_LIMIT] = cells_of(self.fates, label, image, n_classes)
         if limit not in self._cells:
-            self._cells[limit] = cells_of(self.fates, label, rank, limit, image, n_classes)
+            self._cells[limit] = self._cells[NO_LIMIT].below(rank, limit)
         return self._cells[limit]
 
     @cached_property
@@ -172,14 +175,15 @@ def replicates(native: ModuleType, plan: Any, weights: NDArray[Any], positives: 
     return np.concatenate(parts)
 
 
-def cell_sums(native: ModuleType, cell: I32, image: I32, weights: NDArray[Any], n_cells: int) -> F64:
-    """Twin of `resampling.cell_sums`."""
-    parts = []
+def cell_totals(native: ModuleType, cells: Cells, weights: NDArray[Any]) -> I64:
+    """Twin of `Cells.totals`."""
+    parts, n_flags = [], cells.flags.shape[1]
     for rows, lanes in _lanes(weights):
-        result = np.empty((n_cells, LANES), np.int32)
-        native.cell_sums(_i32(cell), _i32(image), lanes, result)
-        parts.append(result[:, : rows.stop - rows.start])
-    return np.concatenate(parts, axis=1).T.astype(np.float64)
+        result = np.empty((cells.n_classes, n_flags, LANES), np.int32)
+        arrays = (_i32(cells.cell), _i32(cells.image), _i64(cells.label), _u8(cells.flags))
+        native.cell_totals(*arrays, lanes, n_flags, cells.n_classes, result)
+        parts.append(result[:, :, : rows.stop - rows.start].astype(np.int64))
+    return np.concatenate(parts, axis=2).reshape(cells.n_classes, n_flags // 2, 2, -1).transpose(3, 1, 2, 0)
 
 
 def uniform_counts(

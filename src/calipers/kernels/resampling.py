@@ -56,12 +56,3 @@ def spread(unit_counts: Weights, code: I64) -> Weights:
     """Return (R, n_images): the weights of images, given those of units (n_units, R) and the unit of each image."""
     alone = len(code) == len(unit_counts) and bool((code == np.arange(len(code))).all())
     return (unit_counts if alone else unit_counts[code]).T
-
-
-def cell_sums(cell: I32, image: I32, weights: NDArray[np.integer], n_cells: int) -> F64:
-    """Return (R, n_cells): the weight of the objects of every cell; whole numbers, exact."""
-    native = route.native()
-    if native is not None and compiled.fit_lanes(weights, len(cell)):
-        return compiled.cell_sums(native, cell, image, weights, n_cells)
-    rows = [np.bincount(cell, weights=weight[image], minlength=n_cells) for weight in weights]
-    return np.stack(rows) if rows else np.zeros((0, n_cells))

@@ -71,6 +71,11 @@ inline bool within(Span<const T> places, int64_t n) {
     return true;
 }
 
+inline bool fit(const CellProblem& p, Span<int32_t> result) {
+    return p.cell.size == p.image.size && p.weights.size % LANES == 0 && p.flags.size == p.label.size * p.n_flags &&
+           within(p.label, p.n_classes) && result.size == p.n_classes * p.n_flags * LANES;
+}
+
 inline bool fit(const ReplicatePlan& p, Span<double> result) {
     const int64_t n_views = p.group_of.size, n_cells = n_views * p.n_classes, n_places = p.row_offsets.size - 1;
     const int64_t n_groups = p.n_classes ? n_places / p.n_classes : 0;

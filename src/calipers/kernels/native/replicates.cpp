@@ -35,10 +35,15 @@ void running_sums(const uint8_t* __restrict weights, const int32_t* __restrict i
                   const int64_t* __restrict marks, int64_t n_marks, int32_t* __restrict noted) {
     int32_t sum[LANES] = {0};
     for (int64_t m = 0; m < n_marks; ++m) {
-        for (; row <= marks[m]; ++row) {
-            const uint8_t* w = weights + static_cast<int64_t>(image[row]) * LANES;
-            for (int l = 0; l < LANES; ++l) sum[l] += w[l];
-            CALIPERS_ROW_DONE;
+        while (row <= marks[m]) {  // narrow sums are quicker, for as many rows as they hold
+            const int64_t stop = std::min(marks[m] + 1, row + 256);
+            uint16_t narrow[LANES] = {0};
+            for (; row < stop; ++row) {
+                const uint8_t* w = weights + static_cast<int64_t>(image[row]) * LANES;
+                for (int l = 0; l < LANES; ++l) narrow[l] = static_cast<uint16_t>(narrow[l] + w[l]);
+                CALIPERS_ROW_DONE;
+            }
+            for (int l = 0; l < LANES; ++l) sum[l] += narrow[l];
         }
         std::memcpy(noted + m * LANES, sum, sizeof sum);
     }
@@ -125,6 +130,10 @@ void add_cells(const int32_t* __restrict cell, const int32_t* __restrict image, 
     }
 }
 
+inline void add_lanes(int32_t* __restrict to, const int32_t* __restrict from) {
+    for (int l = 0; l < LANES; ++l) to[l] += from[l];
+}
+
 // Memory that is worth keeping from one task to the next; it only ever grows, and nobody needs zeros in it.
 template <class T>
 class Buffer {
@@ -198,9 +207,16 @@ void replicate_precision(const ReplicatePlan& plan, Span<double> result, int thr
     });
 }
 
-void cell_sums(Span<const int32_t> cell, Span<const int32_t> image, Span<const uint8_t> weights, Span<int32_t> result) {
+void cell_totals(const CellProblem& p, Span<int32_t> result) {
+    std::vector<int32_t> sums(p.label.size * LANES, 0);
+    add_cells(p.cell.data, p.image.data, p.cell.size, p.weights.data, sums.data());
     std::memset(result.data, 0, result.size * sizeof(int32_t));
-    add_cells(cell.data, image.data, cell.size, weights.data, result.data);
+    for (int64_t c = 0; c < p.label.size; ++c) {
+        const uint8_t* flags = p.flags.data + c * p.n_flags;
+        int32_t* to = result.data + p.label[c] * p.n_flags * LANES;
+        for (int64_t f = 0; f < p.n_flags; ++f)
+            if (flags[f]) add_lanes(to + f * LANES, &sums[c * LANES]);
+    }
 }
 
 // Whole numbers below n from 32 random bits each, by multiplication; the few that would be too frequent are drawn again

@@ -24,8 +24,17 @@ struct ReplicatePlan {
 // (V, K, R)
 void replicate_precision(const ReplicatePlan& plan, Span<double> result, int threads);
 
-// The weights of the objects of every cell, (n_cells, LANES), for at most LANES replicates.
-void cell_sums(Span<const int32_t> cell, Span<const int32_t> image, Span<const uint8_t> weights, Span<int32_t> result);
+// See kernels/cells.py for the meaning of each.
+struct CellProblem {
+    Span<const int32_t> cell, image;  // (n,) of every object
+    Span<const int64_t> label;        // (n_cells,)
+    Span<const uint8_t> flags;        // (n_cells, n_flags)
+    Span<const uint8_t> weights;      // (n_images, LANES)
+    int64_t n_flags, n_classes;
+};
+
+// (K, n_flags, LANES): the weight of the objects of a class whose cell has the flag.
+void cell_totals(const CellProblem& problem, Span<int32_t> result);
 
 // Draws as many units as there are, with replacement, and counts how often each was; returns whether the random bits and
 // a byte were enough.
