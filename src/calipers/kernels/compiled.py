@@ -56,7 +56,7 @@ class FateTable:
         self, fates: I8, kind: NDArray[np.uint8] | None = None, kinds: NDArray[np.uint64] | None = None
     ) -> None:
         self.fates = fates
-        self._cells: dict[int, Cells] = {}
+        self._cells: dict[tuple[int, bool], Cells] = {}
         self.numbering = None if kind is None or kinds is None else (kind, kinds)
 
     @classmethod
@@ -64,13 +64,15 @@ class FateTable:
         """Return a table in which every row stands for itself."""
         return cls(fates, np.full(fates.shape[1], FULL_ROW, np.uint8), np.zeros(0, np.uint64))
 
-    def cells(self, label: I32, rank: I32, limit: int, image: I64, n_classes: int) -> Cells:
-        """Return the cells of the objects, made once for every limit of the rank."""
-        if not self._cells:
-            self._cells[NO_LIMIT] = cells_of(self.fates, label, image, n_classes)
-        if limit not in self._cells:
-            self._cells[limit] = self._cells[NO_LIMIT].below(rank, limit)
-        return self._cells[limit]
+    def cells(self, label: I32, rank: I32, limit: int, image: I64, n_classes: int, *, only_hits: bool = False) -> Cells:
+        """Return the cells of the objects, or of those that are a hit somewhere; made once for every limit."""
+        everyone, key = (NO_LIMIT, False), (limit, only_hits)
+        if everyone not in self._cells:
+            self._cells[everyone] = cells_of(self.fates, label, image, n_classes)
+        if key not in self._cells:
+            below = self._cells[everyone].below(rank, limit)
+            self._cells[key] = below.hitting() if only_hits else below
+        return self._cells[key]
 
     @cached_property
     def arrays(self) -> tuple[I8, NDArray[np.uint8], NDArray[np.uint64]]:
