@@ -23,7 +23,7 @@ NEAR = 0.1  # IoU
 MOST_COMPARED = 500_000  # predictions
 MARKS = {"near_perfect": "*", "few_units": "†", "on_bound": "‡", "identical_units": "§", "independent_objects": "¶"}
 NO_INTERVAL = {  # reason -> beside the value, and as a clause
-    "one_unit": ("one {unit} only", "all images belong to one {unit}"),
+    "one_unit": ("one {unit} only", "there is only one {unit}"),
     "too_few_units": ("too few {units}", "fewer than 5 {units} stand behind them"),
     "too_many_undefined": ("often undefined", "more than 5 % of the replicates have no value"),
     "constant_input": ("no such interval", "the replicates do not vary in the way that this kind of interval needs"),
@@ -57,7 +57,7 @@ def interval_warnings(rows: Sequence[Row], *, ci: bool) -> tuple[str, ...]:
         return ()
 
     def among(number: int) -> str:
-        return f"{number} of {len(estimates)} rows" if len(estimates) > 1 else "the only row"
+        return f"all {number} rows" if number == len(estimates) > 1 else f"{number} of {len(estimates)} rows"
 
     found, one = [], estimates[0]
     for flag in FLAGS:
@@ -94,6 +94,11 @@ def without_interval(estimate: Estimate) -> str:
     if estimate.low == estimate.low or estimate.reason not in NO_INTERVAL:
         return ""
     return _of_units(NO_INTERVAL[estimate.reason][0], estimate)
+
+
+def same_for_all(estimates: Sequence[Estimate]) -> bool:
+    """Return whether all values have an interval, or none has for one reason, so that it need not be said of each."""
+    return len({without_interval(estimate) for estimate in estimates if estimate.value == estimate.value}) <= 1
 
 
 def marks_of(estimate: Estimate) -> str:

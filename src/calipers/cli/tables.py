@@ -16,7 +16,7 @@ from rich.text import Text
 
 from calipers.cli.messages import one_line
 from calipers.evaluation import Evaluation
-from calipers.findings import legend, marks_of, speaks_for, without_interval
+from calipers.findings import legend, marks_of, same_for_all, speaks_for, without_interval
 from calipers.results import Estimate
 
 MOST_CLASSES = 12
@@ -99,7 +99,7 @@ def cells_of(rows: Sequence[Sequence[Estimate]]) -> list[list[str]]:
     """Return value and interval of estimates, values right-aligned; why there is none, unless all have none for it."""
     valued = [estimate for row in rows for estimate in row if estimate.value == estimate.value]
     width = max((len(number(estimate.value)) for estimate in valued), default=0)
-    say_why = len({without_interval(estimate) for estimate in valued}) > 1
+    say_why = not same_for_all(valued)
     return [[_cell(estimate, width, say_why=say_why) for estimate in row] for row in rows]
 
 

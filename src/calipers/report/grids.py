@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 
 from calipers.evaluation import Evaluation, GroupedRows, GroupSummary
-from calipers.findings import legend, marks_of, speaks_for, without_interval
+from calipers.findings import legend, marks_of, same_for_all, speaks_for, without_interval
 from calipers.report.words import best_of, between, lower_is_better, number, reason_word, short, undefined
 from calipers.results import Estimate
 from calipers.statistics.weights import plural
@@ -19,9 +19,9 @@ LONG = 20  # characters of a name that need not stay in one piece
 MOST_GROUPS = 60
 NUMBER = {"n": "references"}
 BESIDE = (
-    "All classes together. Percentile: the interval that papers use, for comparison. Bias: mean of the replicates minus "
-    "the value. Monte-Carlo error: standard error of the two bounds that comes from the number of replicates. Left out: "
-    "replicates without a value."
+    "All classes together. Percentile: the interval that papers use, for comparison. Bias: mean of the replicates "
+    "minus the value. Monte-Carlo error: standard error of the two bounds that comes from the number of replicates. "
+    "Left out: replicates without a value."
 )
 
 
@@ -36,12 +36,12 @@ def metrics_table(evaluation: Evaluation, metrics: Sequence[str]) -> str:
     rows = [[evaluation.get(metric, model=model) for model in evaluation.models] for metric in metrics]
     behind = [estimates[0].n_references for estimates in rows]
     varies = len(set(behind)) > 1
+    every = [e for row in rows for e in row]
     lines = []
     for metric, estimates, n in zip(metrics, rows, behind):
-        cells = _cells(estimates, lower=metric in lower)
+        cells = _cells(estimates, lower=metric in lower, say_why=not same_for_all(every))
         lines.append(_line(metric, cells, (n,) if varies else ()))
     number = f"{rows[0][0].n_images} images" + (" (and n references)" if varies else f", {behind[0]} references")
-    every = [e for row in rows for e in row]
     said = [f"All classes together, n = {number}.", *_legend(evaluation, [m for m in metrics if m in lower])]
     said.append(speaks_for(evaluation.statistics, every))
     head = _head("metric", evaluation.models, NUMBER if varies else {})
@@ -51,11 +51,14 @@ def metrics_table(evaluation: Evaluation, metrics: Sequence[str]) -> str:
 def classes_table(evaluation: Evaluation, metric: str) -> str:
     """Return one metric: a row per class, a column per model."""
     lower = metric in lower_is_better(evaluation)
-    lines, every = [], []
-    for label in evaluation.cohort.classes:
-        estimates = [evaluation.get(metric, model=model, label=label) for model in evaluation.models]
-        every += estimates
-        lines.append(_line(label, _cells(estimates, lower=lower), (estimates[0].n_references,)))
+    classes = evaluation.cohort.classes
+    rows = [[evaluation.get(metric, model=model, label=label) for model in evaluation.models] for label in classes]
+    every = [e for row in rows for e in row]
+    say_why = not same_for_all([*every, *(evaluation.get(metric, model=model) for model in evaluation.models)])
+    lines = [
+        _line(label, _cells(row, lower=lower, say_why=say_why), (row[0].n_references,))
+        for label, row in zip(classes, rows)
+    ]
     title = f"<strong>{text(metric)}</strong>{' (lower is better)' if lower else ''}"
     head = _head("class", evaluation.models, NUMBER)
     return frame("", head, lines, title=title, kind=_few(evaluation), below=_below(every))
@@ -65,7 +68,7 @@ def groups_table(evaluation: Evaluation, grouping: GroupedRows, metric: str, lab
     """Return one metric: a row per group, a column per model, then mean, standard deviation and range."""
     lower = metric in lower_is_better(evaluation)
     table = list(grouping.table(metric, label, evaluation.models).items())
-    lines = [_line(name, _cells(row, lower=lower), (_behind(row[0]),)) for name, row in table[:MOST_GROUPS]]
+    lines = [_line(name, _cells(row, lower=lower, say_why=True), (_behind(row[0]),)) for name, row in table[:MOST_GROUPS]]
     over = [grouping.summary(metric, label, model) for model in evaluation.models]
     of = "" if label is None else f" of {label}"
     title = f"<strong>{text(metric + of)}</strong> {text(grouping.title)}{' (lower is better)' if lower else ''}"
@@ -148,17 +151,19 @@ def _line(name: str, cells: str, numbers: Sequence[object], kind: str = "") -> s
     return f"<tr{mark}><th scope=row{_long(name)}>{text(short(name))}</th>{cells}{behind}</tr>"
 
 
-def _cells(estimates: Sequence[Estimate], *, lower: bool) -> str:
-    return "".join(_cell(e, best) for e, best in zip(estimates, best_of(estimates, lower=lower)))
+def _cells(estimates: Sequence[Estimate], *, lower: bool, say_why: bool) -> str:
+    found = zip(estimates, best_of(estimates, lower=lower))
+    return "".join(_cell(estimate, best, say_why=say_why) for estimate, best in found)
 
 
-def _cell(estimate: Estimate, best: bool) -> str:
+def _cell(estimate: Estimate, best: bool, *, say_why: bool) -> str:
     if math.isnan(estimate.value):
         return f"<td class=undefined>{text(reason_word(estimate.reason))}</td>"
     value, kind = number(estimate.value), ""
     if best:
         value, kind = value + '<span class=star title="best of its row">&#9733;</span>', " class=best"
-    beside = between(estimate.low, estimate.high) + marks_of(estimate) or without_interval(estimate)
+    why = without_interval(estimate) if say_why else ""
+    beside = between(estimate.low, estimate.high) + marks_of(estimate) or why
     small = f"<small>{text(beside)}</small>" if beside else ""
     return f"<td{kind}>{value}{small}</td>"
 

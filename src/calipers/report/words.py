@@ -85,15 +85,16 @@ def intervals_in_words(evaluation: Evaluation) -> str:
     words = [f"Intervals of {percent} come from {drawn} and speak for {said['generalises_to']}."]
     if said["interval"] == "bootse-t-logit":
         words.append(
-            "Each is a t interval around the value, with the standard deviation of its replicates as standard error, on "
-            f"the scale of the metric (logit between 0 and 1, log from 0 on), and one degree of freedom less than {units}."
+            "Each is a t interval around the value, with the standard deviation of its replicates as standard error, "
+            "on the scale of the metric (logit between 0 and 1, log from 0 on), and with one degree of freedom less "
+            f"than {units}."
         )
     else:
         words.append(f"Kind of interval: {said['interval']}.")
     words.append(
-        f"There is none for fewer than 5 {units} or if more than 5 % of the replicates have no value. With fewer than 5 "
-        f"{units} in error, and fewer than half of them, it is the Clopper-Pearson interval of the share of {units} "
-        "without error, and marked."
+        f"There is none for fewer than 5 {units}, or if more than 5 % of the replicates have no value. With fewer "
+        f"than 5 {units} in error, and fewer than half of them, it is the Clopper-Pearson interval of the share of "
+        f"{units} without error, and marked."
     )
     return " ".join(words)
 
