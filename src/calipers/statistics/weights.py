@@ -92,7 +92,7 @@ class Units:
         if self.nested:
             return f"other {plural(self.name)} like these {self.number}, and their {plural(self.parent_name)}"
         strata = int(self.parent.max(initial=-1)) + 1
-        return f"other {plural(self.name)} of these {strata} {plural(self.parent_name)}, not to other ones"
+        return f"other {plural(self.name)} of these {strata} {plural(self.parent_name)}, not other {plural(self.parent_name)}"
 
 
 def plural(name: str) -> str:
