@@ -130,7 +130,9 @@ def test_groupings_find_their_rows_again(cohort: cal.Cohort) -> None:
     assert [grouping.by for grouping in evaluation.groupings] == ["centre", "size,class", "centre,size"]
     columns = [{tuple(row.group or {}) for row in grouping.rows} for grouping in evaluation.groupings]
     assert columns == [{("centre",)}, {("size",)}, {("centre", "size")}]
-    assert sum(len(grouping.rows) for grouping in evaluation.groupings) == sum(bool(row.group) for row in evaluation.rows)
+    assert sum(len(grouping.rows) for grouping in evaluation.groupings) == sum(
+        bool(row.group) for row in evaluation.rows
+    )
     first = evaluation.groupings[0]
     table = first.table("AP", None, evaluation.models)
     assert list(table) == sorted(set(cohort.group("centre")))

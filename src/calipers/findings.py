@@ -86,7 +86,8 @@ def speaks_for(statistics: Mapping[str, Any], estimates: Sequence[Estimate]) -> 
     if any(estimate.low == estimate.low for estimate in valued):
         over = f"{statistics['n_units']} {plural(statistics['unit'])}"
         return f"{100 * statistics['level']:g} % intervals over {over}: they speak for {statistics['generalises_to']}."
-    return f"No intervals: {_of_units(NO_INTERVAL[str(valued[0].reason)][1], valued[0])}."
+    reason = valued[0].reason
+    return f"No intervals: {_of_units(NO_INTERVAL[reason][1], valued[0])}." if reason in NO_INTERVAL else ""
 
 
 def without_interval(estimate: Estimate) -> str:

@@ -110,3 +110,16 @@ def test_two_models_stand_side_by_side(shown):
     lines = shown(cal.evaluate(only("mislabels", "overpredicts"), "coco"))
     assert next(line.split() for line in lines if line.strip()) == ["metric", "mislabels", "overpredicts", "references"]
     assert max(map(len, lines)) <= READABLE
+
+
+def test_groups_without_intervals_say_why_below_values_that_have_one(shown):
+    lines = shown(cal.evaluate(only("mislabels"), "voc2007").by("patient"))
+    assert sum("(one patient only)" in line for line in lines) > 10
+    assert " ... and 40 more" in lines
+
+
+def test_what_no_value_has_is_said_once(shown):
+    cohort = only("mislabels")
+    lines = shown(cal.evaluate(cohort.take(cohort.group("patient") == "P001"), "overview"))
+    assert not [line for line in lines if "only)" in line]
+    assert "No intervals: there is only one patient." in lines

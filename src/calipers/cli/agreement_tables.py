@@ -23,7 +23,7 @@ from calipers.statistics.weights import plural
 UNLIMITED = 400
 MOST_COMPARISONS = 12
 SHOWN = {"sensitivity": "useful accepted", "specificity": "not useful rejected", "kappa": "kappa", "AC1": "AC1"}
-EXPLAINED = (*SHOWN, "AUROC", "Youden-threshold", "Youden-corrected")  # what the first two tables show
+EXPLAINED = (*SHOWN, "AUROC", "Youden-threshold", "Youden-corrected")  # what tables show, besides all about raters
 
 
 def print_agreement(found: Agreement) -> None:
@@ -40,7 +40,8 @@ def print_agreement(found: Agreement) -> None:
         f"n = {len(found.ratings)} ratings; intervals ({100 * said['level']:g} %) over "
         f"{said['n_units']} {one_line(plural(said['unit']))}."
     )
-    for line in legend([row.estimate for row in found.rows if row.metric in EXPLAINED]):
+    shown = [row.estimate for row in found.rows if row.metric in EXPLAINED or "raters" in (row.group or {})]
+    for line in legend(shown):
         click.echo(one_line(line))
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 
 from calipers.cli.tables import Line, cells_of, grid, number
@@ -14,30 +16,35 @@ MOST_METRICS = 3
 MOST_GROUPS = 40
 
 
-def print_groups(evaluation: Evaluation, console: Console) -> list[Estimate]:
+def print_groups(evaluation: Evaluation, above: Sequence[Estimate], console: Console) -> list[Estimate]:
     """Print a table for every grouping and each of its first headline metrics; return what was shown."""
     shown: list[Estimate] = []
     for grouping in evaluation.groupings:
         there = dict.fromkeys(row.metric for row in grouping.rows)
         headline = [metric for metric in evaluation.protocol.headline or evaluation.metrics if metric in there]
         for metric in headline[:MOST_METRICS]:
-            shown += _print(evaluation, grouping, metric, None, console)
+            shown += _print(evaluation, grouping, (metric, None), above, console)
         for label in dict.fromkeys(row.label for row in grouping.rows if row.label and row.metric == headline[0]):
-            shown += _print(evaluation, grouping, headline[0], label, console)
+            shown += _print(evaluation, grouping, (headline[0], label), above, console)
         if len(headline) > MOST_METRICS:
             console.print(f"{', '.join(headline[MOST_METRICS:])} {grouping.title}: see --json, or -o.\n", markup=False)
     return shown
 
 
 def _print(
-    evaluation: Evaluation, grouping: GroupedRows, metric: str, label: str | None, console: Console
+    evaluation: Evaluation,
+    grouping: GroupedRows,
+    what: tuple[str, str | None],
+    above: Sequence[Estimate],
+    console: Console,
 ) -> list[Estimate]:
-    """Print one metric: a line per group, a column per model, then what the groups come to."""
+    """Print one metric and class: a line per group, a column per model, then what the groups come to."""
+    metric, label = what
     table = grouping.table(metric, label, evaluation.models)
     rows = list(table.values())
     groups = [
         Line(name, cells, (row[0].n_units, row[0].n_images, row[0].n_references))
-        for name, cells, row in zip(table, cells_of(rows), rows)
+        for name, cells, row in zip(table, cells_of(rows, above), rows)
     ]
     more = len(groups) - MOST_GROUPS
     groups = groups[:MOST_GROUPS] + ([Line(f"... and {more} more", [""] * len(rows[0]), ())] if more > 0 else [])

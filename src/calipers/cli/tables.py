@@ -43,8 +43,8 @@ def print_evaluation(evaluation: Evaluation) -> None:
     shown = [metric for metric in evaluation.protocol.headline if metric in evaluation.metrics_per_class]
     every, said = _metrics(evaluation, console)
     if 1 < len(evaluation.cohort.classes) <= MOST_CLASSES and shown:
-        every += _classes(evaluation, shown[0], console)
-    every += print_groups(evaluation, console)
+        every += _classes(evaluation, shown[0], every, console)
+    every += print_groups(evaluation, every, console)
     for sentence in (said, speaks_for(evaluation.statistics, every), *legend(every)):
         if sentence:
             console.print(Text(one_line(sentence)), soft_wrap=True)
@@ -56,17 +56,18 @@ def _metrics(evaluation: Evaluation, console: Console) -> tuple[list[Estimate], 
     behind = {"images": [row[0].n_images for row in rows], "references": [row[0].n_references for row in rows]}
     varying = {name: numbers for name, numbers in behind.items() if len(set(numbers)) > 1}
     numbers = list(zip(*varying.values())) or [()] * len(rows)
-    lines = [Line(*entry) for entry in zip(evaluation.metrics, cells_of(rows), numbers)]
+    lines = [Line(*entry) for entry in zip(evaluation.metrics, cells_of(rows, ()), numbers)]
     console.print(grid(console, "metric", evaluation.models, lines, list(varying)))
     same = ", ".join(f"{numbers[0]} {name}" for name, numbers in behind.items() if name not in varying)
     return [estimate for row in rows for estimate in row], f"n = {same} in all." if same else ""
 
 
-def _classes(evaluation: Evaluation, metric: str, console: Console) -> list[Estimate]:
+def _classes(evaluation: Evaluation, metric: str, above: Sequence[Estimate], console: Console) -> list[Estimate]:
     """Print one metric per class."""
     classes = evaluation.cohort.classes
     rows = [[evaluation.get(metric, model=model, label=label) for model in evaluation.models] for label in classes]
-    lines = [Line(name, cells, (row[0].n_references,)) for name, cells, row in zip(classes, cells_of(rows), rows)]
+    cells = cells_of(rows, above)
+    lines = [Line(name, of_class, (row[0].n_references,)) for name, of_class, row in zip(classes, cells, rows)]
     console.print(grid(console, f"{metric} of", evaluation.models, lines, ("references",)))
     return [estimate for row in rows for estimate in row]
 
@@ -95,11 +96,14 @@ def grid(
     return wide if len(models) == 1 or console.measure(wide).maximum <= limit else long
 
 
-def cells_of(rows: Sequence[Sequence[Estimate]]) -> list[list[str]]:
-    """Return value and interval of estimates, values right-aligned; why there is none, unless all have none for it."""
-    valued = [estimate for row in rows for estimate in row if estimate.value == estimate.value]
-    width = max((len(number(estimate.value)) for estimate in valued), default=0)
-    say_why = not same_for_all(valued)
+def cells_of(rows: Sequence[Sequence[Estimate]], above: Sequence[Estimate]) -> list[list[str]]:
+    """Return value and interval of estimates, values right-aligned.
+
+    Why there is no interval is said, unless that holds for all, including the estimates in tables above.
+    """
+    every = [estimate for row in rows for estimate in row]
+    width = max(len(number(estimate.value)) for estimate in every)
+    say_why = not same_for_all([*above, *every])
     return [[_cell(estimate, width, say_why=say_why) for estimate in row] for row in rows]
 
 

@@ -68,7 +68,9 @@ def groups_table(evaluation: Evaluation, grouping: GroupedRows, metric: str, lab
     """Return one metric: a row per group, a column per model, then mean, standard deviation and range."""
     lower = metric in lower_is_better(evaluation)
     table = list(grouping.table(metric, label, evaluation.models).items())
-    lines = [_line(name, _cells(row, lower=lower, say_why=True), (_behind(row[0]),)) for name, row in table[:MOST_GROUPS]]
+    lines = [
+        _line(name, _cells(row, lower=lower, say_why=True), (_behind(row[0]),)) for name, row in table[:MOST_GROUPS]
+    ]
     over = [grouping.summary(metric, label, model) for model in evaluation.models]
     of = "" if label is None else f" of {label}"
     title = f"<strong>{text(metric + of)}</strong> {text(grouping.title)}{' (lower is better)' if lower else ''}"
