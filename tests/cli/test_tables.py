@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import re
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 import calipers as cal
-from calipers.cli.tables import READABLE, print_evaluation
+from calipers.cli.tables import READABLE, Line, grid, print_evaluation
 
 
 @pytest.fixture(scope="module")
@@ -123,3 +125,13 @@ def test_what_no_value_has_is_said_once(shown):
     lines = shown(cal.evaluate(cohort.take(cohort.group("patient") == "P001"), "overview"))
     assert not [line for line in lines if "only)" in line]
     assert "No intervals: there is only one patient." in lines
+
+
+@pytest.mark.parametrize(("width", "columns"), [(120, ["metric", "one", "two"]), (50, ["metric", "model", "value"])])
+def test_the_width_of_a_terminal_decides(width, columns):
+    console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
+    cell = "0.123 [0.100, 0.200]"
+    console.print(grid(console, "metric", ["one", "two"], [Line("sensitivity@0.5", [cell, cell], ())]))
+    lines = console.file.getvalue().splitlines()
+    assert next(line.split() for line in lines if line.strip()) == columns
+    assert sum(cell in line for line in lines) == (1 if width == 120 else 2)

@@ -93,7 +93,8 @@ def grid(
             wide.add_section()
             long.add_section()
     limit = console.width if console.is_terminal else READABLE
-    return wide if len(models) == 1 or console.measure(wide).maximum <= limit else long
+    whole = console.measure(wide, options=console.options.update(max_width=UNLIMITED * len(models))).maximum
+    return wide if len(models) == 1 or whole <= limit else long
 
 
 def cells_of(rows: Sequence[Sequence[Estimate]], above: Sequence[Estimate]) -> list[list[str]]:
