@@ -18,10 +18,10 @@ pytestmark = pytest.mark.skipif(route.native() is None, reason="the native kerne
 ANY_LENGTH = {
     ("totals", 2),
     ("average_precision", 2),
-    ("average_precision", 17),
-    ("hits_at", 2),
-    ("replicate_precision", 12),
+    ("average_precision", 12),
+    ("replicate_precision", 14),
     ("count_draws", 0),
+    ("count_draws", 1),
 }
 PROTOCOL = """
 schema = "calipers.protocol/1"
@@ -45,9 +45,10 @@ KERNELS = (
     "totals",
     "ranking",
     "average_precision",
-    "hits_at",
+    "replicate_hits",
+    "lane_tally",
     "replicate_precision",
-    "cell_sums",
+    "cell_totals",
     "count_draws",
     "transpose",
     "rodeo_paths",
@@ -90,7 +91,7 @@ def test_a_short_buffer_is_refused(calls: dict[str, tuple[Any, ...]], name: str)
             with pytest.raises(ValueError, match="lengths do not fit"):
                 getattr(native, name)(*arguments[:k], short, *arguments[k + 1 :])
             tried += 1
-    assert tried >= 1
+    assert tried >= 1 or name == "count_draws"
 
 
 @pytest.mark.parametrize("name", KERNELS)

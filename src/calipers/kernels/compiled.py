@@ -6,7 +6,7 @@ Nothing here computes. Every function names its twin in `pairs`, `fates`, `curve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from types import ModuleType
 from typing import Any
@@ -29,6 +29,7 @@ RECALLS, ENVELOPE, STEPS = range(3)
 FULL_ROW = 255  # see native/kinds.h
 LANES = 64  # see native/replicates.h
 MOST_WEIGHT = 255
+NO_LIMIT = -1
 MOST_ROWS = 2**31 // MOST_WEIGHT
 
 
@@ -65,8 +66,10 @@ class FateTable:
 
     def cells(self, label: I32, rank: I32, limit: int, image: I64, n_classes: int) -> Cells:
         """Return the cells of the objects, made once for every limit of the rank."""
+        if not self._cells:
+            self._cells[NO_LIMIT] = cells_of(self.fates, label, image, n_classes)
         if limit not in self._cells:
-            self._cells[limit] = cells_of(self.fates, label, rank, limit, image, n_classes)
+            self._cells[limit] = self._cells[NO_LIMIT].below(rank, limit)
         return self._cells[limit]
 
     @cached_property
@@ -131,23 +134,15 @@ def ranking(native: ModuleType, score: F64, label: I32, n_classes: int, blocks: 
     return order, offsets, ends
 
 
-def average_precision(
-    native: ModuleType, problem: tuple[Any, ...], positives: I64, recalls: F64 | None, kind: int
-) -> F64:
-    """Twin of `curves.average_precision`; ``problem`` is its fates, views, ranking, image and weights."""
+def average_precision(native: ModuleType, problem: Any, positives: I64, recalls: F64 | None, kind: int) -> F64:
+    """Twin of `curves.average_precision` where every image counts once."""
     result = np.empty(positives.shape)
     points = np.zeros(0) if recalls is None else _f64(recalls)
-    native.average_precision(*_curves(problem, positives), kind, points, result, threads())
-    return result
-
-
-def hits_at(native: ModuleType, problem: tuple[Any, ...], allowed: F64) -> I64:
-    """Twin of `curves.hits_at`; ``problem`` is its fates, views, ranking, image and weights."""
-    _, views, ranked, _, weights = problem[:5]
-    shape = (len(weights), len(views), len(ranked.offsets) - 1)
-    result = np.empty((*shape, allowed.shape[1]), np.int64)
-    unused = np.zeros(shape, np.int64)
-    native.hits_at(*_curves(problem, unused), _f64(allowed), allowed.shape[1], result, threads())
+    views, ranked = _i64(np.asarray(problem.views)), map(_i64, problem.ranked)
+    sizes = (len(problem.views), len(problem.table.fates), positives.shape[2])
+    native.average_precision(
+        *problem.table.arrays, views, *ranked, _i64(positives), *sizes, kind, points, result, threads()
+    )
     return result
 
 
@@ -163,28 +158,47 @@ def replicates(native: ModuleType, plan: Any, weights: NDArray[Any], positives: 
     n_classes, enveloped = positives.shape[2], plan.enveloped
     parts = []
     for rows, lanes in _lanes(weights):
-        result = np.empty(positives[rows].shape)
-        numbers = (len(result), n_classes, weights.shape[1], enveloped)
+        by_cell = _i64(np.moveaxis(positives[rows], 0, 2))
+        result = np.empty(by_cell.shape)
+        plan_here = (*plan.arrays, lanes, n_classes, weights.shape[1])
         flags = np.zeros(0, np.uint8) if recalls is None else _u8(recalls)
-        native.replicate_precision(*plan.arrays, lanes, _i64(positives[rows]), flags, *numbers, result, threads())
-        parts.append(result)
+        native.replicate_precision(*plan_here, by_cell, flags, by_cell.shape[2], enveloped, result, threads())
+        parts.append(np.moveaxis(result, 2, 0))
     return np.concatenate(parts)
 
 
-def cell_sums(native: ModuleType, cell: I32, image: I32, weights: NDArray[Any], n_cells: int) -> F64:
-    """Twin of `resampling.cell_sums`."""
+def replicate_hits(native: ModuleType, plan: Any, weights: NDArray[Any], allowed: F64) -> I64:
+    """Twin of `replicates.hits_at`."""
+    n_views, n = len(plan.group_of), allowed.shape[1]
+    n_classes = (len(plan.hit_offsets) - 1) // max(1, n_views)
     parts = []
     for rows, lanes in _lanes(weights):
-        result = np.empty((n_cells, LANES), np.int32)
-        native.cell_sums(_i32(cell), _i32(image), lanes, result)
-        parts.append(result[:, : rows.stop - rows.start])
-    return np.concatenate(parts, axis=1).T.astype(np.float64)
+        limits = np.zeros((n, LANES))
+        limits[:, : rows.stop - rows.start] = allowed[rows].T
+        result = np.empty((n_views, n_classes, n, LANES), np.int32)
+        native.replicate_hits(*plan.arrays, lanes, n_classes, weights.shape[1], limits, n, result, threads())
+        parts.append(np.moveaxis(result[..., : rows.stop - rows.start], 3, 0).astype(np.int64))
+    return np.concatenate(parts)
 
 
-def draw_counts(native: ModuleType, drawn: Sequence[I64], n_units: int) -> NDArray[np.uint8] | None:
-    """Twin of `resampling._counts`: (n_units, R) bytes; None if they are too small."""
-    counts, turned = np.zeros((len(drawn), n_units), np.uint8), np.empty((n_units, len(drawn)), np.uint8)
-    enough = [native.count_draws(_i64(entry), row) for entry, row in zip(drawn, counts)]
+def cell_totals(native: ModuleType, cells: Cells, weights: NDArray[Any]) -> I64:
+    """Twin of `Cells.totals`."""
+    parts, n_flags = [], cells.flags.shape[1]
+    for rows, lanes in _lanes(weights):
+        result = np.empty((cells.n_classes, n_flags, LANES), np.int32)
+        arrays = (_i32(cells.cell), _i32(cells.image), _i64(cells.label), _u8(cells.flags))
+        native.cell_totals(*arrays, lanes, n_flags, cells.n_classes, result)
+        parts.append(result[:, :, : rows.stop - rows.start].astype(np.int64))
+    return np.concatenate(parts, axis=2).reshape(cells.n_classes, n_flags // 2, 2, -1).transpose(3, 1, 2, 0)
+
+
+def uniform_counts(
+    native: ModuleType, raw: Iterable[NDArray[np.uint64]], n_replicates: int, n_units: int
+) -> NDArray[np.uint8] | None:
+    """Twin of `resampling.uniform_counts`, from raw random bits; None if bytes or bits were not enough."""
+    counts = np.zeros((n_replicates, n_units), np.uint8)
+    enough = [native.count_draws(words, row) for words, row in zip(raw, counts)]
+    turned = np.empty((n_units, n_replicates), np.uint8)
     native.transpose(counts, *counts.shape, turned)
     return turned if all(enough) else None
 
@@ -214,6 +228,19 @@ def rodeo_paths(
     return presence, *(_from(buffer, kind) for buffer, kind in zip(found, kinds))
 
 
+def lane_tally(native: ModuleType, piece_weights: NDArray[Any], table: Any, n_owners: int) -> F64:
+    """Twin of `rodeo.tally` for weights that fit into bytes."""
+    owners = (_i64(table.owner), _i64(table.missed_owner), _i64(table.extra_owner))
+    offsets = (_i64(table.pair_offsets), _i64(table.missed_offsets), _i64(table.extra_offsets))
+    values = (_u8(table.right), _f64(table.near), _f64(table.shape))
+    parts = []
+    for rows, lanes in _lanes(piece_weights):
+        result = np.empty((6, n_owners, LANES))
+        native.lane_tally(lanes, *offsets, *owners, *values, n_owners, result)
+        parts.append(result[:, :, : rows.stop - rows.start])
+    return np.ascontiguousarray(np.moveaxis(np.concatenate(parts, axis=2), 2, 0))  # sums depend on the layout
+
+
 def tally(native: ModuleType, piece_weights: I64, table: Any, n_owners: int) -> F64:
     """Twin of `rodeo.tally`."""
     n_replicates, n_pieces = piece_weights.shape
@@ -229,13 +256,6 @@ def tally(native: ModuleType, piece_weights: I64, table: Any, n_owners: int) -> 
 def _side(side: tuple[Any, ...]) -> tuple[I64, I32, F64, F64]:
     offsets, label, boxes, extent = side
     return _i64(offsets), _i32(label), _f64(boxes), _f64(extent)
-
-
-def _curves(problem: tuple[Any, ...], positives: I64) -> tuple[Any, ...]:
-    table, views, ranked, image, weights = problem[:5]
-    plain = bool((weights == 1).all())
-    arrays = (*table.arrays, _i64(np.asarray(views)), *map(_i64, ranked), _i64(image), _i64(weights), _i64(positives))
-    return (*arrays, len(weights), len(views), len(table.fates), len(ranked.offsets) - 1, weights.shape[1], plain)
 
 
 def _from(buffer: bytearray, kind: Any) -> NDArray[Any]:

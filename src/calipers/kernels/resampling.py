@@ -20,28 +20,39 @@ I64 = NDArray[np.int64]
 Weights = NDArray[np.uint8] | I64
 
 MOST = 255  # what a byte holds
+MOST_UNITS = 2**31
+SPARE_WORDS = 16
 
 
-def spread(drawn: Sequence[I64], n_units: int, code: I64) -> Weights:
-    """Return (R, n_images) weights of the units drawn in each of R replicates; ``code`` is the unit of each image."""
+def generator(seed: int, replicate: int) -> np.random.Generator:
+    """Return the random numbers of one replicate."""
+    return np.random.Generator(np.random.Philox(key=[seed, replicate]))
+
+
+def uniform_counts(seed: int, replicates: Sequence[int], n_units: int) -> Weights:
+    """Return (n_units, R): how often each unit is among ``n_units`` draws of every replicate.
+
+    The draws are those of ``generator(seed, b).integers(0, n_units, n_units)``, on the compiled route made from the raw
+    random bits in the same way.
+    """
     native = route.native()
-    counts: Weights | None = compiled.draw_counts(native, drawn, n_units) if native is not None else None
-    if counts is None:
-        counts = _counts(drawn, n_units)
-    alone = len(code) == n_units and bool((code == np.arange(n_units)).all())
-    return (counts if alone else counts[code]).T
+    if native is not None and 1 < n_units < MOST_UNITS:
+        spare = SPARE_WORDS + 4 * n_units**2 // 2**32  # some draws are rejected: the bits do not divide evenly
+        words = (n_units + 1) // 2 + spare
+        raw = (np.random.Philox(key=[seed, b]).random_raw(words) for b in replicates)
+        found = compiled.uniform_counts(native, raw, len(replicates), n_units)
+        if found is not None:
+            return found
+    return counts([generator(seed, b).integers(0, n_units, n_units) for b in replicates], n_units)
 
 
-def cell_sums(cell: I32, image: I32, weights: NDArray[np.integer], n_cells: int) -> F64:
-    """Return (R, n_cells): the weight of the objects of every cell; whole numbers, exact."""
-    native = route.native()
-    if native is not None and compiled.fit_lanes(weights, len(cell)):
-        return compiled.cell_sums(native, cell, image, weights, n_cells)
-    rows = [np.bincount(cell, weights=weight[image], minlength=n_cells) for weight in weights]
-    return np.stack(rows) if rows else np.zeros((0, n_cells))
+def counts(drawn: Sequence[I64], n_units: int) -> Weights:
+    """Return (n_units, R): how often each unit was drawn in each of R replicates."""
+    found = np.stack([np.bincount(entry, minlength=n_units) for entry in drawn], axis=1)
+    return found.astype(np.uint8) if found.max(initial=0) <= MOST else found
 
 
-def _counts(drawn: Sequence[I64], n_units: int) -> Weights:
-    """Return (n_units, R)."""
-    counts = np.stack([np.bincount(entry, minlength=n_units) for entry in drawn], axis=1)
-    return counts.astype(np.uint8) if counts.max(initial=0) <= MOST else counts
+def spread(unit_counts: Weights, code: I64) -> Weights:
+    """Return (R, n_images): the weights of images, given those of units (n_units, R) and the unit of each image."""
+    alone = len(code) == len(unit_counts) and bool((code == np.arange(len(code))).all())
+    return (unit_counts if alone else unit_counts[code]).T

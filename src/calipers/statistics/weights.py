@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels import ragged, resampling
+from calipers.kernels.resampling import generator
 
 I64 = NDArray[np.int64]
 Weights = NDArray[Any]  # (R, n_images) whole numbers; bytes if they fit, see kernels/resampling.py
@@ -135,16 +136,15 @@ def units_of(
     return Units.of(names[0], columns[0], n_images)
 
 
-def generator(seed: int, replicate: int) -> np.random.Generator:
-    """Return the random numbers of one replicate."""
-    return np.random.Generator(np.random.Philox(key=[seed, replicate]))
-
-
 def bootstrap(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
     """Yield blocks (at most 64, n_images) of bootstrap weights: how often each image was drawn."""
     for first in range(0, replicates, BLOCK):
-        drawn = [_draw(units, generator(seed, b)) for b in range(first, min(first + BLOCK, replicates))]
-        yield resampling.spread(drawn, units.n_drawn, units.code)
+        block = range(first, min(first + BLOCK, replicates))
+        if units.parent is None:
+            counts = resampling.uniform_counts(seed, block, units.n_drawn)
+        else:
+            counts = resampling.counts([_draw_within(units, generator(seed, b)) for b in block], units.n_drawn)
+        yield resampling.spread(counts, units.code)
 
 
 def jackknife(units: Units) -> Iterator[Weights]:
@@ -176,10 +176,9 @@ def swaps(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
         yield traded.astype(np.uint8)[:, whole]
 
 
-def _draw(units: Units, rng: np.random.Generator) -> I64:
-    """Return the units that one replicate draws."""
-    if units.parent is None:
-        return rng.integers(0, units.n_drawn, units.n_drawn)
+def _draw_within(units: Units, rng: np.random.Generator) -> I64:
+    """Return the units that one replicate draws from their strata, or from the parents that it draws first."""
+    assert units.parent is not None
     sizes = np.bincount(units.parent)
     starts = ragged.from_counts(sizes)[:-1]
     urns = rng.integers(0, len(sizes), len(sizes)) if units.nested else np.arange(len(sizes))
