@@ -92,8 +92,8 @@ class Units:
             return f"other {plural(self.name)} like these {self.number}"
         if self.nested:
             return f"other {plural(self.name)} like these {self.number}, and their {plural(self.parent_name)}"
-        strata = int(self.parent.max(initial=-1)) + 1
-        return f"other {plural(self.name)} of these {strata} {plural(self.parent_name)}, not to other ones"
+        strata, parents = int(self.parent.max(initial=-1)) + 1, plural(self.parent_name)
+        return f"other {plural(self.name)} of these {strata} {parents}, not other {parents}"
 
 
 def plural(name: str) -> str:
