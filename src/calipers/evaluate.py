@@ -19,7 +19,7 @@ from calipers.engine.blocks import Progress
 from calipers.errors import InputError, UsageError
 from calipers.estimation import estimated_rows, jobs_of, with_areas
 from calipers.evaluation import Evaluation
-from calipers.grouping import grouped
+from calipers.grouping import check_groupings, grouped
 from calipers.protocol import Protocol
 from calipers.tables import Cohort
 
@@ -70,12 +70,14 @@ def evaluate(
         raise UsageError(f"a seed is not negative, got {seed}")
     if seed is not None:
         protocol = replace(protocol, seed=seed)
+    by = [by] if isinstance(by, str) else by
     _check(cohort)
+    check_groupings(cohort, by)
     sized = with_areas(cohort, protocol)
     evidence = collect(sized, jobs_of(sized, protocol.compile()), workers=jobs, progress=progress)
     rows = estimated_rows(sized, protocol, evidence, ci=ci, progress=progress)
     evaluation = Evaluation(protocol, cohort, tuple(rows), evidence, ci)
-    return grouped(evaluation, [by] if isinstance(by, str) else by, progress)
+    return grouped(evaluation, by, progress)
 
 
 def _check(cohort: Cohort) -> None:

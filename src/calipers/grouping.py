@@ -74,11 +74,18 @@ class Grouping:
 def grouped(evaluation: Evaluation, by: Sequence[str], progress: Progress | None = None) -> Evaluation:
     """Return the evaluation with the rows of all groups behind its own, and their summaries."""
     cohort, rows, summaries = evaluation.cohort, list(evaluation.rows), list(evaluation.groups)
-    for text in by:
+    own, known = rows[:], {summary.by for summary in summaries}
+    for text in dict.fromkeys(by):
         grouping = Grouping.parse(text, cohort)
+        if text in known:
+            continue
+        if not grouping.columns:  # the classes are the groups, and their rows are there
+            of_classes = [replace(row, label=None) for row in own if row.label is not None and row.group is None]
+            summaries += _summaries(of_classes, text)
+            continue
         found = [
             row
-            for protocol, evidence, groups in _strata(evaluation, grouping)
+            for protocol, evidence, groups in _strata(evaluation, grouping, progress)
             for group in groups
             for row in estimated_rows(
                 cohort,
@@ -94,12 +101,20 @@ def grouped(evaluation: Evaluation, by: Sequence[str], progress: Progress | None
         place = {metric: k for k, metric in enumerate(evaluation.metrics)}
         models = {model: k for k, model in enumerate(evaluation.models)}
         found.sort(key=lambda row: (models[row.model], place[row.metric]))
-        rows += found if grouping.columns else []
+        rows += found
         summaries += _summaries(found, text)
     return replace(evaluation, rows=tuple(rows), groups=tuple(summaries))
 
 
-def _strata(evaluation: Evaluation, grouping: Grouping) -> Iterator[tuple[Protocol, Mapping[Any, Any], list[Group]]]:
+def check_groupings(cohort: Cohort, by: Sequence[str]) -> None:
+    """Raise for a grouping that cannot be, before any work is done."""
+    for text in by:
+        _image_groups(cohort, Grouping.parse(text, cohort), None)
+
+
+def _strata(
+    evaluation: Evaluation, grouping: Grouping, progress: Progress | None
+) -> Iterator[tuple[Protocol, Mapping[Any, Any], list[Group]]]:
     """Yield, for every range of sizes, the protocol and evidence that see it, and the groups of images."""
     cohort, protocol = evaluation.cohort, evaluation.protocol
     if "size" not in grouping.columns:
@@ -108,7 +123,7 @@ def _strata(evaluation: Evaluation, grouping: Grouping) -> Iterator[tuple[Protoc
     for name, size in _sizes(protocol, grouping.cuts.get("size")).items():
         narrowed = _narrowed(protocol, name, size)
         sized = with_areas(cohort, narrowed)
-        evidence = collect(sized, jobs_of(sized, narrowed.compile()))
+        evidence = collect(sized, jobs_of(sized, narrowed.compile()), progress=progress)
         yield narrowed, evidence, _image_groups(cohort, grouping, name)
 
 
@@ -126,7 +141,7 @@ def _image_groups(cohort: Cohort, grouping: Grouping, size: str | None) -> list[
         raise UsageError(f"by {','.join(grouping.columns)} makes more than {MOST_GROUPS} groups; {hint}")
     found = []
     for cell in product(*axes):
-        inside = np.logical_and.reduce([here for _, _, here in cell])
+        inside = np.logical_and.reduce([np.ones(cohort.n_images, np.bool_), *(here for _, _, here in cell)])
         if inside.any():
             found.append(Group({name: value for name, value, _ in cell}, np.flatnonzero(inside), size))
     return found
@@ -138,9 +153,10 @@ def _values(cohort: Cohort, name: str, cuts: tuple[float, ...] | None) -> list[t
     if cuts is None:
         return [(str(value), column == value) for value in np.unique(column).tolist()]
     try:
-        numbers = column.astype(np.float64)
+        blank = column == "" if column.dtype.kind in "UO" else np.zeros(len(column), np.bool_)
+        numbers = np.where(blank, "nan", column).astype(np.float64) if blank.any() else column.astype(np.float64)
     except ValueError:
-        bad = next(str(value) for value in column.tolist() if not _is_number(value))
+        bad = next(str(value) for value in column.tolist() if value != "" and not _is_number(value))
         raise UsageError(f"by {name}=...: bins need numbers, but the column has {bad!r}") from None
     found = []
     for low, high in pairwise((-math.inf, *cuts, math.inf)):

@@ -312,6 +312,8 @@ def _ruled(sample: Sample, k: int, support: Support, chosen: Limits) -> Interval
         "undefined": undefined,
         "percentile": (float(sample.percentile.low[k]), float(sample.percentile.high[k])),
     }
+    if _near_perfect(support) and theta not in sample.bounds and math.isinf(sample.bounds[1]):
+        return none("too_few_units", undefined=undefined, flags=flags)  # a share of units says nothing of a rate
     if theta in sample.bounds or _near_perfect(support):
         low, high = clopper_pearson(*_error_free(theta, sample.bounds, support), level)
         return Interval(low, high, "clopper-pearson-units", flags=(*flags, "near_perfect"), **known)  # type: ignore[arg-type]

@@ -126,7 +126,11 @@ def units_of(
             known = did_you_mean(name, ["image", *groups])
             raise UsageError(f"cluster: the images have no column {name!r}; {known}")
     columns = [None if name == "image" else groups[name] for name in names]
-    if len(names) > 2 or (len(names) == 2 and (strata or columns[0] is None)):
+    if strata and len(names) > 1:
+        raise UsageError(
+            f"strata go with one cluster column, not with {' and '.join(names)}: centres are drawn or fixed"
+        )
+    if len(names) > 2 or (len(names) == 2 and columns[0] is None):
         raise UsageError(f"cluster takes one column, or two from large to small, not {names}")
     if len(names) == 2:
         assert columns[0] is not None
