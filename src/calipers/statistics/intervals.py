@@ -33,6 +33,7 @@ FEW_UNITS = 10
 MOST_UNDEFINED = 0.05
 MOST_ON_BOUND = 0.05
 BATCHES = 10  # for the Monte-Carlo error of a bound
+ROUNDING = 1e-12  # of a metric; pycocotools' epsilon makes a perfect average precision a little less than 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,7 @@ def bca(sample: Sample, jackknife: F64, n_units: NDArray[np.int64]) -> Limits:
     from scipy.special import ndtr, ndtri
 
     with np.errstate(invalid="ignore", divide="ignore"):
-        centred = np.nanmean(jackknife, axis=0) - jackknife
+        centred = _mean(jackknife) - jackknife
         acceleration = np.nansum(centred**3, axis=0) / (6.0 * np.nansum(centred**2, axis=0) ** 1.5)
         z = ndtri(np.array([(1 - sample.level) / 2, (1 + sample.level) / 2]))[:, None]
 
@@ -206,7 +207,7 @@ def bca(sample: Sample, jackknife: F64, n_units: NDArray[np.int64]) -> Limits:
 
 def jackknife_t(sample: Sample, jackknife: F64, n_units: NDArray[np.int64]) -> Limits:
     """Return the t interval with the jackknife's standard error; only for smooth metrics, not for 101-point AP."""
-    centred = jackknife - np.nanmean(jackknife, axis=0)
+    centred = jackknife - _mean(jackknife)
     error = np.sqrt((n_units - 1) / n_units * np.nansum(centred**2, axis=0))
     half = _t(np.maximum(n_units - 1, 1), sample.level) * error
     exact = np.zeros(len(half))
@@ -312,14 +313,14 @@ def _ruled(sample: Sample, k: int, support: Support, chosen: Limits) -> Interval
         "undefined": undefined,
         "percentile": (float(sample.percentile.low[k]), float(sample.percentile.high[k])),
     }
-    if theta in sample.bounds or _near_perfect(support):
+    if _on_bound(theta, sample.bounds) or _near_perfect(support):
         low, high = clopper_pearson(*_error_free(theta, sample.bounds, support), level)
         return Interval(low, high, "clopper-pearson-units", flags=(*flags, "near_perfect"), **known)  # type: ignore[arg-type]
-    if sample.spread[k] == 0.0:
+    if sample.spread[k] <= ROUNDING * max(1.0, abs(theta)):
         return Interval(theta, theta, chosen.method, flags=(*flags, "identical_units"), **known)  # type: ignore[arg-type]
     column = sample.replicates[:, k]
     t_interval = chosen.method.startswith("bootse-t")
-    if t_interval and np.isin(column, sample.bounds).sum() > MOST_ON_BOUND * len(column):
+    if t_interval and _on_bound(column, sample.bounds).sum() > MOST_ON_BOUND * len(column):
         chosen, flags = sample.percentile, (*flags, "on_bound")
     if chosen.low[k] != chosen.low[k]:
         return none("constant_input", flags=flags, **known)
@@ -342,10 +343,15 @@ def _near_perfect(support: Support) -> bool:
 def _error_free(theta: float, bounds: tuple[float, float], support: Support) -> tuple[int, int]:
     """Return how many units are free of errors, of how many; on a bound all that was seen says the same."""
     tried = support.n_units if support.n_tried is None else support.n_tried
-    if theta in bounds:
-        perfect = theta == bounds[1] or math.isinf(bounds[1])  # no false alarm per image is perfect too
-        return tried if perfect else 0, tried
+    if _on_bound(theta, bounds) and math.isfinite(bounds[1]):  # 0 of what has no end can be best or worst
+        return 0 if _on_bound(theta, bounds[:1]) else tried, tried
     return tried - (support.n_error or 0), tried
+
+
+def _on_bound(values: F64 | float, bounds: Sequence[float]) -> NDArray[np.bool_]:
+    """Return which values are one of the bounds, but for rounding."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.abs(np.subtract.outer(np.asarray(values), bounds)) <= ROUNDING).any(axis=-1)
 
 
 def _limits(method: str, rows: F64, make: object) -> Limits:
@@ -372,6 +378,11 @@ def _moments(rows: F64, missing: NDArray[np.bool_]) -> tuple[F64, F64]:
         mean = base + np.where(missing, 0.0, filled - base).sum(axis=0) / n
         square = (np.where(missing, 0.0, filled - mean) ** 2).sum(axis=0)
         return mean, np.sqrt(square / (n - 1))
+
+
+def _mean(rows: F64) -> F64:
+    """Return the mean of every column, leaving out NaN; NaN where nothing is left."""
+    return _moments(rows, np.isnan(rows))[0]
 
 
 def _t(freedom: NDArray[np.int64], level: float) -> F64:
