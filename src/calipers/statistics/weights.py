@@ -120,12 +120,12 @@ def units_of(
     names = [cluster] if isinstance(cluster, str) else list(cluster)
     if names == ["auto"]:
         names = ["patient" if "patient" in groups else "image"]
-    for name in [*names, *([strata] if strata else [])]:
-        if name != "image" and name not in groups:
-            known = did_you_mean(name, ["image", *groups])
-            raise UsageError(f"cluster: the images have no column {name!r}; {known}")
+    for option, name in [*(("cluster", name) for name in names), *([("strata", strata)] if strata else [])]:
+        known = [*groups] if option == "strata" else ["image", *groups]
+        if name not in known:
+            raise UsageError(f"{option}: the images have no column {name!r}; {did_you_mean(name, known)}")
     columns = [None if name == "image" else groups[name] for name in names]
-    if len(names) > 2 or (len(names) == 2 and (strata or columns[0] is None)):
+    if not 1 <= len(names) <= 2 or (len(names) == 2 and (strata or columns[0] is None)):
         raise UsageError(f"cluster takes one column, or two from large to small, not {names}")
     if len(names) == 2:
         assert columns[0] is not None
@@ -137,7 +137,9 @@ def units_of(
 
 def generator(seed: int, replicate: int) -> np.random.Generator:
     """Return the random numbers of one replicate."""
-    return np.random.Generator(np.random.Philox(key=[seed, replicate]))
+    if not 0 <= seed < 2**64:
+        raise UsageError(f"a seed is a whole number from 0 to 2^64 - 1, got {seed}")
+    return np.random.Generator(np.random.Philox(key=np.array([seed, replicate], np.uint64)))  # a list may become float
 
 
 def bootstrap(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
