@@ -106,7 +106,7 @@ def _intervals(case: Case, value: F64, sample: F64, units: Units, certainty: Cer
         found = making.intervals(
             value[:n_rows, k],
             sample[:, :n_rows, k],
-            [Support(units.number, *numbers) for numbers in support[:n_rows, k].tolist()],
+            [Support(units.number, a, b, c, units.freedom) for a, b, c in support[:n_rows, k].tolist()],
             level=certainty.level,
             bounds=metric.facts.bounds,
             method=method,

@@ -3,7 +3,8 @@
 
 The default is *bootSE-t*: the standard deviation of the bootstrap replicates, times ``sqrt(K / (K - 1))`` for K units,
 is taken as the standard error on the metric's own scale (logit for [0, 1], log for [0, inf)), and a t interval with
-K - 1 degrees of freedom is laid around the estimate. Nothing is clipped. In simulations with 6 to 150 units it covered
+K - 1 degrees of freedom is laid around the estimate; K - H of both if units are drawn inside H strata. Nothing is
+clipped. In simulations with 6 to 150 units it covered
 the truth in .92 to .99 of the cases at a nominal .95, where the percentile interval had .77 to .96.
 
 Rules that come first, in this order: no interval for fewer than 5 units, or where more than 5 % of the replicates are
@@ -64,6 +65,7 @@ class Support:
     n_positive: int | None = None  # units without which there is no value, such as those with references; None = all
     n_tried: int | None = None  # units in which something could go wrong; None = all
     n_error: int | None = None  # units in which something did; None = unknown
+    freedom: int | None = None  # degrees of freedom; None = n_units - 1, fewer if units are drawn inside strata
 
 
 def interval(
@@ -114,7 +116,7 @@ def intervals(
     if method not in METHODS:
         raise UsageError(f"no interval {method!r}; {did_you_mean(method, METHODS)}")
     sample = Sample.of(np.asarray(theta, np.float64), replicates, level, bounds)
-    chosen = sample.bounds_of(method, np.array([entry.n_units for entry in support]), jackknife, errors)
+    chosen = sample.bounds_of(method, support, jackknife, errors)
     return [_ruled(sample, k, entry, chosen) for k, entry in enumerate(support)]
 
 
@@ -152,9 +154,10 @@ class Sample:
         return cls(theta, replicates, level, bounds, undefined, spread, mean - theta, found)
 
     def bounds_of(
-        self, method: str, n_units: NDArray[np.int64], jackknife: F64 | None, errors: tuple[F64, F64] | None
+        self, method: str, support: Sequence[Support], jackknife: F64 | None, errors: tuple[F64, F64] | None
     ) -> Limits:
         """Return the bounds of one method for all estimates."""
+        n_units = np.array([entry.n_units for entry in support])
         if method == "percentile":
             return self.percentile
         if method == "basic":
@@ -169,13 +172,17 @@ class Sample:
             if errors is None:
                 raise UsageError("studentized intervals need a standard error: only metrics that are ratios have one")
             return studentized(self, *errors)
-        return boot_se_t(self, n_units)
+        freedom = np.array([entry.n_units - 1 if entry.freedom is None else entry.freedom for entry in support])
+        return boot_se_t(self, n_units, freedom)
 
 
-def boot_se_t(sample: Sample, n_units: NDArray[np.int64]) -> Limits:
-    """Return the t interval with the bootstrap's standard error, on the scale of the metric."""
-    scale = Scale.of(sample.bounds)
-    factor = np.sqrt(n_units / np.maximum(n_units - 1, 1)) * _t(np.maximum(n_units - 1, 1), sample.level)
+def boot_se_t(sample: Sample, n_units: NDArray[np.int64], freedom: NDArray[np.int64] | None = None) -> Limits:
+    """Return the t interval with the bootstrap's standard error, on the scale of the metric.
+
+    Draws inside a stratum of n units vary by ``(n - 1) / n`` too little, over H strata by about ``(K - H) / K``.
+    """
+    scale, free = Scale.of(sample.bounds), np.maximum(n_units - 1 if freedom is None else freedom, 1)
+    factor = np.sqrt(n_units / free) * _t(free, sample.level)
 
     def limits(rows: F64) -> tuple[F64, F64]:
         return scale.around(sample.theta, factor * _moments(rows, np.isnan(rows))[1])
@@ -351,7 +358,8 @@ def _error_free(theta: float, bounds: tuple[float, float], support: Support) -> 
 def _on_bound(values: F64 | float, bounds: Sequence[float]) -> NDArray[np.bool_]:
     """Return which values are one of the bounds, but for rounding."""
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.abs(np.subtract.outer(np.asarray(values), bounds)) <= ROUNDING).any(axis=-1)
+        away = np.abs(np.subtract.outer(np.asarray(values), np.asarray(bounds)))
+        return np.asarray((away <= ROUNDING).any(axis=-1))
 
 
 def _limits(method: str, rows: F64, make: object) -> Limits:

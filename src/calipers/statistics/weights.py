@@ -76,6 +76,16 @@ class Units:
         """(n_images,) the units as a whole, for jackknife and permutation: the parents if nested."""
         return self.parent[self.code] if self.nested and self.parent is not None else self.code
 
+    @property
+    def n_strata(self) -> int:
+        """Urns with a number of draws of their own: 1 without strata."""
+        return 1 if self.parent is None or self.nested else int(self.parent.max(initial=-1)) + 1
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of a standard error over the units: every stratum takes one."""
+        return self.number - self.n_strata
+
     def take(self, images: I64) -> Units:
         """Return the units of some images."""
         kept, code = np.unique(self.code[images], return_inverse=True)
@@ -91,8 +101,7 @@ class Units:
             return f"other {plural(self.name)} like these {self.number}"
         if self.nested:
             return f"other {plural(self.name)} like these {self.number}, and their {plural(self.parent_name)}"
-        strata = int(self.parent.max(initial=-1)) + 1
-        return f"other {plural(self.name)} of these {strata} {plural(self.parent_name)}, not to other ones"
+        return f"other {plural(self.name)} of these {self.n_strata} {plural(self.parent_name)}, not to other ones"
 
 
 def plural(name: str) -> str:
@@ -131,7 +140,10 @@ def units_of(
         assert columns[0] is not None
         return Units.within((names[0], names[1]), columns[0], columns[1], nested=True)
     if strata:
-        return Units.within((strata, names[0]), groups[strata], columns[0], nested=False)
+        units = Units.within((strata, names[0]), groups[strata], columns[0], nested=False)
+        if units.n_strata > 1 and not units.freedom:
+            raise UsageError(f"strata: every {strata} holds a single {names[0]}, so that nothing can be drawn")
+        return units
     return Units.of(names[0], columns[0], n_images)
 
 
