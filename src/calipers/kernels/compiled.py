@@ -6,7 +6,7 @@ Nothing here computes. Every function names its twin in `pairs`, `fates`, `curve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from types import ModuleType
 from typing import Any
@@ -181,12 +181,16 @@ def cell_sums(native: ModuleType, cell: I32, image: I32, weights: NDArray[Any], 
     return np.concatenate(parts, axis=1).T.astype(np.float64)
 
 
-def draw_counts(native: ModuleType, drawn: Sequence[I64], n_units: int) -> NDArray[np.uint8] | None:
-    """Twin of `resampling._counts`: (n_units, R) bytes; None if they are too small."""
-    counts, turned = np.zeros((len(drawn), n_units), np.uint8), np.empty((n_units, len(drawn)), np.uint8)
-    enough = [native.count_draws(_i64(entry), row) for entry, row in zip(drawn, counts)]
-    native.transpose(counts, *counts.shape, turned)
-    return turned if all(enough) else None
+def count_draws(native: ModuleType, drawn: I64, counts: NDArray[np.uint8]) -> bool:
+    """Count how often each unit was drawn into ``counts``; False if a byte is too small."""
+    return bool(native.count_draws(_i64(drawn), counts))
+
+
+def turned(native: ModuleType, counts: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return bytes (R, n) as (n, R)."""
+    result = np.empty(counts.shape[::-1], np.uint8)
+    native.transpose(counts, *counts.shape, result)
+    return result
 
 
 def _lanes(weights: NDArray[Any]) -> Iterator[tuple[slice, NDArray[np.uint8]]]:

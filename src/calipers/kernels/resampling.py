@@ -7,7 +7,7 @@ side in memory, which is what the compiled kernels walk along; as an array it lo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,22 @@ Weights = NDArray[np.uint8] | I64
 MOST = 255  # what a byte holds
 
 
-def spread(drawn: Sequence[I64], n_units: int, code: I64) -> Weights:
-    """Return (R, n_images) weights of the units drawn in each of R replicates; ``code`` is the unit of each image."""
-    native = route.native()
-    counts: Weights | None = compiled.draw_counts(native, drawn, n_units) if native is not None else None
-    if counts is None:
-        counts = _counts(drawn, n_units)
+def spread(drawn: Iterable[I64], n_replicates: int, n_units: int, code: I64) -> Weights:
+    """Return (R, n_images) weights of the units drawn in each of R replicates; ``code`` is the unit of each image.
+
+    Replicates are counted one after the other as they come, so that only one of them is in memory as draws.
+    """
+    native, counts = route.native(), np.zeros((n_replicates, n_units), np.uint8)
+    for row, entry in enumerate(drawn):
+        if native is not None and counts.dtype == np.uint8 and compiled.count_draws(native, entry, counts[row]):
+            continue
+        exact = np.bincount(entry, minlength=n_units)
+        if exact.max(initial=0) > MOST:
+            counts = counts.astype(np.int64)
+        counts[row] = exact
+    turned = compiled.turned(native, counts) if native is not None and counts.dtype == np.uint8 else counts.T.copy()
     alone = len(code) == n_units and bool((code == np.arange(n_units)).all())
-    return (counts if alone else counts[code]).T
+    return (turned if alone else turned[code]).T
 
 
 def cell_sums(cell: I32, image: I32, weights: NDArray[np.integer], n_cells: int) -> F64:
@@ -39,9 +47,3 @@ def cell_sums(cell: I32, image: I32, weights: NDArray[np.integer], n_cells: int)
         return compiled.cell_sums(native, cell, image, weights, n_cells)
     rows = [np.bincount(cell, weights=weight[image], minlength=n_cells) for weight in weights]
     return np.stack(rows) if rows else np.zeros((0, n_cells))
-
-
-def _counts(drawn: Sequence[I64], n_units: int) -> Weights:
-    """Return (n_units, R)."""
-    counts = np.stack([np.bincount(entry, minlength=n_units) for entry in drawn], axis=1)
-    return counts.astype(np.uint8) if counts.max(initial=0) <= MOST else counts
