@@ -31,6 +31,7 @@ from calipers.tables import Cohort
 EVERY_SIZE = 1e10
 COCO_SIZES = {"small": (0.0, 1024.0), "medium": (1024.0, 9216.0), "large": (9216.0, EVERY_SIZE)}
 MOST_GROUPS = 500
+UNKNOWN = "unknown"  # the group of images without a number
 SIZE_NAMES = {2: ("small", "large"), 3: ("small", "medium", "large")}
 
 
@@ -76,6 +77,8 @@ def grouped(evaluation: Evaluation, by: Sequence[str], progress: Progress | None
     cohort, rows, summaries = evaluation.cohort, list(evaluation.rows), list(evaluation.groups)
     for text in by:
         grouping = Grouping.parse(text, cohort)
+        if not grouping.columns:  # nothing but class: these rows are there already
+            continue
         found = [
             row
             for protocol, evidence, groups in _strata(evaluation, grouping)
@@ -94,7 +97,7 @@ def grouped(evaluation: Evaluation, by: Sequence[str], progress: Progress | None
         place = {metric: k for k, metric in enumerate(evaluation.metrics)}
         models = {model: k for k, model in enumerate(evaluation.models)}
         found.sort(key=lambda row: (models[row.model], place[row.metric]))
-        rows += found if grouping.columns else []
+        rows += found
         summaries += _summaries(found, text)
     return replace(evaluation, rows=tuple(rows), groups=tuple(summaries))
 
@@ -136,18 +139,18 @@ def _values(cohort: Cohort, name: str, cuts: tuple[float, ...] | None) -> list[t
     """Return the values of a column, or its bins, each with the images that have it."""
     column = cohort.group(name)
     if cuts is None:
-        return [(str(value), column == value) for value in np.unique(column).tolist()]
+        missing = np.asarray(column != column)  # NaN of a numeric column; it equals nothing, not even itself
+        found = [(str(value), column == value) for value in np.unique(column[~missing]).tolist()]
+        return [*found, *([(UNKNOWN, missing)] if missing.any() else [])]
     try:
         numbers = column.astype(np.float64)
     except ValueError:
         bad = next(str(value) for value in column.tolist() if not _is_number(value))
         raise UsageError(f"by {name}=...: bins need numbers, but the column has {bad!r}") from None
-    found = []
-    for low, high in pairwise((-math.inf, *cuts, math.inf)):
-        found.append((_range_name(low, high), (numbers >= low) & (numbers < high)))
-    if np.isnan(numbers).any():
-        found.append(("unknown", np.isnan(numbers)))
-    return found
+    missing, place = np.isnan(numbers), np.searchsorted(cuts, numbers, side="right")
+    names = [_range_name(low, high) for low, high in pairwise((-math.inf, *cuts, math.inf))]
+    found = [(bin_name, (place == k) & ~missing) for k, bin_name in enumerate(names)]
+    return [*found, *([(UNKNOWN, missing)] if missing.any() else [])]
 
 
 def _sizes(protocol: Protocol, cuts: tuple[float, ...] | None) -> dict[str, tuple[float, float]]:
@@ -205,6 +208,8 @@ def _cuts(name: str, text: str) -> tuple[float, ...]:
         raise UsageError(f"by {name}={text}: cuts are numbers with colons, such as {name}=40:60") from None
     if not all(a < b for a, b in pairwise(cuts)) or not all(map(math.isfinite, cuts)):
         raise UsageError(f"by {name}={text}: cuts ascend and are finite")
+    if name == "size" and cuts[0] <= 0:
+        raise UsageError(f"by {name}={text}: areas are cut above 0")
     return cuts
 
 
