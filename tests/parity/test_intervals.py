@@ -1,4 +1,4 @@
-"""Intervals equal SciPy's on the same resamples, and those of proportions statsmodels'."""
+"""Intervals equal SciPy's on the same resamples, those of proportions statsmodels'; replicates equal pycocotools'."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import calipers as cal
 from calipers.statistics import intervals as making
 from calipers.statistics import weights as w
 from calipers.statistics.intervals import Support, intervals
 from calipers.statistics.weights import Units
+from calipers.synthetic import random_cohort
+from parity.test_pycocotools import NAMES, pycocotools_of
+from reference import resampling
 
 PLACES = {"percentile": 1e-12, "basic": 1e-12, "bca": 1e-8}
 
@@ -86,3 +90,37 @@ def test_proportions(level: float) -> None:
             for ours, theirs in ((making.wilson, "wilson"), (making.clopper_pearson, "beta")):
                 expected = proportion.proportion_confint(k, n, alpha=1 - level, method=theirs)
                 assert ours(k, n, level) == pytest.approx(expected, abs=1e-12), (k, n, theirs)
+
+
+def really_repeated(cohort: cal.Cohort, weight: np.ndarray) -> np.ndarray:
+    """The twelve numbers of pycocotools on a data set in which images are listed as often as their weight says."""
+    many = cohort.take(resampling.repeated(weight))
+    r, p = many.references, many.predictions("model-1")
+
+    def records(table, **columns) -> list[dict]:
+        low, high = np.split(table.boxes, 2, axis=1)
+        boxes = np.concatenate([low, high - low], axis=1).tolist()
+        lists = {name: column.tolist() for name, column in columns.items()}
+        return [
+            {"image": int(table.image[k]) + 1, "label": int(table.label[k]), "box": boxes[k]}
+            | {name: values[k] for name, values in lists.items()}
+            for k in range(len(table))
+        ]
+
+    truth = records(r, area=r.area, crowd=r.crowd.astype(int))
+    peer = pycocotools_of(many.n_images, len(many.classes), truth, records(p, score=p.score))
+    return np.where(peer.stats < 0, np.nan, peer.stats)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_bootstrap_replicate_is_pycocotools_on_repeated_images(kernel_route: str, seed: int) -> None:
+    cohort = random_cohort(25, 3, seed=seed, crowd_share=0.1, declared_areas=True)
+    metrics = cal.Protocol.load("coco").compile()
+    evidence = {metric.recipe.key: metric.recipe.collect(cohort, "model-1") for metric in metrics}
+    (block,) = w.bootstrap(Units.of("image", None, 25), 6, seed)
+    found = np.concatenate([metric.value(evidence[metric.recipe.key], block)[:, 0] for metric in metrics], axis=1)
+    names = [name for metric in metrics for name in metric.facts.names]
+    assert sorted(names) == sorted(NAMES)
+    for weight, values in zip(np.array(block, np.int64), found):
+        expected = dict(zip(NAMES, really_repeated(cohort, weight)))
+        np.testing.assert_allclose(values, [expected[name] for name in names], rtol=0, atol=1e-12)
