@@ -341,3 +341,11 @@ def test_strata_take_degrees_of_freedom() -> None:
     half = stats.t.ppf(0.975, 15) * error
     assert (bound.low, bound.high) == pytest.approx((expit(logit(0.6) - half), expit(logit(0.6) + half)), rel=1e-12)
     assert one(0.6, sample(), Support(30, freedom=29)) == free
+
+
+@pytest.mark.parametrize("freedom", [0, 3])
+def test_strata_that_leave_little_to_draw_have_no_interval(freedom: int) -> None:
+    found = one(0.6, np.full(2000, 0.6), Support(30, freedom=freedom))
+    assert (found.reason, found.method) == ("too_few_units", "none")
+    assert one(0.6, sample(), Support(30, freedom=4)).flags == ("few_units",)
+    assert one(0.6, sample(), Support(30, freedom=9)).flags == ()

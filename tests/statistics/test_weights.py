@@ -177,7 +177,6 @@ def test_the_claim_in_words() -> None:
         (("centre", "patient"), "centre", "two from large to small"),
         (("centre", "patient", "image"), None, "two from large to small"),
         ((), None, "two from large to small"),
-        ("centre", "centre", "every centre holds a single centre"),
     ],
 )
 def test_wrong_columns_are_told(cluster, strata, words: str) -> None:

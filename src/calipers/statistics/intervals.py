@@ -307,11 +307,12 @@ def quantiles(rows: F64, level: float) -> tuple[F64, F64]:
 def _ruled(sample: Sample, k: int, support: Support, chosen: Limits) -> Interval:
     """Return the interval of one estimate after the rules that come before any method."""
     theta, level, undefined = float(sample.theta[k]), sample.level, int(sample.undefined[k])
-    flags = ("few_units",) if support.n_units < FEW_UNITS else ()
+    free = support.n_units if support.freedom is None else support.freedom + 1  # units that vary: strata fix one each
+    flags = ("few_units",) if free < FEW_UNITS else ()
     positive = support.n_units if support.n_positive is None else support.n_positive
     if theta != theta:
         return none("no_objects", undefined=undefined)
-    if support.n_units < FEWEST_UNITS or positive < FEWEST_UNITS:
+    if min(free, positive) < FEWEST_UNITS:
         return none("one_unit" if support.n_units == 1 else "too_few_units", undefined=undefined)
     if undefined > MOST_UNDEFINED * len(sample.replicates):
         return none("too_many_undefined", undefined=undefined)

@@ -140,10 +140,7 @@ def units_of(
         assert columns[0] is not None
         return Units.within((names[0], names[1]), columns[0], columns[1], nested=True)
     if strata:
-        units = Units.within((strata, names[0]), groups[strata], columns[0], nested=False)
-        if units.n_strata > 1 and not units.freedom:
-            raise UsageError(f"strata: every {strata} holds a single {names[0]}, so that nothing can be drawn")
-        return units
+        return Units.within((strata, names[0]), groups[strata], columns[0], nested=False)
     return Units.of(names[0], columns[0], n_images)
 
 
