@@ -64,6 +64,12 @@ $(VENV)/.stamp-runtime: $(VENV)/.stamp-python $(SOURCES)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	@touch $@
 
+$(VENV)/.stamp-test: $(VENV)/.stamp-python $(SOURCES) requirements/peers.txt
+	@echo "installing calipers[test]" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test]"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/peers.txt
+	@touch $@
+
 $(VENV)/.stamp-%: $(VENV)/.stamp-python $(SOURCES)
 	@echo "installing calipers[$*]" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$*]"

@@ -9,6 +9,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,70 @@ def rodeo() -> Iterator[Result]:
     code = "from benchmarks import workloads\nimport calipers\nc = workloads.to_cohort(workloads.make('b100k'))\n"
     used = peak_memory(code + "calipers.rodeo(c)\n", **ONE_THREAD)
     yield Result("rodeo", "peak, RoDeO, 100,000 images", "native", "limit of 300 MB", 300.0, used, "MB", 1.0, 1)
+
+
+@row("bootstrap-a")
+def bootstrap_a() -> Iterator[Result]:
+    """Replicates of the 12 numbers of two models, natural-image-like; the peer is slow, so fewer of them."""
+    return bootstrap("a", replicates=200, rounds=3)
+
+
+@row("bootstrap-b")
+def bootstrap_b() -> Iterator[Result]:
+    """The same on medical-like data."""
+    return bootstrap("b", replicates=1000, rounds=5)
+
+
+def bootstrap(kind: str, replicates: int, rounds: int) -> Iterator[Result]:
+    """Compare the bootstrap of two models' 12 numbers with hotcoco's, both from matches that are there."""
+    import hotcoco
+
+    from calipers.evaluate import evaluate
+    from calipers.statistics.estimates import Certainty
+    from calipers.statistics.estimates import replicates as drawn
+    from calipers.statistics.weights import Units
+
+    data = workloads.make(kind)
+    rng = np.random.default_rng(1)
+    noisy = {**data, "dt_score": np.clip(data["dt_score"] + rng.normal(0, 0.1, len(data["dt_score"])), 0.001, 0.999)}
+    evaluations = [evaluate(workloads.to_cohort(entry), "coco", ci=False) for entry in (data, noisy)]
+    units = Units.of("image", None, evaluations[0].cohort.n_images)
+
+    def ours_of(route: str) -> Any:
+        from calipers.kernels.route import forced
+
+        # Copies know nothing yet: what is worked out once for all replicates is part of the time.
+        cases = []
+        for ev in evaluations:
+            fresh = {key[1]: replace(evidence) for key, evidence in ev.evidence.items()}  # type: ignore[type-var]
+            cases += [(metric, fresh[metric.recipe.key]) for metric in ev.protocol.compile()]
+        with forced(route):
+            return drawn(cases, units, Certainty(replicates=replicates))
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        peers = [_evaluated(hotcoco, entry) for entry in (data, noisy)]
+    times = take_turns(
+        {
+            "native": lambda: ours_of("native"),
+            "hotcoco": lambda: hotcoco.compare(*peers, n_bootstrap=replicates),
+        },
+        rounds,
+    )
+    what = f"{replicates} replicates of 12 numbers, 2 models, {kind}"
+    peer = peer_name("hotcoco")
+    yield Result(f"bootstrap-{kind}", what, "native", peer, times["hotcoco"], times["native"], "s", 40.0, rounds)
+
+
+def _evaluated(hotcoco: Any, data: workloads.Workload) -> Any:
+    """Return hotcoco's matches of a workload."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder, name) for name in ("references.json", "results.json")]
+        for path, document in zip(paths, workloads.to_coco(data)):
+            path.write_text(json.dumps(document))
+        references = hotcoco.COCO(str(paths[0]))
+        found = hotcoco.COCOeval(references, references.load_res(str(paths[1])), "bbox")
+    found.evaluate()
+    return found
 
 
 @row("mixed")

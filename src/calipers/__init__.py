@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from calipers.protocol import Protocol, presets
     from calipers.readers import explain, read, sniff, write
     from calipers.results import Estimate, Row
+    from calipers.results.requirements import Requirements
     from calipers.shortcuts import RodeoResult, average_precision, rodeo
     from calipers.statistics.agreement import agreement
     from calipers.statistics.contingency import agreement_scores
@@ -38,6 +39,7 @@ _SURFACE = {
     "InputError": "calipers.errors",
     "InputProblems": "calipers.errors",
     "Protocol": "calipers.protocol",
+    "Requirements": "calipers.results.requirements",
     "RodeoResult": "calipers.shortcuts",
     "Row": "calipers.results",
     "UsageError": "calipers.errors",
@@ -64,6 +66,7 @@ __all__ = [  # noqa: RUF022
     "InputError",
     "InputProblems",
     "Protocol",
+    "Requirements",
     "RodeoResult",
     "Row",
     "UsageError",

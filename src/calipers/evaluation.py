@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from calipers.results.comparison import Comparison
     from calipers.results.ranking import Ranking
+    from calipers.results.requirements import Outcome, Requirements
 
 SCHEMA = "calipers.evaluation/1"
 
@@ -312,6 +313,16 @@ class Evaluation:
         from calipers.grouping import grouped
 
         return grouped(self, groupings)
+
+    def check(self, requirements: str | Path | Requirements) -> tuple[Outcome, ...]:
+        """Judge the rows by acceptance limits, from a TOML file or a `Requirements`; see `calipers check`.
+
+        Each outcome says ``met``, ``not met``, or ``not shown`` with its reason; what is not shown is not met.
+        """
+        from calipers.results.requirements import Requirements, check
+
+        demanded = requirements if isinstance(requirements, Requirements) else Requirements.load(requirements)
+        return check([row.as_dict() for row in self.rows], demanded)
 
     def report(self, path: str | Path) -> Path:
         """Write the evaluation as one self-contained HTML page and return its path."""

@@ -133,6 +133,28 @@ def test_replicates_together_are_replicates_one_by_one(kind: str, n: int) -> Non
 
 
 @both_routes
+@pytest.mark.parametrize("levels", [0, 3, 1])
+@pytest.mark.parametrize("most", [2, 255, 1000])
+def test_hits_at_false_alarms_are_those_of_a_walk_through_the_predictions(levels: int, most: int) -> None:
+    for seed in range(5):
+        scene = Scene(seed, levels=levels)
+        weights = scene.weights(66, most=most)
+        ranked = curves.ranking(scene.score, scene.label, 3, blocks=True)
+        problem = curves.Problem(FateTable(scene.fates), [0, 1, 2, 3], ranked, scene.image, weights, {})
+        allowed = np.array([[0.0, 1.0, 2.5, 3.0, most, 5.0 * most, 1e9]]).repeat(66, axis=0)
+        found = curves.hits_at(problem, allowed)
+        for r in (0, 1, 65):
+            for view, k in ((0, 0), (3, 1), (2, 2)):
+                mine = np.flatnonzero((scene.fates[view] != IGNORED) & (scene.label == k))
+                entries = [
+                    (float(scene.score[i]), bool(scene.fates[view, i] == HIT), int(weights[r, scene.image[i]]))
+                    for i in mine
+                ]
+                expected = [resampling.hits_at(entries, limit) for limit in allowed[r].tolist()]
+                assert found[r, view, k].tolist() == expected
+
+
+@both_routes
 @every_kind
 @pytest.mark.parametrize("most", [255, 256, 100_000])
 def test_heavy_weights(kind: str, most: int) -> None:

@@ -13,7 +13,7 @@ EPS = np.spacing(1)
 
 def draws(seed: int, replicate: int, n: int) -> np.ndarray:
     """Return how often each of n units is drawn in a replicate."""
-    random = np.random.Generator(np.random.Philox(key=[seed, replicate]))
+    random = np.random.Generator(np.random.Philox(key=np.array([seed, replicate], np.uint64)))
     return np.bincount(random.integers(0, n, n), minlength=n)
 
 
@@ -65,6 +65,16 @@ def average_precision(
         total.append(height * (hits - before))
         before = hits
     return math.fsum(total) / positives
+
+
+def hits_at(predictions: Sequence[tuple[float, bool, int]], allowed: float) -> int:
+    """Return the most hits at a score, from there on upwards, with at most so many false alarms; 0 for no score."""
+    best = 0
+    for cut in {score for score, _, _ in predictions}:
+        taken = [(hit, weight) for score, hit, weight in predictions if score >= cut]
+        if sum(weight for hit, weight in taken if not hit) <= allowed:
+            best = max(best, sum(weight for hit, weight in taken if hit))
+    return best
 
 
 def recalls_reached(hits: int, positives: int, n: int) -> int:

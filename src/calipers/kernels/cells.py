@@ -7,6 +7,7 @@ hit. Few such patterns occur, so weights are summed up per (class, pattern) firs
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,6 @@ from numpy.typing import NDArray
 
 from calipers.kernels.matching import HIT, IGNORED
 
-F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 I8 = NDArray[np.int8]
@@ -26,37 +26,48 @@ class Cells(NamedTuple):
     cell: I32  # (n,)
     image: I32  # (n,)
     label: I64  # (n_cells,) ascending
-    flags: F64  # (n_cells, V * 2) 1 where it is a hit, 1 where it is counted
+    flags: NDArray[np.bool_]  # (n_cells, V * 2) whether it is a hit, whether it is counted
     n_classes: int
 
-    def expanded(self, sums: F64) -> I64:
-        """Return (R, V, 2, K) of the weights (R, n_cells) of the cells."""
-        n_views = self.flags.shape[1] // 2
-        result = np.zeros((len(sums), self.n_classes, n_views, 2))
-        bounds = np.searchsorted(self.label, np.arange(self.n_classes + 1))
-        for k, (start, stop) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist())):
+    def totals(self, weights: NDArray[np.integer]) -> I64:
+        """Return (R, V, 2, K): the weight of the hits and of all counted objects, for weights (R, n_images)."""
+        result = np.zeros((self.n_classes, len(weights), self.flags.shape[1]))
+        rows = [np.bincount(self.cell, weights=weight[self.image], minlength=len(self.label)) for weight in weights]
+        sums = np.stack(rows) if rows else np.zeros((0, len(self.label)))
+        bounds = np.searchsorted(self.label, np.arange(self.n_classes + 1)).tolist()
+        for k, (start, stop) in enumerate(pairwise(bounds)):
             if start < stop:  # whole numbers: exact in whatever order the product adds them up
-                result[:, k] = (sums[:, start:stop] @ self.flags[start:stop]).reshape(-1, n_views, 2)
-        return np.moveaxis(result, 1, 3).astype(np.int64)
+                result[k] = sums[:, start:stop] @ self.flags[start:stop].astype(np.float64)
+        by_class = result.astype(np.int64).reshape(self.n_classes, len(weights), -1, 2)
+        return by_class.transpose(1, 2, 3, 0)
+
+    def below(self, rank: I32, limit: int) -> Cells:
+        """Return the cells without the objects whose rank is at or above the limit; an empty rank leaves nobody out."""
+        if not len(rank) or limit > rank.max(initial=0):
+            return self
+        kept = rank < limit
+        return self._replace(cell=self.cell[kept], image=self.image[kept])
 
 
-def cells_of(fates: I8, label: I32, rank: I32, limit: int, image: I64, n_classes: int) -> Cells:
-    """Return the cells of objects with fates (V, n); those with a rank at or above the limit are in none."""
-    if len(rank) and limit <= rank.max(initial=0):
-        kept = np.flatnonzero(rank < limit)
-        fates, label, image = fates[:, kept], label[kept], image[kept]
+def cells_of(fates: I8, label: I32, image: I64, n_classes: int) -> Cells:
+    """Return the cells of objects with fates (V, n)."""
     by_object = np.ascontiguousarray(fates.T)
     hit, counted = by_object == HIT, by_object != IGNORED
     words = np.concatenate([_words(hit), _words(counted)], axis=1)
     pattern = label.astype(np.int64)
     for word in words.T:
-        values, code = np.unique(word, return_inverse=True)
-        pattern = np.unique(pattern * len(values) + code, return_inverse=True)[
-            1
-        ]  # class first: cells stay in its order
-    first = np.unique(pattern, return_index=True)[1]
-    flags = np.stack([hit[first], counted[first]], axis=2).reshape(len(first), 2 * len(fates)).astype(np.float64)
+        code = _codes(word)
+        pattern = _codes(pattern * (int(code.max(initial=0)) + 1) + code)  # class first: cells stay in its order
+    first = np.zeros(int(pattern.max(initial=-1)) + 1, np.int64)
+    first[pattern] = np.arange(len(pattern))  # any of the objects that share a cell
+    flags = np.stack([hit[first], counted[first]], axis=2).reshape(len(first), 2 * len(fates))
     return Cells(pattern.astype(np.int32), image.astype(np.int32), label[first].astype(np.int64), flags, n_classes)
+
+
+def _codes(values: NDArray[np.integer]) -> I64:
+    """Return the place of every value among the distinct ones, in ascending order."""
+    distinct = np.unique(values)  # few: looking them up is quicker than sorting everyone with their places
+    return np.searchsorted(distinct, values)
 
 
 def _words(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:

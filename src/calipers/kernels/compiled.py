@@ -6,7 +6,7 @@ Nothing here computes. Every function names its twin in `pairs`, `fates`, `curve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from types import ModuleType
 from typing import Any
@@ -29,6 +29,7 @@ RECALLS, ENVELOPE, STEPS = range(3)
 FULL_ROW = 255  # see native/kinds.h
 LANES = 64  # see native/replicates.h
 MOST_WEIGHT = 255
+NO_LIMIT = -1
 MOST_ROWS = 2**31 // MOST_WEIGHT
 
 
@@ -65,8 +66,10 @@ class FateTable:
 
     def cells(self, label: I32, rank: I32, limit: int, image: I64, n_classes: int) -> Cells:
         """Return the cells of the objects, made once for every limit of the rank."""
+        if not self._cells:
+            self._cells[NO_LIMIT] = cells_of(self.fates, label, image, n_classes)
         if limit not in self._cells:
-            self._cells[limit] = cells_of(self.fates, label, rank, limit, image, n_classes)
+            self._cells[limit] = self._cells[NO_LIMIT].below(rank, limit)
         return self._cells[limit]
 
     @cached_property
@@ -163,34 +166,35 @@ def replicates(native: ModuleType, plan: Any, weights: NDArray[Any], positives: 
     n_classes, enveloped = positives.shape[2], plan.enveloped
     parts = []
     for rows, lanes in _lanes(weights):
-        result = np.empty(positives[rows].shape)
-        numbers = (len(result), n_classes, weights.shape[1], enveloped)
+        by_cell = _i64(np.moveaxis(positives[rows], 0, 2))
+        result = np.empty(by_cell.shape)
+        numbers = (by_cell.shape[2], n_classes, weights.shape[1], enveloped)
         flags = np.zeros(0, np.uint8) if recalls is None else _u8(recalls)
-        native.replicate_precision(*plan.arrays, lanes, _i64(positives[rows]), flags, *numbers, result, threads())
-        parts.append(result)
+        native.replicate_precision(*plan.arrays, lanes, by_cell, flags, *numbers, result, threads())
+        parts.append(np.moveaxis(result, 2, 0))
     return np.concatenate(parts)
 
 
-def cell_sums(native: ModuleType, cell: I32, image: I32, weights: NDArray[Any], n_cells: int) -> F64:
-    """Twin of `resampling.cell_sums`."""
-    parts = []
+def cell_totals(native: ModuleType, cells: Cells, weights: NDArray[Any]) -> I64:
+    """Twin of `Cells.totals`."""
+    parts, n_flags = [], cells.flags.shape[1]
     for rows, lanes in _lanes(weights):
-        result = np.empty((n_cells, LANES), np.int32)
-        native.cell_sums(_i32(cell), _i32(image), lanes, result)
-        parts.append(result[:, : rows.stop - rows.start])
-    return np.concatenate(parts, axis=1).T.astype(np.float64)
+        result = np.empty((cells.n_classes, n_flags, LANES), np.int32)
+        arrays = (_i32(cells.cell), _i32(cells.image), _i64(cells.label), _u8(cells.flags))
+        native.cell_totals(*arrays, lanes, n_flags, cells.n_classes, result)
+        parts.append(result[:, :, : rows.stop - rows.start].astype(np.int64))
+    return np.concatenate(parts, axis=2).reshape(cells.n_classes, n_flags // 2, 2, -1).transpose(3, 1, 2, 0)
 
 
-def count_draws(native: ModuleType, drawn: I64, counts: NDArray[np.uint8]) -> bool:
-    """Count how often each unit was drawn into ``counts``; False if a byte is too small."""
-    return bool(native.count_draws(_i64(drawn), counts))
-
-
-def turned(native: ModuleType, counts: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return bytes (R, n) as (n, R)."""
-    result = np.empty(counts.shape[::-1], np.uint8)
-    native.transpose(counts, *counts.shape, result)
-    return result
+def uniform_counts(
+    native: ModuleType, raw: Iterable[NDArray[np.uint64]], n_replicates: int, n_units: int
+) -> NDArray[np.uint8] | None:
+    """Twin of `resampling.uniform_counts`, from raw random bits; None if bytes or bits were not enough."""
+    counts = np.zeros((n_replicates, n_units), np.uint8)
+    enough = [native.count_draws(words, row) for words, row in zip(raw, counts)]
+    turned = np.empty((n_units, n_replicates), np.uint8)
+    native.transpose(counts, *counts.shape, turned)
+    return turned if all(enough) else None
 
 
 def _lanes(weights: NDArray[Any]) -> Iterator[tuple[slice, NDArray[np.uint8]]]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels import compiled, matching, pairs, ragged, resampling, route
+from calipers.kernels import compiled, matching, pairs, ragged, route
 from calipers.kernels.matching import DUPLICATE, FALSE_ALARM, HIT, IGNORED, MISSED
 
 F64 = NDArray[np.float64]
@@ -226,7 +226,9 @@ def totals(
     plain = len(weights) == 1 and bool((weights == 1).all())
     if not plain:
         cells = table.cells(label, rank, limit, image, n_classes)
-        return cells.expanded(resampling.cell_sums(cells.cell, cells.image, weights, len(cells.label)))
+        if native is not None and compiled.fit_lanes(weights, len(cells.cell)):
+            return compiled.cell_totals(native, cells, weights)
+        return cells.totals(weights)
     if native is not None:
         return compiled.totals(native, table, label, rank, limit, n_classes)
     fates = table.fates

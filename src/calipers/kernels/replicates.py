@@ -28,6 +28,7 @@ I8 = NDArray[np.int8]
 
 EPS = np.spacing(1)  # pycocotools adds it to every denominator; kept, for equal bits
 NUDGE = 1e-9  # moves a quotient of whole numbers below 1e8 safely to the right side of a whole number
+MOST_RECALLS = 128  # two words of bits
 AT_ONCE = 4_000_000  # weights in memory at a time
 
 
@@ -62,6 +63,7 @@ def plan(fates: I8, order: I64, offsets: I64, ends: I64, image: I64, *, envelope
     groups: dict[bytes, list[int]] = {}
     for view, row in enumerate(ranked):
         groups.setdefault((row != IGNORED).tobytes(), []).append(view)
+    classes = ragged.owners(offsets)
     parts: dict[int, tuple[I64, I64, I64]] = {}  # view -> rows of hits, hits before each point, marks
     rows, marks, group_of = [], [], np.zeros(len(fates), np.int64)
     row_counts, mark_counts = [], []
@@ -69,12 +71,15 @@ def plan(fates: I8, order: I64, offsets: I64, ends: I64, image: I64, *, envelope
     for g, views in enumerate(groups.values()):
         counted = np.flatnonzero(ranked[views[0]] != IGNORED)
         block = ends[counted]
-        label = np.searchsorted(offsets, counted, side="right") - 1
-        found = {view: _points(ranked[view][counted] == HIT, block, label, enveloped) for view in views}
-        at = np.unique(np.concatenate([points for points, _ in found.values()]))
+        label = classes[counted]
+        hits = {view: ranked[view][counted] == HIT for view in views}
+        found = {view: _points(hits[view], block, label, enveloped) for view in views}
+        marked = np.zeros(len(counted), np.bool_)
+        for points, _ in found.values():
+            marked[points] = True
+        at, place = np.flatnonzero(marked), n_marks - 1 + np.cumsum(marked)
         for view, (points, before) in found.items():
-            hits = counted[ranked[view][counted] == HIT]
-            parts[view] = hits, before, n_marks + np.searchsorted(at, points)
+            parts[view] = counted[hits[view]], before, place[points]
             group_of[view] = g
         rows.append(image[order[counted]])
         marks.append(n_rows + at)
@@ -115,7 +120,8 @@ def _assembled(
     n_classes, views = len(offsets) - 1, range(len(group_of))
     hits = [parts[view][0] for view in views]
     base = ragged.from_counts(np.array([len(entry) for entry in hits], np.int64))
-    owner = [np.searchsorted(offsets, entry, side="right") - 1 for entry in hits]
+    classes = ragged.owners(offsets)
+    owner = [classes[entry] for entry in hits]
     # The class of a point is that of the last hit up to it.
     of_point = [own[parts[view][1] - 1] if len(parts[view][1]) else parts[view][1] for view, own in zip(views, owner)]
     return Plan(
@@ -219,7 +225,7 @@ def recalls_reached(hits: I64, positives: I64, n: int) -> I64:
 
 def evenly_spaced(recalls: F64) -> bool:
     """Return whether the recalls are the ``linspace(0, 1, n)`` that `recalls_reached` counts."""
-    return len(recalls) > 1 and bool((recalls == np.linspace(0.0, 1.0, len(recalls))).all())
+    return 1 < len(recalls) <= MOST_RECALLS and bool((recalls == np.linspace(0.0, 1.0, len(recalls))).all())
 
 
 def rounded_up(n: int) -> NDArray[np.bool_]:

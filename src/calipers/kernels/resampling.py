@@ -7,7 +7,7 @@ side in memory, which is what the compiled kernels walk along; as an array it lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,30 +20,49 @@ I64 = NDArray[np.int64]
 Weights = NDArray[np.uint8] | I64
 
 MOST = 255  # what a byte holds
+MOST_UNITS = 2**31
+SPARE_WORDS = 16
 
 
-def spread(drawn: Iterable[I64], n_replicates: int, n_units: int, code: I64) -> Weights:
-    """Return (R, n_images) weights of the units drawn in each of R replicates; ``code`` is the unit of each image.
+def generator(seed: int, replicate: int) -> np.random.Generator:
+    """Return the random numbers of one replicate."""
+    return np.random.Generator(_bits(seed, replicate))
 
-    Replicates are counted one after the other as they come, so that only one of them is in memory as draws.
+
+def uniform_counts(seed: int, replicates: Sequence[int], n_units: int) -> Weights:
+    """Return (n_units, R): how often each unit is among ``n_units`` draws of every replicate.
+
+    The draws are those of ``generator(seed, b).integers(0, n_units, n_units)``, on the compiled route made from the raw
+    random bits in the same way.
     """
-    native, counts = route.native(), np.zeros((n_replicates, n_units), np.uint8)
+    native = route.native()
+    if native is not None and 1 < n_units < MOST_UNITS:
+        spare = SPARE_WORDS + 4 * n_units**2 // 2**32  # some draws are rejected: the bits do not divide evenly
+        words = (n_units + 1) // 2 + spare
+        raw = (_bits(seed, b).random_raw(words) for b in replicates)
+        found = compiled.uniform_counts(native, raw, len(replicates), n_units)
+        if found is not None:
+            return found
+    drawn = (generator(seed, b).integers(0, n_units, n_units) for b in replicates)
+    return counts(drawn, len(replicates), n_units)
+
+
+def counts(drawn: Iterable[I64], n_replicates: int, n_units: int) -> Weights:
+    """Return (n_units, R): how often each unit was drawn in each of R replicates, which are looked at one by one."""
+    found: Weights = np.zeros((n_replicates, n_units), np.uint8)
     for row, entry in enumerate(drawn):
-        if native is not None and counts.dtype == np.uint8 and compiled.count_draws(native, entry, counts[row]):
-            continue
         exact = np.bincount(entry, minlength=n_units)
         if exact.max(initial=0) > MOST:
-            counts = counts.astype(np.int64)
-        counts[row] = exact
-    turned = compiled.turned(native, counts) if native is not None and counts.dtype == np.uint8 else counts.T.copy()
-    alone = len(code) == n_units and bool((code == np.arange(n_units)).all())
-    return (turned if alone else turned[code]).T
+            found = found.astype(np.int64)
+        found[row] = exact
+    return found.T.copy()
 
 
-def cell_sums(cell: I32, image: I32, weights: NDArray[np.integer], n_cells: int) -> F64:
-    """Return (R, n_cells): the weight of the objects of every cell; whole numbers, exact."""
-    native = route.native()
-    if native is not None and compiled.fit_lanes(weights, len(cell)):
-        return compiled.cell_sums(native, cell, image, weights, n_cells)
-    rows = [np.bincount(cell, weights=weight[image], minlength=n_cells) for weight in weights]
-    return np.stack(rows) if rows else np.zeros((0, n_cells))
+def spread(unit_counts: Weights, code: I64) -> Weights:
+    """Return (R, n_images): the weights of images, given those of units (n_units, R) and the unit of each image."""
+    alone = len(code) == len(unit_counts) and bool((code == np.arange(len(code))).all())
+    return (unit_counts if alone else unit_counts[code]).T
+
+
+def _bits(seed: int, replicate: int) -> np.random.Philox:
+    return np.random.Philox(key=np.array([seed, replicate], np.uint64))  # a list of large numbers would become float

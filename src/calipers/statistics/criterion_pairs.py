@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.results.estimate import number
+from calipers.statistics.corrections import adjusted
 from calipers.statistics.criterion_scores import INFINITE, Measured, View
 from calipers.statistics.decisions import Decision
 from calipers.statistics.intervals import NAN, Support, intervals
@@ -58,8 +59,8 @@ class Comparison:
 def compare_criteria(view: View, point: Measured, drawn: Measured, how: Resampling) -> list[Comparison]:
     """Return all comparisons, decisions first, with p values adjusted by Holm."""
     found = [*_decisions(view, point, drawn, how), *_areas(view, point, drawn, how)]
-    adjusted = holm([entry.p for entry in found])
-    return [replace(entry, p_holm=p) for entry, p in zip(found, adjusted)]
+    corrected = adjusted(np.array([entry.p for entry in found]), "holm")[0]
+    return [replace(entry, p_holm=p) for entry, p in zip(found, corrected.tolist())]
 
 
 def compared(decisions: Sequence[Decision]) -> list[tuple[int, int]]:
@@ -105,16 +106,6 @@ def swap_p_values(gain: I64, replicates: int, seed: int) -> F64:
         ways += len(block)
     # Among all ways is the one that was observed; among random ones it is counted on top.
     return np.asarray(reached / ways if exact_swaps(units) else (1 + reached) / (1 + ways))
-
-
-def holm(p: Sequence[float]) -> list[float]:
-    """Return p values adjusted by Holm's method; undefined ones stay so and do not count."""
-    defined = [k for k, value in enumerate(p) if value == value]
-    adjusted, largest = list(p), 0.0
-    for rank, k in enumerate(sorted(defined, key=lambda k: p[k])):
-        largest = max(largest, min(1.0, (len(defined) - rank) * p[k]))
-        adjusted[k] = largest
-    return adjusted
 
 
 def _decisions(view: View, point: Measured, drawn: Measured, how: Resampling) -> Iterator[Comparison]:

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.kernels.nested import Fit
+from calipers.kernels.resampling import generator
 from calipers.results.estimate import number
 from calipers.statistics import intervals
 from calipers.statistics.components import RESIDUAL
 from calipers.statistics.mixed_problem import Problem
-from calipers.statistics.weights import Units, bootstrap, generator
+from calipers.statistics.weights import Units, bootstrap
 
 F64 = NDArray[np.float64]
 EVERYWHERE = (float("-inf"), float("inf"))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels import ragged, resampling
+from calipers.kernels.resampling import generator
 
 I64 = NDArray[np.int64]
 Weights = NDArray[Any]  # (R, n_images) whole numbers; bytes if they fit, see kernels/resampling.py
@@ -144,19 +145,17 @@ def units_of(
     return Units.of(names[0], columns[0], n_images)
 
 
-def generator(seed: int, replicate: int) -> np.random.Generator:
-    """Return the random numbers of one replicate."""
-    if not 0 <= seed < 2**64:
-        raise UsageError(f"a seed is a whole number from 0 to 2^64 - 1, got {seed}")
-    return np.random.Generator(np.random.Philox(key=np.array([seed, replicate], np.uint64)))  # a list may become float
-
-
 def bootstrap(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
     """Yield blocks (at most 64, n_images) of bootstrap weights: how often each image was drawn."""
+    _check_seed(seed)
     for first in range(0, replicates, BLOCK):
-        numbers = range(first, min(first + BLOCK, replicates))
-        drawn = (_draw(units, generator(seed, b)) for b in numbers)
-        yield resampling.spread(drawn, len(numbers), units.n_drawn, units.code)
+        block = range(first, min(first + BLOCK, replicates))
+        if units.parent is None:
+            counts = resampling.uniform_counts(seed, block, units.n_drawn)
+        else:
+            drawn = (_draw_within(units, generator(seed, b)) for b in block)
+            counts = resampling.counts(drawn, len(block), units.n_drawn)
+        yield resampling.spread(counts, units.code)
 
 
 def jackknife(units: Units) -> Iterator[Weights]:
@@ -177,6 +176,7 @@ def swaps(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
 
     All ``2^K`` ways if they are at most ``2^16``, the first being no swap at all; else ``replicates`` random ones.
     """
+    _check_seed(seed)
     whole, number = units.whole, units.number
     n_ways = 2**number if exact_swaps(units) else replicates
     for first in range(0, n_ways, BLOCK):
@@ -188,10 +188,14 @@ def swaps(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
         yield traded.astype(np.uint8)[:, whole]
 
 
-def _draw(units: Units, rng: np.random.Generator) -> I64:
-    """Return the units that one replicate draws."""
-    if units.parent is None:
-        return rng.integers(0, units.n_drawn, units.n_drawn)
+def _check_seed(seed: int) -> None:
+    if not 0 <= seed < 2**64:
+        raise UsageError(f"a seed is a whole number from 0 to 2^64 - 1, got {seed}")
+
+
+def _draw_within(units: Units, rng: np.random.Generator) -> I64:
+    """Return the units that one replicate draws from their strata, or from the parents that it draws first."""
+    assert units.parent is not None
     sizes = np.bincount(units.parent)
     starts = ragged.from_counts(sizes)[:-1]
     urns = rng.integers(0, len(sizes), len(sizes)) if units.nested else np.arange(len(sizes))

@@ -63,7 +63,7 @@ inline bool fit(const CurveProblem& p) {
            p.positives.size == p.n_replicates * p.n_views * p.n_classes;
 }
 
-// Whole numbers of a range, which is what places in a table are.
+// Places in a table of n; worth a look where they are few.
 template <class T>
 inline bool within(Span<const T> places, int64_t n) {
     for (int64_t k = 0; k < places.size; ++k)
@@ -71,19 +71,21 @@ inline bool within(Span<const T> places, int64_t n) {
     return true;
 }
 
+inline bool fit(const CellProblem& p, Span<int32_t> result) {
+    return p.cell.size == p.image.size && p.weights.size % LANES == 0 && p.flags.size == p.label.size * p.n_flags &&
+           within(p.label, p.n_classes) && result.size == p.n_classes * p.n_flags * LANES;
+}
+
 inline bool fit(const ReplicatePlan& p, Span<double> result) {
     const int64_t n_views = p.group_of.size, n_cells = n_views * p.n_classes, n_places = p.row_offsets.size - 1;
     const int64_t n_groups = p.n_classes ? n_places / p.n_classes : 0;
-    return p.n_classes > 0 && n_places >= 0 && n_places % p.n_classes == 0 && p.n_replicates >= 0 &&
+    return p.n_classes > 0 && p.rounded_up.size <= 2 * 64 && n_places >= 0 && n_places % p.n_classes == 0 && p.n_replicates >= 0 &&
            p.n_replicates <= LANES && p.weights.size == p.n_images * LANES && within(p.group_of, n_groups) &&
            p.mark_offsets.size == n_places + 1 && cover(p.row_offsets, p.row_image.size) &&
            cover(p.mark_offsets, p.mark_at.size) && p.hit_offsets.size == n_cells + 1 &&
            p.point_offsets.size == n_cells + 1 && cover(p.hit_offsets, p.hit_image.size) &&
            cover(p.point_offsets, p.point_hits.size) && p.point_mark.size == p.point_hits.size &&
-           within(p.mark_at, p.row_image.size) && within(p.point_mark, p.mark_at.size) &&
-           within(p.point_hits, p.hit_image.size + 1) && within(p.row_image, p.n_images) &&
-           within(p.hit_image, p.n_images) && p.positives.size == p.n_replicates * n_cells &&
-           result.size == p.positives.size;
+           p.positives.size == p.n_replicates * n_cells && result.size == p.positives.size;
 }
 
 inline bool fit(const TallyProblem& p, Span<double> result) {

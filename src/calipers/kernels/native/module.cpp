@@ -252,24 +252,23 @@ PyObject* py_replicate_precision(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
 }
 
-PyObject* py_cell_sums(PyObject*, PyObject* args) {
+PyObject* py_cell_totals(PyObject*, PyObject* args) {
     Arguments arguments(args);
-    Span<const int32_t> cell, image;
-    Span<const uint8_t> weights;
+    CellProblem p;
     Span<int32_t> result;
-    if (!arguments.all(cell, image, weights, result)) return nullptr;
-    require(cell.size == image.size && within(image, weights.size / LANES) && within(cell, result.size / LANES));
-    unlocked([&] { cell_sums(cell, image, weights, result); });
+    if (!arguments.all(p.cell, p.image, p.label, p.flags, p.weights, p.n_flags, p.n_classes, result)) return nullptr;
+    require(fit(p, result));
+    unlocked([&] { cell_totals(p, result); });
     Py_RETURN_NONE;
 }
 
 PyObject* py_count_draws(PyObject*, PyObject* args) {
     Arguments arguments(args);
-    Span<const int64_t> drawn;
+    Span<const uint64_t> raw;
     Span<uint8_t> counts;
-    if (!arguments.all(drawn, counts)) return nullptr;
-    require(within(drawn, counts.size));
-    return PyBool_FromLong(count_draws(drawn, counts));
+    if (!arguments.all(raw, counts)) return nullptr;
+    require(counts.size > 0 && counts.size <= 0x7fffffff);
+    return PyBool_FromLong(count_draws(raw, counts));
 }
 
 PyObject* py_transpose(PyObject*, PyObject* args) {
@@ -339,7 +338,7 @@ PyMethodDef methods[] = {
     {"average_precision", guarded<py_average_precision>, METH_VARARGS, "Average precision of every replicate, view and class."},
     {"hits_at", guarded<py_hits_at>, METH_VARARGS, "Hits at a number of false alarms."},
     {"replicate_precision", guarded<py_replicate_precision>, METH_VARARGS, "Average precision of 64 replicates."},
-    {"cell_sums", guarded<py_cell_sums>, METH_VARARGS, "Weights of the objects of every cell in 64 replicates."},
+    {"cell_totals", guarded<py_cell_totals>, METH_VARARGS, "Weights of hits and of counted objects in 64 replicates."},
     {"count_draws", guarded<py_count_draws>, METH_VARARGS, "How often each unit was drawn."},
     {"transpose", guarded<py_transpose>, METH_VARARGS, "Rows as columns."},
     {"rodeo_paths", guarded<py_rodeo_paths>, METH_VARARGS, "Everything that RoDeO needs of every image."},

@@ -35,10 +35,15 @@ void running_sums(const uint8_t* __restrict weights, const int32_t* __restrict i
                   const int64_t* __restrict marks, int64_t n_marks, int32_t* __restrict noted) {
     int32_t sum[LANES] = {0};
     for (int64_t m = 0; m < n_marks; ++m) {
-        for (; row <= marks[m]; ++row) {
-            const uint8_t* w = weights + static_cast<int64_t>(image[row]) * LANES;
-            for (int l = 0; l < LANES; ++l) sum[l] += w[l];
-            CALIPERS_ROW_DONE;
+        while (row <= marks[m]) {  // narrow sums are quicker, for as many rows as they hold
+            const int64_t stop = std::min(marks[m] + 1, row + 256);
+            uint16_t narrow[LANES] = {0};
+            for (; row < stop; ++row) {
+                const uint8_t* w = weights + static_cast<int64_t>(image[row]) * LANES;
+                for (int l = 0; l < LANES; ++l) narrow[l] = static_cast<uint16_t>(narrow[l] + w[l]);
+                CALIPERS_ROW_DONE;
+            }
+            for (int l = 0; l < LANES; ++l) sum[l] += narrow[l];
         }
         std::memcpy(noted + m * LANES, sum, sizeof sum);
     }
@@ -64,23 +69,19 @@ void operating_points(const uint8_t* __restrict weights, const int32_t* __restri
     }
 }
 
-// How many recalls each number of hits reaches.
+// How many recalls each number of hits reaches. `rounded_up` has a bit for each of at most 128 recalls.
 CALIPERS_WIDE
-void recalls_reached(int32_t* __restrict found, int64_t n, const double* __restrict per_hit,
-                     const uint8_t* __restrict rounded_up, int32_t most) {
+void recalls_reached(int32_t* __restrict found, int64_t n, const double* __restrict per_hit, uint64_t rounded_up,
+                     uint64_t rounded_up_above, int64_t most) {
     for (int64_t p = 0; p < n; ++p, found += LANES) {
-        int32_t exact[LANES], any = 0;
         for (int l = 0; l < LANES; ++l) {
             const double x = static_cast<double>(found[l]) * per_hit[l] + NUDGE;
-            const int32_t floor = static_cast<int32_t>(x), whole = floor < most ? floor : most;
-            exact[l] = x - static_cast<double>(whole) < 2 * NUDGE ? 1 : 0;
-            any |= exact[l];
-            found[l] = whole + 1;
+            const int64_t floor = static_cast<int32_t>(x), whole = floor < most ? floor : most;
+            const uint64_t exact = x - static_cast<double>(static_cast<int32_t>(whole)) < 2 * NUDGE ? 1 : 0;
+            const uint64_t bits = whole < 64 ? rounded_up : rounded_up_above;
+            found[l] = static_cast<int32_t>(whole + 1 - static_cast<int64_t>(exact & (bits >> (whole & 63))));
         }
         CALIPERS_ROW_DONE;
-        if (!any) continue;  // rounding can matter only where a recall is met exactly, which is rare
-        for (int l = 0; l < LANES; ++l)
-            if (exact[l]) found[l] -= rounded_up[found[l] - 1];
     }
 }
 
@@ -129,53 +130,71 @@ void add_cells(const int32_t* __restrict cell, const int32_t* __restrict image, 
     }
 }
 
-// Memory that is worth keeping from one task to the next.
+inline void add_lanes(int32_t* __restrict to, const int32_t* __restrict from) {
+    for (int l = 0; l < LANES; ++l) to[l] += from[l];
+}
+
+// Memory that is worth keeping from one task to the next; it only ever grows, and nobody needs zeros in it.
+template <class T>
+class Buffer {
+public:
+    T* of(int64_t n) {
+        if (n > static_cast<int64_t>(memory_.size())) memory_.resize(n);
+        return memory_.data();
+    }
+
+private:
+    std::vector<T> memory_;
+};
+
 struct Desk {
-    std::vector<int32_t> noted, found;
-    std::vector<double> value;
+    Buffer<int32_t> noted, found;
+    Buffer<double> value;
 };
 
 class Cell {
 public:
-    Cell(const ReplicatePlan& plan, Span<double> result) : p_(plan), result_(result) {}
+    Cell(const ReplicatePlan& plan, Span<double> result) : p_(plan), result_(result) {
+        for (int64_t k = 0; k < p_.rounded_up.size; ++k)
+            rounded_up_[k / 64] |= static_cast<uint64_t>(p_.rounded_up[k] != 0) << (k % 64);
+    }
 
     // All views of a group in one class.
     void group(int64_t g, int64_t klass, Desk& desk) const {
         const int64_t place = g * p_.n_classes + klass, first = p_.mark_offsets[place];
         const int64_t n_marks = p_.mark_offsets[place + 1] - first;
-        desk.noted.resize(n_marks * LANES);
-        running_sums(p_.weights.data, p_.row_image.data, p_.row_offsets[place], p_.mark_at.data + first, n_marks,
-                     desk.noted.data());
+        int32_t* noted = desk.noted.of(n_marks * LANES);
+        running_sums(p_.weights.data, p_.row_image.data, p_.row_offsets[place], p_.mark_at.data + first, n_marks, noted);
         for (int64_t v = 0; v < p_.group_of.size; ++v)
-            if (p_.group_of[v] == g) view(v, klass, first, desk);
+            if (p_.group_of[v] == g) view(v, klass, first, noted, desk);
     }
 
 private:
-    void view(int64_t v, int64_t klass, int64_t first_mark, Desk& desk) const {
+    void view(int64_t v, int64_t klass, int64_t first_mark, const int32_t* noted, Desk& desk) const {
         const int64_t cell = v * p_.n_classes + klass, start = p_.point_offsets[cell];
         const int64_t n = p_.point_offsets[cell + 1] - start;
-        desk.found.resize(n * LANES);
-        desk.value.resize(n * LANES);
+        int32_t* found = desk.found.of(n * LANES);
+        double* value = desk.value.of(n * LANES);
         operating_points(p_.weights.data, p_.hit_image.data, p_.hit_offsets[cell], p_.point_hits.data + start,
-                         p_.point_mark.data + start, first_mark, n, desk.noted.data(), desk.found.data(), desk.value.data());
+                         p_.point_mark.data + start, first_mark, n, noted, found, value);
         double total[LANES], divisor[LANES], per_hit[LANES] = {0};
-        const int64_t n_views = p_.group_of.size, n_recalls = p_.rounded_up.size;
+        const int64_t n_recalls = p_.rounded_up.size, first = cell * p_.n_replicates;
         for (int64_t r = 0; r < p_.n_replicates; ++r) {
-            const double positives = static_cast<double>(p_.positives[r * n_views * p_.n_classes + cell]);
+            const double positives = static_cast<double>(p_.positives[first + r]);
             divisor[r] = n_recalls ? static_cast<double>(n_recalls) : positives;
             per_hit[r] = n_recalls ? static_cast<double>(n_recalls - 1) / std::max(positives, 1.0) : 0.0;
         }
         if (n_recalls)
-            recalls_reached(desk.found.data(), n, per_hit, p_.rounded_up.data, static_cast<int32_t>(n_recalls - 1));
-        (p_.enveloped ? level_sums : step_sums)(desk.found.data(), desk.value.data(), n, total);
-        for (int64_t r = 0; r < p_.n_replicates; ++r) {
-            const int64_t at = r * n_views * p_.n_classes + cell;
-            result_[at] = p_.positives[at] > 0 ? total[r] / divisor[r] : std::numeric_limits<double>::quiet_NaN();
-        }
+            recalls_reached(found, n, per_hit, rounded_up_[0], rounded_up_[1], n_recalls - 1);
+        (p_.enveloped ? level_sums : step_sums)(found, value, n, total);
+        constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
+        for (int64_t r = 0; r < p_.n_replicates; ++r)
+            result_[first + r] = p_.positives[first + r] > 0 ? total[r] / divisor[r] : undefined;
     }
 
     const ReplicatePlan& p_;
     Span<double> result_;
+    uint64_t rounded_up_[2] = {0, 0};
 };
 
 }  // namespace
@@ -188,14 +207,32 @@ void replicate_precision(const ReplicatePlan& plan, Span<double> result, int thr
     });
 }
 
-void cell_sums(Span<const int32_t> cell, Span<const int32_t> image, Span<const uint8_t> weights, Span<int32_t> result) {
+void cell_totals(const CellProblem& p, Span<int32_t> result) {
+    std::vector<int32_t> sums(p.label.size * LANES, 0);
+    add_cells(p.cell.data, p.image.data, p.cell.size, p.weights.data, sums.data());
     std::memset(result.data, 0, result.size * sizeof(int32_t));
-    add_cells(cell.data, image.data, cell.size, weights.data, result.data);
+    for (int64_t c = 0; c < p.label.size; ++c) {
+        const uint8_t* flags = p.flags.data + c * p.n_flags;
+        int32_t* to = result.data + p.label[c] * p.n_flags * LANES;
+        for (int64_t f = 0; f < p.n_flags; ++f)
+            if (flags[f]) add_lanes(to + f * LANES, &sums[c * LANES]);
+    }
 }
 
-bool count_draws(Span<const int64_t> drawn, Span<uint8_t> counts) {
+// Whole numbers below n from 32 random bits each, by multiplication; the few that would be too frequent are drawn again
+// (Lemire, Fast random integer generation in an interval, 2019). NumPy draws in this way too: the numbers are the same.
+bool count_draws(Span<const uint64_t> raw, Span<uint8_t> counts) {
+    const uint64_t n = static_cast<uint64_t>(counts.size), rejected = (uint64_t{1} << 32) % n;
     bool enough = true;
-    for (int64_t k = 0; k < drawn.size; ++k) enough &= ++counts[drawn[k]] != 0;
+    int64_t at = 0;
+    for (uint64_t drawn = 0; drawn < n; ++at) {
+        if (at == 2 * raw.size) return false;
+        const uint64_t bits = at % 2 ? raw[at / 2] >> 32 : raw[at / 2] & 0xffffffffu;
+        const uint64_t product = bits * n;
+        if ((product & 0xffffffffu) < rejected) continue;
+        enough &= ++counts[product >> 32] != 0;
+        ++drawn;
+    }
     return enough;
 }
 

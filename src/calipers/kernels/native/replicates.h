@@ -16,19 +16,29 @@ struct ReplicatePlan {
     Span<const int32_t> hit_image;
     Span<const int64_t> hit_offsets, point_hits, point_mark, point_offsets;  // by view and class
     Span<const uint8_t> weights;                                             // (n_images, LANES)
-    Span<const int64_t> positives;                                           // (R, V, K)
+    Span<const int64_t> positives;                                           // (V, K, R)
     Span<const uint8_t> rounded_up;  // (n_recalls,) which recalls are larger than the quotient; empty for the area
     int64_t n_replicates, n_classes, n_images, enveloped;
 };
 
-// (R, V, K)
+// (V, K, R)
 void replicate_precision(const ReplicatePlan& plan, Span<double> result, int threads);
 
-// The weights of the objects of every cell, (n_cells, LANES), for at most LANES replicates.
-void cell_sums(Span<const int32_t> cell, Span<const int32_t> image, Span<const uint8_t> weights, Span<int32_t> result);
+// See kernels/cells.py for the meaning of each.
+struct CellProblem {
+    Span<const int32_t> cell, image;  // (n,) of every object
+    Span<const int64_t> label;        // (n_cells,)
+    Span<const uint8_t> flags;        // (n_cells, n_flags)
+    Span<const uint8_t> weights;      // (n_images, LANES)
+    int64_t n_flags, n_classes;
+};
 
-// How often each unit was drawn; returns whether a byte was enough.
-bool count_draws(Span<const int64_t> drawn, Span<uint8_t> counts);
+// (K, n_flags, LANES): the weight of the objects of a class whose cell has the flag.
+void cell_totals(const CellProblem& problem, Span<int32_t> result);
+
+// Draws as many units as there are, with replacement, and counts how often each was; returns whether the random bits and
+// a byte were enough.
+bool count_draws(Span<const uint64_t> raw, Span<uint8_t> counts);
 
 // (rows, columns) -> (columns, rows)
 void transpose(Span<const uint8_t> from, int64_t rows, int64_t columns, Span<uint8_t> to);
