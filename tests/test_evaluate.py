@@ -59,7 +59,7 @@ def test_the_id_of_a_metric_does_not_depend_on_its_neighbours(cohort: cal.Cohort
 
 def test_the_document_has_the_keys_of_the_contract(evaluation: cal.Evaluation) -> None:
     document = json.loads(evaluation.to_json())
-    assert list(document) == ["schema", "calipers", "protocol", "cohort", "rows", "warnings"]
+    assert list(document) == ["schema", "calipers", "protocol", "cohort", "rows", "warnings", "statistics"]
     assert document["schema"] == "calipers.evaluation/1"
     assert document["calipers"] == cal.__version__
     assert all(list(row) == ROW_KEYS for row in document["rows"])
@@ -93,10 +93,56 @@ def test_a_class_that_is_only_said_of_objects_of_another_one_has_no_references()
     assert (found.reason, found.n_references, found.n_predictions) == ("no_references", 0, 1)
 
 
-def test_a_value_without_an_interval_says_that_none_was_asked_for(evaluation: cal.Evaluation) -> None:
+def test_a_value_without_an_interval_says_that_none_was_asked_for(cohort: cal.Cohort) -> None:
+    evaluation = cal.evaluate(cohort, "coco", ci=False)
     estimate = evaluation["model-1", "AP"]
     assert (estimate.method, estimate.reason) == ("none", "not_requested")
     assert np.isnan([estimate.low, estimate.high, estimate.bias]).all()
+    said = evaluation.as_dict()["statistics"]
+    assert (said["interval"], said["replicates"], said["beside"]) == (None, 0, [])
+
+
+def test_an_interval_surrounds_its_value_and_says_how_it_was_made(evaluation: cal.Evaluation) -> None:
+    estimate = evaluation["model-1", "AP"]
+    assert estimate.low < estimate.value < estimate.high
+    assert (estimate.method, estimate.reason, estimate.level) == ("bootse-t-logit", None, 0.95)
+
+
+def test_the_document_says_whom_the_intervals_speak_for(evaluation: cal.Evaluation, cohort: cal.Cohort) -> None:
+    document = json.loads(evaluation.to_json())
+    said, n = document["statistics"], len(set(cohort.group("patient")))
+    keys = ["unit", "n_units", "generalises_to", "interval", "level", "replicates", "seed", "beside", "groups"]
+    assert list(said) == keys
+    assert (said["unit"], said["n_units"]) == ("patient", n)
+    assert said["generalises_to"] == f"other patients like these {n}"
+    assert (said["interval"], said["level"], said["replicates"], said["seed"]) == ("bootse-t-logit", 0.95, 2000, 0)
+    assert len(said["beside"]) == len(document["rows"])
+    estimate = evaluation["model-1", "AP"]
+    assert said["beside"][0] == {
+        "percentile": list(estimate.percentile),
+        "mc_error": list(estimate.mc_error),
+        "flags": list(estimate.flags),
+    }
+
+
+def test_groupings_find_their_rows_again(cohort: cal.Cohort) -> None:
+    evaluation = cal.evaluate(cohort, "coco", ci=False, by=["centre", "class", "size,class", "centre,size"])
+    assert [grouping.by for grouping in evaluation.groupings] == ["centre", "size,class", "centre,size"]
+    columns = [{tuple(row.group or {}) for row in grouping.rows} for grouping in evaluation.groupings]
+    assert columns == [{("centre",)}, {("size",)}, {("centre", "size")}]
+    assert sum(len(grouping.rows) for grouping in evaluation.groupings) == sum(
+        bool(row.group) for row in evaluation.rows
+    )
+    first = evaluation.groupings[0]
+    table = first.table("AP", None, evaluation.models)
+    assert list(table) == sorted(set(cohort.group("centre")))
+    for name, (one, other) in table.items():
+        assert one is evaluation.get("AP", model="model-1", centre=name)
+        assert other is evaluation.get("AP", model="model-2", centre=name)
+    values = [row[1].value for row in table.values()]
+    summary = first.summary("AP", None, "model-2")
+    assert summary.mean == pytest.approx(np.mean(values))
+    assert (summary.lowest, summary.highest) == (min(values), max(values))
 
 
 def test_numbers_behind_an_estimate(cohort: cal.Cohort, evaluation: cal.Evaluation) -> None:

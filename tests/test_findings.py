@@ -11,6 +11,8 @@ import pytest
 
 import calipers as cal
 from calipers.cli.main import run
+from calipers.findings import MARKS, legend, marks_of, speaks_for, without_interval
+from calipers.results.estimate import FLAGS
 
 BOXES = np.array([[40.0, 60, 30, 20], [200, 100, 50, 80], [300, 220, 40, 40], [120, 300, 60, 30]])  # x y w h
 
@@ -81,3 +83,59 @@ def test_a_wrong_pair_of_formats_is_refused(tmp_path: Path, wrong: Any) -> None:
 def test_no_threshold_beyond_the_overlaps(iou: Any) -> None:
     with pytest.raises(cal.UsageError, match="overlaps lie in"):
         cal.average_precision(cohort(BOXES), iou)
+
+
+def patients(n: int, predicted: list[int]) -> cal.Cohort:
+    """One reference per patient; patient k gets ``predicted[k]`` right boxes."""
+    box = [0.0, 0.0, 10.0, 10.0]
+    references = [{"boxes": [box], "labels": [0], "patient": f"P{k}"} for k in range(n)]
+    found = [
+        {"boxes": [box] * right, "labels": [0] * right, "scores": [0.9 - k / 1000] * right}
+        for k, right in enumerate(predicted)
+    ]
+    return cal.Cohort.from_arrays(references, found, classes=("nodule",))
+
+
+SENSITIVITY = cal.Protocol.load("overview").only(["sensitivity@0.5"])
+
+
+@pytest.mark.parametrize(
+    ("predicted", "said"),
+    [
+        ([1, 0], "fewer than 5 patients stand behind them"),
+        ([1, 0] * 4, "fewer than 10 patients"),
+        ([1] * 11 + [0], "too few errors for a bootstrap: the interval is for the share of error-free patients"),
+    ],
+)
+def test_what_must_be_known_of_intervals_is_said_with_the_name_of_the_unit(predicted: list[int], said: str) -> None:
+    cohort = patients(len(predicted), predicted)
+    warnings = cal.evaluate(cohort, SENSITIVITY).warnings
+    assert any(said in warning and "all 2 rows" in warning for warning in warnings)
+    assert not [warning for warning in cal.evaluate(cohort, SENSITIVITY, ci=False).warnings if "nterval" in warning]
+
+
+def test_sound_intervals_need_no_words() -> None:
+    evaluation = cal.evaluate(patients(20, [1, 0] * 10), SENSITIVITY)
+    assert evaluation.warnings == ()
+    estimates = [row.estimate for row in evaluation.rows]
+    assert legend(estimates) == []
+    said = speaks_for(evaluation.statistics, estimates)
+    assert said == "95 % intervals over 20 patients: they speak for other patients like these 20."
+
+
+def test_marks_are_explained() -> None:
+    estimates = [row.estimate for row in cal.evaluate(patients(8, [1, 0] * 4), SENSITIVITY).rows]
+    assert {marks_of(estimate) for estimate in estimates} == {"†"}
+    assert legend(estimates) == ["† fewer than 10 patients"]
+    assert set(MARKS) == set(FLAGS)
+    assert len(set(MARKS.values())) == len(MARKS)
+
+
+def test_a_missing_interval_has_words() -> None:
+    few = cal.evaluate(patients(4, [1, 0, 1, 0]), SENSITIVITY)
+    estimates = [row.estimate for row in few.rows]
+    assert {without_interval(estimate) for estimate in estimates} == {"too few patients"}
+    assert speaks_for(few.statistics, estimates) == "No intervals: fewer than 5 patients stand behind them."
+    nobody = cal.evaluate(patients(4, [1, 0, 1, 0]), SENSITIVITY, ci=False)
+    assert speaks_for(nobody.statistics, [row.estimate for row in nobody.rows]) == ""
+    assert {without_interval(row.estimate) for row in nobody.rows} == {""}

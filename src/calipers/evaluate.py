@@ -59,7 +59,7 @@ def evaluate(
     >>> import calipers as cal
     >>> ev = cal.evaluate(cal.demo_cohort(), "rodeo")
     >>> print(ev["mislabels", "RoDeO/loc"])
-    0.958, n = 120 images, 189 references
+    0.958 [0.919, 0.978], n = 120 images, 189 references
     """
     if not isinstance(cohort, Cohort):
         raise UsageError(

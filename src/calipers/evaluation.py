@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,32 @@ class GroupSummary:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class GroupedRows:
+    """The rows of one ``by``, and what they come to."""
+
+    by: str
+    rows: tuple[Row, ...]
+    summaries: tuple[GroupSummary, ...]
+
+    @property
+    def title(self) -> str:
+        """``by centre, size``; classes have tables of their own."""
+        return "by " + ", ".join(name for name in self.by.replace(" ", "").split(",") if name != "class")
+
+    def table(self, metric: str, label: str | None, models: Sequence[str]) -> dict[str, list[Estimate]]:
+        """Return name of the group -> estimates of the models, of one metric and class."""
+        cells: dict[str, dict[str, Estimate]] = {}
+        for row in self.rows:
+            if (row.metric, row.label) == (metric, label):
+                cells.setdefault(", ".join((row.group or {}).values()), {})[row.model] = row.estimate
+        return {name: [of_model[model] for model in models] for name, of_model in cells.items()}
+
+    def summary(self, metric: str, label: str | None, model: str) -> GroupSummary:
+        """Return what the groups come to, for one metric, class and model."""
+        return next(s for s in self.summaries if (s.metric, s.label, s.model) == (metric, label, model))
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """What `calipers.evaluate` returns.
@@ -102,6 +129,19 @@ class Evaluation:
             "replicates": p.replicates if self.ci else 0,
             "seed": p.seed,
         }
+
+    @cached_property
+    def groupings(self) -> tuple[GroupedRows, ...]:
+        """The rows of each ``by`` that has any, in the order in which they were asked for."""
+        rows, found = [row for row in self.rows if row.group is not None], []
+        for by, members in groupby(self.groups, key=lambda summary: summary.by):
+            summaries = tuple(members)
+            if by == "class":  # these are rows of the evaluation itself
+                continue
+            number_of_rows = sum(summary.n_groups for summary in summaries)
+            found.append(GroupedRows(by, tuple(rows[:number_of_rows]), summaries))
+            rows = rows[number_of_rows:]
+        return tuple(found)
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reader of the numbers must know, in words: cut predictions, tied scores, classes left out."""
+"""What a reader of the numbers must know, in words: cut predictions, tied scores, and what intervals speak for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from calipers.matches import Matches
 from calipers.metrics.contract import Evidence, Metric
 from calipers.protocol import Protocol
-from calipers.results import Row
+from calipers.results import Estimate, Row
 from calipers.results.estimate import FLAGS
 from calipers.statistics.weights import plural
 from calipers.tables import Cohort, Predictions
@@ -21,6 +21,13 @@ from calipers.tables.checks import outside_image
 SHARE = 0.5
 NEAR = 0.1  # IoU
 MOST_COMPARED = 500_000  # predictions
+MARKS = {"near_perfect": "*", "few_units": "†", "on_bound": "‡", "identical_units": "§", "independent_objects": "¶"}
+NO_INTERVAL = {  # reason -> beside the value, and as a clause
+    "one_unit": ("one {unit} only", "there is only one {unit}"),
+    "too_few_units": ("too few {units}", "fewer than 5 {units} stand behind them"),
+    "too_many_undefined": ("often undefined", "more than 5 % of the replicates have no value"),
+    "constant_input": ("no such interval", "the replicates do not vary in the way that this kind of interval needs"),
+}
 SAID_OF_MODELS = ("scores are equal", "scores are tied", "reach outside", "images without prediction")
 
 
@@ -48,24 +55,70 @@ def interval_warnings(rows: Sequence[Row], *, ci: bool) -> tuple[str, ...]:
     estimates = [row.estimate for row in rows if row.estimate.value == row.estimate.value]
     if not ci or not estimates:
         return ()
-    found, unit = [], plural(estimates[0].unit)
-    for flag, words in FLAGS.items():
+
+    def among(number: int) -> str:
+        return f"all {number} rows" if number == len(estimates) > 1 else f"{number} of {len(estimates)} rows"
+
+    found, one = [], estimates[0]
+    for flag in FLAGS:
         number = sum(flag in estimate.flags for estimate in estimates)
         if number:
-            found.append(f"Intervals of {number} of {len(estimates)} rows: {words}.")
-    for reason, words in (
-        ("one_unit", f"all images belong to one unit ({unit})"),
-        ("too_few_units", f"fewer than 5 {unit} stand behind them"),
-        ("too_many_undefined", "more than 5 % of the replicates have no value"),
-        ("constant_input", "the replicates do not vary enough for this kind of interval"),
-    ):
+            found.append(f"Intervals of {among(number)}: {_of_flag(flag, one)}.")
+    for reason, (_, words) in NO_INTERVAL.items():
         number = sum(estimate.reason == reason for estimate in estimates)
         if number:
-            found.append(f"No interval for {number} of {len(estimates)} rows: {words}.")
+            found.append(f"No interval for {among(number)}: {_of_units(words, one)}.")
     partly = sum(estimate.undefined > 0 and estimate.method != "none" for estimate in estimates)
     if partly:
-        found.append(f"Intervals of {partly} of {len(estimates)} rows leave out replicates without a value.")
+        most = max(estimate.undefined for estimate in estimates if estimate.method != "none")
+        found.append(f"Intervals of {among(partly)} leave out replicates without a value, at most {most} of them.")
     return tuple(found)
+
+
+def speaks_for(statistics: Mapping[str, Any], estimates: Sequence[Estimate]) -> str:
+    """Return the sentence below a table: whom its intervals speak for, or why it has none; empty if none were asked.
+
+    ``statistics`` is that of the evaluation.
+    """
+    valued = [estimate for estimate in estimates if estimate.value == estimate.value]
+    if statistics["interval"] is None or not valued:
+        return ""
+    if any(estimate.low == estimate.low for estimate in valued):
+        over = f"{statistics['n_units']} {plural(statistics['unit'])}"
+        return f"{100 * statistics['level']:g} % intervals over {over}: they speak for {statistics['generalises_to']}."
+    reason = valued[0].reason
+    return f"No intervals: {_of_units(NO_INTERVAL[reason][1], valued[0])}." if reason in NO_INTERVAL else ""
+
+
+def without_interval(estimate: Estimate) -> str:
+    """Return in few words why a value has no interval; empty if it has one, or if none was asked for."""
+    if estimate.low == estimate.low or estimate.reason not in NO_INTERVAL:
+        return ""
+    return _of_units(NO_INTERVAL[estimate.reason][0], estimate)
+
+
+def same_for_all(estimates: Sequence[Estimate]) -> bool:
+    """Return whether all values have an interval, or none has for one reason, so that it need not be said of each."""
+    return len({without_interval(estimate) for estimate in estimates if estimate.value == estimate.value}) <= 1
+
+
+def marks_of(estimate: Estimate) -> str:
+    """Return the marks behind an interval; `legend` explains them."""
+    return "".join(mark for flag, mark in MARKS.items() if flag in estimate.flags and estimate.low == estimate.low)
+
+
+def legend(estimates: Sequence[Estimate]) -> list[str]:
+    """Return what the marks of these estimates mean, a line each."""
+    shown = {mark for estimate in estimates for mark in marks_of(estimate)}
+    return [f"{mark} {_of_flag(flag, estimates[0])}" for flag, mark in MARKS.items() if mark in shown]
+
+
+def _of_flag(flag: str, estimate: Estimate) -> str:
+    return FLAGS[flag].replace("units", plural(estimate.unit))
+
+
+def _of_units(words: str, estimate: Estimate) -> str:
+    return words.format(unit=estimate.unit, units=plural(estimate.unit))
 
 
 def _notes(cohort: Cohort) -> Iterator[str]:

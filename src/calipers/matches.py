@@ -112,7 +112,7 @@ class Matches:
         return {}
 
     @cached_property
-    def _plain_totals(self) -> dict[int, tuple[I64, I64]]:
+    def _plain_totals(self) -> dict[Any, I64]:
         return {}
 
     @cached_property
@@ -139,28 +139,41 @@ class Matches:
 
         Entries ``HITS`` and ``COUNTED`` are the weight of the hits and of all objects that are not ignored.
         """
+        return self.reference_totals(weights), self.prediction_totals(weights, max_dets)
+
+    def reference_totals(self, weights: I64) -> I64:
+        """Return (R, V, 2, K) for references."""
+        known, nobody = self._known_totals(weights), np.zeros(0, np.int32)
+        if "references" not in known:
+            side = (self._reference_table, self.reference_label, nobody, 0, self.reference_image)
+            known["references"] = fates.totals(*side, weights, self.n_classes)
+        return known["references"]
+
+    def prediction_totals(self, weights: I64, max_dets: int = sys.maxsize, *, only_hits: bool = False) -> I64:
+        """Return (R, V, 2, K) for the best ``max_dets`` predictions of every cell.
+
+        With ``only_hits`` the entry ``COUNTED`` may leave out predictions that hit nothing, which are most of them.
+        """
         limit = min(max_dets, self._deepest + 1)
         known = self._known_totals(weights)
         if limit in known:
             return known[limit]
-        nobody = np.zeros(0, np.int32)
-        if known:
-            references = next(iter(known.values()))[0]
-        else:
-            of_references = (self._reference_table, self.reference_label, nobody, 0, self.reference_image)
-            references = fates.totals(*of_references, weights, self.n_classes)
-        rank = self.rank if limit <= self._deepest else nobody
-        of_predictions = (self._prediction_table, self.prediction_label, rank, limit, self.prediction_image)
-        known[limit] = references, fates.totals(*of_predictions, weights, self.n_classes)
-        return known[limit]
+        key = (limit, only_hits)
+        if key not in known:
+            rank = self.rank if limit <= self._deepest else np.zeros(0, np.int32)
+            side = (self._prediction_table, self.prediction_label, rank, limit, self.prediction_image)
+            whole = not only_hits or known is self._plain_totals
+            known[limit if whole else key] = fates.totals(*side, weights, self.n_classes, only_hits=not whole)
+            return known[limit if whole else key]
+        return known[key]
 
-    def _known_totals(self, weights: I64) -> dict[int, tuple[I64, I64]]:
+    def _known_totals(self, weights: I64) -> dict[Any, I64]:
         """Return what is known under these weights: all metrics of a block of replicates ask for the same totals."""
         if len(weights) == 1 and bool((weights == 1).all()):
             return self._plain_totals
         if self._last_totals.get("weights") is not weights:
             self._last_totals.update(weights=weights, known={})
-        known: dict[int, tuple[I64, I64]] = self._last_totals["known"]
+        known: dict[Any, I64] = self._last_totals["known"]
         return known
 
     def curves(

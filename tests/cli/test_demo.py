@@ -56,7 +56,7 @@ def test_stdout_tells_the_story_and_stderr_what_is_done(folder, calipers):
 def test_json_is_the_evaluation_and_the_page(folder, calipers):
     said = calipers("demo", "-o", folder, "--force", "--preset", "rodeo", "--json")
     assert (said.code, said.err) == (0, "")
-    assert list(said.json) == ["schema", "calipers", "protocol", "cohort", "rows", "warnings", "page"]
+    assert list(said.json) == ["schema", "calipers", "protocol", "cohort", "rows", "warnings", "statistics", "page"]
     assert said.json["protocol"]["name"] == "rodeo"
     assert said.json["page"] == str(folder / "results" / "report.html")
 

@@ -9,7 +9,7 @@ import pytest
 
 import calipers as cal
 
-DOCUMENT_KEYS = ["schema", "calipers", "protocol", "cohort", "rows", "warnings"]
+DOCUMENT_KEYS = ["schema", "calipers", "protocol", "cohort", "rows", "warnings", "statistics"]
 ROW_KEYS = [
     "model",
     "metric",
@@ -43,11 +43,12 @@ def test_stdout_is_the_table_and_stderr_the_narration(calipers, files):
     said = calipers("evaluate", files.references, files.ours)
     assert said.code == 0
     lines = [line.split() for line in said.out.splitlines() if line.strip()]
-    assert lines[0] == ["metric", "ours", "images", "references"]
+    assert lines[0] == ["metric", "ours", "references"]
     assert [line[0] for line in lines[2:14]] == COCO_NAMES
     assert lines[14] == ["AP", "of", "ours", "references"]
+    assert "n = 4 images in all." in said.out
     assert "4 images, 5 references, 2 classes; protocol coco" in said.err
-    assert "note: No intervals" in said.err
+    assert "note: No interval for all 24 rows: fewer than 5 images stand behind them." in said.err
 
 
 def test_a_narrow_terminal_cuts_no_name(calipers, files, monkeypatch):
@@ -132,7 +133,9 @@ def test_a_protocol_file_replaces_the_preset(calipers, files):
     [
         (["--preset", "cocoo"], "did you mean 'coco'?"),
         (["--protocol", "nowhere.toml"], "nowhere.toml"),
-        (["--cluster", "patientt"], "no group column 'patientt'"),
+        (["--cluster", "patientt"], "no column 'patientt'"),
+        (["--by", "patientt"], "by: the images have no column 'patientt'"),
+        (["--interval", "wilsom"], "'wilsom' is not one of 'bootse-t-logit'"),
         (["--format", "yolo"], "coco, csv, nih, parquet"),
         (["--box-format", "xxyy"], "did you mean 'xyxy'?"),
         (["--columns", "image"], "--columns takes NAME=COLUMN"),

@@ -18,12 +18,10 @@ pytestmark = pytest.mark.skipif(route.native() is None, reason="the native kerne
 ANY_LENGTH = {
     ("totals", 2),
     ("average_precision", 2),
-    ("average_precision", 17),
-    ("hits_at", 2),
-    ("replicate_precision", 12),
+    ("average_precision", 12),
+    ("replicate_precision", 14),
     ("count_draws", 0),
     ("count_draws", 1),
-    ("cell_totals", 4),
 }
 PROTOCOL = """
 schema = "calipers.protocol/1"
@@ -47,7 +45,8 @@ KERNELS = (
     "totals",
     "ranking",
     "average_precision",
-    "hits_at",
+    "replicate_hits",
+    "lane_tally",
     "replicate_precision",
     "cell_totals",
     "count_draws",

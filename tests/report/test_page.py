@@ -142,6 +142,73 @@ def test_stars_mark_the_best(text):
     assert "Higher is better, except for FP/image@0.5." in text
 
 
+def test_every_estimate_has_its_interval_beside_it(text, evaluation):
+    for row in evaluation.rows:
+        estimate = row.estimate
+        if row.label is None:
+            assert f"<small>[{estimate.low:.3f}, {estimate.high:.3f}]" in text
+    assert "95 % intervals over 80 patients: they speak for other patients like these 80." in text
+    assert "2000 bootstrap replicates of the 80 patients (seed 0)" in text
+
+
+def test_marks_are_explained_below_their_table(text):
+    table = re.search(r"<strong>AP@0.5</strong>.*?</div>", text, re.DOTALL)[0]
+    assert "<small>[0.877, 1.000]*</small>" in table
+    said = "too few errors for a bootstrap: the interval is for the share of error-free patients"
+    assert f"<p class=note>* {said}</p>" in table
+    headline = re.search(r"<h2>Headline</h2>.*?</div>", text, re.DOTALL)[0]
+    assert "class=note" not in headline
+
+
+def test_percentile_bias_and_monte_carlo_error_stand_beside(text, evaluation):
+    estimate = evaluation["mislabels", "AP@0.5"]
+    details = next(part for part in text.split("<details>") if part.startswith("<summary>Beside the intervals"))
+    row = next(r for r in details.split("<tr>") if r.startswith("<th scope=row>AP@0.5</th><td>mislabels</td>"))
+    low, high = estimate.percentile
+    assert f"<td>[{low:.3f}, {high:.3f}]</td>" in row
+    assert f"<td>{estimate.bias:.4f}</td>" in row
+    assert "{:.4f}, {:.4f}".format(*estimate.mc_error) in row
+
+
+def test_without_intervals_nothing_is_said_of_them():
+    text = page(cal.evaluate(cal.demo_cohort(), "overview", ci=False))
+    assert "nterval" not in text.replace("interval = &quot;", "")
+    assert "<small>" not in text
+
+
+def test_a_handful_of_images_has_no_interval_and_says_so_once():
+    text = page(cal.evaluate(cohort_of({"p": [10], "q": [2]}), "coco"))
+    assert "No intervals: there is only one image." in text
+    assert "<small>" not in text
+
+
+@pytest.fixture(scope="module")
+def by_centre(evaluation):
+    return page(evaluation.by("centre", "size,class"))
+
+
+def test_groups_are_tables_with_their_summaries(by_centre, evaluation):
+    outline(by_centre)
+    table = re.search(r"<strong>AP@0.5</strong> by centre.*?</div>", by_centre, re.DOTALL)[0]
+    assert re.findall(r"<th scope=row>(.*?)</th>", table) == [
+        *("Harbour", "North", "Summit", "Valley", "mean of 4 groups", "range")
+    ]
+    assert "<td class=n>22 / 35 / 62</td>" in table
+    assert "n: patients / images / references" in table
+    grouping = evaluation.by("centre").groupings[0]
+    summary = grouping.summary("AP@0.5", None, "mislabels")
+    assert f"<td>{summary.mean:.3f}<small>SD {summary.sd:.3f}</small></td>" in table
+    assert f"<td>{summary.lowest:.3f} to {summary.highest:.3f}</td>" in table
+
+
+def test_classes_of_groups_are_shown_for_the_first_headline_metric(by_centre):
+    titles = re.findall(r"<strong>([^<]*)</strong> by size", by_centre)
+    sized = ["AP@0.5", "FROC"]  # RoDeO knows no sizes
+    assert titles == [*sized, *(f"AP@0.5 of {name}" for name in ("nodule", "mass", "effusion", "cardiomegaly"))]
+    table = re.search(r"<strong>AP@0.5 of nodule</strong> by size.*?</div>", by_centre, re.DOTALL)[0]
+    assert "1 of 3 groups" in table
+
+
 def cohort_of(models: dict[str, list[float]]) -> cal.Cohort:
     """One image, one reference of class a; each model predicts it with some boxes."""
     reference = [{"boxes": [[0, 0, 10, 10]], "labels": [0]}]
@@ -221,7 +288,7 @@ def test_hostile_names_are_text(name):
     cohort = cal.Cohort.from_arrays(reference, {name: found, "other": found}, classes=(name, "b"))
     parsed = outline(page(cal.evaluate(cohort, "overview")))
     structure = "html head meta title style body main section footer h1 h2 p div ul li details summary dl dt dd pre"
-    known = set(f"{structure} table caption thead tbody tr th td strong span abbr".split())
+    known = set(f"{structure} table caption thead tbody tr th td strong span small abbr".split())
     assert {tag for tag, _ in parsed.tags} <= known
     shown = "".join(c if c.isprintable() else "\ufffd" for c in name)
     if len(name) > 60:

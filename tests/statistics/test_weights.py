@@ -157,7 +157,7 @@ def test_the_claim_in_words() -> None:
         ("image", None): "other images like these 12",
         ("auto", None): "other patients like these 6",
         ("study", None): "other studies like these 12",
-        ("patient", "centre"): "other patients of these 2 centres, not to other ones",
+        ("patient", "centre"): "other patients of these 2 centres, not other centres",
     }
     for (cluster, strata), words in claims.items():
         assert units_of(groups, 12, cluster, strata).generalises_to() == words

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from calipers.cli.messages import one_line
+from calipers.findings import legend, marks_of
 from calipers.results import Estimate
 from calipers.statistics.agreement_result import Agreement
 from calipers.statistics.criterion_pairs import Comparison
@@ -22,6 +23,7 @@ from calipers.statistics.weights import plural
 UNLIMITED = 400
 MOST_COMPARISONS = 12
 SHOWN = {"sensitivity": "useful accepted", "specificity": "not useful rejected", "kappa": "kappa", "AC1": "AC1"}
+EXPLAINED = (*SHOWN, "AUROC", "Youden-threshold", "Youden-corrected")  # what tables show, besides all about raters
 
 
 def print_agreement(found: Agreement) -> None:
@@ -38,6 +40,9 @@ def print_agreement(found: Agreement) -> None:
         f"n = {len(found.ratings)} ratings; intervals ({100 * said['level']:g} %) over "
         f"{said['n_units']} {one_line(plural(said['unit']))}."
     )
+    shown = [row.estimate for row in found.rows if row.metric in EXPLAINED or "raters" in (row.group or {})]
+    for line in legend(shown):
+        click.echo(one_line(line))
 
 
 def _decisions(found: Agreement) -> Table | None:
@@ -129,8 +134,7 @@ def _cell(estimate: Estimate) -> str:
         return str(estimate.reason).replace("_", " ")
     if math.isnan(estimate.low):
         return f"{estimate.value:.3f} ({str(estimate.reason).replace('_', ' ')})"
-    mark = "*" if estimate.method == "clopper-pearson-units" else ""
-    return escape(f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]{mark}")
+    return escape(f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]{marks_of(estimate)}")
 
 
 def _name(text: str) -> str:

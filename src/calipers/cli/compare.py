@@ -80,7 +80,7 @@ def compare(references: str, predictions: tuple[str, ...], **given: Any) -> None
         test=given["test"],
         correction=given["correction"],
         per_class=given["per_class"],
-        progress=narrator.progress,
+        progress=narrator.steps("resampling"),
     )
     _finish(_with_ranking(found, evaluation, names, given), narrator, given)
 

@@ -43,7 +43,7 @@ def demo(output: str, seed: int, preset: str, force: bool, as_json: bool, quiet:
     folder = output_folder(output, force=force)
     narrator.say(f"drawing 120 phantom images into {folder / 'images'}")
     cohort = _read_back(_write_data(folder, seed))
-    evaluation = evaluate(cohort, protocol, seed=seed, progress=narrator.progress)
+    evaluation = evaluate(cohort, protocol, seed=seed, progress=narrator.steps("matching", "resampling"))
     narrator.warn(evaluation.warnings)
     command = click.get_current_context().obj or ()
     evaluation.save(folder / "results", force=True, command=command, started=started)

@@ -69,9 +69,9 @@ def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> Non
         protocol,
         seed=given["seed"],
         ci=not given["no_ci"],
-        by=given["by"],
+        by=tuple(dict.fromkeys(given["by"])),
         jobs=given["jobs"],
-        progress=narrator.progress,
+        progress=narrator.steps("matching", "resampling"),
     )
     narrator.warn(evaluation.warnings)
     if given["output"]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import click
 
@@ -14,6 +14,7 @@ from calipers.cli.messages import one_line
 
 PATIENCE = 1.0  # seconds before progress is worth showing
 SHOWN = 12
+WIDTH = 60  # columns of a line of progress
 
 
 class Narrator:
@@ -38,12 +39,38 @@ class Narrator:
         if len(warnings) > SHOWN:
             self.say(f"note: ... and {len(warnings) - SHOWN} more, see the page or the JSON")
 
-    def progress(self, done: int, total: int) -> None:
-        """Show how far the work is, on a terminal, once it takes longer than a second."""
-        elapsed = time.monotonic() - self.began
-        if not self.live or (elapsed < PATIENCE and not self.shown):
+    def steps(self, *names: str) -> Callable[[int, int], None]:
+        """Return what long work calls with (done, total); it counts to its total once per step.
+
+        The steps are named in their order, and the last name is that of all further ones: how many there will be is
+        not known beforehand, so the time that is left is that of the step.
+        """
+        number, last, began = 0, 0, time.monotonic()
+
+        def progress(done: int, total: int) -> None:
+            nonlocal number, last, began
+            number += not 0 < last < done  # it starts again: the next step
+            part = number - len(names) + 1
+            name = names[min(number, len(names)) - 1] + (f", part {part}" if part > 1 else "")
+            self._show(name, done, total, time.monotonic() - began)
+            last = done if done < total else 0
+            began = began if last else time.monotonic()
+
+        return progress
+
+    def _show(self, name: str, done: int, total: int, elapsed: float) -> None:
+        """Show how far a step is, on a terminal, once the whole work takes longer than a second."""
+        if not self.live or (time.monotonic() - self.began < PATIENCE and not self.shown):
             return
         self.shown = done < total
         left = elapsed / done * (total - done)
-        line = f"\r  {done} of {total} blocks, {left:.0f} s left " if done < total else "\r" + " " * 40 + "\r"
-        click.echo(line, err=True, nl=False)
+        line = f"  {name}: {done / total:.0%}, {_duration(left)} left" if self.shown else ""
+        click.echo("\r" + line.ljust(WIDTH) + ("" if self.shown else "\r"), err=True, nl=False)
+
+
+def _duration(seconds: float) -> str:
+    """Return ``40 s``, ``3 min`` or ``2 h 10 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,71 +1,138 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimates as a table in the terminal."""
+"""Estimates as tables in the terminal."""
 
 from __future__ import annotations
 
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from calipers.cli.messages import one_line
 from calipers.evaluation import Evaluation
+from calipers.findings import legend, marks_of, same_for_all, speaks_for, without_interval
 from calipers.results import Estimate
 
 MOST_CLASSES = 12
 UNLIMITED = 400
+READABLE = 100  # columns; a wider table gets a line per model
+LONGEST = 40  # characters of a name
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a table says about one thing: a cell for every column, and the numbers behind them."""
+
+    name: str
+    cells: Sequence[str]
+    numbers: Sequence[object]
 
 
 def print_evaluation(evaluation: Evaluation) -> None:
-    """Print the pooled estimates of all models and, for few classes, the first headline metric per class."""
+    """Print the pooled estimates, for few classes the first headline metric per class, and the groups."""
+    from calipers.cli.groups import print_groups
+
     # A file or a pipe has no width: never cut a name there.
     console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
-    console.print(_metrics(evaluation))
     shown = [metric for metric in evaluation.protocol.headline if metric in evaluation.metrics_per_class]
+    every, said = _metrics(evaluation, console)
     if 1 < len(evaluation.cohort.classes) <= MOST_CLASSES and shown:
-        console.print(_classes(evaluation, shown[0]))
+        every += _classes(evaluation, shown[0], every, console)
+    every += print_groups(evaluation, every, console)
+    for sentence in (said, speaks_for(evaluation.statistics, every), *legend(every)):
+        if sentence:
+            console.print(Text(one_line(sentence)), soft_wrap=True)
 
 
-def _metrics(evaluation: Evaluation) -> Table:
-    table = _table("metric", evaluation.models, ("images", "references"))
-    for metric in evaluation.metrics:
-        estimates = [evaluation.get(metric, model=model) for model in evaluation.models]
-        numbers = (str(estimates[0].n_images), str(estimates[0].n_references))
-        table.add_row(metric, *map(_cell, estimates), *numbers)
-    return table
+def _metrics(evaluation: Evaluation, console: Console) -> tuple[list[Estimate], str]:
+    """Print all metrics; return what was shown, and the numbers behind all of it in words."""
+    rows = [[evaluation.get(metric, model=model) for model in evaluation.models] for metric in evaluation.metrics]
+    behind = {"images": [row[0].n_images for row in rows], "references": [row[0].n_references for row in rows]}
+    varying = {name: numbers for name, numbers in behind.items() if len(set(numbers)) > 1}
+    numbers = list(zip(*varying.values())) or [()] * len(rows)
+    lines = [Line(*entry) for entry in zip(evaluation.metrics, cells_of(rows, ()), numbers)]
+    console.print(grid(console, "metric", evaluation.models, lines, list(varying)))
+    same = ", ".join(f"{numbers[0]} {name}" for name, numbers in behind.items() if name not in varying)
+    return [estimate for row in rows for estimate in row], f"n = {same} in all." if same else ""
 
 
-def _classes(evaluation: Evaluation, metric: str) -> Table:
-    table = _table(f"{metric} of", evaluation.models, ("references",))
-    for label in evaluation.cohort.classes:
-        estimates = [evaluation.get(metric, model=model, label=label) for model in evaluation.models]
-        table.add_row(_name(label), *map(_cell, estimates), str(estimates[0].n_references))
-    return table
+def _classes(evaluation: Evaluation, metric: str, above: Sequence[Estimate], console: Console) -> list[Estimate]:
+    """Print one metric per class."""
+    classes = evaluation.cohort.classes
+    rows = [[evaluation.get(metric, model=model, label=label) for model in evaluation.models] for label in classes]
+    cells = cells_of(rows, above)
+    lines = [Line(name, of_class, (row[0].n_references,)) for name, of_class, row in zip(classes, cells, rows)]
+    console.print(grid(console, f"{metric} of", evaluation.models, lines, ("references",)))
+    return [estimate for row in rows for estimate in row]
 
 
-def _table(first: str, models: Sequence[str], numbers: Sequence[str]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(first, no_wrap=True)
-    for model in models:
-        table.add_column(_name(model), justify="right", overflow="fold")
-    for name in numbers:
-        table.add_column(name, justify="right", style="dim", overflow="fold")
-    return table
+def grid(
+    console: Console,
+    first: str,
+    models: Sequence[str],
+    lines: Sequence[Line],
+    numbers: Sequence[str] = (),
+    below: Sequence[Line] = (),
+) -> Table:
+    """Return a line per thing and a column per model; if that is too wide, a line per model."""
+    wide = _table([first], models, numbers)
+    long = _table([first, "model"], ["value"], numbers)
+    for part in (lines, below):
+        for line in part:
+            wide.add_row(_name(line.name), *map(escape, line.cells), *map(str, line.numbers))
+            for k, (model, cell) in enumerate(zip(models, line.cells)):
+                numbers_once = () if k else map(str, line.numbers)
+                long.add_row("" if k else _name(line.name), _name(model), escape(cell), *numbers_once)
+        if below:
+            wide.add_section()
+            long.add_section()
+    limit = console.width if console.is_terminal else READABLE
+    whole = console.measure(wide, options=console.options.update(max_width=UNLIMITED * len(models))).maximum
+    return wide if len(models) == 1 or whole <= limit else long
 
 
-def _cell(estimate: Estimate) -> str:
+def cells_of(rows: Sequence[Sequence[Estimate]], above: Sequence[Estimate]) -> list[list[str]]:
+    """Return value and interval of estimates, values right-aligned.
+
+    Why there is no interval is said, unless that holds for all, including the estimates in tables above.
+    """
+    every = [estimate for row in rows for estimate in row]
+    width = max(len(number(estimate.value)) for estimate in every)
+    say_why = not same_for_all([*above, *every])
+    return [[_cell(estimate, width, say_why=say_why) for estimate in row] for row in rows]
+
+
+def number(value: float) -> str:
+    """Return a number with three decimals, or none if it is large; empty if undefined."""
+    return "" if math.isnan(value) else f"{value:.3f}" if abs(value) < 100 else f"{value:.0f}"
+
+
+def _cell(estimate: Estimate, width: int, *, say_why: bool) -> str:
     if math.isnan(estimate.value):
         return str(estimate.reason).replace("_", " ")
-    value = f"{estimate.value:.3f}" if abs(estimate.value) < 100 else f"{estimate.value:.0f}"
-    if math.isnan(estimate.low):
-        return value
-    mark = "*" if estimate.flags else ""
-    return f"{value} [{estimate.low:.3f}, {estimate.high:.3f}]{mark}".replace("[", r"\[")
+    value = number(estimate.value).rjust(width)
+    if not math.isnan(estimate.low):
+        return f"{value} [{number(estimate.low)}, {number(estimate.high)}]{marks_of(estimate)}"
+    why = without_interval(estimate) if say_why else ""
+    return f"{value} ({one_line(why)})" if why else value
+
+
+def _table(left: Sequence[str], right: Sequence[str], numbers: Sequence[str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in left:
+        table.add_column(escape(one_line(name)), no_wrap=True)
+    for name in right:
+        table.add_column(_name(name), overflow="fold")
+    for name in numbers:
+        table.add_column(_name(name), justify="right", style="dim", overflow="fold")
+    return table
 
 
 def _name(text: str) -> str:
-    return escape(one_line(text if len(text) <= 40 else text[:37] + "..."))
+    return escape(one_line(text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."))

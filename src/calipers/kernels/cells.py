@@ -48,6 +48,11 @@ class Cells(NamedTuple):
         kept = rank < limit
         return self._replace(cell=self.cell[kept], image=self.image[kept])
 
+    def hitting(self) -> Cells:
+        """Return the cells without the objects that hit nothing."""
+        kept = np.asarray(self.flags[:, ::2].any(axis=1))[self.cell]
+        return self._replace(cell=self.cell[kept], image=self.image[kept])
+
 
 def cells_of(fates: I8, label: I32, image: I64, n_classes: int) -> Cells:
     """Return the cells of objects with fates (V, n)."""

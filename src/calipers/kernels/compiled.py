@@ -56,7 +56,7 @@ class FateTable:
         self, fates: I8, kind: NDArray[np.uint8] | None = None, kinds: NDArray[np.uint64] | None = None
     ) -> None:
         self.fates = fates
-        self._cells: dict[int, Cells] = {}
+        self._cells: dict[tuple[int, bool], Cells] = {}
         self.numbering = None if kind is None or kinds is None else (kind, kinds)
 
     @classmethod
@@ -64,13 +64,15 @@ class FateTable:
         """Return a table in which every row stands for itself."""
         return cls(fates, np.full(fates.shape[1], FULL_ROW, np.uint8), np.zeros(0, np.uint64))
 
-    def cells(self, label: I32, rank: I32, limit: int, image: I64, n_classes: int) -> Cells:
-        """Return the cells of the objects, made once for every limit of the rank."""
-        if not self._cells:
-            self._cells[NO_LIMIT] = cells_of(self.fates, label, image, n_classes)
-        if limit not in self._cells:
-            self._cells[limit] = self._cells[NO_LIMIT].below(rank, limit)
-        return self._cells[limit]
+    def cells(self, label: I32, rank: I32, limit: int, image: I64, n_classes: int, *, only_hits: bool = False) -> Cells:
+        """Return the cells of the objects, or of those that are a hit somewhere; made once for every limit."""
+        everyone, key = (NO_LIMIT, False), (limit, only_hits)
+        if everyone not in self._cells:
+            self._cells[everyone] = cells_of(self.fates, label, image, n_classes)
+        if key not in self._cells:
+            below = self._cells[everyone].below(rank, limit)
+            self._cells[key] = below.hitting() if only_hits else below
+        return self._cells[key]
 
     @cached_property
     def arrays(self) -> tuple[I8, NDArray[np.uint8], NDArray[np.uint64]]:
@@ -134,23 +136,15 @@ def ranking(native: ModuleType, score: F64, label: I32, n_classes: int, blocks: 
     return order, offsets, ends
 
 
-def average_precision(
-    native: ModuleType, problem: tuple[Any, ...], positives: I64, recalls: F64 | None, kind: int
-) -> F64:
-    """Twin of `curves.average_precision`; ``problem`` is its fates, views, ranking, image and weights."""
+def average_precision(native: ModuleType, problem: Any, positives: I64, recalls: F64 | None, kind: int) -> F64:
+    """Twin of `curves.average_precision` where every image counts once."""
     result = np.empty(positives.shape)
     points = np.zeros(0) if recalls is None else _f64(recalls)
-    native.average_precision(*_curves(problem, positives), kind, points, result, threads())
-    return result
-
-
-def hits_at(native: ModuleType, problem: tuple[Any, ...], allowed: F64) -> I64:
-    """Twin of `curves.hits_at`; ``problem`` is its fates, views, ranking, image and weights."""
-    _, views, ranked, _, weights = problem[:5]
-    shape = (len(weights), len(views), len(ranked.offsets) - 1)
-    result = np.empty((*shape, allowed.shape[1]), np.int64)
-    unused = np.zeros(shape, np.int64)
-    native.hits_at(*_curves(problem, unused), _f64(allowed), allowed.shape[1], result, threads())
+    views, ranked = _i64(np.asarray(problem.views)), map(_i64, problem.ranked)
+    sizes = (len(problem.views), len(problem.table.fates), positives.shape[2])
+    native.average_precision(
+        *problem.table.arrays, views, *ranked, _i64(positives), *sizes, kind, points, result, threads()
+    )
     return result
 
 
@@ -168,10 +162,24 @@ def replicates(native: ModuleType, plan: Any, weights: NDArray[Any], positives: 
     for rows, lanes in _lanes(weights):
         by_cell = _i64(np.moveaxis(positives[rows], 0, 2))
         result = np.empty(by_cell.shape)
-        numbers = (by_cell.shape[2], n_classes, weights.shape[1], enveloped)
+        plan_here = (*plan.arrays, lanes, n_classes, weights.shape[1])
         flags = np.zeros(0, np.uint8) if recalls is None else _u8(recalls)
-        native.replicate_precision(*plan.arrays, lanes, by_cell, flags, *numbers, result, threads())
+        native.replicate_precision(*plan_here, by_cell, flags, by_cell.shape[2], enveloped, result, threads())
         parts.append(np.moveaxis(result, 2, 0))
+    return np.concatenate(parts)
+
+
+def replicate_hits(native: ModuleType, plan: Any, weights: NDArray[Any], allowed: F64) -> I64:
+    """Twin of `replicates.hits_at`."""
+    n_views, n = len(plan.group_of), allowed.shape[1]
+    n_classes = (len(plan.hit_offsets) - 1) // max(1, n_views)
+    parts = []
+    for rows, lanes in _lanes(weights):
+        limits = np.zeros((n, LANES))
+        limits[:, : rows.stop - rows.start] = allowed[rows].T
+        result = np.empty((n_views, n_classes, n, LANES), np.int32)
+        native.replicate_hits(*plan.arrays, lanes, n_classes, weights.shape[1], limits, n, result, threads())
+        parts.append(np.moveaxis(result[..., : rows.stop - rows.start], 3, 0).astype(np.int64))
     return np.concatenate(parts)
 
 
@@ -222,6 +230,19 @@ def rodeo_paths(
     return presence, *(_from(buffer, kind) for buffer, kind in zip(found, kinds))
 
 
+def lane_tally(native: ModuleType, piece_weights: NDArray[Any], table: Any, n_owners: int) -> F64:
+    """Twin of `rodeo.tally` for weights that fit into bytes."""
+    owners = (_i64(table.owner), _i64(table.missed_owner), _i64(table.extra_owner))
+    offsets = (_i64(table.pair_offsets), _i64(table.missed_offsets), _i64(table.extra_offsets))
+    values = (_u8(table.right), _f64(table.near), _f64(table.shape))
+    parts = []
+    for rows, lanes in _lanes(piece_weights):
+        result = np.empty((6, n_owners, LANES))
+        native.lane_tally(lanes, *offsets, *owners, *values, n_owners, result)
+        parts.append(result[:, :, : rows.stop - rows.start])
+    return np.ascontiguousarray(np.moveaxis(np.concatenate(parts, axis=2), 2, 0))  # sums depend on the layout
+
+
 def tally(native: ModuleType, piece_weights: I64, table: Any, n_owners: int) -> F64:
     """Twin of `rodeo.tally`."""
     n_replicates, n_pieces = piece_weights.shape
@@ -237,13 +258,6 @@ def tally(native: ModuleType, piece_weights: I64, table: Any, n_owners: int) -> 
 def _side(side: tuple[Any, ...]) -> tuple[I64, I32, F64, F64]:
     offsets, label, boxes, extent = side
     return _i64(offsets), _i32(label), _f64(boxes), _f64(extent)
-
-
-def _curves(problem: tuple[Any, ...], positives: I64) -> tuple[Any, ...]:
-    table, views, ranked, image, weights = problem[:5]
-    plain = bool((weights == 1).all())
-    arrays = (*table.arrays, _i64(np.asarray(views)), *map(_i64, ranked), _i64(image), _i64(weights), _i64(positives))
-    return (*arrays, len(weights), len(views), len(table.fates), len(ranked.offsets) - 1, weights.shape[1], plain)
 
 
 def _from(buffer: bytearray, kind: Any) -> NDArray[Any]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.kernels import compiled, ragged, replicates, route
-from calipers.kernels.matching import DUPLICATE, FALSE_ALARM, HIT, IGNORED
+from calipers.kernels.matching import HIT, IGNORED
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -232,22 +232,4 @@ def hits_at(problem: Problem, allowed: F64) -> I64:
 
     Operating points are the ends of the ranking's blocks, in descending score.
     """
-    native = route.native()
-    if native is not None:
-        return compiled.hits_at(native, problem, allowed)
-    ranked, weight = problem.ranked, problem.ordered_weights()
-    n_classes = len(ranked.offsets) - 1
-    result = np.zeros((len(weight), len(problem.views), n_classes, allowed.shape[1]), np.int64)
-    for view, column in enumerate(problem.views):
-        ordered = problem.table.fates[column][ranked.order]
-        hits = np.cumsum(weight * (ordered == HIT), axis=1)
-        alarms = np.cumsum(weight * ((ordered == FALSE_ALARM) | (ordered == DUPLICATE)), axis=1)
-        for k in range(n_classes):
-            start, stop = ranked.offsets[k], ranked.offsets[k + 1]
-            ends = np.unique(ranked.ends[start:stop])
-            for r in range(len(weight)):
-                before = (hits[r, start - 1], alarms[r, start - 1]) if start else (0, 0)
-                reached = np.concatenate([[0], hits[r, ends] - before[0]])
-                at = np.searchsorted(alarms[r, ends] - before[1], allowed[r], side="right")
-                result[r, view, k] = reached[at]
-    return result
+    return replicates.hits_at(problem.plan(enveloped=True), problem.weights, allowed)

@@ -215,17 +215,25 @@ def _partners(c: Candidates, winner: I64, n: int) -> tuple[I32, F64]:
 
 
 def totals(
-    table: compiled.FateTable, label: I32, rank: I32, limit: int, image: I64, weights: I64, n_classes: int
+    table: compiled.FateTable,
+    label: I32,
+    rank: I32,
+    limit: int,
+    image: I64,
+    weights: I64,
+    n_classes: int,
+    *,
+    only_hits: bool = False,
 ) -> I64:
     """Return (R, V, 2, K): the weight of the hits, and of all counted objects, of every class.
 
     ``weights`` is (R, n_images). Objects with ``rank`` (n,) at or above the limit are left out; an empty one leaves
-    nobody out.
+    nobody out; with ``only_hits`` those that hit nothing under any view may be left out.
     """
     native = route.native()
     plain = len(weights) == 1 and bool((weights == 1).all())
     if not plain:
-        cells = table.cells(label, rank, limit, image, n_classes)
+        cells = table.cells(label, rank, limit, image, n_classes, only_hits=only_hits)
         if native is not None and compiled.fit_lanes(weights, len(cells.cell)):
             return compiled.cell_totals(native, cells, weights)
         return cells.totals(weights)

@@ -164,6 +164,26 @@ def average_precision(p: Plan, weights: NDArray[np.integer], positives: I64, rec
     return np.concatenate(parts) if parts else np.zeros(positives.shape)
 
 
+def hits_at(p: Plan, weights: NDArray[np.integer], allowed: F64) -> I64:
+    """Return (R, V, K, n): the most hits of a cell at an operating point with at most ``allowed`` (R, n) false alarms.
+
+    At the end of a run of hits there are more hits than before, and no more false alarms: no other point is needed.
+    """
+    native = route.native()
+    if native is not None and compiled.fit_lanes(weights, len(p.row_image)):
+        return compiled.replicate_hits(native, p, weights, allowed)
+    n_cells, step = len(p.point_offsets) - 1, max(1, AT_ONCE // max(1, len(p.row_image), len(p.hit_image)))
+    result = np.zeros((len(weights), n_cells, allowed.shape[1]), np.int64)
+    filled = np.flatnonzero(np.diff(p.point_offsets))
+    for first in range(0, len(weights) if len(filled) else 0, step):
+        rows = slice(first, first + step)
+        hits, every = _running(p, weights[rows])
+        for k in range(allowed.shape[1]):
+            reached = np.where(every - hits <= allowed[rows, k, None], hits, 0)
+            result[rows, filled, k] = np.maximum.reduceat(reached, p.point_offsets[filled], axis=1)
+    return result.reshape(len(weights), len(p.group_of), -1, allowed.shape[1])
+
+
 def _block(p: Plan, weights: NDArray[np.integer], positives: I64, recalls: int) -> F64:
     hits, every = _running(p, weights)
     values = hits / (every + EPS)

@@ -84,6 +84,8 @@ def tally(piece_weights: I64, table: TallyTable, n_owners: int) -> F64:
     that are not valid.
     """
     native = route.native()
+    if native is not None and len(piece_weights) > 1 and compiled.fit_lanes(piece_weights, len(table.owner)):
+        return compiled.lane_tally(native, piece_weights, table, n_owners)
     if native is not None:
         return compiled.tally(native, piece_weights, table, n_owners)
     piece = ragged.owners(table.pair_offsets)

@@ -52,7 +52,7 @@ class Froc(MatchMetric):
     def _view(self, evidence: Matches, view: View, max_dets: int, weights: I64, rates: F64) -> F64:
         """Return (R, 1 + n_classes): mean sensitivity over the rates; all classes ranked together, then each alone."""
         index = evidence.index(view)
-        positives = evidence.totals(weights)[0][:, index, COUNTED]
+        positives = evidence.reference_totals(weights)[:, index, COUNTED]
         allowed = _allowed(weights.sum(axis=1)[:, None], rates)
         columns = []
         for pooled, total in ((True, positives.sum(axis=1, keepdims=True)), (False, positives)):

@@ -72,7 +72,7 @@ class AveragePrecision(MatchMetric):
         """Return (R, n_views, n_classes, n_recalls): the array that pycocotools calls ``precision``."""
         max_dets, ties, interpolation = _setting(output)
         problem = evidence.curves(evidence.indices(output.views), weights, max_dets, blocks=ties == "block")
-        weight, positives = problem.ordered_weights(), evidence.totals(weights)[0][:, :, COUNTED]
+        weight, positives = problem.ordered_weights(), evidence.reference_totals(weights)[:, :, COUNTED]
         found = []
         for view in problem.views:
             curve = curves.curve(problem.table.fates[view][problem.ranked.order], problem.ranked, weight)
@@ -90,7 +90,7 @@ def _average_precisions(evidence: Matches, weights: I64, views: list[int], setti
     """Return (R, n_views, K) of views that share how predictions are ranked and averaged."""
     max_dets, ties, interpolation = setting
     problem = evidence.curves(views, weights, max_dets, blocks=ties == "block")
-    positives = evidence.totals(weights)[0][:, problem.views, COUNTED]
+    positives = evidence.reference_totals(weights)[:, problem.views, COUNTED]
     enveloped = interpolation != "tie-aware"
     return curves.average_precision(problem, positives, RECALLS.get(interpolation), enveloped=enveloped)
 
@@ -106,10 +106,10 @@ class AverageRecall(MatchMetric):
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
-        positives = evidence.totals(weights)[0][:, :, COUNTED]
+        positives = evidence.reference_totals(weights)[:, :, COUNTED]
         columns = []
         for output in self.outputs:
             index = evidence.indices(output.views)
-            hits = evidence.totals(weights, output.max_dets)[1][:, index, HITS]
+            hits = evidence.prediction_totals(weights, output.max_dets, only_hits=True)[:, index, HITS]
             columns.append(ratio(hits.astype(np.float64), positives[:, index]).mean(axis=1))
         return class_mean(np.stack(columns, axis=2))

@@ -106,7 +106,8 @@ class Rodeo:
     def value(self, evidence: RodeoPaths, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
         active = active_pieces(evidence, class_weights(evidence, weights))
-        piece_weights = weights[:, evidence.piece_image].astype(np.int64) * active
+        # Image by image, as weights lie in memory.
+        piece_weights = (np.ascontiguousarray(weights.T)[evidence.piece_image] * active.T).T
         known: dict[str, tuple[dict[str, F64], dict[str, F64]]] = {}
         columns = []
         for plan in self.plans:
@@ -211,7 +212,7 @@ def class_weights(evidence: RodeoPaths, weights: I64) -> F64:
 
 def active_pieces(evidence: RodeoPaths, w: F64) -> NDArray[np.bool_]:
     """Return (R, n_pieces): which piece of every image is valid at the class weights ``w`` (R,)."""
-    return (evidence.start <= w[:, None]) & (w[:, None] < evidence.piece_end)
+    return ((evidence.start[:, None] <= w) & (w < evidence.piece_end[:, None])).T
 
 
 def tally(

@@ -4,16 +4,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from calipers.evaluation import Evaluation
-from calipers.report.words import best_of, lower_is_better, reason_word, short, undefined
+from calipers.evaluation import Evaluation, GroupedRows, GroupSummary
+from calipers.findings import legend, marks_of, same_for_all, speaks_for, without_interval
+from calipers.report.words import best_of, between, lower_is_better, number, reason_word, short, undefined
 from calipers.results import Estimate
+from calipers.statistics.weights import plural
 
 FEW = 3  # models
 LONG = 20  # characters of a name that need not stay in one piece
+MOST_GROUPS = 60
+NUMBER = {"n": "references"}
+BESIDE = (
+    "All classes together. Percentile: the interval that papers use, for comparison. Bias: mean of the replicates "
+    "minus the value. Monte-Carlo error: standard error of the two bounds that comes from the number of replicates. "
+    "Left out: replicates without a value."
+)
 
 
 def text(value: str) -> str:
@@ -27,26 +36,69 @@ def metrics_table(evaluation: Evaluation, metrics: Sequence[str]) -> str:
     rows = [[evaluation.get(metric, model=model) for model in evaluation.models] for metric in metrics]
     behind = [estimates[0].n_references for estimates in rows]
     varies = len(set(behind)) > 1
+    every = [e for row in rows for e in row]
     lines = []
     for metric, estimates, n in zip(metrics, rows, behind):
-        cells = _cells(evaluation, estimates, lower=metric in lower)
-        lines.append(_line(metric, cells, n if varies else None))
+        cells = _cells(estimates, lower=metric in lower, say_why=not same_for_all(every))
+        lines.append(_line(metric, cells, (n,) if varies else ()))
     number = f"{rows[0][0].n_images} images" + (" (and n references)" if varies else f", {behind[0]} references")
     said = [f"All classes together, n = {number}.", *_legend(evaluation, [m for m in metrics if m in lower])]
-    caption = " ".join(said) + undefined([e for row in rows for e in row])
-    return frame(caption, _head("metric", evaluation.models, varies), lines, kind=_few(evaluation))
+    said.append(speaks_for(evaluation.statistics, every))
+    head = _head("metric", evaluation.models, NUMBER if varies else {})
+    return frame(" ".join(filter(None, said)), head, lines, kind=_few(evaluation), below=_below(every))
 
 
 def classes_table(evaluation: Evaluation, metric: str) -> str:
     """Return one metric: a row per class, a column per model."""
     lower = metric in lower_is_better(evaluation)
-    lines, every = [], []
-    for label in evaluation.cohort.classes:
-        estimates = [evaluation.get(metric, model=model, label=label) for model in evaluation.models]
-        every += estimates
-        lines.append(_line(label, _cells(evaluation, estimates, lower=lower), estimates[0].n_references))
+    classes = evaluation.cohort.classes
+    rows = [[evaluation.get(metric, model=model, label=label) for model in evaluation.models] for label in classes]
+    every = [e for row in rows for e in row]
+    say_why = not same_for_all([*every, *(evaluation.get(metric, model=model) for model in evaluation.models)])
+    lines = [
+        _line(label, _cells(row, lower=lower, say_why=say_why), (row[0].n_references,))
+        for label, row in zip(classes, rows)
+    ]
     title = f"<strong>{text(metric)}</strong>{' (lower is better)' if lower else ''}"
-    return frame(undefined(every), _head("class", evaluation.models, True), lines, title=title, kind=_few(evaluation))
+    head = _head("class", evaluation.models, NUMBER)
+    return frame("", head, lines, title=title, kind=_few(evaluation), below=_below(every))
+
+
+def groups_table(evaluation: Evaluation, grouping: GroupedRows, metric: str, label: str | None) -> str:
+    """Return one metric: a row per group, a column per model, then mean, standard deviation and range."""
+    lower = metric in lower_is_better(evaluation)
+    table = list(grouping.table(metric, label, evaluation.models).items())
+    lines = [
+        _line(name, _cells(row, lower=lower, say_why=True), (_behind(row[0]),)) for name, row in table[:MOST_GROUPS]
+    ]
+    over = [grouping.summary(metric, label, model) for model in evaluation.models]
+    of = "" if label is None else f" of {label}"
+    title = f"<strong>{text(metric + of)}</strong> {text(grouping.title)}{' (lower is better)' if lower else ''}"
+    more = f" (the first {MOST_GROUPS} of {len(table)} groups)" if len(table) > MOST_GROUPS else ""
+    counted = " / ".join(dict.fromkeys((plural(table[0][1][0].unit), "images", "references")))
+    head = _head("group", evaluation.models, {"n": counted})
+    below = [*_below([e for _, row in table[:MOST_GROUPS] for e in row]), f"n: {counted}"]
+    lines += _summary_lines(over)
+    return frame(more, head, lines, title=title, kind=f"{_few(evaluation)} groups".strip(), below=below)
+
+
+def beside_table(evaluation: Evaluation) -> str:
+    """Return what stands beside the intervals: how each was made, the percentile interval, bias, Monte-Carlo error."""
+    names = ("metric", "model", "value", "interval", "made by", "percentile", "bias", "Monte-Carlo error", "left out")
+    lines = []
+    for metric in evaluation.metrics:
+        for model in evaluation.models:
+            e = evaluation.get(metric, model=model)
+            cells = (short(model), number(e.value), between(e.low, e.high), e.method, between(*e.percentile))
+            small = [_fine(e.bias), ", ".join(filter(None, map(_fine, e.mc_error))), str(e.undefined)]
+            facts = "".join(f"<td>{text(cell)}</td>" for cell in (*cells, *small))
+            lines.append(f"<tr><th scope=row>{text(metric)}</th>{facts}</tr>")
+    head = "".join(f"<th scope=col>{name}</th>" for name in names)
+    return f"<p class=note>{BESIDE}</p>" + frame("", f"<tr>{head}</tr>", lines)
+
+
+def _fine(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.4f}"
 
 
 def files_table(evaluation: Evaluation) -> str:
@@ -62,20 +114,26 @@ def files_table(evaluation: Evaluation) -> str:
     return frame("Records of every input: read = used + set aside.", f"<tr>{head}</tr>", lines, kind="files")
 
 
-def frame(caption: str, head: str, lines: Sequence[str], *, title: str = "", kind: str = "") -> str:
-    """Return a table that scrolls within itself if it is too wide."""
+def frame(
+    caption: str, head: str, lines: Sequence[str], *, title: str = "", kind: str = "", below: Sequence[str] = ()
+) -> str:
+    """Return a table that scrolls within itself if it is too wide, with notes below it."""
     body = "\n".join(lines)
-    mark = f" class={kind}" if kind else ""
+    mark = f' class="{kind}"' if kind else ""
+    notes = "".join(f"<p class=note>{text(note)}</p>" for note in below)
     return (
         f'<div class="wide"><table{mark}><caption>{title}{text(caption)}</caption><thead>{head}</thead>\n'
-        f"<tbody>{body}</tbody></table></div>"
+        f"<tbody>{body}</tbody></table>{notes}</div>"
     )
 
 
-def _head(first: str, models: Sequence[str], numbers: bool) -> str:
+def _head(first: str, models: Sequence[str], numbers: Mapping[str, str]) -> str:
     columns = "".join(f"<th scope=col{_long(model)}>{text(short(model))}</th>" for model in models)
-    number = '<th scope=col class=n><abbr title="references">n</abbr></th>' if numbers else ""
-    return f"<tr><th scope=col>{first}</th>{columns}{number}</tr>"
+    behind = "".join(
+        f'<th scope=col class=n><abbr title="{text(name)}">{text(letter)}</abbr></th>'
+        for letter, name in numbers.items()
+    )
+    return f"<tr><th scope=col>{first}</th>{columns}{behind}</tr>"
 
 
 def _few(evaluation: Evaluation) -> str:
@@ -89,21 +147,52 @@ def _long(name: str) -> str:
     return f" class=long{title}" if len(name) > LONG else ""
 
 
-def _line(name: str, cells: str, n: int | None) -> str:
-    number = "" if n is None else f"<td class=n>{n}</td>"
-    return f"<tr><th scope=row{_long(name)}>{text(short(name))}</th>{cells}{number}</tr>"
+def _line(name: str, cells: str, numbers: Sequence[object], kind: str = "") -> str:
+    behind = "".join(f"<td class=n>{n}</td>" for n in numbers)
+    mark = f" class={kind}" if kind else ""
+    return f"<tr{mark}><th scope=row{_long(name)}>{text(short(name))}</th>{cells}{behind}</tr>"
 
 
-def _cells(evaluation: Evaluation, estimates: Sequence[Estimate], *, lower: bool) -> str:
-    return "".join(_cell(e, best) for e, best in zip(estimates, best_of(estimates, lower=lower)))
+def _cells(estimates: Sequence[Estimate], *, lower: bool, say_why: bool) -> str:
+    found = zip(estimates, best_of(estimates, lower=lower))
+    return "".join(_cell(estimate, best, say_why=say_why) for estimate, best in found)
 
 
-def _cell(estimate: Estimate, best: bool) -> str:
+def _cell(estimate: Estimate, best: bool, *, say_why: bool) -> str:
     if math.isnan(estimate.value):
         return f"<td class=undefined>{text(reason_word(estimate.reason))}</td>"
-    value = f"{estimate.value:.3f}" if abs(estimate.value) < 100 else f"{estimate.value:.0f}"
-    star = '<span class=star title="best of its row">&#9733;</span>'
-    return f"<td class=best>{value}{star}</td>" if best else f"<td>{value}</td>"
+    value, kind = number(estimate.value), ""
+    if best:
+        value, kind = value + '<span class=star title="best of its row">&#9733;</span>', " class=best"
+    why = without_interval(estimate) if say_why else ""
+    beside = between(estimate.low, estimate.high) + marks_of(estimate) or why
+    small = f"<small>{text(beside)}</small>" if beside else ""
+    return f"<td{kind}>{value}{small}</td>"
+
+
+def _behind(estimate: Estimate) -> str:
+    """Return the numbers behind the estimates of a group: units, images if they are not the units, references."""
+    images = [] if estimate.unit == "image" else [estimate.n_images]
+    return " / ".join(map(str, (estimate.n_units, *images, estimate.n_references)))
+
+
+def _summary_lines(over: Sequence[GroupSummary]) -> list[str]:
+    """Return mean and standard deviation, and the range, of the groups; groups without a value are counted."""
+
+    def mean(summary: GroupSummary) -> str:
+        some = f"{summary.n_defined} of {summary.n_groups} groups" if summary.n_defined < summary.n_groups else ""
+        spread = "" if math.isnan(summary.sd) else f"SD {number(summary.sd)}"
+        return f"{number(summary.mean)}<small>{', '.join(filter(None, (spread, some)))}</small>"
+
+    def span(summary: GroupSummary) -> str:
+        return f"{number(summary.lowest)} to {number(summary.highest)}" if summary.n_defined else ""
+
+    rows = ((f"mean of {over[0].n_groups} groups", mean), ("range", span))
+    return [_line(name, "".join(f"<td>{say(s)}</td>" for s in over), ("",), kind="over") for name, say in rows]
+
+
+def _below(estimates: Sequence[Estimate]) -> list[str]:
+    return [*legend(estimates), *filter(None, [undefined(estimates)])]
 
 
 def _legend(evaluation: Evaluation, lower: Sequence[str]) -> list[str]:

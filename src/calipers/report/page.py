@@ -10,8 +10,8 @@ from importlib import resources
 from pathlib import Path
 
 from calipers.evaluation import Evaluation, cohort_counts
-from calipers.report.grids import classes_table, files_table, metrics_table, text
-from calipers.report.words import headline_of, join, meanings, plural, short, verdict
+from calipers.report.grids import beside_table, classes_table, files_table, groups_table, metrics_table, text
+from calipers.report.words import headline_of, intervals_in_words, join, meanings, plural, short, verdict
 from calipers.results.files import write_atomically
 
 MOST_NAMED = 4
@@ -62,14 +62,34 @@ def _sections(evaluation: Evaluation) -> Iterator[str]:
         yield "<h2>Per class</h2>\n<div class=pairs>"
         yield from (classes_table(evaluation, metric) for metric in per_class)
         yield "</div>"
+    yield from _groups(evaluation)
     if evaluation.cohort.intake.files:
         yield "<h2>Data</h2>"
         yield files_table(evaluation)
     yield "<h2>Method</h2>"
     yield f"<p>{text(evaluation.protocol.source)}.</p>"
+    if evaluation.ci:
+        yield f"<p>{text(intervals_in_words(evaluation))}</p>"
+        yield "<details><summary>Beside the intervals: percentile interval, bias, Monte-Carlo error</summary>"
+        yield f"{beside_table(evaluation)}</details>"
     toml = text(evaluation.protocol.to_toml())
     yield f"<details><summary>The protocol, to run it again</summary><pre>{toml}</pre></details>"
     yield f"<footer class=soft>Made with Calipers {text(__version__)}. Not a medical device.</footer>"
+
+
+def _groups(evaluation: Evaluation) -> Iterator[str]:
+    """Yield the headline metrics per group, grouping by grouping; classes of a group only of the first of them."""
+    for grouping in evaluation.groupings:
+        found = {(row.metric, row.label): None for row in grouping.rows}
+        names = [metric for metric in headline_of(evaluation) if (metric, None) in found]
+        places = [
+            *((metric, None) for metric in names),
+            *(place for place in found if place[1] and place[0] in names[:1]),
+        ]
+        if places:
+            yield f"<h2>{text(grouping.title.capitalize())}</h2>\n<div class=stack>"
+            yield from (groups_table(evaluation, grouping, *place) for place in places)
+            yield "</div>"
 
 
 def _models(models: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from calipers.evaluation import Evaluation
 from calipers.results import Estimate
+from calipers.statistics.weights import plural as named_plural
 
 LONGEST = 60  # characters of a name
 MEANINGS = {
@@ -76,6 +77,28 @@ def verdict(evaluation: Evaluation) -> str:
     return f"No model is best everywhere: {said}." if len(leads) > 1 else f"{said}."
 
 
+def intervals_in_words(evaluation: Evaluation) -> str:
+    """Return how the intervals were made, as a paragraph for a paper."""
+    said = evaluation.statistics
+    percent, units = f"{100 * said['level']:g} %", named_plural(said["unit"])
+    drawn = f"{said['replicates']} bootstrap replicates of the {said['n_units']} {units} (seed {said['seed']})"
+    words = [f"Intervals of {percent} come from {drawn} and speak for {said['generalises_to']}."]
+    if said["interval"] == "bootse-t-logit":
+        words.append(
+            "Each is a t interval around the value, with the standard deviation of its replicates as standard error, "
+            "on the scale of the metric (logit between 0 and 1, log from 0 on), and with one degree of freedom less "
+            f"than {units}."
+        )
+    else:
+        words.append(f"Kind of interval: {said['interval']}.")
+    words.append(
+        f"There is none for fewer than 5 {units}, or if more than 5 % of the replicates have no value. With fewer "
+        f"than 5 {units} in error, and fewer than half of them, it is the Clopper-Pearson interval of the share of "
+        f"{units} without error, and marked."
+    )
+    return " ".join(words)
+
+
 def meanings(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     """Yield (names, what they mean), one entry per kind of metric."""
     kinds: dict[str, list[str]] = {}
@@ -90,7 +113,17 @@ def undefined(estimates: Sequence[Estimate]) -> str:
     """Return why some values are missing, in words; empty if none is."""
     reasons = dict.fromkeys(str(e.reason) for e in estimates if math.isnan(e.value))
     said = [f"“{reason_word(reason)}”: {REASONS[reason]}" for reason in reasons if reason in REASONS]
-    return f" Undefined where words stand instead of a number ({'; '.join(said)})." if said else ""
+    return f"Undefined where words stand instead of a number ({'; '.join(said)})." if said else ""
+
+
+def number(value: float) -> str:
+    """Return a number with three decimals, or none if it is large; empty if undefined."""
+    return "" if math.isnan(value) else f"{value:.3f}" if abs(value) < 100 else f"{value:.0f}"
+
+
+def between(low: float, high: float) -> str:
+    """Return ``[0.1, 0.3]``; empty if undefined."""
+    return "" if math.isnan(low) else f"[{number(low)}, {number(high)}]"
 
 
 def reason_word(reason: str | None) -> str:

@@ -102,7 +102,8 @@ class Units:
             return f"other {plural(self.name)} like these {self.number}"
         if self.nested:
             return f"other {plural(self.name)} like these {self.number}, and their {plural(self.parent_name)}"
-        return f"other {plural(self.name)} of these {self.n_strata} {plural(self.parent_name)}, not to other ones"
+        parents = plural(self.parent_name)
+        return f"other {plural(self.name)} of these {self.n_strata} {parents}, not other {parents}"
 
 
 def plural(name: str) -> str:

@@ -58,45 +58,45 @@ void radix_sort(Entry* entries, int64_t n, std::vector<Entry>& spare) {
     if (from != entries) std::copy(from, from + n, entries);
 }
 
-// All views of one class in one replicate: walks down the ranking and notes the operating point of every hit.
+// All views of one class: walks down the ranking and notes the operating point of every hit.
 class Walk {
 public:
     struct View {
-        std::vector<int64_t> found;   // hits at the operating point of each hit
-        std::vector<int64_t> weight;  // of each hit
-        std::vector<double> value;    // precision at the operating point
+        std::vector<int64_t> found;  // hits at the operating point of each hit
+        std::vector<double> value;   // precision at the operating point
+        size_t n_hits = 0;
     };
 
     explicit Walk(const CurveProblem& problem)
         : p_(problem), views_(problem.n_views), full_(problem.n_columns), numbered_(problem.kinds, problem.n_columns) {}
 
-    const std::vector<View>& down(int64_t klass, const int64_t* weight) {
+    const std::vector<View>& down(int64_t klass) {
         full_.clear();
         numbered_.clear();
         for (View& view : views_) {
             view.found.clear();
-            view.weight.clear();
+            view.n_hits = 0;
             view.value.clear();
         }
         touched_.clear();
         for (int64_t k = p_.offsets[klass]; k < p_.offsets[klass + 1]; ++k) {
-            const int64_t row = p_.order[k], w = p_.plain ? 1 : weight[p_.image[row]];
+            const int64_t row = p_.order[k];
             if (p_.kind[row] != FULL_ROW)
-                numbered_.add(p_.kind[row], w);
-            else if (w)
-                hit(&p_.fates[row * p_.n_columns], w);
+                numbered_.add(p_.kind[row], 1);
+            else
+                hit(&p_.fates[row * p_.n_columns]);
             if (!touched_.empty() && p_.ends[k] == k) settle();
         }
         return views_;
     }
 
 private:
-    void hit(const int8_t* fates, int64_t w) {
-        if (!full_.add(fates, w)) return;
+    void hit(const int8_t* fates) {
+        if (!full_.add(fates, 1)) return;
         for (int64_t v = 0; v < p_.n_views; ++v) {
             if (fates[p_.views[v]] != HIT) continue;
-            if (views_[v].weight.size() == views_[v].found.size()) touched_.push_back(static_cast<int32_t>(v));
-            views_[v].weight.push_back(w);
+            if (views_[v].n_hits == views_[v].found.size()) touched_.push_back(static_cast<int32_t>(v));
+            ++views_[v].n_hits;
         }
     }
 
@@ -108,7 +108,7 @@ private:
             const int64_t column = p_.views[v], hits = full_.hits(column);
             const int64_t every = full_.counted(column) + numbered_.counted(column);
             const double value = static_cast<double>(hits) / (static_cast<double>(every) + EPS);
-            while (view.found.size() < view.weight.size()) {
+            while (view.found.size() < view.n_hits) {
                 view.found.push_back(hits);
                 view.value.push_back(value);
             }
@@ -175,10 +175,10 @@ double at_recalls(const std::vector<int64_t>& hits, const std::vector<double>& b
     return levels.sum();
 }
 
-// Sum of level x weight of the hits under an envelope.
-double under_envelope(const std::vector<int64_t>& weight, const std::vector<double>& best) {
+// Sum of the levels of all hits under an envelope.
+double under_envelope(const std::vector<double>& best) {
     Levels levels;
-    for (size_t k = best.size(); k-- > 0;) levels.add(best[k], static_cast<double>(weight[k]));
+    for (size_t k = best.size(); k-- > 0;) levels.add(best[k], 1.0);
     return levels.sum();
 }
 
@@ -219,13 +219,12 @@ void ranking(Span<const double> score, Span<const int32_t> label, int64_t n_clas
 
 void average_precision(const CurveProblem& p, Interpolation kind, Span<const double> recalls, Span<double> result,
                        int threads) {
-    parallel_with(p.n_replicates * p.n_classes, threads, [&] { return Walk(p); }, [&](Walk& walk, int64_t task) {
-        const int64_t r = task / p.n_classes, klass = task % p.n_classes;
-        const auto& views = walk.down(klass, &p.weights[r * p.n_images]);
+    parallel_with(p.n_classes, threads, [&] { return Walk(p); }, [&](Walk& walk, int64_t klass) {
+        const auto& views = walk.down(klass);
         std::vector<double> value;
         Needed needed(recalls);
         for (int64_t v = 0; v < p.n_views; ++v) {
-            const int64_t cell = (r * p.n_views + v) * p.n_classes + klass, positives = p.positives[cell];
+            const int64_t cell = v * p.n_classes + klass, positives = p.positives[cell];
             if (positives <= 0) {
                 result[cell] = std::numeric_limits<double>::quiet_NaN();
                 continue;
@@ -239,36 +238,8 @@ void average_precision(const CurveProblem& p, Interpolation kind, Span<const dou
                 continue;
             }
             const bool enveloped = kind == Interpolation::envelope;
-            const double sum = enveloped ? under_envelope(views[v].weight, value) : in_steps(views[v].found, value);
+            const double sum = enveloped ? under_envelope(value) : in_steps(views[v].found, value);
             result[cell] = sum / static_cast<double>(positives);
-        }
-    });
-}
-
-void hits_at(const CurveProblem& p, Span<const double> allowed, int64_t n, Span<int64_t> result, int threads) {
-    parallel(p.n_replicates * p.n_classes, threads, [&](int64_t task) {
-        const int64_t r = task / p.n_classes, klass = task % p.n_classes;
-        const int64_t* weight = &p.weights[r * p.n_images];
-        std::vector<int64_t> hits, alarms;
-        for (int64_t v = 0; v < p.n_views; ++v) {
-            hits.assign(1, 0);
-            alarms.clear();
-            int64_t found = 0, false_alarms = 0;
-            for (int64_t k = p.offsets[klass]; k < p.offsets[klass + 1]; ++k) {
-                const int64_t row = p.order[k], w = p.plain ? 1 : weight[p.image[row]];
-                const int8_t fate = p.fates[row * p.n_columns + p.views[v]];
-                found += fate == HIT ? w : 0;
-                false_alarms += fate == FALSE_ALARM || fate == DUPLICATE ? w : 0;
-                if (p.ends[k] != k) continue;
-                hits.push_back(found);
-                alarms.push_back(false_alarms);
-            }
-            for (int64_t k = 0; k < n; ++k) {
-                const double limit = allowed[r * n + k];
-                const auto above = [](double value, int64_t alarm) { return value < static_cast<double>(alarm); };
-                const auto at = std::upper_bound(alarms.begin(), alarms.end(), limit, above);
-                result[((r * p.n_views + v) * p.n_classes + klass) * n + k] = hits[at - alarms.begin()];
-            }
         }
     });
 }

@@ -16,20 +16,14 @@ struct CurveProblem {
     Span<const uint64_t> kinds;
     Span<const int64_t> views;  // (V,) which columns of the fates
     Span<const int64_t> order, offsets, ends;
-    Span<const int64_t> image;      // (N,)
-    Span<const int64_t> weights;    // (R, n_images)
-    Span<const int64_t> positives;  // (R, V, K)
-    int64_t n_replicates, n_views, n_columns, n_classes, n_images;
-    bool plain;  // all weights are 1
+    Span<const int64_t> positives;  // (V, K)
+    int64_t n_views, n_columns, n_classes;
 };
 
 enum class Interpolation : int { recalls, envelope, steps };
 
-// (R, V, K)
+// (V, K), every image counted once; see replicates.h for weights
 void average_precision(const CurveProblem& problem, Interpolation kind, Span<const double> recalls,
                        Span<double> result, int threads);
-
-// (R, V, K, n) hits at no more than `allowed` (R, n) false alarms
-void hits_at(const CurveProblem& problem, Span<const double> allowed, int64_t n, Span<int64_t> result, int threads);
 
 }  // namespace calipers

@@ -58,9 +58,8 @@ inline bool fit(const CurveProblem& p) {
     for (int64_t v = 0; v < p.views.size; ++v)
         if (p.views[v] < 0 || p.views[v] >= p.n_columns) return false;
     return p.fates.size == n * p.n_columns && p.kinds.size <= MOST_KINDS && p.views.size == p.n_views &&
-           p.order.size == n && p.ends.size == n && p.image.size == n && p.offsets.size == p.n_classes + 1 &&
-           cover(p.offsets, n) && p.weights.size == p.n_replicates * p.n_images &&
-           p.positives.size == p.n_replicates * p.n_views * p.n_classes;
+           p.order.size == n && p.ends.size == n && p.offsets.size == p.n_classes + 1 && cover(p.offsets, n) &&
+           p.positives.size == p.n_views * p.n_classes;
 }
 
 // Places in a table of n; worth a look where they are few.
@@ -76,16 +75,29 @@ inline bool fit(const CellProblem& p, Span<int32_t> result) {
            within(p.label, p.n_classes) && result.size == p.n_classes * p.n_flags * LANES;
 }
 
-inline bool fit(const ReplicatePlan& p, Span<double> result) {
+inline bool fit(const ReplicatePlan& p) {
     const int64_t n_views = p.group_of.size, n_cells = n_views * p.n_classes, n_places = p.row_offsets.size - 1;
     const int64_t n_groups = p.n_classes ? n_places / p.n_classes : 0;
-    return p.n_classes > 0 && p.rounded_up.size <= 2 * 64 && n_places >= 0 && n_places % p.n_classes == 0 && p.n_replicates >= 0 &&
-           p.n_replicates <= LANES && p.weights.size == p.n_images * LANES && within(p.group_of, n_groups) &&
+    return p.n_classes > 0 && n_places >= 0 && n_places % p.n_classes == 0 && p.weights.size == p.n_images * LANES &&
            p.mark_offsets.size == n_places + 1 && cover(p.row_offsets, p.row_image.size) &&
            cover(p.mark_offsets, p.mark_at.size) && p.hit_offsets.size == n_cells + 1 &&
            p.point_offsets.size == n_cells + 1 && cover(p.hit_offsets, p.hit_image.size) &&
            cover(p.point_offsets, p.point_hits.size) && p.point_mark.size == p.point_hits.size &&
-           p.positives.size == p.n_replicates * n_cells && result.size == p.positives.size;
+           within(p.group_of, n_groups);
+}
+
+inline bool fit(const PrecisionProblem& p, Span<double> result) {
+    return p.n_replicates >= 0 && p.n_replicates <= LANES && p.rounded_up.size <= 2 * 64 && result.size == p.positives.size &&
+           p.positives.size == p.n_replicates * (p.plan.point_offsets.size - 1) && fit(p.plan);
+}
+
+inline bool fit(const LaneTally& p, Span<double> result) {
+    const int64_t n = p.owner.size, bounds = p.pair_offsets.size;
+    return p.weights.size == (bounds - 1) * LANES && p.missed_offsets.size == bounds && p.extra_offsets.size == bounds &&
+           cover(p.pair_offsets, n) && cover(p.missed_offsets, p.missed_owner.size) &&
+           cover(p.extra_offsets, p.extra_owner.size) && p.right.size == n && p.near.size == n && p.shape.size == n &&
+           within(p.owner, p.n_owners) && within(p.missed_owner, p.n_owners) && within(p.extra_owner, p.n_owners) &&
+           result.size == 6 * p.n_owners * LANES;
 }
 
 inline bool fit(const TallyProblem& p, Span<double> result) {

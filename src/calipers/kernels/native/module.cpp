@@ -202,53 +202,61 @@ PyObject* py_ranking(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
 }
 
-bool take_curves(Arguments& arguments, CurveProblem& p) {
-    int64_t plain;
-    if (!arguments.all(p.fates, p.kind, p.kinds, p.views, p.order, p.offsets, p.ends, p.image, p.weights, p.positives, p.n_replicates,
-                       p.n_views, p.n_columns, p.n_classes, p.n_images, plain))
-        return false;
-    p.plain = plain != 0;
-    require(fit(p));
-    return true;
-}
-
 PyObject* py_average_precision(PyObject*, PyObject* args) {
     Arguments arguments(args);
     CurveProblem p;
     Span<const double> recalls;
     Span<double> result;
     int64_t kind, threads;
-    if (!take_curves(arguments, p) || !arguments.all(kind, recalls, result, threads)) return nullptr;
-    require(result.size == p.positives.size);
+    if (!arguments.all(p.fates, p.kind, p.kinds, p.views, p.order, p.offsets, p.ends, p.positives, p.n_views, p.n_columns,
+                       p.n_classes, kind, recalls, result, threads))
+        return nullptr;
+    require(fit(p) && result.size == p.positives.size);
     unlocked([&] {
         average_precision(p, static_cast<Interpolation>(kind), recalls, result, static_cast<int>(threads));
     });
     Py_RETURN_NONE;
 }
 
-PyObject* py_hits_at(PyObject*, PyObject* args) {
-    Arguments arguments(args);
-    CurveProblem p;
-    Span<const double> allowed;
-    Span<int64_t> result;
-    int64_t n, threads;
-    if (!take_curves(arguments, p) || !arguments.all(allowed, n, result, threads)) return nullptr;
-    require(n >= 0 && allowed.size == p.n_replicates * n && result.size == p.positives.size * n);
-    unlocked([&] { hits_at(p, allowed, n, result, static_cast<int>(threads)); });
-    Py_RETURN_NONE;
+bool take_plan(Arguments& arguments, ReplicatePlan& p) {
+    return arguments.all(p.group_of, p.row_image, p.row_offsets, p.mark_at, p.mark_offsets, p.hit_image, p.hit_offsets,
+                         p.point_hits, p.point_mark, p.point_offsets, p.weights, p.n_classes, p.n_images);
 }
 
 PyObject* py_replicate_precision(PyObject*, PyObject* args) {
     Arguments arguments(args);
-    ReplicatePlan p;
+    PrecisionProblem p;
     Span<double> result;
     int64_t threads;
-    if (!arguments.all(p.group_of, p.row_image, p.row_offsets, p.mark_at, p.mark_offsets, p.hit_image, p.hit_offsets,
-                       p.point_hits, p.point_mark, p.point_offsets, p.weights, p.positives, p.rounded_up, p.n_replicates,
-                       p.n_classes, p.n_images, p.enveloped, result, threads))
+    if (!take_plan(arguments, p.plan) ||
+        !arguments.all(p.positives, p.rounded_up, p.n_replicates, p.enveloped, result, threads))
         return nullptr;
     require(fit(p, result));
     unlocked([&] { replicate_precision(p, result, static_cast<int>(threads)); });
+    Py_RETURN_NONE;
+}
+
+PyObject* py_replicate_hits(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    ReplicatePlan p;
+    Span<const double> allowed;
+    Span<int32_t> result;
+    int64_t n, threads;
+    if (!take_plan(arguments, p) || !arguments.all(allowed, n, result, threads)) return nullptr;
+    require(fit(p) && n >= 0 && allowed.size == n * LANES && result.size == (p.point_offsets.size - 1) * n * LANES);
+    unlocked([&] { replicate_hits(p, allowed, n, result, static_cast<int>(threads)); });
+    Py_RETURN_NONE;
+}
+
+PyObject* py_lane_tally(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    LaneTally p;
+    Span<double> result;
+    if (!arguments.all(p.weights, p.pair_offsets, p.missed_offsets, p.extra_offsets, p.owner, p.missed_owner, p.extra_owner,
+                       p.right, p.near, p.shape, p.n_owners, result))
+        return nullptr;
+    require(fit(p, result));
+    unlocked([&] { lane_tally(p, result); });
     Py_RETURN_NONE;
 }
 
@@ -335,9 +343,10 @@ PyMethodDef methods[] = {
     {"row_kinds", guarded<py_row_kinds>, METH_VARARGS, "Numbers the rows of fates that have no hit."},
     {"totals", guarded<py_totals>, METH_VARARGS, "Numbers of hits and of counted objects."},
     {"ranking", guarded<py_ranking>, METH_VARARGS, "Predictions in the order of a curve."},
-    {"average_precision", guarded<py_average_precision>, METH_VARARGS, "Average precision of every replicate, view and class."},
-    {"hits_at", guarded<py_hits_at>, METH_VARARGS, "Hits at a number of false alarms."},
+    {"average_precision", guarded<py_average_precision>, METH_VARARGS, "Average precision of every view and class."},
     {"replicate_precision", guarded<py_replicate_precision>, METH_VARARGS, "Average precision of 64 replicates."},
+    {"replicate_hits", guarded<py_replicate_hits>, METH_VARARGS, "Hits at a number of false alarms in 64 replicates."},
+    {"lane_tally", guarded<py_lane_tally>, METH_VARARGS, "RoDeO's sums over pieces in 64 replicates."},
     {"cell_totals", guarded<py_cell_totals>, METH_VARARGS, "Weights of hits and of counted objects in 64 replicates."},
     {"count_draws", guarded<py_count_draws>, METH_VARARGS, "How often each unit was drawn."},
     {"transpose", guarded<py_transpose>, METH_VARARGS, "Rows as columns."},

@@ -152,59 +152,99 @@ struct Desk {
     Buffer<double> value;
 };
 
-class Cell {
-public:
-    Cell(const ReplicatePlan& plan, Span<double> result) : p_(plan), result_(result) {
-        for (int64_t k = 0; k < p_.rounded_up.size; ++k)
-            rounded_up_[k / 64] |= static_cast<uint64_t>(p_.rounded_up[k] != 0) << (k % 64);
-    }
-
-    // All views of a group in one class.
-    void group(int64_t g, int64_t klass, Desk& desk) const {
-        const int64_t place = g * p_.n_classes + klass, first = p_.mark_offsets[place];
-        const int64_t n_marks = p_.mark_offsets[place + 1] - first;
+// Walks through the cells of a plan: all views of a group share the running sums of its predictions.
+template <class Use>
+void every_cell(const ReplicatePlan& p, int threads, Use use) {
+    const int64_t n_groups = (p.row_offsets.size - 1) / p.n_classes;
+    parallel_with(n_groups * p.n_classes, threads, [] { return Desk(); }, [&](Desk& desk, int64_t place) {
+        const int64_t first = p.mark_offsets[place], n_marks = p.mark_offsets[place + 1] - first;
         int32_t* noted = desk.noted.of(n_marks * LANES);
-        running_sums(p_.weights.data, p_.row_image.data, p_.row_offsets[place], p_.mark_at.data + first, n_marks, noted);
-        for (int64_t v = 0; v < p_.group_of.size; ++v)
-            if (p_.group_of[v] == g) view(v, klass, first, noted, desk);
-    }
-
-private:
-    void view(int64_t v, int64_t klass, int64_t first_mark, const int32_t* noted, Desk& desk) const {
-        const int64_t cell = v * p_.n_classes + klass, start = p_.point_offsets[cell];
-        const int64_t n = p_.point_offsets[cell + 1] - start;
-        int32_t* found = desk.found.of(n * LANES);
-        double* value = desk.value.of(n * LANES);
-        operating_points(p_.weights.data, p_.hit_image.data, p_.hit_offsets[cell], p_.point_hits.data + start,
-                         p_.point_mark.data + start, first_mark, n, noted, found, value);
-        double total[LANES], divisor[LANES], per_hit[LANES] = {0};
-        const int64_t n_recalls = p_.rounded_up.size, first = cell * p_.n_replicates;
-        for (int64_t r = 0; r < p_.n_replicates; ++r) {
-            const double positives = static_cast<double>(p_.positives[first + r]);
-            divisor[r] = n_recalls ? static_cast<double>(n_recalls) : positives;
-            per_hit[r] = n_recalls ? static_cast<double>(n_recalls - 1) / std::max(positives, 1.0) : 0.0;
+        running_sums(p.weights.data, p.row_image.data, p.row_offsets[place], p.mark_at.data + first, n_marks, noted);
+        for (int64_t v = 0; v < p.group_of.size; ++v) {
+            if (p.group_of[v] != place / p.n_classes) continue;
+            const int64_t cell = v * p.n_classes + place % p.n_classes, start = p.point_offsets[cell];
+            const int64_t n = p.point_offsets[cell + 1] - start;
+            int32_t* found = desk.found.of(n * LANES);
+            double* value = desk.value.of(n * LANES);
+            operating_points(p.weights.data, p.hit_image.data, p.hit_offsets[cell], p.point_hits.data + start,
+                             p.point_mark.data + start, first, n, noted, found, value);
+            use(cell, n, found, value, [&](int64_t point) { return noted + (p.point_mark[start + point] - first) * LANES; });
         }
-        if (n_recalls)
-            recalls_reached(found, n, per_hit, rounded_up_[0], rounded_up_[1], n_recalls - 1);
-        (p_.enveloped ? level_sums : step_sums)(found, value, n, total);
-        constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
-        for (int64_t r = 0; r < p_.n_replicates; ++r)
-            result_[first + r] = p_.positives[first + r] > 0 ? total[r] / divisor[r] : undefined;
-    }
+    });
+}
 
-    const ReplicatePlan& p_;
-    Span<double> result_;
-    uint64_t rounded_up_[2] = {0, 0};
-};
+// The hits of the last point that has no more than the allowed false alarms.
+CALIPERS_WIDE
+void within_limit(const int32_t* __restrict hits, const int32_t* __restrict every, const double* __restrict allowed,
+                  int32_t* __restrict most) {
+    for (int l = 0; l < LANES; ++l) {
+        const bool enough = static_cast<double>(every[l] - hits[l]) <= allowed[l];
+        most[l] = enough ? hits[l] : most[l];
+    }
+}
+
+CALIPERS_WIDE
+void add_pair(const uint8_t* __restrict weights, double right, double near, double shape, double* __restrict matched,
+              double* __restrict correct, double* __restrict nearness, double* __restrict shapes) {
+    for (int l = 0; l < LANES; ++l) {
+        const double w = static_cast<double>(weights[l]);
+        matched[l] += w;
+        correct[l] += w * right;
+        nearness[l] += w * near;
+        shapes[l] += w * shape;
+    }
+}
+
+CALIPERS_WIDE
+void add_one(const uint8_t* __restrict weights, double* __restrict sum) {
+    for (int l = 0; l < LANES; ++l) sum[l] += static_cast<double>(weights[l]);
+}
 
 }  // namespace
 
-void replicate_precision(const ReplicatePlan& plan, Span<double> result, int threads) {
-    const Cell cell(plan, result);
-    const int64_t n_groups = (plan.row_offsets.size - 1) / std::max<int64_t>(plan.n_classes, 1);
-    parallel_with(n_groups * plan.n_classes, threads, [] { return Desk(); }, [&](Desk& desk, int64_t task) {
-        cell.group(task / plan.n_classes, task % plan.n_classes, desk);
+void replicate_precision(const PrecisionProblem& p, Span<double> result, int threads) {
+    uint64_t rounded_up[2] = {0, 0};
+    const int64_t n_recalls = p.rounded_up.size;
+    for (int64_t k = 0; k < n_recalls; ++k) rounded_up[k / 64] |= static_cast<uint64_t>(p.rounded_up[k] != 0) << (k % 64);
+    every_cell(p.plan, threads, [&](int64_t cell, int64_t n, int32_t* found, double* value, auto) {
+        double total[LANES], divisor[LANES], per_hit[LANES] = {0};
+        const int64_t first = cell * p.n_replicates;
+        for (int64_t r = 0; r < p.n_replicates; ++r) {
+            const double positives = static_cast<double>(p.positives[first + r]);
+            divisor[r] = n_recalls ? static_cast<double>(n_recalls) : positives;
+            per_hit[r] = n_recalls ? static_cast<double>(n_recalls - 1) / std::max(positives, 1.0) : 0.0;
+        }
+        if (n_recalls) recalls_reached(found, n, per_hit, rounded_up[0], rounded_up[1], n_recalls - 1);
+        (p.enveloped ? level_sums : step_sums)(found, value, n, total);
+        constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
+        for (int64_t r = 0; r < p.n_replicates; ++r)
+            result[first + r] = p.positives[first + r] > 0 ? total[r] / divisor[r] : undefined;
     });
+}
+
+void replicate_hits(const ReplicatePlan& p, Span<const double> allowed, int64_t n, Span<int32_t> result, int threads) {
+    every_cell(p, threads, [&](int64_t cell, int64_t n_points, const int32_t* found, const double*, auto every) {
+        int32_t* most = result.data + cell * n * LANES;
+        std::memset(most, 0, n * LANES * sizeof(int32_t));
+        for (int64_t point = 0; point < n_points; ++point)
+            for (int64_t k = 0; k < n; ++k)
+                within_limit(found + point * LANES, every(point), &allowed[k * LANES], most + k * LANES);
+    });
+}
+
+void lane_tally(const LaneTally& p, Span<double> result) {
+    std::memset(result.data, 0, result.size * sizeof(double));
+    const auto sum = [&](int64_t which, int64_t owner) { return &result[(which * p.n_owners + owner) * LANES]; };
+    for (int64_t piece = 0; piece + 1 < p.pair_offsets.size; ++piece) {
+        const uint8_t* w = &p.weights[piece * LANES];
+        for (int64_t k = p.pair_offsets[piece]; k < p.pair_offsets[piece + 1]; ++k) {
+            const int64_t owner = p.owner[k];
+            add_pair(w, p.right[k] ? 1.0 : 0.0, p.near[k], p.shape[k], sum(0, owner), sum(1, owner), sum(2, owner),
+                     sum(3, owner));
+        }
+        for (int64_t k = p.missed_offsets[piece]; k < p.missed_offsets[piece + 1]; ++k) add_one(w, sum(4, p.missed_owner[k]));
+        for (int64_t k = p.extra_offsets[piece]; k < p.extra_offsets[piece + 1]; ++k) add_one(w, sum(5, p.extra_owner[k]));
+    }
 }
 
 void cell_totals(const CellProblem& p, Span<int32_t> result) {

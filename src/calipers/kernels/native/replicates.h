@@ -16,13 +16,34 @@ struct ReplicatePlan {
     Span<const int32_t> hit_image;
     Span<const int64_t> hit_offsets, point_hits, point_mark, point_offsets;  // by view and class
     Span<const uint8_t> weights;                                             // (n_images, LANES)
-    Span<const int64_t> positives;                                           // (V, K, R)
+    int64_t n_classes, n_images;
+};
+
+struct PrecisionProblem {
+    ReplicatePlan plan;
+    Span<const int64_t> positives;   // (V, K, R)
     Span<const uint8_t> rounded_up;  // (n_recalls,) which recalls are larger than the quotient; empty for the area
-    int64_t n_replicates, n_classes, n_images, enveloped;
+    int64_t n_replicates, enveloped;
 };
 
 // (V, K, R)
-void replicate_precision(const ReplicatePlan& plan, Span<double> result, int threads);
+void replicate_precision(const PrecisionProblem& problem, Span<double> result, int threads);
+
+// (V, K, n, LANES) hits at no more than `allowed` (n, LANES) false alarms
+void replicate_hits(const ReplicatePlan& plan, Span<const double> allowed, int64_t n, Span<int32_t> result, int threads);
+
+// See kernels/rodeo.py: sums over pieces, owner by owner.
+struct LaneTally {
+    Span<const uint8_t> weights;  // (n_pieces, LANES)
+    Span<const int64_t> pair_offsets, missed_offsets, extra_offsets;
+    Span<const int64_t> owner, missed_owner, extra_owner;
+    Span<const uint8_t> right;
+    Span<const double> near, shape;
+    int64_t n_owners;
+};
+
+// (6, n_owners, LANES)
+void lane_tally(const LaneTally& problem, Span<double> result);
 
 // See kernels/cells.py for the meaning of each.
 struct CellProblem {

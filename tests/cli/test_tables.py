@@ -1,0 +1,137 @@
+"""Tables of the terminal: intervals with their marks, groups with their summaries, readable at 100 columns."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+import calipers as cal
+from calipers.cli.tables import READABLE, Line, grid, print_evaluation
+
+
+@pytest.fixture(scope="module")
+def evaluation():
+    return cal.evaluate(cal.demo_cohort(), "overview").by("centre", "size,class")
+
+
+@pytest.fixture
+def shown(capsys):
+    """Print an evaluation and return its lines."""
+
+    def call(evaluation):
+        capsys.readouterr()
+        print_evaluation(evaluation)
+        return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+    return call
+
+
+def only(*names):
+    """Return the demo cohort with some of its models."""
+    cohort = cal.demo_cohort()
+    return replace(cohort, models={name: cohort.models[name] for name in names})
+
+
+def table(lines, first):
+    """Return the lines of the table whose header begins with some words, and all below it."""
+    start = next(k for k, line in enumerate(lines) if line.strip().startswith(first + "  "))
+    return lines[start:]
+
+
+def test_values_come_with_intervals_and_whom_they_speak_for(shown, evaluation):
+    lines = shown(evaluation)
+    estimate = evaluation["mislabels", "AP"]
+    row = next(line for line in lines if line.startswith(" AP "))
+    assert f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]" in row
+    assert "n = 120 images, 189 references in all." in lines
+    assert "95 % intervals over 80 patients: they speak for other patients like these 80." in lines
+
+
+def test_marks_are_explained_in_words(shown, evaluation):
+    lines = shown(evaluation)
+    assert any("1.000 [0.877, 1.000]*" in line for line in lines)
+    assert "* too few errors for a bootstrap: the interval is for the share of error-free patients" in lines
+    assert not [line for line in lines if line.startswith("†")]
+
+
+def test_no_interval_asked_for_none_mentioned(shown):
+    text = "\n".join(shown(cal.evaluate(cal.demo_cohort(), "overview", ci=False)))
+    assert "[" not in text
+    assert "interval" not in text
+    assert "n = 120 images, 189 references in all." in text
+
+
+def test_a_value_that_alone_has_no_interval_says_why(shown):
+    cohort = cal.demo_cohort()
+    few = cohort.take(cohort.group("centre") == "Summit")
+    lines = shown(cal.evaluate(few, "overview"))
+    assert any(re.search(r"^ cardiomegaly .* \d\.\d{3} \(too few patients\)", line) for line in lines)
+
+
+def test_a_group_is_a_line_with_n_and_the_groups_are_summed_up(shown):
+    evaluation = cal.evaluate(only("mislabels"), "overview").by("centre")
+    lines = table(shown(evaluation), "AP@0.5 by centre")
+    estimate = evaluation.get("AP@0.5", centre="North")
+    row = next(line for line in lines if line.startswith(" North "))
+    assert row.split() == [
+        *("North", f"{estimate.value:.3f}", f"[{estimate.low:.3f},", f"{estimate.high:.3f}]", "32", "48", "76")
+    ]
+    over = next(summary for summary in evaluation.groups if summary.metric == "AP@0.5")
+    assert any(f"mean of 4 groups   {over.mean:.3f}, SD {over.sd:.3f}" in line for line in lines)
+    assert any(line.split() == ["range", f"{over.lowest:.3f}", "to", f"{over.highest:.3f}"] for line in lines)
+
+
+def test_groups_without_a_value_are_counted(shown, evaluation):
+    lines = table(shown(evaluation), "AP@0.5 of nodule by size")
+    assert any("no references" in line for line in lines)
+    assert any("(1 of 3)" in line for line in lines)
+
+
+def test_more_metrics_than_fit_are_named(shown, evaluation):
+    assert "RoDeO/loc, RoDeO/shape, RoDeO/cls by centre: see --json, or -o." in shown(evaluation)
+
+
+@pytest.mark.parametrize("by", [[], ["centre"]])
+def test_many_models_get_a_line_each(shown, by):
+    cohort = cal.demo_cohort()
+    models = {f"{name} {k}": table for k in range(3) for name, table in cohort.models.items()}
+    evaluation = cal.evaluate(replace(cohort, models=models), "voc2007").by(*by)
+    lines = shown(evaluation)
+    assert max(map(len, lines)) <= READABLE
+    values = [line for line in lines if "mislabels 2" in line]
+    assert all(line.count("[") == 1 for line in values if "SD" not in line and " to " not in line)
+    header = next(line.split() for line in lines if line.strip())
+    assert header == ["metric", "model", "value"]
+
+
+def test_two_models_stand_side_by_side(shown):
+    lines = shown(cal.evaluate(only("mislabels", "overpredicts"), "coco"))
+    assert next(line.split() for line in lines if line.strip()) == ["metric", "mislabels", "overpredicts", "references"]
+    assert max(map(len, lines)) <= READABLE
+
+
+def test_groups_without_intervals_say_why_below_values_that_have_one(shown):
+    lines = shown(cal.evaluate(only("mislabels"), "voc2007").by("patient"))
+    assert sum("(one patient only)" in line for line in lines) > 10
+    assert " ... and 40 more" in lines
+
+
+def test_what_no_value_has_is_said_once(shown):
+    cohort = only("mislabels")
+    lines = shown(cal.evaluate(cohort.take(cohort.group("patient") == "P001"), "overview"))
+    assert not [line for line in lines if "only)" in line]
+    assert "No intervals: there is only one patient." in lines
+
+
+@pytest.mark.parametrize(("width", "columns"), [(120, ["metric", "one", "two"]), (50, ["metric", "model", "value"])])
+def test_the_width_of_a_terminal_decides(width, columns):
+    console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
+    cell = "0.123 [0.100, 0.200]"
+    console.print(grid(console, "metric", ["one", "two"], [Line("sensitivity@0.5", [cell, cell], ())]))
+    lines = console.file.getvalue().splitlines()
+    assert next(line.split() for line in lines if line.strip()) == columns
+    assert sum(cell in line for line in lines) == (1 if width == 120 else 2)
