@@ -31,6 +31,7 @@ from calipers.tables import Cohort
 EVERY_SIZE = 1e10
 COCO_SIZES = {"small": (0.0, 1024.0), "medium": (1024.0, 9216.0), "large": (9216.0, EVERY_SIZE)}
 MOST_GROUPS = 500
+UNKNOWN = "unknown"  # the group of images without a number
 SIZE_NAMES = {2: ("small", "large"), 3: ("small", "medium", "large")}
 
 
@@ -151,19 +152,19 @@ def _values(cohort: Cohort, name: str, cuts: tuple[float, ...] | None) -> list[t
     """Return the values of a column, or its bins, each with the images that have it."""
     column = cohort.group(name)
     if cuts is None:
-        return [(str(value), column == value) for value in np.unique(column).tolist()]
+        missing = np.asarray(column != column)  # NaN of a numeric column; it equals nothing, not even itself
+        found = [(str(value), column == value) for value in np.unique(column[~missing]).tolist()]
+        return [*found, *([(UNKNOWN, missing)] if missing.any() else [])]
     try:
         blank = column == "" if column.dtype.kind in "UO" else np.zeros(len(column), np.bool_)
         numbers = np.where(blank, "nan", column).astype(np.float64) if blank.any() else column.astype(np.float64)
     except ValueError:
         bad = next(str(value) for value in column.tolist() if value != "" and not _is_number(value))
         raise UsageError(f"by {name}=...: bins need numbers, but the column has {bad!r}") from None
-    found = []
-    for low, high in pairwise((-math.inf, *cuts, math.inf)):
-        found.append((_range_name(low, high), (numbers >= low) & (numbers < high)))
-    if np.isnan(numbers).any():
-        found.append(("unknown", np.isnan(numbers)))
-    return found
+    missing, place = np.isnan(numbers), np.searchsorted(cuts, numbers, side="right")
+    names = [_range_name(low, high) for low, high in pairwise((-math.inf, *cuts, math.inf))]
+    found = [(bin_name, (place == k) & ~missing) for k, bin_name in enumerate(names)]
+    return [*found, *([(UNKNOWN, missing)] if missing.any() else [])]
 
 
 def _sizes(protocol: Protocol, cuts: tuple[float, ...] | None) -> dict[str, tuple[float, float]]:
@@ -221,6 +222,8 @@ def _cuts(name: str, text: str) -> tuple[float, ...]:
         raise UsageError(f"by {name}={text}: cuts are numbers with colons, such as {name}=40:60") from None
     if not all(a < b for a, b in pairwise(cuts)) or not all(map(math.isfinite, cuts)):
         raise UsageError(f"by {name}={text}: cuts ascend and are finite")
+    if name == "size" and cuts[0] <= 0:
+        raise UsageError(f"by {name}={text}: areas are cut above 0")
     return cuts
 
 

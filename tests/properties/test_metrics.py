@@ -248,3 +248,46 @@ def test_without_classes_all_objects_are_of_one(case: Case) -> None:
             models={MODEL: replace(said, label=np.zeros_like(said.label))},
         )
         np.testing.assert_array_equal(values_of(metric, cohort), values_of(case.metric(), alike))
+
+
+@every_metric
+def test_weights_in_bytes_are_weights(case: Case) -> None:
+    """The bootstrap hands over bytes, replicates side by side in memory; sums of them must not run over."""
+    metric = case.metric()
+    for kind in SETS:
+        cohort = cohort_of(kind, seed=14)
+        evidence = evidence_of(metric, cohort)
+        weights = np.random.default_rng(14).integers(0, 256, (65, cohort.n_images))
+        weights[:, :2] = 255
+        expected = metric.value(evidence, weights)
+        for order in ("C", "F"):
+            np.testing.assert_array_equal(metric.value(evidence, np.array(weights, np.uint8, order=order)), expected)
+
+
+@every_metric
+def test_units_behind_a_value(case: Case) -> None:
+    metric = case.metric()
+    for kind in SETS:
+        cohort = cohort_of(kind, seed=15)
+        evidence, n = evidence_of(metric, cohort), cohort.n_images
+        needed, tried, wrong = np.moveaxis(metric.support(evidence, np.arange(n), n), 2, 0)
+        assert needed.shape == (1 + len(cohort.classes), 1)
+        assert (wrong <= tried).all()
+        assert (np.maximum(needed, tried) <= n).all()
+        assert (needed[0] >= needed[1:].max(axis=0)).all()
+        value = metric.value(evidence, np.ones((1, n), np.int64))[0]
+        undefined = np.isnan(value) & ~((len(cohort.classes) == 1) & (case.options.get("part") == "classification"))
+        assert (undefined <= ((needed == 0) | (case.kind == "rodeo"))).all()  # a rodeo class may be said of others only
+        together = metric.support(evidence, np.zeros(n, np.int64), 1)
+        np.testing.assert_array_equal(together, np.stack([needed, tried, wrong], axis=2) > 0)
+
+
+@every_metric
+def test_nothing_is_wrong_with_references_as_predictions(case: Case) -> None:
+    if np.isnan(case.perfect):
+        pytest.skip("a limit cuts off what is right")
+    metric = case.metric()
+    for kind in SETS:
+        cohort = references_as_predictions(cohort_of(kind, seed=16))
+        found = metric.support(evidence_of(metric, cohort), np.arange(cohort.n_images), cohort.n_images)
+        assert not found[:, :, 2].any(), kind

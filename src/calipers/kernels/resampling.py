@@ -7,7 +7,7 @@ side in memory, which is what the compiled kernels walk along; as an array it lo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ SPARE_WORDS = 16
 
 def generator(seed: int, replicate: int) -> np.random.Generator:
     """Return the random numbers of one replicate."""
-    return np.random.Generator(np.random.Philox(key=[seed, replicate]))
+    return np.random.Generator(_bits(seed, replicate))
 
 
 def uniform_counts(seed: int, replicates: Sequence[int], n_units: int) -> Weights:
@@ -39,20 +39,30 @@ def uniform_counts(seed: int, replicates: Sequence[int], n_units: int) -> Weight
     if native is not None and 1 < n_units < MOST_UNITS:
         spare = SPARE_WORDS + 4 * n_units**2 // 2**32  # some draws are rejected: the bits do not divide evenly
         words = (n_units + 1) // 2 + spare
-        raw = (np.random.Philox(key=[seed, b]).random_raw(words) for b in replicates)
+        raw = (_bits(seed, b).random_raw(words) for b in replicates)
         found = compiled.uniform_counts(native, raw, len(replicates), n_units)
         if found is not None:
             return found
-    return counts([generator(seed, b).integers(0, n_units, n_units) for b in replicates], n_units)
+    drawn = (generator(seed, b).integers(0, n_units, n_units) for b in replicates)
+    return counts(drawn, len(replicates), n_units)
 
 
-def counts(drawn: Sequence[I64], n_units: int) -> Weights:
-    """Return (n_units, R): how often each unit was drawn in each of R replicates."""
-    found = np.stack([np.bincount(entry, minlength=n_units) for entry in drawn], axis=1)
-    return found.astype(np.uint8) if found.max(initial=0) <= MOST else found
+def counts(drawn: Iterable[I64], n_replicates: int, n_units: int) -> Weights:
+    """Return (n_units, R): how often each unit was drawn in each of R replicates, which are looked at one by one."""
+    found: Weights = np.zeros((n_replicates, n_units), np.uint8)
+    for row, entry in enumerate(drawn):
+        exact = np.bincount(entry, minlength=n_units)
+        if exact.max(initial=0) > MOST:
+            found = found.astype(np.int64)
+        found[row] = exact
+    return found.T.copy()
 
 
 def spread(unit_counts: Weights, code: I64) -> Weights:
     """Return (R, n_images): the weights of images, given those of units (n_units, R) and the unit of each image."""
     alone = len(code) == len(unit_counts) and bool((code == np.arange(len(code))).all())
     return (unit_counts if alone else unit_counts[code]).T
+
+
+def _bits(seed: int, replicate: int) -> np.random.Philox:
+    return np.random.Philox(key=np.array([seed, replicate], np.uint64))  # a list of large numbers would become float

@@ -90,7 +90,7 @@ class MatchMetric:
         of_reference, of_prediction = unit[evidence.reference_image], unit[evidence.prediction_image]
         within = evidence.rank < max_dets
         counted = evidence.reference_fate[views[0]] != IGNORED, (evidence.prediction_fate[views[0]] != IGNORED) & within
-        wrong = wrong_under(evidence.reference_fate, views), wrong_under(evidence.prediction_fate, views) & within
+        wrong = _missed_under(evidence, views, max_dets), wrong_under(evidence.prediction_fate, views) & within
 
         def units(judged: Sequence[str], rows: tuple[NDArray[np.bool_], NDArray[np.bool_]]) -> I64:
             marks = UnitMarks(n_units, evidence.n_classes)
@@ -116,6 +116,25 @@ def wrong_under(fate: NDArray[np.int8], views: Sequence[int]) -> NDArray[np.bool
     wrong = np.zeros(fate.shape[1], np.bool_)
     for view in views:
         wrong |= fate[view] > HIT
+    return wrong
+
+
+def _missed_under(evidence: Matches, views: Sequence[int], max_dets: int) -> NDArray[np.bool_]:
+    """Return (n_references,): who is missed under any of the views, or is of an image and class with a cut hit.
+
+    A reference that only a prediction beyond the limit finds is missed; which one it is does not matter to its unit.
+    """
+    wrong = wrong_under(evidence.reference_fate, views)
+    if max_dets > evidence.rank.max(initial=-1):
+        return wrong
+    n_cells = evidence.n_images * evidence.n_classes
+    reference = evidence.reference_image * evidence.n_classes + evidence.reference_label
+    prediction = evidence.prediction_image * evidence.n_classes + evidence.prediction_label
+    for view in views:
+        counted, hit = evidence.reference_fate[view] != IGNORED, evidence.prediction_fate[view] == HIT
+        cut = hit & (evidence.rank >= max_dets)
+        short = np.bincount(prediction[cut], minlength=n_cells) > 0
+        wrong |= counted & short[reference]
     return wrong
 
 

@@ -106,7 +106,7 @@ def _intervals(case: Case, value: F64, sample: F64, units: Units, certainty: Cer
         found = making.intervals(
             value[:n_rows, k],
             sample[:, :n_rows, k],
-            [Support(units.number, *numbers) for numbers in support[:n_rows, k].tolist()],
+            [Support(units.number, a, b, c, units.freedom) for a, b, c in support[:n_rows, k].tolist()],
             level=certainty.level,
             bounds=metric.facts.bounds,
             method=method,
@@ -127,7 +127,8 @@ def _of_proportion(found: Interval, case: Case, value: F64, row: int, k: int, ce
         return found
     make = making.wilson if certainty.method == "wilson" else making.clopper_pearson
     low, high = make(round(float(value[row, k]) * n), n, certainty.level)
-    flags = (*found.flags, "independent_objects")
+    few = [flag for flag in found.flags if flag == "few_units"]  # the others are of an interval that is not shown
+    flags = (*few, "independent_objects")
     return Interval(low, high, certainty.method, found.bias, found.undefined, None, found.percentile, flags=flags)
 
 

@@ -4,7 +4,7 @@
 What is drawn is a *unit*: an image, or all images of a patient or a centre together. Replicate b of a seed comes from
 ``Generator(Philox(key=[seed, b]))``, so that it does not depend on who computes it, in which order, or on how many
 there are. Weights come in blocks of 64 replicates, (64, n_images), never as one matrix: 10,000 replicates of 200,000
-images pass through 13 MB.
+images pass through blocks of 13 MB.
 """
 
 from __future__ import annotations
@@ -77,6 +77,16 @@ class Units:
         """(n_images,) the units as a whole, for jackknife and permutation: the parents if nested."""
         return self.parent[self.code] if self.nested and self.parent is not None else self.code
 
+    @property
+    def n_strata(self) -> int:
+        """Urns with a number of draws of their own: 1 without strata."""
+        return 1 if self.parent is None or self.nested else int(self.parent.max(initial=-1)) + 1
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of a standard error over the units: every stratum takes one."""
+        return self.number - self.n_strata
+
     def take(self, images: I64) -> Units:
         """Return the units of some images."""
         kept, code = np.unique(self.code[images], return_inverse=True)
@@ -92,8 +102,8 @@ class Units:
             return f"other {plural(self.name)} like these {self.number}"
         if self.nested:
             return f"other {plural(self.name)} like these {self.number}, and their {plural(self.parent_name)}"
-        strata, parents = int(self.parent.max(initial=-1)) + 1, plural(self.parent_name)
-        return f"other {plural(self.name)} of these {strata} {parents}, not other {parents}"
+        parents = plural(self.parent_name)
+        return f"other {plural(self.name)} of these {self.n_strata} {parents}, not other {parents}"
 
 
 def plural(name: str) -> str:
@@ -121,16 +131,16 @@ def units_of(
     names = [cluster] if isinstance(cluster, str) else list(cluster)
     if names == ["auto"]:
         names = ["patient" if "patient" in groups else "image"]
-    for name in [*names, *([strata] if strata else [])]:
-        if name != "image" and name not in groups:
-            known = did_you_mean(name, ["image", *groups])
-            raise UsageError(f"cluster: the images have no column {name!r}; {known}")
+    for option, name in [*(("cluster", name) for name in names), *([("strata", strata)] if strata else [])]:
+        known = [*groups] if option == "strata" else ["image", *groups]
+        if name not in known:
+            raise UsageError(f"{option}: the images have no column {name!r}; {did_you_mean(name, known)}")
     columns = [None if name == "image" else groups[name] for name in names]
     if strata and len(names) > 1:
         raise UsageError(
             f"strata go with one cluster column, not with {' and '.join(names)}: centres are drawn or fixed"
         )
-    if len(names) > 2 or (len(names) == 2 and columns[0] is None):
+    if not 1 <= len(names) <= 2 or (len(names) == 2 and columns[0] is None):
         raise UsageError(f"cluster takes one column, or two from large to small, not {names}")
     if len(names) == 2:
         assert columns[0] is not None
@@ -142,12 +152,14 @@ def units_of(
 
 def bootstrap(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
     """Yield blocks (at most 64, n_images) of bootstrap weights: how often each image was drawn."""
+    _check_seed(seed)
     for first in range(0, replicates, BLOCK):
         block = range(first, min(first + BLOCK, replicates))
         if units.parent is None:
             counts = resampling.uniform_counts(seed, block, units.n_drawn)
         else:
-            counts = resampling.counts([_draw_within(units, generator(seed, b)) for b in block], units.n_drawn)
+            drawn = (_draw_within(units, generator(seed, b)) for b in block)
+            counts = resampling.counts(drawn, len(block), units.n_drawn)
         yield resampling.spread(counts, units.code)
 
 
@@ -169,6 +181,7 @@ def swaps(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
 
     All ``2^K`` ways if they are at most ``2^16``, the first being no swap at all; else ``replicates`` random ones.
     """
+    _check_seed(seed)
     whole, number = units.whole, units.number
     n_ways = 2**number if exact_swaps(units) else replicates
     for first in range(0, n_ways, BLOCK):
@@ -178,6 +191,11 @@ def swaps(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
         else:
             traded = np.stack([generator(seed, b).integers(0, 2, number) for b in rows])
         yield traded.astype(np.uint8)[:, whole]
+
+
+def _check_seed(seed: int) -> None:
+    if not 0 <= seed < 2**64:
+        raise UsageError(f"a seed is a whole number from 0 to 2^64 - 1, got {seed}")
 
 
 def _draw_within(units: Units, rng: np.random.Generator) -> I64:

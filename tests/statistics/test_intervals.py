@@ -1,0 +1,351 @@
+"""Intervals by hand: every method by its formula, every rule that comes before a method."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from calipers.errors import UsageError
+from calipers.statistics import intervals as making
+from calipers.statistics.intervals import Interval, Support, interval, intervals
+from reference import resampling
+
+NAN = float("nan")
+ANYTHING = (-math.inf, math.inf)
+
+
+def sample(theta: float = 0.6, spread: float = 0.05, n: int = 2000, seed: int = 0) -> np.ndarray:
+    return theta + spread * np.random.default_rng(seed).standard_normal(n)
+
+
+def one(theta: float, replicates, support: Support | None = None, **options) -> Interval:
+    rows = np.asarray(replicates, np.float64)[:, None]
+    return intervals(np.array([theta]), rows, [support or Support(30)], **options)[0]
+
+
+def by_t(theta: float, replicates, n: int, to, back, slope: float) -> tuple[float, float]:
+    """The t interval on another scale: its standard error there is that here times the slope of the scale."""
+    error = np.std(replicates, ddof=1) * math.sqrt(n / (n - 1)) * slope
+    half = stats.t.ppf(0.975, n - 1) * error
+    return back(to(theta) - half), back(to(theta) + half)
+
+
+def logit(x: float) -> float:
+    return math.log(x / (1 - x))
+
+
+def expit(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
+@pytest.mark.parametrize("n", [5, 12, 200])
+@pytest.mark.parametrize("theta", [0.03, 0.6, 0.97])
+def test_on_the_scale_of_shares(theta: float, n: int) -> None:
+    replicates = np.clip(sample(theta, 0.02), 0.001, 0.999)
+    found = interval(theta, replicates, n_units=n)
+    expected = by_t(theta, replicates, n, logit, expit, 1 / (theta * (1 - theta)))
+    assert (found.low, found.high) == pytest.approx(expected, rel=1e-12)
+    assert found.method == "bootse-t-logit"
+    assert 0 < found.low < theta < found.high < 1
+
+
+def test_on_the_scale_of_correlations_the_slope_is_that_of_atanh() -> None:
+    replicates = sample(0.3, 0.1)
+    found = interval(0.3, replicates, n_units=20, bounds=(-1.0, 1.0))
+    expected = by_t(0.3, replicates, 20, math.atanh, math.tanh, 1 / (1 - 0.3**2))
+    assert (found.low, found.high) == pytest.approx(expected, rel=1e-12)
+    assert found.method == "bootse-t-atanh"
+
+
+def test_on_the_scale_of_adjusted_positive_agreement() -> None:
+    replicates = sample(0.1, 0.05)
+    found = interval(0.1, replicates, n_units=20, bounds=(-1 / 3, 1.0))
+    x = (0.1 + 1 / 3) / (4 / 3)
+    low, high = by_t(x, replicates * 3 / 4, 20, logit, expit, 1 / (x * (1 - x)))
+    assert (found.low, found.high) == pytest.approx((4 * low / 3 - 1 / 3, 4 * high / 3 - 1 / 3), rel=1e-12)
+
+
+def test_on_the_scale_of_rates_and_on_none() -> None:
+    replicates = np.exp(sample(0.5, 0.2))
+    found = interval(1.7, replicates, n_units=20, bounds=(0.0, math.inf))
+    assert (found.low, found.high) == pytest.approx(by_t(1.7, replicates, 20, math.log, math.exp, 1 / 1.7), rel=1e-12)
+    assert found.method == "bootse-t-log"
+    plain = interval(-0.2, sample(-0.2), n_units=20, bounds=ANYTHING)
+    same = by_t(-0.2, sample(-0.2), 20, float, float, 1.0)
+    assert (plain.low, plain.high) == pytest.approx(same, rel=1e-12)
+    assert plain.method == "bootse-t"
+
+
+def test_29_of_30_by_the_plain_formula() -> None:
+    units = np.r_[np.ones(29), 0.0]
+    weights = np.array([resampling.draws(0, b, 30) for b in range(20_000)])
+    replicates = weights @ units / 30
+    analytic = math.sqrt(29 / 30 * 1 / 30 / 30)
+    assert np.std(replicates) == pytest.approx(analytic, rel=0.03)
+    theta, scale = 29 / 30, making.Scale(0.0, 1.0)
+    half = stats.t.ppf(0.975, 29) * math.sqrt(30 / 29) * analytic
+    low, high = scale.around(np.array([theta]), np.array([half]))
+    assert (low[0], high[0]) == pytest.approx((0.778, 0.996), abs=5e-4)
+    found = interval(
+        theta, np.minimum(replicates, 1 - 1e-9), n_units=30
+    )  # just off the bound: the rule for it is apart
+    assert (found.low, found.high) == pytest.approx((0.778, 0.996), abs=6e-3)
+    assert making.wilson(29, 30) == pytest.approx((0.833, 0.994), abs=5e-4)
+
+
+def test_a_scale_without_end_does_not_overflow() -> None:
+    low, high = making.Scale(0.0, 1.0).around(np.array([0.5, 1e-9, 1 - 1e-9]), np.array([1e6, 1.0, 1.0]))
+    assert np.isfinite([*low, *high]).all()
+    assert (low[0], high[0]) == (0.0, 1.0)
+    assert ((low >= 0) & (high <= 1) & (low <= high)).all()
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99])
+def test_percentile_and_basic(level: float) -> None:
+    replicates = sample(0.62, 0.05)
+    low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2])
+    found = one(0.6, replicates, method="percentile", level=level)
+    assert (found.low, found.high, found.method) == (low, high, "percentile")
+    assert found.percentile == (low, high)
+    turned = one(0.6, replicates, method="basic", level=level)
+    assert (turned.low, turned.high, turned.method) == (1.2 - high, 1.2 - low, "basic")
+    assert turned.percentile == (low, high)
+    assert found.bias == pytest.approx(replicates.mean() - 0.6, abs=1e-15)
+
+
+def test_bca_is_its_formula_and_ties_count_half() -> None:
+    random = np.random.default_rng(1)
+    replicates = np.round(sample(0.58, 0.06, 999), 2)
+    assert (replicates == 0.6).any()
+    jackknife = 0.6 + 0.01 * random.exponential(size=25)
+    found = one(0.6, replicates, method="bca", jackknife=jackknife[:, None])
+    expected = resampling.bca(0.6, replicates.tolist(), jackknife.tolist(), 0.95)
+    assert (found.low, found.high) == pytest.approx(expected, abs=1e-12)
+
+
+def test_bca_of_a_symmetric_case_is_the_percentile_interval() -> None:
+    replicates = 0.6 + np.linspace(-0.1, 0.1, 2001)
+    jackknife = (0.6 + np.array([-0.01, 0.0, 0.01, -0.02, 0.02]))[:, None]
+    found = one(0.6, replicates, method="bca", jackknife=jackknife)
+    assert (found.low, found.high) == pytest.approx(found.percentile, abs=1e-12)
+
+
+def test_jackknife_t_is_its_formula() -> None:
+    jackknife = 0.6 + 0.01 * np.random.default_rng(2).standard_normal(15)
+    found = one(0.6, sample(), Support(15), method="jackknife-t", jackknife=jackknife[:, None])
+    error = math.sqrt(14 / 15 * ((jackknife - jackknife.mean()) ** 2).sum())
+    half = stats.t.ppf(0.975, 14) * error
+    assert (found.low, found.high) == pytest.approx((0.6 - half, 0.6 + half), abs=1e-14)
+    assert found.mc_error == (0.0, 0.0)  # nothing in it is random
+
+
+def test_studentized_is_its_formula_and_leaves_out_steps_of_no_size() -> None:
+    random = np.random.default_rng(3)
+    replicates, own = sample(), 0.05 * np.exp(0.2 * random.standard_normal(2000))
+    own[:5] = 0.0
+    steps = (replicates[5:] - 0.6) / own[5:]
+    low, high = np.quantile(steps, [0.025, 0.975])
+    found = one(0.6, replicates, method="studentized", errors=(np.array([0.04]), own[:, None]))
+    assert (found.low, found.high) == pytest.approx((0.6 - high * 0.04, 0.6 - low * 0.04), abs=1e-14)
+
+
+@pytest.mark.parametrize("method", ["bca", "jackknife-t", "studentized"])
+def test_methods_that_lack_what_they_need_say_so(method: str) -> None:
+    with pytest.raises(UsageError, match="need"):
+        one(0.6, sample(), method=method)
+
+
+def test_an_unknown_method_is_answered_with_the_nearest_one() -> None:
+    with pytest.raises(UsageError, match="no interval 'percentil'; did you mean 'percentile'"):
+        one(0.6, sample(), method="percentil")
+
+
+@pytest.mark.parametrize(
+    ("support", "reason"),
+    [
+        (Support(1), "one_unit"),
+        (Support(2), "too_few_units"),
+        (Support(4), "too_few_units"),
+        (Support(30, n_positive=4), "too_few_units"),
+        (Support(30, n_positive=0), "too_few_units"),
+    ],
+)
+@pytest.mark.parametrize("method", ["bootse-t-logit", "percentile", "basic"])
+def test_too_few_units_have_no_interval(support: Support, reason: str, method: str) -> None:
+    found = one(0.6, sample(), support, method=method)
+    assert (found.method, found.reason) == ("none", reason)
+    assert np.isnan([found.low, found.high, *found.percentile]).all()
+
+
+@pytest.mark.parametrize(("n", "flags"), [(5, ("few_units",)), (9, ("few_units",)), (10, ())])
+def test_few_units_are_flagged(n: int, flags: tuple[str, ...]) -> None:
+    found = one(0.6, sample(), Support(n, n_positive=5))
+    assert found.flags == flags
+    assert found.low < 0.6 < found.high
+
+
+@pytest.mark.parametrize(("missing", "allowed"), [(0, True), (100, True), (101, False), (2000, False)])
+def test_more_than_one_in_twenty_undefined_replicates_are_too_many(missing: int, allowed: bool) -> None:
+    replicates = sample()
+    replicates[:missing] = NAN
+    found = one(0.6, replicates)
+    assert found.undefined == missing
+    assert (found.reason is None) == allowed
+    if allowed:
+        left = replicates[missing:]
+        assert found.percentile == tuple(np.quantile(left, [0.025, 0.975]))
+        assert found.bias == pytest.approx(left.mean() - 0.6, abs=1e-15)
+        assert (found.low, found.high) == pytest.approx(by_t(0.6, left, 30, logit, expit, 1 / 0.24), rel=1e-12)
+    else:
+        assert found.reason == "too_many_undefined"
+        assert math.isnan(found.low)
+
+
+def test_undefined_replicates_in_one_column_do_not_touch_its_neighbour() -> None:
+    rows = np.stack([sample(), sample(seed=1)], axis=1)
+    rows[::40, 1] = NAN
+    for method in ("bootse-t-logit", "percentile", "basic"):
+        both = intervals(np.array([0.6, 0.6]), rows, [Support(30)] * 2, method=method)
+        alone = one(0.6, rows[:, 0], method=method)
+        assert (both[0].low, both[0].high) == pytest.approx((alone.low, alone.high), rel=1e-14)
+        assert (both[0].percentile, both[0].undefined) == (alone.percentile, 0)
+        assert both[1].undefined == 50
+
+
+def test_an_undefined_value_has_no_interval() -> None:
+    found = one(NAN, sample())
+    assert (found.method, found.reason) == ("none", "no_objects")
+
+
+@pytest.mark.parametrize("method", ["bootse-t-logit", "percentile", "bca", "jackknife-t", "basic"])
+@pytest.mark.parametrize(("theta", "free"), [(1.0, 30), (1 - 2e-16, 30), (0.0, 0)])
+def test_perfect_and_worst_are_bounds_on_units(theta: float, free: int, method: str) -> None:
+    jackknife = np.full((30, 1), theta)
+    found = one(theta, np.full(2000, theta), method=method, jackknife=jackknife)
+    assert found.method == "clopper-pearson-units"
+    assert (found.low, found.high) == making.clopper_pearson(free, 30)
+    assert found.high - found.low > 0.1
+    assert "near_perfect" in found.flags
+
+
+def test_units_without_anything_to_get_wrong_do_not_count_as_perfect() -> None:
+    found = one(1.0, np.ones(2000), Support(100, n_positive=20, n_tried=20, n_error=0))
+    assert (found.low, found.high) == making.clopper_pearson(20, 20)
+
+
+@pytest.mark.parametrize(("n_error", "tried", "near"), [(0, 30, True), (4, 30, True), (5, 30, False), (4, 8, False)])
+def test_near_perfection_takes_the_share_of_units_without_error(n_error: int, tried: int, near: bool) -> None:
+    found = one(0.97, sample(0.97, 0.005), Support(40, n_tried=tried, n_error=n_error))
+    assert (found.method == "clopper-pearson-units") == near
+    assert ("near_perfect" in found.flags) == near
+    if near:
+        assert (found.low, found.high) == making.clopper_pearson(tried - n_error, tried)
+
+
+@pytest.mark.parametrize(("n_error", "free"), [(0, 30), (30, 0), (12, 18)])
+def test_zero_of_what_has_no_end_is_told_by_the_errors(n_error: int, free: int) -> None:
+    """No false alarm is perfect, no hit is not."""
+    found = one(0.0, np.zeros(2000), Support(30, n_error=n_error), bounds=(0.0, math.inf))
+    assert (found.low, found.high) == making.clopper_pearson(free, 30)
+
+
+@pytest.mark.parametrize("rounding", [0.0, 1e-16])
+def test_identical_units_have_no_width_and_a_flag(rounding: float) -> None:
+    replicates = 0.6 + rounding * np.arange(2000) % 3e-16
+    found = one(0.6, replicates)
+    assert (found.low, found.high, found.flags) == (0.6, 0.6, ("identical_units",))
+
+
+@pytest.mark.parametrize("bound", [0.0, 1.0, 1 - 2e-16])
+@pytest.mark.parametrize(("share", "flagged"), [(100, False), (101, True)])
+def test_many_replicates_on_a_bound_give_the_percentile_interval(bound: float, share: int, flagged: bool) -> None:
+    replicates = sample()
+    replicates[:share] = bound
+    found = one(0.6, replicates)
+    assert (found.method == "percentile") == flagged
+    assert ("on_bound" in found.flags) == flagged
+    if flagged:
+        assert (found.low, found.high) == found.percentile
+
+
+def test_no_bound_is_no_bound() -> None:
+    replicates = sample(0.0, 0.05)
+    replicates[:500] = 0.0
+    assert one(0.0, replicates, bounds=ANYTHING).method == "bootse-t"
+
+
+def test_bca_of_replicates_on_one_side_is_not_made_up() -> None:
+    jackknife = 0.6 + 0.01 * np.random.default_rng(2).standard_normal((30, 1))
+    found = one(0.6, np.abs(sample(0.0, 0.05)) + 0.61, method="bca", jackknife=jackknife)
+    assert (found.method, found.reason) == ("none", "constant_input")
+    assert not math.isnan(found.percentile[0])
+
+
+def test_bca_without_variation_in_the_jackknife_is_not_made_up() -> None:
+    found = one(0.6, sample(), method="bca", jackknife=np.full((30, 1), 0.6))
+    assert (found.method, found.reason) == ("none", "constant_input")
+
+
+@pytest.mark.parametrize("method", ["bca", "jackknife-t"])
+def test_a_column_without_any_value_does_not_warn(method: str) -> None:
+    rows = np.stack([sample(), np.full(2000, NAN)], axis=1)
+    jackknife = np.stack([sample(n=30), np.full(30, NAN)], axis=1)
+    found = intervals(np.array([0.6, NAN]), rows, [Support(30)] * 2, method=method, jackknife=jackknife)
+    assert found[0].method == method
+    assert found[1].reason == "no_objects"
+
+
+def test_wilson_and_clopper_pearson_by_hand() -> None:
+    for (k, n), wilson, exact in (
+        ((9, 10), (0.595850, 0.982124), (0.554984, 0.997471)),
+        ((30, 30), (0.886487, 1.0), (0.884297, 1.0)),
+        ((0, 20), (0.0, 0.161125), (0.0, 0.168433)),
+    ):
+        assert making.wilson(k, n) == pytest.approx(wilson, abs=5e-7)
+        assert making.clopper_pearson(k, n) == pytest.approx(exact, abs=5e-7)
+    assert np.isnan([*making.wilson(0, 0), *making.clopper_pearson(0, 0)]).all()
+
+
+@pytest.mark.parametrize("method", ["bootse-t-logit", "percentile", "basic", "bca"])
+def test_the_monte_carlo_error_shrinks_with_the_root_of_the_replicates(method: str) -> None:
+    jackknife = 0.6 + 0.01 * np.random.default_rng(2).exponential(size=(30, 1))
+    options = {"method": method, "jackknife": jackknife}
+
+    def error(n: int) -> np.ndarray:
+        return np.mean([one(0.6, sample(n=n, seed=s), **options).mc_error for s in range(20)], axis=0)
+
+    ratio = error(500) / error(8000)
+    assert (ratio > 3.0).all()
+    assert (ratio < 5.5).all()
+
+
+def test_the_monte_carlo_error_is_how_much_a_bound_moves_with_the_seed() -> None:
+    found = [one(0.6, sample(n=2000, seed=s)) for s in range(200)]
+    for bound in (0, 1):
+        moves = np.std([(f.low, f.high)[bound] for f in found])
+        told = np.mean([f.mc_error[bound] for f in found])
+        assert told == pytest.approx(moves, rel=0.2)
+
+
+def test_too_few_replicates_for_batches_have_no_monte_carlo_error() -> None:
+    assert np.isnan(one(0.6, sample(n=19)).mc_error).all()
+    assert np.isfinite(one(0.6, sample(n=20)).mc_error).all()
+
+
+def test_strata_take_degrees_of_freedom() -> None:
+    free, bound = one(0.6, sample()), one(0.6, sample(), Support(30, freedom=15))
+    error = np.std(sample(), ddof=1) * math.sqrt(30 / 15) / 0.24
+    half = stats.t.ppf(0.975, 15) * error
+    assert (bound.low, bound.high) == pytest.approx((expit(logit(0.6) - half), expit(logit(0.6) + half)), rel=1e-12)
+    assert one(0.6, sample(), Support(30, freedom=29)) == free
+
+
+@pytest.mark.parametrize("freedom", [0, 3])
+def test_strata_that_leave_little_to_draw_have_no_interval(freedom: int) -> None:
+    found = one(0.6, np.full(2000, 0.6), Support(30, freedom=freedom))
+    assert (found.reason, found.method) == ("too_few_units", "none")
+    assert one(0.6, sample(), Support(30, freedom=4)).flags == ("few_units",)
+    assert one(0.6, sample(), Support(30, freedom=9)).flags == ()
