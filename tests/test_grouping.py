@@ -157,13 +157,19 @@ def test_classes_are_shown_per_group_if_asked_for(cohort: cal.Cohort) -> None:
     assert {row.label for row in with_classes.rows if row.group} == {None, *cohort.classes}
 
 
-def test_class_alone_adds_nothing_to_the_rows_that_are_there(cohort: cal.Cohort) -> None:
+def test_class_alone_summarises_the_rows_that_are_there(cohort: cal.Cohort) -> None:
     plain, found = (
         cal.evaluate(cohort, quick("overview"), ci=False),
         cal.evaluate(cohort, quick("overview"), by="class", ci=False),
     )
     assert said(found.rows) == said(plain.rows)
-    assert found.groups == ()
+    of_classes = [
+        row.estimate.value for row in plain.rows if row.metric == "AP" and row.label and row.model == plain.models[0]
+    ]
+    summary = next(entry for entry in found.groups if entry.metric == "AP" and entry.model == plain.models[0])
+    assert (summary.by, summary.label, summary.n_groups) == ("class", None, len(cohort.classes))
+    assert summary.mean == pytest.approx(np.nanmean(of_classes))
+    assert summary.sd == pytest.approx(np.nanstd(of_classes, ddof=1))
 
 
 def test_summaries_are_unweighted_over_the_groups(cohort: cal.Cohort) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calipers.errors import UsageError, did_you_mean
-from calipers.findings import interval_warnings, warnings_of
+from calipers.findings import group_warnings, interval_warnings, warnings_of
 from calipers.metrics.contract import Evidence
 from calipers.protocol import Protocol
 from calipers.results import Estimate, Row
@@ -111,7 +111,11 @@ class Evaluation:
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What a reader of the numbers must know; looked for when first asked."""
-        return (*warnings_of(self.cohort, self.protocol, self.evidence), *interval_warnings(self.rows, ci=self.ci))
+        return (
+            *warnings_of(self.cohort, self.protocol, self.evidence),
+            *interval_warnings(self.rows, ci=self.ci),
+            *group_warnings(self.rows, self.metrics),
+        )
 
     @property
     def statistics(self) -> dict[str, Any]:

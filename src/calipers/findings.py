@@ -21,7 +21,15 @@ from calipers.tables.checks import outside_image
 SHARE = 0.5
 NEAR = 0.1  # IoU
 MOST_COMPARED = 500_000  # predictions
-MARKS = {"near_perfect": "*", "few_units": "†", "on_bound": "‡", "identical_units": "§", "independent_objects": "¶"}
+MARKS = {
+    "near_perfect": "*",
+    "few_units": "†",
+    "on_bound": "‡",
+    "identical_units": "§",
+    "independent_objects": "¶",
+    "rough_metric": "‖",
+    "classes_left_out": "◊",
+}
 NO_INTERVAL = {  # reason -> beside the value, and as a clause
     "one_unit": ("one {unit} only", "there is only one {unit}"),
     "too_few_units": ("too few {units}", "fewer than 5 {units} stand behind them"),
@@ -73,6 +81,15 @@ def interval_warnings(rows: Sequence[Row], *, ci: bool) -> tuple[str, ...]:
         most = max(estimate.undefined for estimate in estimates if estimate.method != "none")
         found.append(f"Intervals of {among(partly)} leave out replicates without a value, at most {most} of them.")
     return tuple(found)
+
+
+def group_warnings(rows: Sequence[Row], metrics: Sequence[str]) -> tuple[str, ...]:
+    """Return which metrics have no values by size."""
+    seen = {row.metric for row in rows if row.group is not None and "size" in row.group}
+    without = [metric for metric in metrics if seen and metric not in seen]
+    if not without:
+        return ()
+    return (f"By size there is no {', '.join(without)}: such a matching knows no sizes, or has a size of its own.",)
 
 
 def speaks_for(statistics: Mapping[str, Any], estimates: Sequence[Estimate]) -> str:

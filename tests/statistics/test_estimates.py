@@ -444,3 +444,38 @@ def test_units_are_counted_over_what_is_evaluated() -> None:
     units = units_of(cohort.images.groups, 50)
     assert units.number == len(set(cohort.group("patient").tolist()))
     assert cal.evaluate(cohort, quick("coco")).statistics["generalises_to"] == units.generalises_to()
+
+
+def test_an_average_precision_by_the_jackknife_is_flagged() -> None:
+    cohort = random_cohort(40, 2, seed=3)
+    protocol = replace(cal.Protocol.load("overview"), interval="bca", replicates=200)
+    ev = cal.evaluate(cohort, protocol)
+    assert "rough_metric" in ev["AP"].flags
+    assert "rough_metric" not in ev["F1@0.5"].flags
+
+
+def test_a_class_that_replicates_lose_is_told() -> None:
+    cohort = random_cohort(40, 2, seed=3)
+    rare = np.flatnonzero(cohort.references.label == 1)[0]
+    kept = np.flatnonzero((cohort.references.label == 0) | (np.arange(len(cohort.references)) == rare))
+    mask = np.zeros(len(cohort.references), np.bool_)
+    mask[kept] = True
+    thinned = replace(cohort, references=cohort.references.keep(mask))
+    ev = cal.evaluate(thinned, replace(cal.Protocol.load("coco"), replicates=200))
+    assert (
+        "classes_left_out" in ev["AP50"].flags
+    )  # one image in 40 holds the class: a third of the replicates have none
+    assert (
+        "classes_left_out" not in cal.evaluate(cohort, replace(cal.Protocol.load("coco"), replicates=200))["AP50"].flags
+    )
+
+
+def test_images_without_a_patient_are_no_unit() -> None:
+    cohort = random_cohort(12, 2, seed=3)
+    column = np.array(["a", "b", ""] * 4)
+    known = replace(cohort, images=replace(cohort.images, groups={"patient": column}))
+    with pytest.raises(cal.UsageError, match="4 of 12 images have no patient, the first is image number 3"):
+        cal.evaluate(known, "coco")
+    assert (
+        cal.evaluate(known, replace(cal.Protocol.load("coco"), cluster="image", replicates=100))["AP"].unit == "image"
+    )

@@ -174,7 +174,7 @@ def test_the_claim_in_words() -> None:
         (("centre", "patents"), None, "did you mean 'patient'?"),
         ("patient", "image", "strata: the images have no column 'image'"),
         (("image", "patient"), None, "two from large to small"),
-        (("centre", "patient"), "centre", "two from large to small"),
+        (("centre", "patient"), "centre", "strata go with one cluster column"),
         (("centre", "patient", "image"), None, "two from large to small"),
         ((), None, "two from large to small"),
     ],

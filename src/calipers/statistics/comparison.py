@@ -129,9 +129,11 @@ def judge(d: F64, replicates: F64, trades: F64 | None, units: Units, level: floa
         found = [none("one_unit" if n == 1 else "too_few_units") for _ in d]
         p_share = p = np.full(len(d), np.nan)
     else:
-        found = intervals(d, replicates, [Support(n)] * len(d), level=level, bounds=ANYTHING)
+        support = [Support(n, freedom=units.freedom)] * len(d)
+        found = intervals(d, replicates, support, level=level, bounds=ANYTHING)
         known = np.array([interval.reason is None for interval in found])
-        p, p_share = np.where(known, [bootstrap_p(d, replicates, n), share_p(replicates, n)], np.nan)
+        tested = bootstrap_p(d, replicates, n, units.freedom)
+        p, p_share = np.where(known, [tested, share_p(replicates, n)], np.nan)
     lost = np.zeros(len(d), np.int64)
     if trades is not None:
         lost = np.isnan(trades).sum(axis=0)
@@ -159,14 +161,18 @@ def n_blocks(test: str, units: Units, replicates: int) -> int:
     return math.ceil(rows / BLOCK)
 
 
-def bootstrap_p(d: F64, replicates: F64, n_units: int) -> F64:
-    """Return two-sided p values (m,) of differences (m,) with bootstrap replicates (B, m); NaN below 2 units."""
-    return np.clip(2.0 * _tail(np.abs(d), replicates, n_units), smallest_p(n_units), 1.0)
+def bootstrap_p(d: F64, replicates: F64, n_units: int, freedom: int | None = None) -> F64:
+    """Return two-sided p values (m,) of differences (m,) with bootstrap replicates (B, m); NaN below 2 units.
+
+    ``freedom`` is ``n_units - 1`` if left out; every stratum takes one.
+    """
+    free = n_units - 1 if freedom is None else freedom
+    return np.clip(2.0 * _tail(np.abs(d), replicates, n_units, free), smallest_p(n_units), 1.0)
 
 
 def superiority_p(d: F64, replicates: F64, n_units: int) -> F64:
     """Return one-sided p values (m,) of differences (m,): small if the first model is larger."""
-    return np.clip(_tail(d, replicates, n_units), smallest_p(n_units) / 2.0, 1.0)
+    return np.clip(_tail(d, replicates, n_units, n_units - 1), smallest_p(n_units) / 2.0, 1.0)
 
 
 def share_p(replicates: F64, n_units: int) -> F64:
@@ -177,7 +183,7 @@ def share_p(replicates: F64, n_units: int) -> F64:
     return np.where(defined > 0, np.clip(p, smallest_p(n_units), 1.0), np.nan)
 
 
-def _tail(d: F64, replicates: F64, n_units: int) -> F64:
+def _tail(d: F64, replicates: F64, n_units: int, freedom: int) -> F64:
     """Return P(t > d / error); if all replicates agree, 0 above no difference and 1/2 at none."""
     from scipy.special import stdtr
 
@@ -186,9 +192,9 @@ def _tail(d: F64, replicates: F64, n_units: int) -> F64:
     with np.errstate(invalid="ignore", divide="ignore"):
         base = np.where(defined, replicates - d, 0.0)  # replicates that agree shall have an error of exactly 0
         centred = np.where(defined, base - base.sum(axis=0) / n, 0.0)
-        error = np.sqrt((centred**2).sum(axis=0) / (n - 1) * n_units / (n_units - 1)) if n_units > 1 else np.nan * d
+        error = np.sqrt((centred**2).sum(axis=0) / (n - 1) * n_units / freedom) if freedom > 0 else np.nan * d
         steps = np.where(error == 0.0, np.sign(d) * np.inf, d / error)
-        return np.asarray(stdtr(n_units - 1.0, -np.where((error == 0.0) & (d == 0.0), 0.0, steps)))
+        return np.asarray(stdtr(float(max(freedom, 1)), -np.where((error == 0.0) & (d == 0.0), 0.0, steps)))
 
 
 def permutation_p(d: F64, trades: F64, *, exact: bool) -> F64:

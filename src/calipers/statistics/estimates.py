@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -25,6 +25,8 @@ Case = tuple[Metric[Any], Any]  # a metric and its evidence
 NAN = float("nan")
 RATIO_METHODS = ("wilson", "clopper-pearson")
 WITH_JACKKNIFE = ("bca", "jackknife-t")
+ROUGH = ("ap.coco101", "ap.voc11")  # metrics that move in steps
+SAME = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +117,25 @@ def _intervals(case: Case, value: F64, sample: F64, units: Units, certainty: Cer
         )
         if certainty.method in RATIO_METHODS and metric.facts.proportion:
             found = [_of_proportion(entry, case, value, row, k, certainty) for row, entry in enumerate(found)]
+        if without is not None and metric.facts.id_of(k).startswith(ROUGH):
+            found = [_flagged(entry, "rough_metric") for entry in found]
+        if _classes_left_out(value[:, k], sample[:, :, k]):
+            found[0] = _flagged(found[0], "classes_left_out")
         table.append(found)
     return [list(row) for row in zip(*table)]
+
+
+def _flagged(found: Interval, flag: str) -> Interval:
+    return found if found.method == "none" else replace(found, flags=(*found.flags, flag))
+
+
+def _classes_left_out(value: F64, sample: F64) -> bool:
+    """Return whether a mean over classes (1 + n_classes,) often loses one of them in its replicates."""
+    known = value[1:][~np.isnan(value[1:])]
+    if len(known) < 2 or abs(known.mean() - value[0]) > SAME:  # not a mean over classes
+        return False
+    lost = (np.isnan(sample[:, 1:]) & ~np.isnan(value[1:])).any(axis=1)
+    return bool(lost.sum() > making.MOST_UNDEFINED * len(sample))
 
 
 def _of_proportion(found: Interval, case: Case, value: F64, row: int, k: int, certainty: Certainty) -> Interval:

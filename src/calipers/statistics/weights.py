@@ -136,6 +136,8 @@ def units_of(
         if name not in known:
             raise UsageError(f"{option}: the images have no column {name!r}; {did_you_mean(name, known)}")
     columns = [None if name == "image" else groups[name] for name in names]
+    for name, column in zip(names, columns):
+        _check_known(name, column)
     if strata and len(names) > 1:
         raise UsageError(
             f"strata go with one cluster column, not with {' and '.join(names)}: centres are drawn or fixed"
@@ -148,6 +150,16 @@ def units_of(
     if strata:
         return Units.within((strata, names[0]), groups[strata], columns[0], nested=False)
     return Units.of(names[0], columns[0], n_images)
+
+
+def _check_known(name: str, column: NDArray[Any] | None) -> None:
+    """Raise if the unit of some images is not known: together they would be one large unit, which they are not."""
+    if column is None:
+        return
+    unknown = [k for k, value in enumerate(column.tolist()) if value is None or value == "" or value != value]
+    if unknown:
+        told = f"{len(unknown)} of {len(column)} images have no {name}, the first is image number {unknown[0] + 1}"
+        raise UsageError(f"cluster: {told}; fill them in, or resample by image (cluster = 'image', --cluster image)")
 
 
 def bootstrap(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
