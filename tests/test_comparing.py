@@ -358,6 +358,19 @@ def test_few_units_are_ranked_without_saying_how_firmly():
     assert "how firmly is unknown (too few units)" in found.sentence()
 
 
+@pytest.mark.parametrize(("per_stratum", "n_strata"), [(2, 6), (2, 3)])
+def test_the_map_of_a_ranking_and_the_comparison_spend_the_same_on_strata(per_stratum, n_strata):
+    n = per_stratum * n_strata
+    ev = little(n, found=(0.9, 0.5))
+    ev = replace(ev, cohort=ev.cohort.with_groups({"centre": np.arange(n) % n_strata}))
+    ev = clustered(ev, cluster="image", strata="centre")
+    ranked, row = ev.rank("sensitivity@0.5"), ev.compare(metrics=["sensitivity@0.5"], test="bootstrap").rows[0]
+    assert ranked.reason == row.estimate.reason == (None if n_strata == 6 else "too_few_units")
+    better = next(pair for pair in ranked.pairs if pair.better == ranked.models[0])
+    assert better.p == pytest.approx(row.p / 2, nan_ok=True)
+    assert math.isnan(better.p) == (n_strata == 3)
+
+
 def test_equal_models_share_rank_one():
     cohort = cal.demo_cohort()
     ev = cal.evaluate(cohort.with_predictions("twin", cohort.models["overpredicts"]), OVERVIEW, ci=False)

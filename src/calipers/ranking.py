@@ -57,7 +57,7 @@ def rank(
         metric=only,
         row=_row(evaluation, only, label),
         units=units,
-        replicates=number if units.number >= FEWEST_UNITS else 0,
+        replicates=number if units.freedom + 1 >= FEWEST_UNITS else 0,
         rule=ranks.Rule(method, higher_is_better(protocol, only, name), quantile, protocol.level),
         fill=missing == WORST,
     )
@@ -95,7 +95,7 @@ class _Field:
         """Return the ranking with everything that is known about it."""
         models, level = self.evaluation.models, self.evaluation.protocol.level
         standing, account = self.of_values() if self.rule.method == ranks.DATA_SET else self.of_cases()
-        reason = ranks.missing_reason(account.n_cases or self.units.number, standing)
+        reason = ranks.missing_reason(account.n_cases or self.units.number, standing, self.units.freedom)
         undefined = len(standing.replicates) - len(ranks.defined_ranks(standing))
         if reason is not None:
             standing = standing._replace(replicates=np.zeros((0, len(models))))
@@ -145,7 +145,8 @@ class _Field:
         if self.fill:
             theta, replicates = self._filled(theta), self._filled(replicates)
         higher = self.rule.higher_is_better
-        standing = ranks.standing_of_values(theta, replicates, self.units.number, higher_is_better=higher)
+        number, freedom = self.units.number, self.units.freedom
+        standing = ranks.standing_of_values(theta, replicates, number, higher_is_better=higher, freedom=freedom)
         return standing, _Account(filled=int(undefined.sum()))
 
     def of_cases(self) -> tuple[ranks.Standing, _Account]:

@@ -170,9 +170,10 @@ def bootstrap_p(d: F64, replicates: F64, n_units: int, freedom: int | None = Non
     return np.clip(2.0 * _tail(np.abs(d), replicates, n_units, free), smallest_p(n_units), 1.0)
 
 
-def superiority_p(d: F64, replicates: F64, n_units: int) -> F64:
-    """Return one-sided p values (m,) of differences (m,): small if the first model is larger."""
-    return np.clip(_tail(d, replicates, n_units, n_units - 1), smallest_p(n_units) / 2.0, 1.0)
+def superiority_p(d: F64, replicates: F64, n_units: int, freedom: int | None = None) -> F64:
+    """Return one-sided p values (m,) of differences (m,): small if the first model is larger; see `bootstrap_p`."""
+    free = n_units - 1 if freedom is None else freedom
+    return np.clip(_tail(d, replicates, n_units, free), smallest_p(n_units) / 2.0, 1.0)
 
 
 def share_p(replicates: F64, n_units: int) -> F64:
