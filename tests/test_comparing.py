@@ -358,6 +358,17 @@ def test_few_units_are_ranked_without_saying_how_firmly():
     assert "how firmly is unknown (too few units)" in found.sentence()
 
 
+@pytest.mark.parametrize("method", ["mean-then-rank", "rank-then-mean", "test-then-rank"])
+def test_many_cases_in_few_centres_do_not_say_how_firmly(method):
+    ev = little(40, found=(0.9, 0.5))
+    ev = replace(ev, cohort=ev.cohort.with_groups({"centre": np.arange(40) % 4}))
+    found = clustered(ev, cluster=("centre", "image")).rank("sensitivity@0.5", method=method)
+    assert (found.n_units, found.n_cases, found.replicates) == (4, 40, 0)
+    assert (found.models[0], found.reason, found.family) == ("a", "too_few_units", 0)
+    assert all(math.isnan(pair.p) and not pair.significant for pair in found.pairs)
+    assert found.sentence() == "a is first in sensitivity@0.5; how firmly is unknown (too few units)."
+
+
 @pytest.mark.parametrize(("per_stratum", "n_strata"), [(2, 6), (2, 3)])
 def test_the_map_of_a_ranking_and_the_comparison_spend_the_same_on_strata(per_stratum, n_strata):
     n = per_stratum * n_strata
