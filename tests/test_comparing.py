@@ -292,9 +292,41 @@ def test_a_row_that_is_not_there(demo):
     assert str(found) == found.rows[0].sentence
 
 
-def test_few_replicates_for_many_tests_are_told(demo):
-    assert any("too few to show anything" in w for w in demo.compare(metrics=["all"], replicates=100).warnings)
-    assert not any("too few" in w for w in demo.compare("mislabels", metrics=["F1@0.5"]).warnings)
+def too_few(evaluation, **options):
+    """Return the warnings about tests that cannot show anything."""
+    return [said for said in evaluation.compare(**options).warnings if "are too few for" in said]
+
+
+def test_few_random_trades_for_many_tests_are_told(demo):
+    counts = ["sensitivity@0.5", "PPV@0.5"]  # 6 tests: 6 / 101 is too much, 6 / 121 is not
+    (said,) = too_few(demo, metrics=counts, replicates=100)
+    assert said == (
+        "100 replicates are too few for 6 tests: the smallest p value of a permutation, 0.0099, is 0.059 after Holm "
+        "if it comes first. Give more, or test less."
+    )
+    assert too_few(demo, metrics=counts, replicates=120) == []
+    assert too_few(demo, metrics=counts, replicates=100, correction="bh") == []
+    assert too_few(demo, a="mislabels", metrics=["F1@0.5"]) == []
+    (said,) = too_few(clustered(demo, level=0.995), a="mislabels", b="overpredicts", metrics=["F1@0.5"], replicates=100)
+    assert said.startswith("100 replicates are too few for 1 test:")
+
+
+def test_replicates_do_not_limit_the_t_of_the_bootstrap(demo):
+    assert too_few(demo, metrics=["sensitivity@0.5", "PPV@0.5"], replicates=100, test="bootstrap") == []
+    (said,) = too_few(demo, metrics=["AP@0.5", "sensitivity@0.5", "PPV@0.5"], replicates=100)
+    assert "of a permutation" in said
+
+
+@pytest.mark.parametrize("test", ["bootstrap", "permutation"])
+def test_few_units_for_many_tests_are_told_however_many_replicates(test):
+    names = ["sensitivity@0.5", "PPV@0.5", "F1@0.5", "FP/image@0.5"]
+    (said,) = too_few(little(7), metrics=names, replicates=3000, test=test)  # 4 x 2 / 2^7
+    assert said == (
+        f"7 images are too few for 4 tests: the smallest p value of a {test}, 0.016, is 0.062 after Holm if it comes "
+        "first. Test less."
+    )
+    assert too_few(little(7), metrics=names[:3], replicates=100, test=test) == []  # 3 x 2 / 2^7 = .047
+    assert too_few(little(8), metrics=names, replicates=100, test=test) == []
 
 
 # Rankings

@@ -212,6 +212,12 @@ def smallest_p(n_units: int) -> float:
     return min(1.0, 2.0 ** (1 - n_units))
 
 
+def least_p(test: str, units: Units, replicates: int) -> float:
+    """Return the smallest p value that a test can give; replicates only matter if the trades are random."""
+    random = test == "permutation" and not exact_swaps(units)
+    return 1.0 / (1.0 + replicates) if random else smallest_p(units.number)
+
+
 def alone(metric: Metric[Any], evidence: Evidence, units: Units, *, rows: int = 1) -> F64:
     """Return (n_drawn, rows, names): the metric on every drawn unit alone, NaN where it is undefined there."""
     order = np.argsort(units.code, kind="stable")
