@@ -170,7 +170,14 @@ def test_five_units_cannot_reach_five_percent():
     row = little(5, found=(1.0, 0.0)).compare(metrics=["sensitivity@0.5"]).rows[0]
     assert row.p == 0.0625
     assert row.verdict == "no_difference_shown"
-    assert "With 5 images no p value can be below 0.0625." in row.sentence
+    assert "With 5 images no p value can be below 0.0625" in row.sentence
+
+
+def test_five_units_may_have_an_interval_without_0_and_still_show_nothing():
+    row = little(5, found=(1.0, 0.1)).compare(metrics=["sensitivity@0.5"], test="bootstrap").rows[0]
+    assert row.estimate.low > 0.0
+    assert (row.p, row.verdict) == (0.0625, "no_difference_shown")
+    assert "With 5 images no p value can be below 0.0625, also where the interval leaves 0 out." in row.sentence
 
 
 def test_undefined_values_have_a_reason_and_no_test():
