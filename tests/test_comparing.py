@@ -170,7 +170,14 @@ def test_five_units_cannot_reach_five_percent():
     row = little(5, found=(1.0, 0.0)).compare(metrics=["sensitivity@0.5"]).rows[0]
     assert row.p == 0.0625
     assert row.verdict == "no_difference_shown"
-    assert "With 5 images no p value can be below 0.0625." in row.sentence
+    assert "With 5 images no p value can be below 0.0625" in row.sentence
+
+
+def test_five_units_may_have_an_interval_without_0_and_still_show_nothing():
+    row = little(5, found=(1.0, 0.1)).compare(metrics=["sensitivity@0.5"], test="bootstrap").rows[0]
+    assert row.estimate.low > 0.0
+    assert (row.p, row.verdict) == (0.0625, "no_difference_shown")
+    assert "With 5 images no p value can be below 0.0625, also where the interval leaves 0 out." in row.sentence
 
 
 def test_undefined_values_have_a_reason_and_no_test():
@@ -292,9 +299,41 @@ def test_a_row_that_is_not_there(demo):
     assert str(found) == found.rows[0].sentence
 
 
-def test_few_replicates_for_many_tests_are_told(demo):
-    assert any("too few to show anything" in w for w in demo.compare(metrics=["all"], replicates=100).warnings)
-    assert not any("too few" in w for w in demo.compare("mislabels", metrics=["F1@0.5"]).warnings)
+def too_few(evaluation, **options):
+    """Return the warnings about tests that cannot show anything."""
+    return [said for said in evaluation.compare(**options).warnings if "are too few for" in said]
+
+
+def test_few_random_trades_for_many_tests_are_told(demo):
+    counts = ["sensitivity@0.5", "PPV@0.5"]  # 6 tests: 6 / 101 is too much, 6 / 121 is not
+    (said,) = too_few(demo, metrics=counts, replicates=100)
+    assert said == (
+        "100 replicates are too few for 6 tests: the smallest p value of a permutation, 0.0099, is 0.059 after Holm "
+        "if it comes first. Give more, or test less."
+    )
+    assert too_few(demo, metrics=counts, replicates=120) == []
+    assert too_few(demo, metrics=counts, replicates=100, correction="bh") == []
+    assert too_few(demo, a="mislabels", metrics=["F1@0.5"]) == []
+    (said,) = too_few(clustered(demo, level=0.995), a="mislabels", b="overpredicts", metrics=["F1@0.5"], replicates=100)
+    assert said.startswith("100 replicates are too few for 1 test:")
+
+
+def test_replicates_do_not_limit_the_t_of_the_bootstrap(demo):
+    assert too_few(demo, metrics=["sensitivity@0.5", "PPV@0.5"], replicates=100, test="bootstrap") == []
+    (said,) = too_few(demo, metrics=["AP@0.5", "sensitivity@0.5", "PPV@0.5"], replicates=100)
+    assert "of a permutation" in said
+
+
+@pytest.mark.parametrize("test", ["bootstrap", "permutation"])
+def test_few_units_for_many_tests_are_told_however_many_replicates(test):
+    names = ["sensitivity@0.5", "PPV@0.5", "F1@0.5", "FP/image@0.5"]
+    (said,) = too_few(little(7), metrics=names, replicates=3000, test=test)  # 4 x 2 / 2^7
+    assert said == (
+        f"7 images are too few for 4 tests: the smallest p value of a {test}, 0.016, is 0.062 after Holm if it comes "
+        "first. Test less."
+    )
+    assert too_few(little(7), metrics=names[:3], replicates=100, test=test) == []  # 3 x 2 / 2^7 = .047
+    assert too_few(little(8), metrics=names, replicates=100, test=test) == []
 
 
 # Rankings
@@ -356,6 +395,30 @@ def test_few_units_are_ranked_without_saying_how_firmly():
     assert found.as_dict()["winner_kept"] is None
     assert found.as_dict()["models"][0]["shares"] == [None, None]
     assert "how firmly is unknown (too few units)" in found.sentence()
+
+
+@pytest.mark.parametrize("method", ["mean-then-rank", "rank-then-mean", "test-then-rank"])
+def test_many_cases_in_few_centres_do_not_say_how_firmly(method):
+    ev = little(40, found=(0.9, 0.5))
+    ev = replace(ev, cohort=ev.cohort.with_groups({"centre": np.arange(40) % 4}))
+    found = clustered(ev, cluster=("centre", "image")).rank("sensitivity@0.5", method=method)
+    assert (found.n_units, found.n_cases, found.replicates) == (4, 40, 0)
+    assert (found.models[0], found.reason, found.family) == ("a", "too_few_units", 0)
+    assert all(math.isnan(pair.p) and not pair.significant for pair in found.pairs)
+    assert found.sentence() == "a is first in sensitivity@0.5; how firmly is unknown (too few units)."
+
+
+@pytest.mark.parametrize(("per_stratum", "n_strata"), [(2, 6), (2, 3)])
+def test_the_map_of_a_ranking_and_the_comparison_spend_the_same_on_strata(per_stratum, n_strata):
+    n = per_stratum * n_strata
+    ev = little(n, found=(0.9, 0.5))
+    ev = replace(ev, cohort=ev.cohort.with_groups({"centre": np.arange(n) % n_strata}))
+    ev = clustered(ev, cluster="image", strata="centre")
+    ranked, row = ev.rank("sensitivity@0.5"), ev.compare(metrics=["sensitivity@0.5"], test="bootstrap").rows[0]
+    assert ranked.reason == row.estimate.reason == (None if n_strata == 6 else "too_few_units")
+    better = next(pair for pair in ranked.pairs if pair.better == ranked.models[0])
+    assert better.p == pytest.approx(row.p / 2, nan_ok=True)
+    assert math.isnan(better.p) == (n_strata == 3)
 
 
 def test_equal_models_share_rank_one():

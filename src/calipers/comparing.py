@@ -85,7 +85,9 @@ def compare(
         ranking=None,
         warnings=(),
     )
-    return replace(found, warnings=(*_warnings(found, work.mixed()), *evaluation.warnings))
+    return replace(
+        found, warnings=(*_warnings(found, work.mixed()), *_hopeless(found, work.units), *evaluation.warnings)
+    )
 
 
 @dataclass(frozen=True)
@@ -339,8 +341,25 @@ def _warnings(c: Comparison, mixed: Sequence[str]) -> Iterator[str]:
         yield f"{c.n_units} {name} are few: intervals are wide, and no p value can be below {least:.3g}."
     if c.untested:
         yield f"{c.untested} of {len(c.rows)} differences have no p value; the family of the correction has {c.family}."
-    if c.correction == "holm" and c.family >= (1.0 - c.level) * (c.replicates + 1):
-        yield f"{c.replicates} replicates are too few to show anything among {c.family} tests: give more, or test less."
     if mixed:
         names = ", ".join(mixed)
         yield f"The permutation mixes the scores of two models ({names}): its null is that they are interchangeable."
+
+
+def _hopeless(c: Comparison, units: Units) -> Iterator[str]:
+    """Yield the tests whose smallest p value does not survive Holm's correction, which multiplies it by the family."""
+    for test in paired.TESTS if c.correction == "holm" else ():
+        least = paired.least_p(test, units, c.replicates)
+        tested = any(row.test == test and not math.isnan(row.p) for row in c.rows)
+        by_units = least == paired.smallest_p(c.n_units)
+        if not tested or c.family * least < 1.0 - c.level or (by_units and c.family == 1):
+            continue  # a single test of few units has its own sentence
+        if by_units:
+            scarce, remedy = f"{c.n_units} {plural(c.unit)}", "Test less."
+        else:
+            scarce, remedy = f"{c.replicates} replicates", "Give more, or test less."
+        tests = "1 test" if c.family == 1 else f"{c.family} tests"
+        yield (
+            f"{scarce} are too few for {tests}: the smallest p value of a {test}, {least:.2g}, "
+            f"is {min(1.0, c.family * least):.2g} after Holm if it comes first. {remedy}"
+        )

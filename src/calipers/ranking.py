@@ -32,6 +32,7 @@ F64 = NDArray[np.float64]
 
 REPLICATES = 1000  # at most, unless asked for: ranks are whole numbers and settle early
 WORST = "worst"
+TOO_FEW = ("one_unit", "too_few_units")
 
 
 def rank(
@@ -57,7 +58,7 @@ def rank(
         metric=only,
         row=_row(evaluation, only, label),
         units=units,
-        replicates=number if units.number >= FEWEST_UNITS else 0,
+        replicates=number if units.freedom + 1 >= FEWEST_UNITS else 0,
         rule=ranks.Rule(method, higher_is_better(protocol, only, name), quantile, protocol.level),
         fill=missing == WORST,
     )
@@ -95,10 +96,13 @@ class _Field:
         """Return the ranking with everything that is known about it."""
         models, level = self.evaluation.models, self.evaluation.protocol.level
         standing, account = self.of_values() if self.rule.method == ranks.DATA_SET else self.of_cases()
-        reason = ranks.missing_reason(account.n_cases or self.units.number, standing)
+        number = self.units.number
+        reason = ranks.missing_reason(min(number, account.n_cases or number), standing, self.units.freedom)
         undefined = len(standing.replicates) - len(ranks.defined_ranks(standing))
         if reason is not None:
             standing = standing._replace(replicates=np.zeros((0, len(models))))
+        if reason in TOO_FEW:  # many cases in few units are no independent witnesses either
+            standing = standing._replace(p=np.full_like(standing.p, np.nan))
         tau, kept = ranks.agreement(standing, level)
         pairs, family = ranks.significance_map(models, standing, level)
         return Ranking(
@@ -145,7 +149,8 @@ class _Field:
         if self.fill:
             theta, replicates = self._filled(theta), self._filled(replicates)
         higher = self.rule.higher_is_better
-        standing = ranks.standing_of_values(theta, replicates, self.units.number, higher_is_better=higher)
+        number, freedom = self.units.number, self.units.freedom
+        standing = ranks.standing_of_values(theta, replicates, number, higher_is_better=higher, freedom=freedom)
         return standing, _Account(filled=int(undefined.sum()))
 
     def of_cases(self) -> tuple[ranks.Standing, _Account]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from calipers.statistics import ranks
 from calipers.statistics.weights import Units, bootstrap
@@ -156,3 +157,17 @@ def test_data_set_metrics_are_tested_by_the_bootstrap():
         assert claims == ({("c", "b"), ("c", "a"), ("b", "a")} if higher else {("a", "b"), ("a", "c"), ("b", "c")})
     few = ranks.standing_of_values(theta, replicates, 4, higher_is_better=True)
     assert np.isnan(few.p).all()
+
+
+def test_every_stratum_takes_a_degree_of_freedom_from_the_map():
+    rng = np.random.default_rng(0)
+    theta = np.array([0.5, 0.52])
+    replicates = theta + rng.normal(0.0, 0.01, (400, 2))
+    found = ranks.standing_of_values(theta, replicates, 12, higher_is_better=True, freedom=8)
+    error = np.std(replicates[:, 1] - replicates[:, 0], ddof=1) * np.sqrt(12 / 8)
+    assert found.p[1, 0] == pytest.approx(stats.t.sf(0.02 / error, 8))
+    assert found.p[0, 1] == pytest.approx(stats.t.cdf(0.02 / error, 8))
+    few = ranks.standing_of_values(theta, replicates, 12, higher_is_better=True, freedom=3)
+    assert np.isnan(few.p).all()
+    assert ranks.missing_reason(12, found, 8) is None
+    assert ranks.missing_reason(12, few, 3) == "too_few_units"

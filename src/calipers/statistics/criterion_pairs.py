@@ -4,7 +4,8 @@
 Decisions are compared by how often each agrees with the rating. McNemar's exact test looks at the ratings that only one
 of them reproduces and takes them for independent; the test by units swaps the two criteria in all ratings of a unit
 together, in every way or in as many random ways as there are replicates, and stays valid when a patient has several
-ratings. Areas are compared by the bootstrap that draws the same units for both.
+ratings. Areas are compared by the bootstrap that draws the same units for both: interval and p value come from the same
+t, with the units of the rarer kind of rating as for a single area.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.results.estimate import number
+from calipers.statistics.comparison import bootstrap_p, permutation_p
 from calipers.statistics.corrections import adjusted
-from calipers.statistics.criterion_scores import INFINITE, Measured, View
+from calipers.statistics.criterion_scores import INFINITE, Measured, View, order_support
 from calipers.statistics.decisions import Decision
 from calipers.statistics.intervals import NAN, Support, intervals
 from calipers.statistics.resampled import Resampling
@@ -88,8 +90,8 @@ def mcnemar_exact(only_first: int, only_second: int) -> float:
     return 1.0 if n == 0 else min(1.0, 2 * float(bdtr(min(only_first, only_second), n, 0.5)))
 
 
-def swap_p_values(gain: I64, replicates: int, seed: int) -> F64:
-    """Return the p values (P,) of the test that swaps two criteria by units.
+def swapped_gains(gain: I64, replicates: int, seed: int) -> F64:
+    """Return (ways, P): the gains after the two criteria were swapped on units.
 
     Parameters
     ----------
@@ -97,15 +99,8 @@ def swap_p_values(gain: I64, replicates: int, seed: int) -> F64:
         (K, P) per unit, how many ratings more the first criterion reproduces.
     """
     units = Units.of("unit", None, len(gain))
-    observed = np.abs(gain.sum(axis=0))
-    reached = np.zeros(gain.shape[1], np.int64)
-    ways = 0
-    for block in swaps(units, replicates, seed):
-        signs = 1 - 2 * block.astype(np.int64)
-        reached += (np.abs(signs @ gain) >= observed).sum(axis=0)
-        ways += len(block)
-    # Among all ways is the one that was observed; among random ones it is counted on top.
-    return np.asarray(reached / ways if exact_swaps(units) else (1 + reached) / (1 + ways))
+    signed = [(1 - 2 * block.astype(np.int64)) @ gain for block in swaps(units, replicates, seed)]
+    return np.concatenate(signed).astype(np.float64)
 
 
 def _decisions(view: View, point: Measured, drawn: Measured, how: Resampling) -> Iterator[Comparison]:
@@ -116,10 +111,11 @@ def _decisions(view: View, point: Measured, drawn: Measured, how: Resampling) ->
     right = (view.accepted == view.useful[:, None]).astype(np.int64)
     gain = np.zeros((how.units.number, len(pairs)), np.int64)
     np.add.at(gain, how.units.code, right[:, a] - right[:, b])
-    p = swap_p_values(gain, how.replicates, how.seed)
+    exact = exact_swaps(how.units)
+    p = permutation_p(gain.sum(axis=0), swapped_gains(gain, how.replicates, how.seed), exact=exact)
     difference, spread = (m.score("po")[:, a] - m.score("po")[:, b] for m in (point, drawn))
     made = intervals(difference[0], spread, [Support(how.units.number)] * len(pairs), level=how.level, bounds=INFINITE)
-    method = "all swaps of units" if exact_swaps(how.units) else "random swaps of units"
+    method = "all swaps of units" if exact else "random swaps of units"
     for k, found in enumerate(made):
         only = [int((right[:, i[k]] > right[:, j[k]]).sum()) for i, j in ((a, b), (b, a))]
         yield Comparison(
@@ -144,11 +140,11 @@ def _decisions(view: View, point: Measured, drawn: Measured, how: Resampling) ->
 
 
 def _areas(view: View, point: Measured, drawn: Measured, how: Resampling) -> Iterator[Comparison]:
+    support = order_support(view, how)  # that of a single area
     for (i, first), (j, second) in combinations(enumerate(view.values), 2):
         difference = point.area[:, i] - point.area[:, j]
         spread = (drawn.area[:, i] - drawn.area[:, j])[:, None]
-        found = intervals(difference, spread, [Support(how.units.number)], level=how.level, bounds=INFINITE)[0]
-        defined = difference[0] == difference[0]
+        found = intervals(difference, spread, [support], level=how.level, bounds=INFINITE)[0]
         yield Comparison(
             metric="AUROC",
             first={"criterion": first},
@@ -157,11 +153,11 @@ def _areas(view: View, point: Measured, drawn: Measured, how: Resampling) -> Ite
             low=found.low,
             high=found.high,
             method=found.method,
-            reason=found.reason if defined else "single_category",
+            reason=_why_no_area(float(difference[0]), found.reason, how),
             only_first=None,
             only_second=None,
             p_exact=NAN,
-            p=NAN if found.reason else _two_sided(spread[:, 0]),
+            p=NAN if found.reason else float(bootstrap_p(difference, spread, support.n_units)[0]),
             p_method="bootstrap",
             p_holm=NAN,
             unit=how.units.name,
@@ -170,8 +166,8 @@ def _areas(view: View, point: Measured, drawn: Measured, how: Resampling) -> Ite
         )
 
 
-def _two_sided(replicates: F64) -> float:
-    """Return twice the smaller share of replicates on either side of 0, itself counted among them."""
-    defined = replicates[~np.isnan(replicates)]
-    below, above = int((defined <= 0).sum()), int((defined >= 0).sum())
-    return min(1.0, 2 * (1 + min(below, above)) / (1 + len(defined)))
+def _why_no_area(difference: float, reason: str | None, how: Resampling) -> str | None:
+    """Return the reason of a missing difference or interval in terms of ratings: no kind of them may be missing."""
+    if difference != difference:
+        return "single_category"
+    return "too_few_units" if reason == "one_unit" and how.units.number > 1 else reason

@@ -239,11 +239,16 @@ def _support(view: View, how: Resampling, name: str) -> list[Support]:
     return [Support(how.units.number, n, n, bad) for n, bad in zip(positive.tolist(), wrong.tolist())]
 
 
+def order_support(view: View, how: Resampling) -> Support:
+    """Return what an area rests on: the rarer kind of rating decides how much is known of an order."""
+    n = _rarer(view, how)
+    return Support(n, n, n)
+
+
 def _criterion_support(view: View, how: Resampling) -> tuple[list[Support], list[Behind]]:
-    n, rows = _rarer(view, how), np.ones((len(view.useful), 1), np.bool_)
+    rows = np.ones((len(view.useful), 1), np.bool_)
     behind = Behind(int(holding(view.image, rows)[0]), int(view.useful.sum()), len(view.useful))
-    # The rarer kind of rating decides how much is known of an order: its units are the degrees of freedom.
-    return [Support(n, n, n)] * len(view.values), [behind] * len(view.values)
+    return [order_support(view, how)] * len(view.values), [behind] * len(view.values)
 
 
 def _rarer(view: View, how: Resampling) -> int:

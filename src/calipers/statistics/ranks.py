@@ -95,13 +95,20 @@ def kendall_tau_b(one: F64, others: F64) -> F64:
     return np.asarray(np.divide(y @ x, norm, out=np.full(len(others), np.nan), where=norm > 0))
 
 
-def standing_of_values(theta: F64, replicates: F64, n_units: int, *, higher_is_better: bool) -> Standing:
-    """Return what is ranked for a data-set metric: its values (M,) and those under bootstrap weights (B, M)."""
+def standing_of_values(
+    theta: F64, replicates: F64, n_units: int, *, higher_is_better: bool, freedom: int | None = None
+) -> Standing:
+    """Return what is ranked for a data-set metric: its values (M,) and those under bootstrap weights (B, M).
+
+    ``freedom`` is ``n_units - 1`` if left out; every stratum takes one.
+    """
     m, sign = len(theta), 1.0 if higher_is_better else -1.0
+    free = n_units - 1 if freedom is None else freedom
     p = np.full((m, m), np.nan)
-    if n_units >= FEWEST_UNITS:
+    if free + 1 >= FEWEST_UNITS:
         for i in range(m):
-            p[i] = superiority_p(sign * (theta[i] - theta), sign * (replicates[:, i, None] - replicates), n_units)
+            d, spread = sign * (theta[i] - theta), sign * (replicates[:, i, None] - replicates)
+            p[i] = superiority_p(d, spread, n_units, free)
     np.fill_diagonal(p, np.nan)
     return Standing(theta, replicates, p, BOOTSTRAP, higher_is_better)
 
@@ -201,9 +208,9 @@ def significance_map(models: Sequence[str], standing: Standing, level: float) ->
     return tuple(found), family
 
 
-def missing_reason(n_units: int, standing: Standing) -> str | None:
-    """Return why nothing can be said about replicates, or None."""
-    if n_units < FEWEST_UNITS:
+def missing_reason(n_units: int, standing: Standing, freedom: int | None = None) -> str | None:
+    """Return why nothing can be said about replicates, or None; ``freedom`` is ``n_units - 1`` if left out."""
+    if min(n_units, n_units if freedom is None else freedom + 1) < FEWEST_UNITS:
         return "one_unit" if n_units == 1 else "too_few_units"
     undefined = len(standing.replicates) - len(defined_ranks(standing))
     return "too_many_undefined" if undefined > MOST_UNDEFINED * len(standing.replicates) else None

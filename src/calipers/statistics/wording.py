@@ -77,7 +77,8 @@ def _cautions(d: Difference) -> list[str]:
     e, least = d.estimate, smallest_p(d.estimate.n_units)
     said = []
     if not math.isnan(d.p) and least >= 1.0 - e.level:
-        said.append(f"With {e.n_units} {plural(e.unit)} no p value can be below {least:g}.")
+        still = ", also where the interval leaves 0 out" if e.low > 0.0 or e.high < 0.0 else ""
+        said.append(f"With {e.n_units} {plural(e.unit)} no p value can be below {least:g}{still}.")
     if "identical_units" in e.flags:
         said.append("All replicates agree; an interval of width 0 is no certainty.")
     return said
