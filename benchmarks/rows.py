@@ -120,7 +120,7 @@ def rodeo() -> Iterator[Result]:
 @row("bootstrap-a")
 def bootstrap_a() -> Iterator[Result]:
     """Replicates of the 12 numbers of two models, natural-image-like; the peer is slow, so fewer of them."""
-    return bootstrap("a", replicates=200, rounds=3)
+    return bootstrap("a", replicates=500, rounds=2)
 
 
 @row("bootstrap-b")

@@ -51,7 +51,8 @@ class Problem(NamedTuple):
         """Return what all replicates share."""
         key, known = (enveloped, *self.views), {} if self.plans is None else self.plans
         if key not in known:
-            fates = self.table.fates[self.views]
+            every = self.views == list(range(len(self.table.fates)))
+            fates = self.table.fates if every else self.table.fates[self.views]
             known[key] = replicates.plan(fates, *self.ranked, self.image, enveloped=enveloped)
         return known[key]
 

@@ -59,7 +59,8 @@ def plan(fates: I8, order: I64, offsets: I64, ends: I64, image: I64, *, envelope
     Without ``enveloped`` every operating point with a hit is kept, not only the ends of runs.
     """
     n_classes = len(offsets) - 1
-    ranked = np.ascontiguousarray(np.ascontiguousarray(fates.T)[order].T)
+    by_object = np.ascontiguousarray(fates.T)[order]  # rows of all views: few jumps in memory
+    ranked = np.ascontiguousarray(by_object.T)
     groups: dict[bytes, list[int]] = {}
     for view, row in enumerate(ranked):
         groups.setdefault((row != IGNORED).tobytes(), []).append(view)
