@@ -111,7 +111,7 @@ def test_an_interval_surrounds_its_value_and_says_how_it_was_made(evaluation: ca
 def test_the_document_says_whom_the_intervals_speak_for(evaluation: cal.Evaluation, cohort: cal.Cohort) -> None:
     document = json.loads(evaluation.to_json())
     said, n = document["statistics"], len(set(cohort.group("patient")))
-    keys = ["unit", "n_units", "generalises_to", "interval", "level", "replicates", "seed", "beside", "groups"]
+    keys = ["unit", "n_units", "generalises_to", "interval", "level", "replicates", "seed", "beside", "groups", "each"]
     assert list(said) == keys
     assert (said["unit"], said["n_units"]) == ("patient", n)
     assert said["generalises_to"] == f"other patients like these {n}"
@@ -122,6 +122,7 @@ def test_the_document_says_whom_the_intervals_speak_for(evaluation: cal.Evaluati
         "percentile": list(estimate.percentile),
         "mc_error": list(estimate.mc_error),
         "flags": list(estimate.flags),
+        "partial": estimate.partial,
     }
 
 
@@ -319,8 +320,40 @@ def test_shortcuts_need_one_model(cohort: cal.Cohort) -> None:
         cal.average_precision(cohort, (), model="model-1")
 
 
+def test_too_few_units_are_shown_by_themselves() -> None:
+    cohort = cal.demo_cohort()
+    few = cal.evaluate(cohort, replace(cal.Protocol.load("rodeo"), cluster="centre", replicates=100))
+    centres = sorted(set(cohort.group("centre").tolist()))
+    assert len(centres) < 5
+    assert few["mislabels", "RoDeO"].reason == "too_few_units"
+    each = [
+        entry
+        for entry in few.as_dict()["statistics"]["each"]
+        if (entry["model"], entry["metric"]) == ("mislabels", "RoDeO")
+    ]
+    assert [entry["centre"] for entry in each] == centres
+    alone = cohort.take(np.flatnonzero(cohort.group("centre") == centres[0]))
+    assert each[0]["value"] == cal.evaluate(alone, "rodeo", ci=False)["mislabels", "RoDeO"].value
+    assert few.rows[-1].group is None  # the rows of the contract are not touched
+
+
+@pytest.mark.parametrize(
+    "change", [{"level": float("nan")}, {"level": 1.0}, {"replicates": 10**12}, {"seed": 2**64}, {"replicates": 7}]
+)
+def test_statistics_that_cannot_be_are_usage_errors(change: dict[str, float]) -> None:
+    with pytest.raises(cal.UsageError):
+        cal.evaluate(cal.demo_cohort(), replace(cal.Protocol.load("rodeo"), **change))
+
+
+def test_patients_of_several_centres_are_told() -> None:
+    cohort = cal.demo_cohort()
+    crossed = cohort.with_groups({**cohort.images.groups, "half": np.array(["a", "b"] * 60)})
+    told = cal.evaluate(crossed, replace(cal.Protocol.load("rodeo"), strata="half", replicates=100)).warnings
+    assert any("occur in more than one half" in words for words in told)
+
+
 def test_wrong_arguments_are_usage_errors() -> None:
     with pytest.raises(cal.UsageError, match="takes a cohort, not str"):
         cal.evaluate("references.json", "coco")  # type: ignore[arg-type]
-    with pytest.raises(cal.UsageError, match="not negative"):
+    with pytest.raises(cal.UsageError, match="a whole number from 0"):
         cal.evaluate(cal.demo_cohort(), "coco", seed=-1)

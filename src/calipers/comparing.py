@@ -149,6 +149,8 @@ class _Work:
             n_images, n_references = (int(number) for number in counts[0][r, k, :2])
             n_predictions = int(counts[0][r, k, 2] + counts[1][r, k, 2])
             margin, higher = self._margin(name), self.higher_is_better(metric, name)
+            # A width of zero is no certainty, and decides nothing.
+            shown = (math.nan, math.nan) if "identical_units" in interval.flags else (interval.low, interval.high)
             yield Difference(
                 metric=name,
                 metric_id=facts.id_of(k),
@@ -168,7 +170,7 @@ class _Work:
                 margin=margin,
                 margin_verdict=None
                 if margin is None
-                else paired.against_margin(interval.low, interval.high, margin, higher_is_better=higher),
+                else paired.against_margin(*shown, margin, higher_is_better=higher),
                 trades_undefined=int(judged.trades_undefined[at]),
                 sentence="",
             )

@@ -66,8 +66,6 @@ def evaluate(
             f"evaluate takes a cohort, not {type(cohort).__name__}: make one with read or Cohort.from_arrays"
         )
     protocol = Protocol.load(protocol)
-    if seed is not None and seed < 0:
-        raise UsageError(f"a seed is not negative, got {seed}")
     if seed is not None:
         protocol = replace(protocol, seed=seed)
     by = [by] if isinstance(by, str) else by

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import groupby
@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calipers.errors import UsageError, did_you_mean
-from calipers.findings import group_warnings, interval_warnings, warnings_of
+from calipers.findings import group_warnings, interval_warnings, unit_warnings, warnings_of
 from calipers.metrics.contract import Evidence
 from calipers.protocol import Protocol
 from calipers.results import Estimate, Row
 from calipers.results.estimate import number
-from calipers.statistics.weights import units_of
+from calipers.statistics.intervals import FEWEST_UNITS
+from calipers.statistics.weights import Units, units_of
 from calipers.tables import Cohort
 
 if TYPE_CHECKING:
@@ -115,24 +116,36 @@ class Evaluation:
             *warnings_of(self.cohort, self.protocol, self.evidence),
             *interval_warnings(self.rows, ci=self.ci),
             *group_warnings(self.rows, self.metrics),
+            *unit_warnings(self._units, ci=self.ci),
         )
 
     @property
     def statistics(self) -> dict[str, Any]:
         """How sure the numbers are and for whom they speak: unit, method, and what stands beside each interval."""
-        units, p = (
-            units_of(self.cohort.images.groups, self.cohort.n_images, self.protocol.cluster, self.protocol.strata),
-            self.protocol,
-        )
+        units, p = self._units, self.protocol
         return {
             "unit": units.name,
             "n_units": units.number,
             "generalises_to": units.generalises_to(),
-            "interval": p.interval if self.ci else None,
+            "interval": p.interval if self.ci and p.replicates else None,
             "level": p.level,
             "replicates": p.replicates if self.ci else 0,
             "seed": p.seed,
         }
+
+    @cached_property
+    def _units(self) -> Units:
+        images, p = self.cohort.images, self.protocol
+        return units_of(images.groups, self.cohort.n_images, p.cluster, p.strata)
+
+    @cached_property
+    def each(self) -> tuple[Row, ...]:
+        """The pooled values of every unit by itself, where there are too few of them for an interval; else nothing."""
+        name, number_of_units = self._units.name, self._units.number
+        if not self.ci or not 1 < number_of_units < FEWEST_UNITS or name not in self.cohort.images.groups:
+            return ()
+        alone = replace(self, ci=False, groups=(), rows=()).by(name)
+        return tuple(row for row in alone.rows if row.group is not None)
 
     @cached_property
     def groupings(self) -> tuple[GroupedRows, ...]:
@@ -226,6 +239,10 @@ class Evaluation:
                 **self.statistics,
                 "beside": [beside(row.estimate) for row in self.rows] if self.ci else [],
                 "groups": [summary.as_dict() for summary in self.groups],
+                "each": [
+                    {**(row.group or {}), "model": row.model, "metric": row.metric, "value": number(row.estimate.value)}
+                    for row in self.each
+                ],
             },
         }
 
@@ -406,6 +423,7 @@ def beside(estimate: Estimate) -> dict[str, Any]:
         "percentile": [number(value) for value in estimate.percentile],
         "mc_error": [number(value) for value in estimate.mc_error],
         "flags": list(estimate.flags),
+        "partial": estimate.partial,
     }
 
 

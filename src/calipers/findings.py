@@ -14,7 +14,7 @@ from calipers.metrics.contract import Evidence, Metric
 from calipers.protocol import Protocol
 from calipers.results import Estimate, Row
 from calipers.results.estimate import FLAGS
-from calipers.statistics.weights import plural
+from calipers.statistics.weights import Units, plural
 from calipers.tables import Cohort, Predictions
 from calipers.tables.checks import outside_image
 
@@ -23,6 +23,7 @@ NEAR = 0.1  # IoU
 MOST_COMPARED = 500_000  # predictions
 MARKS = {
     "near_perfect": "*",
+    "all_wrong": "∘",
     "few_units": "†",
     "on_bound": "‡",
     "identical_units": "§",
@@ -81,6 +82,15 @@ def interval_warnings(rows: Sequence[Row], *, ci: bool) -> tuple[str, ...]:
         most = max(estimate.undefined for estimate in estimates if estimate.method != "none")
         found.append(f"Intervals of {among(partly)} leave out replicates without a value, at most {most} of them.")
     return tuple(found)
+
+
+def unit_warnings(units: Units, *, ci: bool) -> tuple[str, ...]:
+    """Return what must be known of the units."""
+    if not ci or not units.n_split:
+        return ()
+    inner, outer = (units.parent_name, units.name) if units.nested else (units.name, units.parent_name)
+    told = f"{units.n_split} {plural(inner)} occur in more than one {outer}"
+    return (f"{told}; they count as different ones in each, which is wrong if they are the same.",)
 
 
 def group_warnings(rows: Sequence[Row], metrics: Sequence[str]) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ def grouped(evaluation: Evaluation, by: Sequence[str], progress: Progress | None
     """Return the evaluation with the rows of all groups behind its own, and their summaries."""
     cohort, rows, summaries = evaluation.cohort, list(evaluation.rows), list(evaluation.groups)
     own, known = rows[:], {summary.by for summary in summaries}
-    for text in dict.fromkeys(by):
+    for text in dict.fromkeys(canonical(entry) for entry in by):
         grouping = Grouping.parse(text, cohort)
         if text in known:
             continue
@@ -105,6 +105,12 @@ def grouped(evaluation: Evaluation, by: Sequence[str], progress: Progress | None
         rows += found
         summaries += _summaries(found, text)
     return replace(evaluation, rows=tuple(rows), groups=tuple(summaries))
+
+
+def canonical(text: str) -> str:
+    """Return a grouping without blanks and repetitions of ``class``, so that equal ones are written in one way."""
+    names = [entry.strip() for entry in text.split(",")]
+    return ",".join(name for k, name in enumerate(names) if name != "class" or "class" not in names[:k])
 
 
 def check_groupings(cohort: Cohort, by: Sequence[str]) -> None:

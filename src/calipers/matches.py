@@ -168,7 +168,10 @@ class Matches:
         return known[key]
 
     def _known_totals(self, weights: I64) -> dict[Any, I64]:
-        """Return what is known under these weights: all metrics of a block of replicates ask for the same totals."""
+        """Return what is known under these weights: all metrics of a block of replicates ask for the same totals.
+
+        Only the last block is kept, by identity: blocks are worked off one after the other, and never changed.
+        """
         if len(weights) == 1 and bool((weights == 1).all()):
             return self._plain_totals
         if self._last_totals.get("weights") is not weights:

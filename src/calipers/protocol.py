@@ -23,6 +23,8 @@ from calipers.protocol_schema import NO_LIMIT, SCHEMA, check_document, contradic
 
 __all__ = ["MetricPlan", "Protocol", "presets"]
 
+MOST_REPLICATES = 10_000_000
+
 
 @dataclass(frozen=True)
 class Protocol:
@@ -45,6 +47,14 @@ class Protocol:
     interval: str
     seed: int
     strata: str | None = None  # groups that are fixed: units are drawn inside each of them
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.level < 1.0:  # false for NaN too
+            raise UsageError(f"a level lies between 0 and 1, got {self.level}")
+        if not 0 <= self.replicates <= MOST_REPLICATES:
+            raise UsageError(f"replicates are a number from 0 to {MOST_REPLICATES:,}, got {self.replicates}")
+        if not 0 <= self.seed < 2**64:
+            raise UsageError(f"a seed is a whole number from 0 to 2^64 - 1, got {self.seed}")
 
     @classmethod
     def load(cls, protocol: str | Path | Protocol) -> Protocol:

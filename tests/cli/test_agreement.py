@@ -257,3 +257,14 @@ def test_names_cannot_drive_a_terminal(calipers, table):
     assert said.code == 0
     assert "\x1b" not in said.out + said.err
     assert "\\x1b[31m" in said.out
+
+
+@pytest.mark.parametrize(("column", "value"), [(3, "-0.4"), (3, "55"), (5, "-1")])
+def test_a_criterion_out_of_range_is_refused(calipers, table, column, value):
+    rows = lines()
+    cells = rows[10].split(",")
+    cells[column] = value
+    rows[10] = ",".join(cells)
+    said = calipers("agreement", table("\n".join([HEADER, *rows]) + "\n"), "--thresholds", "0.5", "--json")
+    assert said.code == 2
+    assert "criterion-range" in said.out

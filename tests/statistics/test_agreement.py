@@ -406,7 +406,7 @@ def test_a_score_near_the_end_of_its_scale_keeps_its_t_interval():
 def test_the_rarer_rating_sets_the_freedom_of_areas():
     rng = np.random.default_rng(0)
     useful = np.arange(60) < 54
-    table = {"rating": useful.astype(int), "iou": np.round(rng.random(60) + 0.4 * useful, 2)}
+    table = {"rating": useful.astype(int), "iou": np.round((rng.random(60) + 0.4 * useful) / 1.4, 3)}
     one = cal.agreement(table, replicates=400).get("AUROC", criterion="iou")
     values = []
     for b in range(400):
@@ -427,7 +427,7 @@ def rivals(n_useful, n_other, seed=0):
     rng = np.random.default_rng(seed)
     useful = np.arange(n_useful + n_other) < n_useful
     noise = rng.random((2, len(useful)))
-    return {"rating": useful.astype(int), "box-iou": noise[0] + 0.2 * useful, "mask-iou": noise[1] + 0.2 * useful}
+    return {"rating": useful.astype(int), **dict(zip(("box-iou", "mask-iou"), (noise + 0.2 * useful) / 1.2))}
 
 
 def area_difference(table, **options):

@@ -241,11 +241,14 @@ def test_a_class_in_few_units_has_no_interval() -> None:
 def test_a_perfect_model_is_not_certain() -> None:
     found = cal.evaluate(simple(["h"] * 30), quick("overview"))
     bounds = making.clopper_pearson(30, 30)
-    for name in ("AP", "AP@0.5", "FROC", "sensitivity@0.5", "PPV@0.5", "F1@0.5", "FP/image@0.5", "RoDeO"):
+    for name in ("AP", "AP@0.5", "FROC", "sensitivity@0.5", "PPV@0.5", "F1@0.5", "RoDeO"):
         e = found[name]
         assert (e.low, e.high, e.method) == (*bounds, "clopper-pearson-units"), name
         assert "near_perfect" in e.flags
+    rate = found["FP/image@0.5"]  # a share of units says nothing of a rate
+    assert (rate.method, rate.reason, math.isnan(rate.low)) == ("none", "constant_input", True)
     none_hit = cal.evaluate(simple(["m"] * 30), quick("overview"))
+    assert none_hit["sensitivity@0.5"].flags == ("all_wrong",)
     assert (none_hit["sensitivity@0.5"].low, none_hit["sensitivity@0.5"].high) == making.clopper_pearson(0, 30)
 
 
@@ -273,7 +276,8 @@ def test_identical_units_are_told_from_certain_ones(preset: str) -> None:
     assert any("identical_units" in row.estimate.flags for row in found.rows)
     for row in found.rows:
         e = row.estimate
-        assert math.isnan(e.value) or set(e.flags) & {"identical_units", "near_perfect"}, row.metric
+        told = e.reason == "constant_input" or set(e.flags) & {"identical_units", "near_perfect", "all_wrong"}
+        assert math.isnan(e.value) or told, row.metric
         assert "identical_units" not in e.flags or e.low == e.value == e.high
 
 
@@ -353,11 +357,11 @@ def test_the_order_and_number_of_models_do_not_matter(monkeypatch: pytest.Monkey
 def test_an_interval_is_that_of_the_replicates_of_its_metric(kernel_route: str) -> None:
     """The whole way by hand: draws, weights of images, really repeated images, standard deviation, t interval."""
     cohort = random_cohort(30, 2, seed=8)
-    found = cal.evaluate(cohort, quick("overview", replicates=60))
+    found = cal.evaluate(cohort, quick("overview", replicates=100))
     patient = np.unique(cohort.group("patient"), return_inverse=True)[1]
     n = patient.max() + 1
     values: dict[str, list[float]] = {}
-    for b in range(60):
+    for b in range(100):
         images = resampling.repeated(resampling.draws(0, b, n)[patient])
         again = cal.evaluate(cohort.take(images), quick("overview"), ci=False)
         for name in again.metrics:

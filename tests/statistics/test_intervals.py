@@ -228,7 +228,7 @@ def test_perfect_and_worst_are_bounds_on_units(theta: float, free: int, method: 
     assert found.method == "clopper-pearson-units"
     assert (found.low, found.high) == making.clopper_pearson(free, 30)
     assert found.high - found.low > 0.1
-    assert "near_perfect" in found.flags
+    assert ("all_wrong" if found.low == 0.0 else "near_perfect") in found.flags
 
 
 def test_units_without_anything_to_get_wrong_do_not_count_as_perfect() -> None:
@@ -245,11 +245,11 @@ def test_near_perfection_takes_the_share_of_units_without_error(n_error: int, tr
         assert (found.low, found.high) == making.clopper_pearson(tried - n_error, tried)
 
 
-@pytest.mark.parametrize(("n_error", "free"), [(0, 30), (30, 0), (12, 18)])
-def test_zero_of_what_has_no_end_is_told_by_the_errors(n_error: int, free: int) -> None:
-    """No false alarm is perfect, no hit is not."""
-    found = one(0.0, np.zeros(2000), Support(30, n_error=n_error), bounds=(0.0, math.inf))
-    assert (found.low, found.high) == making.clopper_pearson(free, 30)
+@pytest.mark.parametrize(("theta", "reason"), [(0.0, "constant_input"), (0.4, "too_few_units")])
+def test_a_rate_near_perfection_has_no_interval(theta: float, reason: str) -> None:
+    """The share of units without error says nothing of how many errors there are."""
+    found = one(theta, np.full(2000, theta), Support(30, n_error=3), bounds=(0.0, math.inf))
+    assert (found.method, found.reason) == ("none", reason)
 
 
 @pytest.mark.parametrize("rounding", [0.0, 1e-16])

@@ -174,13 +174,14 @@ def test_the_claim_in_words() -> None:
         (("centre", "patents"), None, "did you mean 'patient'?"),
         ("patient", "image", "strata: the images have no column 'image'"),
         (("image", "patient"), None, "two from large to small"),
-        (("centre", "patient"), "centre", "strata go with one cluster column"),
+        (("centre", "patient"), "scanner", "strata go with one cluster column"),
+        ("centre", "centre", "strata and cluster are both 'centre'"),
         (("centre", "patient", "image"), None, "two from large to small"),
         ((), None, "two from large to small"),
     ],
 )
 def test_wrong_columns_are_told(cluster, strata, words: str) -> None:
-    groups = {"patient": np.arange(8) // 2, "centre": np.arange(8) // 4}
+    groups = {"patient": np.arange(8) // 2, "centre": np.arange(8) // 4, "scanner": np.arange(8) // 4}
     with pytest.raises(UsageError) as caught:
         units_of(groups, 8, cluster, strata)
     assert words in str(caught.value)

@@ -15,6 +15,8 @@ from calipers.cli.narration import Narrator
 from calipers.cli.options import output_options
 from calipers.errors import CalipersError, InputError
 
+USUAL_LEVEL = 0.95
+
 if TYPE_CHECKING:
     from calipers.readers.stored import Stored
     from calipers.results.requirements import Outcome, Requirements
@@ -74,7 +76,10 @@ def _document(stored: Stored, demanded: Requirements, outcomes: Sequence[Outcome
 
     found = list(verdicts(outcomes).values())
     counts = {verdict.replace(" ", "_"): found.count(verdict) for verdict in VERDICTS}
-    vouched = [] if stored.vouched else ["no run.json beside the evaluation vouches for its numbers"]
+    told = [] if stored.vouched else ["no run.json beside the evaluation vouches for its numbers"]
+    weakest = min((row["level"] for row in stored.rows if isinstance(row.get("level"), float)), default=USUAL_LEVEL)
+    if weakest < USUAL_LEVEL:
+        told.append(f"intervals are at a level of {weakest:g}; a requirement can demand more, such as level = 0.95")
     return {
         "schema": "calipers.check/1",
         "calipers": __version__,
@@ -86,7 +91,7 @@ def _document(stored: Stored, demanded: Requirements, outcomes: Sequence[Outcome
         "name": demanded.name,
         "counts": {"requirements": len(found), **counts},
         "outcomes": [outcome.as_dict() for outcome in outcomes],
-        "warnings": vouched,
+        "warnings": told,
     }
 
 

@@ -65,13 +65,23 @@ def _ranking(ranking: Ranking) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("rank", "model"):
         table.add_column(name, overflow="fold")
-    for name in (_name(where), f"{100 * ranking.level:g} % of ranks"):
+    for name in (_name(_ranked_by(ranking.method, where)), f"{100 * ranking.level:g} % of ranks"):
         table.add_column(name, justify="right", overflow="fold")
     for rank in range(1, len(ranking.places) + 1):
         table.add_column(f"is {rank}.", justify="right", style="dim")
     for place in ranking.places:
         table.add_row(*_place(place))
     return table
+
+
+def _ranked_by(method: str, where: str) -> str:
+    """Return what the numbers are by which models are ranked."""
+    if method == "data-set":
+        return where
+    if method == "test-then-rank":
+        return f"wins in {where}"
+    first, _, second = method.partition("-then-")
+    return f"{second} rank in {where}" if first == "rank" else f"{first} of {where}"
 
 
 def _place(place: Place) -> list[str]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The compiled twins with the signatures of their NumPy kernels: contiguous arrays of the right type go in.
 
-Nothing here computes. Every function names its twin in `pairs`, `fates`, `curves` or `rodeo`.
+Nothing here computes. Every function names its twin.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.errors import UsageError
 from calipers.kernels import compiled, route
 
 F64 = NDArray[np.float64]
@@ -65,4 +66,6 @@ def spread(unit_counts: Weights, code: I64) -> Weights:
 
 
 def _bits(seed: int, replicate: int) -> np.random.Philox:
+    if not 0 <= seed < 2**64:
+        raise UsageError(f"a seed is a whole number from 0 to 2^64 - 1, got {seed}")
     return np.random.Philox(key=np.array([seed, replicate], np.uint64))  # a list of large numbers would become float

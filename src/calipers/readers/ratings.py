@@ -130,9 +130,25 @@ def _criteria(table: Table, columns: Columns) -> tuple[dict[str, NDArray[np.floa
             bad[row] = table.problem(row, name, "criterion-missing", "a value of the criterion", "", hint)
         for row in np.flatnonzero(np.isinf(values)).tolist() + np.flatnonzero(np.isnan(values)).tolist():
             bad.setdefault(row, table.problem(row, name, "non-finite", "a finite number", cells[row], hint))
+        low, high, expected = _range(name, name in columns.distances)
+        for row in np.flatnonzero((values < low) | (values > high)).tolist():
+            bad.setdefault(
+                row, table.problem(row, name, "criterion-range", expected, cells[row], "write 0.55 for 55 %")
+            )
         found[name] = values
         problems = {**bad, **problems}
     return found, problems
+
+
+def _range(name: str, distance: bool) -> tuple[float, float, str]:
+    """Return between which numbers a criterion of this name lies, and in words."""
+    if distance:
+        return 0.0, np.inf, "a distance, which is not negative"
+    if "giou" in name.lower() or "ciou" in name.lower():
+        return -np.inf, 1.0, "an overlap of at most 1"
+    if "iou" in name.lower() or "dice" in name.lower():
+        return 0.0, 1.0, "an overlap between 0 and 1"
+    return -np.inf, np.inf, "a number"
 
 
 def _nameless(table: Table, columns: Columns) -> Problems:

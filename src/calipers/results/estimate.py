@@ -25,6 +25,7 @@ REASONS = (
 FLAGS = {
     "few_units": "fewer than 10 units",
     "near_perfect": "too few errors for a bootstrap: the interval is for the share of error-free units",
+    "all_wrong": "nothing is right: the interval is for the share of error-free units",
     "identical_units": "all replicates are equal: a width of zero is not certainty",
     "on_bound": "many replicates lie on a bound of the metric: percentile interval",
     "independent_objects": "objects are taken as independent of each other",
@@ -56,6 +57,7 @@ class Estimate:
     percentile: tuple[float, float] = (math.nan, math.nan)  # the percentile interval, which papers use, beside ours
     mc_error: tuple[float, float] = (math.nan, math.nan)  # standard error of the bounds from the number of replicates
     flags: tuple[str, ...] = ()  # what must be known of the interval: see FLAGS
+    partial: int = 0  # replicates in which a mean over classes lost one of them
 
     def __post_init__(self) -> None:
         if self.reason is not None and self.reason not in REASONS:

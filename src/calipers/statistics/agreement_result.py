@@ -138,4 +138,7 @@ def _percent(estimate: Estimate) -> str:
     if estimate.low != estimate.low:
         return f"{value} (no interval: {str(estimate.reason).replace('_', ' ')})"
     low, high = 100 * estimate.low, 100 * estimate.high
+    if estimate.method == "clopper-pearson-units":
+        share = f"{low:.0f} to {high:.0f} % of such {plural(estimate.unit)} are without error"
+        return f"{value} (too few errors for an interval; {share}, at {100 * estimate.level:g} %)"
     return f"{value} ({100 * estimate.level:g} % interval {low:.0f} to {high:.0f} %)"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.errors import UsageError
 from calipers.metrics.contract import Metric
 from calipers.results import Estimate
 from calipers.statistics import intervals as making
@@ -27,6 +28,7 @@ RATIO_METHODS = ("wilson", "clopper-pearson")
 WITH_JACKKNIFE = ("bca", "jackknife-t")
 ROUGH = ("ap.coco101", "ap.voc11")  # metrics that move in steps
 SAME = 1e-12
+FEWEST_REPLICATES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ def estimates(
     """
     plain = np.ones((1, len(units.code)), np.int64)
     values = [metric.value(evidence, plain)[0] for metric, evidence in cases]
+    _check(certainty, units)
     if not certainty.replicates or units.number < making.FEWEST_UNITS:
         reason = "not_requested" if not certainty.replicates else "one_unit" if units.number == 1 else "too_few_units"
         nothing = making.none(reason)
@@ -58,6 +61,16 @@ def estimates(
         of_case = _intervals(case, value, sample, units, certainty)
         found.append(_stated(case, value, units, certainty, lambda row, k, known=of_case: known[row][k]))  # type: ignore[misc]
     return found
+
+
+def _check(certainty: Certainty, units: Units) -> None:
+    """Raise for what no interval can be made of."""
+    if not 0.0 < certainty.level < 1.0:
+        raise UsageError(f"a level lies between 0 and 1, got {certainty.level}")
+    if 0 < certainty.replicates < FEWEST_REPLICATES:
+        raise UsageError(f"an interval takes {FEWEST_REPLICATES} replicates or more, got {certainty.replicates}")
+    if units.n_strata > 1 and certainty.method in (*WITH_JACKKNIFE, "studentized"):
+        raise UsageError(f"the interval {certainty.method!r} knows no strata; use bootse-t-logit or percentile")
 
 
 def replicates(
@@ -119,7 +132,9 @@ def _intervals(case: Case, value: F64, sample: F64, units: Units, certainty: Cer
             found = [_of_proportion(entry, case, value, row, k, certainty) for row, entry in enumerate(found)]
         if without is not None and metric.facts.id_of(k).startswith(ROUGH):
             found = [_flagged(entry, "rough_metric") for entry in found]
-        if _classes_left_out(value[:, k], sample[:, :, k]):
+        partial = _partial(value[:, k], sample[:, :, k])
+        found[0] = replace(found[0], partial=partial)
+        if partial > making.MOST_UNDEFINED * len(sample):
             found[0] = _flagged(found[0], "classes_left_out")
         table.append(found)
     return [list(row) for row in zip(*table)]
@@ -129,20 +144,19 @@ def _flagged(found: Interval, flag: str) -> Interval:
     return found if found.method == "none" else replace(found, flags=(*found.flags, flag))
 
 
-def _classes_left_out(value: F64, sample: F64) -> bool:
-    """Return whether a mean over classes (1 + n_classes,) often loses one of them in its replicates."""
+def _partial(value: F64, sample: F64) -> int:
+    """Return in how many replicates a mean over classes (1 + n_classes,) loses one of them."""
     known = value[1:][~np.isnan(value[1:])]
     if len(known) < 2 or abs(known.mean() - value[0]) > SAME:  # not a mean over classes
-        return False
-    lost = (np.isnan(sample[:, 1:]) & ~np.isnan(value[1:])).any(axis=1)
-    return bool(lost.sum() > making.MOST_UNDEFINED * len(sample))
+        return 0
+    return int((np.isnan(sample[:, 1:]) & ~np.isnan(value[1:])).any(axis=1).sum())
 
 
 def _of_proportion(found: Interval, case: Case, value: F64, row: int, k: int, certainty: Certainty) -> Interval:
     """Return the interval of a share of objects, as if each were drawn by itself; flagged, because they are not."""
     metric, evidence = case
     n = metric.proportion_of(evidence)[row][k]  # type: ignore[attr-defined]
-    if n is None or value[row, k] != value[row, k]:
+    if n is None or found.reason is not None:
         return found
     make = making.wilson if certainty.method == "wilson" else making.clopper_pearson
     low, high = make(round(float(value[row, k]) * n), n, certainty.level)
@@ -218,6 +232,7 @@ def _stated(
             percentile=interval.percentile,
             mc_error=interval.mc_error,
             flags=interval.flags,
+            partial=interval.partial,
         )
 
     n_rows = len(numbers) if metric.facts.per_class else 1

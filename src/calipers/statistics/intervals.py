@@ -49,7 +49,8 @@ class Interval:
     reason: str | None = None  # why there is none: one of results.REASONS
     percentile: tuple[float, float] = NOWHERE  # what papers use, for comparison
     mc_error: tuple[float, float] = NOWHERE  # standard error of either bound that comes from the number of replicates
-    flags: tuple[str, ...] = field(default=())  # few_units, on_bound, identical_units, near_perfect
+    flags: tuple[str, ...] = field(default=())  # see results.estimate.FLAGS
+    partial: int = 0  # replicates in which a mean over classes lost one of them
 
 
 def none(reason: str, **known: object) -> Interval:
@@ -322,11 +323,13 @@ def _ruled(sample: Sample, k: int, support: Support, chosen: Limits) -> Interval
         "percentile": (float(sample.percentile.low[k]), float(sample.percentile.high[k])),
     }
     on_bound = _on_bound(theta, sample.bounds)
-    if _near_perfect(support) and not on_bound and math.isinf(sample.bounds[1]):
-        return none("too_few_units", undefined=undefined, flags=flags)  # a share of units says nothing of a rate
+    if math.isinf(sample.bounds[1]) and (on_bound or _near_perfect(support)):  # a share says nothing of a rate
+        return none("constant_input" if on_bound else "too_few_units", flags=flags, **known)
     if on_bound or _near_perfect(support):
-        low, high = clopper_pearson(*_error_free(theta, sample.bounds, support), level)
-        return Interval(low, high, "clopper-pearson-units", flags=(*flags, "near_perfect"), **known)  # type: ignore[arg-type]
+        free, tried = _error_free(theta, sample.bounds, support)
+        low, high = clopper_pearson(free, tried, level)
+        flag = "near_perfect" if free else "all_wrong"
+        return Interval(low, high, "clopper-pearson-units", flags=(*flags, flag), **known)  # type: ignore[arg-type]
     if sample.spread[k] <= ROUNDING * max(1.0, abs(theta)):
         return Interval(theta, theta, chosen.method, flags=(*flags, "identical_units"), **known)  # type: ignore[arg-type]
     column = sample.replicates[:, k]
@@ -354,7 +357,7 @@ def _near_perfect(support: Support) -> bool:
 def _error_free(theta: float, bounds: tuple[float, float], support: Support) -> tuple[int, int]:
     """Return how many units are free of errors, of how many; on a bound all that was seen says the same."""
     tried = support.n_units if support.n_tried is None else support.n_tried
-    if _on_bound(theta, bounds) and math.isfinite(bounds[1]):  # 0 of what has no end can be best or worst
+    if _on_bound(theta, bounds):
         return 0 if _on_bound(theta, bounds[:1]) else tried, tried
     return tried - (support.n_error or 0), tried
 

@@ -89,7 +89,17 @@ def localization_models(
         raise UsageError(f"the response of references is {RESPONSE}, not {parsed.response!r}: write ~ size + type")
     of_iou, of_hit = (str(replace(parsed, response=name)) for name in (RESPONSE, "hit"))
     shared: dict[str, Any] = {"level": level, "levels": {"size": SIZES, **(levels or {})}, "missing": missing}
-    best = mixed_model(table, of_iou, groups, **shared, **options)
+    try:
+        best = mixed_model(table, of_iou, groups, **shared, **options)
+    except InputError as error:  # there are several models, and the table is none that anybody wrote
+        raise InputError(
+            error.expected,
+            rule=error.rule,
+            file=f"model {model}",
+            field=error.field,
+            value=error.value,
+            hint=error.hint,
+        ) from None
     hits = np.flatnonzero(table["hit"] == 1.0)
     problems: dict[str, str] = {}
     matched: MixedModel | None = None

@@ -43,6 +43,7 @@ class Units:
     parent: I64 | None = None  # (n_drawn,) ascending
     parent_name: str = ""
     nested: bool = False
+    n_split: int = 0  # units by name that lie in several parents, and count as different ones there
 
     @classmethod
     def of(cls, name: str, column: NDArray[Any] | Sequence[Any] | None, n: int) -> Units:
@@ -70,6 +71,7 @@ class Units:
             parent=pairs[0].astype(np.int64),
             parent_name=names[1] if nested else names[0],
             nested=nested,
+            n_split=int((np.bincount(pairs[1]) > 1).sum()),
         )
 
     @property
@@ -136,8 +138,10 @@ def units_of(
         if name not in known:
             raise UsageError(f"{option}: the images have no column {name!r}; {did_you_mean(name, known)}")
     columns = [None if name == "image" else groups[name] for name in names]
-    for name, column in zip(names, columns):
-        _check_known(name, column)
+    for name in [*names, *([strata] if strata else [])]:
+        _check_known(name, groups.get(name) if name != "image" else None)
+    if strata in names:
+        raise UsageError(f"strata and cluster are both {strata!r}: units are drawn inside larger strata")
     if strata and len(names) > 1:
         raise UsageError(
             f"strata go with one cluster column, not with {' and '.join(names)}: centres are drawn or fixed"
@@ -164,7 +168,6 @@ def _check_known(name: str, column: NDArray[Any] | None) -> None:
 
 def bootstrap(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
     """Yield blocks (at most 64, n_images) of bootstrap weights: how often each image was drawn."""
-    _check_seed(seed)
     for first in range(0, replicates, BLOCK):
         block = range(first, min(first + BLOCK, replicates))
         if units.parent is None:
@@ -193,7 +196,6 @@ def swaps(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
 
     All ``2^K`` ways if they are at most ``2^16``, the first being no swap at all; else ``replicates`` random ones.
     """
-    _check_seed(seed)
     whole, number = units.whole, units.number
     n_ways = 2**number if exact_swaps(units) else replicates
     for first in range(0, n_ways, BLOCK):
@@ -203,11 +205,6 @@ def swaps(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
         else:
             traded = np.stack([generator(seed, b).integers(0, 2, number) for b in rows])
         yield traded.astype(np.uint8)[:, whole]
-
-
-def _check_seed(seed: int) -> None:
-    if not 0 <= seed < 2**64:
-        raise UsageError(f"a seed is a whole number from 0 to 2^64 - 1, got {seed}")
 
 
 def _draw_within(units: Units, rng: np.random.Generator) -> I64:

@@ -83,7 +83,8 @@ inline bool fit(const ReplicatePlan& p) {
            cover(p.mark_offsets, p.mark_at.size) && p.hit_offsets.size == n_cells + 1 &&
            p.point_offsets.size == n_cells + 1 && cover(p.hit_offsets, p.hit_image.size) &&
            cover(p.point_offsets, p.point_hits.size) && p.point_mark.size == p.point_hits.size &&
-           within(p.group_of, n_groups);
+           within(p.group_of, n_groups) && within(p.mark_at, p.row_image.size) && within(p.point_mark, p.mark_at.size) &&
+           within(p.point_hits, p.hit_image.size + 1);
 }
 
 inline bool fit(const PrecisionProblem& p, Span<double> result) {
