@@ -299,6 +299,19 @@ def test_a_row_that_is_not_there(demo):
     assert str(found) == found.rows[0].sentence
 
 
+def test_of_several_pairs_one_must_be_named(demo):
+    found = demo.compare(metrics=["F1@0.5"], replicates=100)
+    with pytest.raises(
+        cal.UsageError, match=r"3 pairs of models .* a='mislabels', b='overpredicts'; a='mislabels', b="
+    ):
+        found.get("F1@0.5")
+    with pytest.raises(cal.UsageError, match="2 pairs of models"):
+        found.get("F1@0.5", a="mislabels")
+    assert found.get("F1@0.5", a="overpredicts") == found.get("F1@0.5", a="overpredicts", b="misses-small")
+    with pytest.raises(cal.UsageError, match=r"no row for 'F1@0.5', class None, models misses-small and None"):
+        found.get("F1@0.5", a="misses-small")
+
+
 def too_few(evaluation, **options):
     """Return the warnings about tests that cannot show anything."""
     return [said for said in evaluation.compare(**options).warnings if "are too few for" in said]

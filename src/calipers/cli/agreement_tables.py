@@ -17,7 +17,7 @@ from calipers.cli.messages import one_line
 from calipers.findings import legend, marks_of
 from calipers.results import Estimate
 from calipers.statistics.agreement_result import Agreement
-from calipers.statistics.criterion_pairs import Comparison
+from calipers.statistics.criterion_pairs import CriterionDifference
 from calipers.statistics.weights import plural
 
 UNLIMITED = 400
@@ -110,7 +110,7 @@ def _side(group: dict[str, str]) -> str:
     return _name(group["criterion"] + ("" if at == "yes" else f" @{at}"))
 
 
-def _difference(one: Comparison) -> str:
+def _difference(one: CriterionDifference) -> str:
     if math.isnan(one.difference):
         return str(one.reason).replace("_", " ")
     return f"{one.difference:+.3f}" + ("" if math.isnan(one.low) else f" [{one.low:+.3f}, {one.high:+.3f}]")

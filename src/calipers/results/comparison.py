@@ -49,12 +49,16 @@ class Comparison:
         return sum(math.isnan(row.p) for row in self.rows)
 
     def get(self, metric: str, *, a: str | None = None, b: str | None = None, label: str | None = None) -> Difference:
-        """Return one row; the models may be left out if there is one pair only."""
-        for row in self.rows:
-            if (row.metric, row.label) == (metric, label) and a in (None, row.model_a) and b in (None, row.model_b):
-                return row
-        known = did_you_mean(metric, dict.fromkeys(row.metric for row in self.rows))
-        raise UsageError(f"no row for {metric!r}, class {label}, models {a} and {b}; {known}")
+        """Return one row; a model may be left out if one pair only is left."""
+        rows = (row for row in self.rows if (row.metric, row.label) == (metric, label))
+        found = [row for row in rows if a in (None, row.model_a) and b in (None, row.model_b)]
+        if not found:
+            known = did_you_mean(metric, dict.fromkeys(row.metric for row in self.rows))
+            raise UsageError(f"no row for {metric!r}, class {label}, models {a} and {b}; {known}")
+        if len(found) > 1:
+            pairs = "; ".join(f"a={row.model_a!r}, b={row.model_b!r}" for row in found)
+            raise UsageError(f"{len(found)} pairs of models are compared in {metric!r}: say which of {pairs}")
+        return found[0]
 
     def __str__(self) -> str:
         return "\n".join(row.sentence for row in self.rows)

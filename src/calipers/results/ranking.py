@@ -56,7 +56,7 @@ class Superiority:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class TauSummary:
     """Kendall's tau-b between the ranking and those of the replicates."""
 
     mean: float
@@ -65,7 +65,7 @@ class Agreement:
     undefined: int  # replicates without one: all models tied
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the agreement for JSON output."""
+        """Return the summary for JSON output."""
         return {
             "mean": number(self.mean),
             "low": number(self.low),
@@ -94,7 +94,7 @@ class Ranking:
     undefined: int  # replicates in which a model had no value
     seed: int
     places: tuple[Place, ...]
-    tau: Agreement
+    tau: TauSummary
     winner_kept: float  # share of replicates with the same models on rank 1
     test: str  # of the significance map
     correction: str

@@ -13,7 +13,7 @@ from calipers.readers.rating_columns import Choices
 from calipers.readers.ratings import read_ratings
 from calipers.results import Row
 from calipers.statistics.agreement_result import Agreement, in_words
-from calipers.statistics.criterion_pairs import Comparison, compare_criteria
+from calipers.statistics.criterion_pairs import CriterionDifference, compare_criteria
 from calipers.statistics.criterion_scores import (
     BOUNDS,
     BY_RATER,
@@ -136,7 +136,7 @@ def panel_of(ratings: Ratings) -> Panel:
 
 def _criteria(
     table: Ratings, decisions: Sequence[Decision], how: Resampling
-) -> tuple[list[Row], list[Comparison], set[str]]:
+) -> tuple[list[Row], list[CriterionDifference], set[str]]:
     """Return everything about criteria: pooled, by rater, and against each other."""
     if not table.criteria:
         return [], [], set()

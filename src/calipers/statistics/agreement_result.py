@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.results import Estimate, Row
-from calipers.statistics.criterion_pairs import Comparison
+from calipers.statistics.criterion_pairs import CriterionDifference
 from calipers.statistics.decisions import Decision
 from calipers.statistics.weights import plural
 from calipers.tables.ratings import Ratings
@@ -28,7 +28,7 @@ class Agreement:
     ratings: Ratings
     decisions: tuple[Decision, ...]
     rows: tuple[Row, ...]
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[CriterionDifference, ...]
     settings: dict[str, Any]
     warnings: tuple[str, ...]
 

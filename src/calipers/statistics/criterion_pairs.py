@@ -31,7 +31,7 @@ I64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class CriterionDifference:
     """The difference of two criteria in one metric: first minus second."""
 
     metric: str  # accuracy or AUROC
@@ -58,7 +58,7 @@ class Comparison:
         return {name: number(value) if isinstance(value, float) else value for name, value in found.items()}
 
 
-def compare_criteria(view: View, point: Measured, drawn: Measured, how: Resampling) -> list[Comparison]:
+def compare_criteria(view: View, point: Measured, drawn: Measured, how: Resampling) -> list[CriterionDifference]:
     """Return all comparisons, decisions first, with p values adjusted by Holm."""
     found = [*_decisions(view, point, drawn, how), *_areas(view, point, drawn, how)]
     corrected = adjusted(np.array([entry.p for entry in found]), "holm")[0]
@@ -103,7 +103,7 @@ def swapped_gains(gain: I64, replicates: int, seed: int) -> F64:
     return np.concatenate(signed).astype(np.float64)
 
 
-def _decisions(view: View, point: Measured, drawn: Measured, how: Resampling) -> Iterator[Comparison]:
+def _decisions(view: View, point: Measured, drawn: Measured, how: Resampling) -> Iterator[CriterionDifference]:
     pairs = compared(view.decisions)
     if not pairs or not len(view.useful):
         return
@@ -118,7 +118,7 @@ def _decisions(view: View, point: Measured, drawn: Measured, how: Resampling) ->
     method = "all swaps of units" if exact else "random swaps of units"
     for k, found in enumerate(made):
         only = [int((right[:, i[k]] > right[:, j[k]]).sum()) for i, j in ((a, b), (b, a))]
-        yield Comparison(
+        yield CriterionDifference(
             metric="accuracy",
             first=view.decisions[a[k]].group,
             second=view.decisions[b[k]].group,
@@ -139,13 +139,13 @@ def _decisions(view: View, point: Measured, drawn: Measured, how: Resampling) ->
         )
 
 
-def _areas(view: View, point: Measured, drawn: Measured, how: Resampling) -> Iterator[Comparison]:
+def _areas(view: View, point: Measured, drawn: Measured, how: Resampling) -> Iterator[CriterionDifference]:
     support = order_support(view, how)  # that of a single area
     for (i, first), (j, second) in combinations(enumerate(view.values), 2):
         difference = point.area[:, i] - point.area[:, j]
         spread = (drawn.area[:, i] - drawn.area[:, j])[:, None]
         found = intervals(difference, spread, [support], level=how.level, bounds=INFINITE)[0]
-        yield Comparison(
+        yield CriterionDifference(
             metric="AUROC",
             first={"criterion": first},
             second={"criterion": second},

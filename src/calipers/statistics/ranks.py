@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.results.ranking import Agreement, Place, Superiority
+from calipers.results.ranking import Place, Superiority, TauSummary
 from calipers.statistics.comparison import superiority_p
 from calipers.statistics.corrections import adjusted
 from calipers.statistics.intervals import FEWEST_UNITS, MOST_UNDEFINED
@@ -180,19 +180,19 @@ def defined_ranks(standing: Standing) -> F64:
     return drawn[~np.isnan(drawn).any(axis=1)]
 
 
-def agreement(standing: Standing, level: float) -> tuple[Agreement, float]:
+def agreement(standing: Standing, level: float) -> tuple[TauSummary, float]:
     """Return tau-b between the ranking and those of the replicates, and the share with the same models on rank 1."""
     full = ranks(standing.scores[None], higher_wins=standing.higher_wins)[0]
     drawn = defined_ranks(standing)
     if not len(drawn):
-        return Agreement(NAN, NAN, NAN, 0), NAN
+        return TauSummary(NAN, NAN, NAN, 0), NAN
     tau = kendall_tau_b(full, drawn)
     known = tau[~np.isnan(tau)]
     kept = float(((drawn == 1.0) == (full == 1.0)).all(axis=1).mean())
     if not len(known):
-        return Agreement(NAN, NAN, NAN, len(tau)), kept
+        return TauSummary(NAN, NAN, NAN, len(tau)), kept
     low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2]).tolist()
-    return Agreement(float(known.mean()), low, high, len(tau) - len(known)), kept
+    return TauSummary(float(known.mean()), low, high, len(tau) - len(known)), kept
 
 
 def significance_map(models: Sequence[str], standing: Standing, level: float) -> tuple[tuple[Superiority, ...], int]:
