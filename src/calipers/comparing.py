@@ -25,14 +25,13 @@ from calipers.results.comparison import Comparison
 from calipers.results.difference import Difference
 from calipers.statistics import comparison as paired
 from calipers.statistics.corrections import CORRECTIONS, adjusted
-from calipers.statistics.intervals import FEW_UNITS, FEWEST_UNITS, Interval
+from calipers.statistics.intervals import FEW_UNITS, FEWEST_UNITS, Interval, check_replicates
 from calipers.statistics.weights import Units, plural
 from calipers.statistics.wording import Manner, describe
 
 F64 = NDArray[np.float64]
 NAN = float("nan")
 ALL = "all"
-FEWEST_REPLICATES = 100
 
 
 def compare(
@@ -176,24 +175,8 @@ class _Work:
             )
 
     def _estimate(self, value: float, interval: Interval, counts: tuple[int, int, int]) -> Estimate:
-        return Estimate(
-            value=value,
-            low=interval.low,
-            high=interval.high,
-            level=self.evaluation.protocol.level,
-            method=interval.method,
-            unit=self.units.name,
-            n_units=self.units.number,
-            n_images=counts[0],
-            n_references=counts[1],
-            n_predictions=counts[2],
-            bias=interval.bias,
-            undefined=interval.undefined,
-            reason=interval.reason,
-            percentile=interval.percentile,
-            mc_error=interval.mc_error,
-            flags=interval.flags,
-        )
+        units = (self.units.name, self.units.number)
+        return interval.around(value, self.evaluation.protocol.level, units, counts)
 
     def mixed(self) -> list[str]:
         """Return the metrics for which a permutation that was asked for mixes two scales of scores."""
@@ -279,8 +262,7 @@ def units_to_compare(evaluation: Evaluation) -> Units:
 def n_replicates(given: int | None, default: int) -> int:
     """Return the number of replicates, refusing so few that a tail has none."""
     number = default if given is None else given
-    if number < FEWEST_REPLICATES:
-        raise UsageError(f"at least {FEWEST_REPLICATES} replicates, not {number}")
+    check_replicates(number)
     return number
 
 

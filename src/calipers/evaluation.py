@@ -254,11 +254,9 @@ class Evaluation:
 
     def to_frame(self) -> pd.DataFrame:
         """Return the rows as a pandas frame (extra ``frames``)."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise UsageError("to_frame needs pandas: pip install 'calipers[frames]'") from None
-        return pd.DataFrame([row.as_dict() for row in self.rows])
+        from calipers.results.frames import frame
+
+        return frame([row.as_dict() for row in self.rows])
 
     def flat(self, prefix: str = "") -> dict[str, float]:
         """Return name -> value for loggers, such as ``{"val/AP": 0.41, "val/AP/nodule": 0.3}``, if defined."""

@@ -17,9 +17,11 @@ from typing import Any, Literal
 
 from calipers import registry
 from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.kernels.resampling import check_seed
 from calipers.matches import View
 from calipers.metrics.contract import DERIVED_OPTION, MATCHING_OPTIONS, Metric, MetricPlan
 from calipers.protocol_schema import NO_LIMIT, SCHEMA, check_document, contradiction, thresholds_of
+from calipers.statistics.intervals import check_level
 
 __all__ = ["MetricPlan", "Protocol", "presets"]
 
@@ -49,12 +51,10 @@ class Protocol:
     strata: str | None = None  # groups that are fixed: units are drawn inside each of them
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.level < 1.0:  # false for NaN too
-            raise UsageError(f"a level lies between 0 and 1, got {self.level}")
+        check_level(self.level)
         if not 0 <= self.replicates <= MOST_REPLICATES:
             raise UsageError(f"replicates are a number from 0 to {MOST_REPLICATES:,}, got {self.replicates}")
-        if not 0 <= self.seed < 2**64:
-            raise UsageError(f"a seed is a whole number from 0 to 2^64 - 1, got {self.seed}")
+        check_seed(self.seed)
 
     @classmethod
     def load(cls, protocol: str | Path | Protocol) -> Protocol:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from calipers.errors import InputError, did_you_mean
-from calipers.statistics.intervals import METHODS
+from calipers.registry import INTERVALS
 
 if TYPE_CHECKING:
     from calipers.protocol import Protocol
@@ -38,7 +38,7 @@ STATISTICS: dict[str, Any] = {
     "level": float,
     "replicates": int,
     "cluster": (str, list),
-    "interval": METHODS,
+    "interval": INTERVALS,
     "seed": int,
     "strata": str,
 }

@@ -48,6 +48,18 @@ METRICS: Mapping[str, str] = {
     "rodeo": "calipers.metrics.rodeo:Rodeo",
 }
 
+# Kinds of intervals; `calipers.statistics.intervals` makes them.
+INTERVALS = (
+    "bootse-t-logit",
+    "percentile",
+    "basic",
+    "bca",
+    "studentized",
+    "jackknife-t",
+    "wilson",
+    "clopper-pearson",
+)
+
 TABLES: Mapping[str, Mapping[str, str]] = {
     "criterion": CRITERIA,
     "assignment": ASSIGNMENTS,

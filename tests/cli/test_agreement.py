@@ -151,7 +151,7 @@ def test_output_files(calipers, good, tmp_path):
     for name, rule in (
         ("a.json", "output-exists"),
         ("ratings.csv", "output-in-input"),
-        ("no/where.json", "not-writable"),
+        ("no/where.json", "not-a-file"),
     ):
         refused = calipers("agreement", good, "--json", "-o", tmp_path / name)
         assert (refused.code, refused.json["error"]["kind"]) == (2, rule)

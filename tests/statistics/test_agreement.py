@@ -368,7 +368,7 @@ def test_a_row_must_be_meant(found, metric, group, said):
     [
         ({"level": 1.0}, "between 0 and 1"),
         ({"replicates": 10}, "at least 100"),
-        ({"seed": -1}, "not negative"),
+        ({"seed": -1}, "whole number from 0"),
         ({"thresholds": {"iou": 0.5}}, "no criterion"),
         ({"thresholds": "high"}, "numbers"),
         ({"thresholds": []}, "one or more"),

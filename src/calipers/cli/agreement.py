@@ -10,7 +10,8 @@ import click
 
 from calipers.cli.narration import Narrator
 from calipers.cli.options import output_options
-from calipers.errors import InputError, UsageError
+from calipers.errors import UsageError
+from calipers.results.files import check_file
 
 SCALES = click.Choice(["nominal", "ordinal", "interval"])
 
@@ -58,7 +59,9 @@ def agreement(ratings: str, **given: Any) -> None:
 
     narrator = Narrator(quiet=given["quiet"] or given["as_json"])
     if given["output"] is not None:
-        check_file(given["output"], ratings, force=given["force"])
+        check_file(given["output"], force=given["force"], inputs=[ratings])
+        if Path(given["output"]).suffix.lower() not in (".json", ".csv"):
+            raise UsageError(f"-o writes .json or .csv, not {given['output']!r}")
     found = run(
         ratings,
         rating=given["rating"],
@@ -114,20 +117,6 @@ def threshold_map(given: tuple[str, ...]) -> dict[str, list[float]] | None:
         except ValueError:
             raise UsageError(f"--thresholds takes [COLUMN=]N,..., not {entry!r}") from None
     return found or None
-
-
-def check_file(output: str, ratings: str, *, force: bool) -> None:
-    """Refuse a bad output before any work is done."""
-    if not output:
-        raise UsageError("-o needs the name of a file")
-    target = Path(output)
-    if target.suffix.lower() not in (".json", ".csv"):
-        raise UsageError(f"-o writes .json or .csv, not {output!r}")
-    if target.resolve() == Path(ratings).resolve():
-        raise InputError("an output that is not an input", rule="output-in-input", file=output)
-    if target.exists() and not force:
-        hint = "choose another name, or pass --force to replace it"
-        raise InputError("a file that does not exist yet", rule="output-exists", file=output, hint=hint)
 
 
 def write(found: Any, path: Path) -> None:

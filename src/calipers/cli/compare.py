@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import click
@@ -12,7 +11,8 @@ import click
 from calipers.cli.evaluate import chosen_protocol
 from calipers.cli.narration import Narrator
 from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
-from calipers.errors import InputError, UsageError
+from calipers.errors import UsageError
+from calipers.results.files import check_file
 
 TESTS = click.Choice(["bootstrap", "permutation"])
 DATA_SET = "data-set"
@@ -67,7 +67,7 @@ def compare(references: str, predictions: tuple[str, ...], **given: Any) -> None
         chosen_metrics(protocol, asked)  # an unknown name is told before anything is read
     if given["output"] is not None:
         inputs = (references, *files.values(), *(given[key] for key in ("groups", "protocol") if given[key]))
-        _check_output(given["output"], given["force"], inputs)
+        check_file(given["output"], force=given["force"], inputs=inputs)
     narrator = Narrator(quiet=given["quiet"] or given["as_json"])
     cohort = read(references, files, **reading_arguments(given))
     narrator.say(
@@ -118,21 +118,6 @@ def _margin(text: str | None) -> float | dict[str, float] | None:
     if len(numbers) < len(entries) or ("" in numbers and len(numbers) > 1):
         raise UsageError(f"--margin takes one number, or one for each of several metrics, not {text!r}")
     return numbers.get("", numbers)
-
-
-def _check_output(output: str, force: bool, inputs: tuple[str, ...]) -> None:
-    """Refuse a bad output file before any work is done."""
-    target = Path(output)
-    if not output:
-        raise UsageError("-o needs the name of a file")
-    if any(target.resolve() == Path(name).resolve() for name in inputs):
-        raise InputError("an output that is not an input", rule="output-in-input", file=output)
-    if target.is_dir() or not target.parent.is_dir():
-        hint = "give the name of a file, such as comparison.json, in a folder that exists"
-        raise InputError("a file in a folder that exists", rule="not-a-file", file=output, hint=hint)
-    if target.exists() and not force:
-        hint = "choose another name, or pass --force to replace it"
-        raise InputError("a file that does not exist yet", rule="output-exists", file=output, hint=hint)
 
 
 def _finish(found: Any, narrator: Narrator, given: dict[str, Any]) -> None:

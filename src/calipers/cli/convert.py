@@ -11,7 +11,7 @@ import click
 
 from calipers.cli.narration import Narrator
 from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
-from calipers.errors import InputError
+from calipers.results.files import check_file
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -33,11 +33,7 @@ def convert(references: str, output: str, **given: Any) -> None:
 
     target, named = Path(output), named_files([given["predictions"]]) if given["predictions"] else {}
     inputs = [references, *named.values(), *([given["groups"]] if given["groups"] else [])]
-    if any(target.resolve() == Path(name).resolve() for name in inputs):
-        raise InputError("an output that is not an input", rule="output-in-input", file=output)
-    if target.exists() and not given["force"]:
-        hint = "choose another name, or pass --force to replace it"
-        raise InputError("a file that does not exist yet", rule="output-exists", file=output, hint=hint)
+    check_file(output, force=given["force"], inputs=inputs)
     cohort = read(references, named, **reading_arguments(given))
     what = next(iter(named), "references")
     write(cohort, target, what=what, format=given["to"], box_format=given["to_box_format"])

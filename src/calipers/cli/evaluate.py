@@ -13,8 +13,8 @@ import click
 from calipers.cli.narration import Narrator
 from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
 from calipers.errors import UsageError
+from calipers.registry import INTERVALS
 
-METHODS = ("bootse-t-logit", "percentile", "basic", "bca", "studentized", "jackknife-t", "wilson", "clopper-pearson")
 STATISTICS = ("cluster", "strata", "level", "replicates", "interval")  # options that replace the protocol's
 
 
@@ -33,7 +33,7 @@ STATISTICS = ("cluster", "strata", "level", "replicates", "interval")  # options
 @click.option("--by", metavar="COLUMNS", multiple=True, help="Further rows per group: centre; centre,size; age=40:60.")
 @click.option("--replicates", metavar="N", type=click.IntRange(min=1), help="Bootstrap replicates (2000).")
 @click.option("--level", metavar="P", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Level (0.95).")
-@click.option("--interval", type=click.Choice(METHODS), help="Kind of interval (bootse-t-logit).")
+@click.option("--interval", type=click.Choice(INTERVALS), help="Kind of interval (bootse-t-logit).")
 @click.option("--seed", metavar="N", type=click.IntRange(min=0), help="Replaces the seed of the protocol.")
 @click.option(
     "--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Blocks of images at a time; changes no number."

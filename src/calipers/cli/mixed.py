@@ -11,7 +11,8 @@ import click
 
 from calipers.cli.narration import Narrator
 from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
-from calipers.errors import InputError, UsageError
+from calipers.errors import UsageError
+from calipers.results.files import check_file
 
 SCHEMA = "calipers.mixed/1"
 NAMES, LEVEL = "NAME,NAME,...", click.FloatRange(0, 1, min_open=True, max_open=True)
@@ -65,7 +66,8 @@ def mixed(source: str, predictions: tuple[str, ...], **given: Any) -> None:
     narrator = Narrator(quiet=given["quiet"] or given["as_json"])
     inputs = [source, *named_files(predictions).values()] if predictions else [source]
     inputs += [given["groups"]] if predictions and given["groups"] else []
-    check_output(given["output"], given["force"], inputs)
+    if given["output"] is not None:
+        check_file(given["output"], force=given["force"], inputs=inputs)
     document, show = _of_references(source, predictions, given) if predictions else _of_table(source, given)
     narrator.warn(document["warnings"])
     text = json.dumps(document, allow_nan=False)
@@ -77,19 +79,6 @@ def mixed(source: str, predictions: tuple[str, ...], **given: Any) -> None:
         click.echo(text)
     else:
         show()
-
-
-def check_output(output: str | None, force: bool, inputs: list[str]) -> None:
-    """Refuse an output that is an input, or that exists, before any work is done."""
-    if output is None:
-        return
-    if not output or Path(output).is_dir():
-        raise UsageError("-o needs the name of a file")
-    if any(Path(output).resolve() == Path(name).resolve() for name in inputs):
-        raise InputError("an output that is not an input", rule="output-in-input", file=output)
-    if Path(output).exists() and not force:
-        hint = "choose another name, or pass --force to replace it"
-        raise InputError("a file that does not exist yet", rule="output-exists", file=output, hint=hint)
 
 
 def _of_table(source: str, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:

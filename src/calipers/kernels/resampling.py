@@ -25,6 +25,12 @@ MOST_UNITS = 2**31
 SPARE_WORDS = 16
 
 
+def check_seed(seed: int) -> None:
+    """Raise for a seed that the generator does not take."""
+    if not 0 <= seed < 2**64:
+        raise UsageError(f"a seed is a whole number from 0 to 2^64 - 1, got {seed}")
+
+
 def generator(seed: int, replicate: int) -> np.random.Generator:
     """Return the random numbers of one replicate."""
     return np.random.Generator(_bits(seed, replicate))
@@ -66,6 +72,5 @@ def spread(unit_counts: Weights, code: I64) -> Weights:
 
 
 def _bits(seed: int, replicate: int) -> np.random.Philox:
-    if not 0 <= seed < 2**64:
-        raise UsageError(f"a seed is a whole number from 0 to 2^64 - 1, got {seed}")
+    check_seed(seed)
     return np.random.Philox(key=np.array([seed, replicate], np.uint64))  # a list of large numbers would become float

@@ -6,11 +6,11 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from calipers.errors import InputError
+from calipers.errors import InputError, UsageError
 
 LAST = "run.json"  # vouches for the files beside it
 
@@ -39,6 +39,21 @@ def write_atomically(path: Path | str, content: bytes | str) -> None:
             value=error.strerror,
             hint="choose another output folder or free some space; earlier results are untouched",
         ) from None
+
+
+def check_file(output: str, *, force: bool, inputs: Iterable[str]) -> None:
+    """Refuse a bad output file before any work is done: no name, an input, a folder, or there already."""
+    target = Path(output)
+    if not output:
+        raise UsageError("-o needs the name of a file")
+    if any(target.resolve() == Path(name).resolve() for name in inputs):
+        raise InputError("an output that is not an input", rule="output-in-input", file=output)
+    if target.is_dir() or not target.parent.is_dir():
+        hint = "give the name of a file, in a folder that exists"
+        raise InputError("a file in a folder that exists", rule="not-a-file", file=output, hint=hint)
+    if target.exists() and not force:
+        hint = "choose another name, or pass --force to replace it"
+        raise InputError("a file that does not exist yet", rule="output-exists", file=output, hint=hint)
 
 
 @contextmanager

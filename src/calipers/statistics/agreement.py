@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from calipers.errors import UsageError
+from calipers.kernels.resampling import check_seed
 from calipers.readers.rating_columns import Choices
 from calipers.readers.ratings import read_ratings
 from calipers.results import Row
@@ -24,6 +25,7 @@ from calipers.statistics.criterion_scores import (
     threshold_rows,
 )
 from calipers.statistics.decisions import Decision, Thresholds, decisions_of
+from calipers.statistics.intervals import check_level, check_replicates
 from calipers.statistics.raters import Panel, rater_agreement
 from calipers.statistics.resampled import Resampling
 from calipers.statistics.weights import Units, plural
@@ -234,9 +236,6 @@ def _several(words: Words) -> tuple[str, ...] | None:
 
 
 def _check(level: float, replicates: int, seed: int) -> None:
-    if not 0 < level < 1:
-        raise UsageError(f"a level lies between 0 and 1, got {level:g}")
-    if replicates < 100:
-        raise UsageError(f"an interval needs at least 100 replicates, got {replicates}")
-    if seed < 0:
-        raise UsageError(f"a seed is not negative, got {seed}")
+    check_level(level)
+    check_replicates(replicates)
+    check_seed(seed)

@@ -113,11 +113,9 @@ class Agreement:
 
     def to_frame(self) -> pd.DataFrame:
         """Return the rows as a pandas frame (extra ``frames``)."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise UsageError("to_frame needs pandas: pip install 'calipers[frames]'") from None
-        return pd.DataFrame([row.as_dict() for row in self.rows])
+        from calipers.results.frames import frame
+
+        return frame([row.as_dict() for row in self.rows])
 
 
 def in_words(flags: Sequence[str], unit: str, n_units: int) -> list[str]:

@@ -28,7 +28,6 @@ RATIO_METHODS = ("wilson", "clopper-pearson")
 WITH_JACKKNIFE = ("bca", "jackknife-t")
 ROUGH = ("ap.coco101", "ap.voc11")  # metrics that move in steps
 SAME = 1e-12
-FEWEST_REPLICATES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +64,9 @@ def estimates(
 
 def _check(certainty: Certainty, units: Units) -> None:
     """Raise for what no interval can be made of."""
-    if not 0.0 < certainty.level < 1.0:
-        raise UsageError(f"a level lies between 0 and 1, got {certainty.level}")
-    if 0 < certainty.replicates < FEWEST_REPLICATES:
-        raise UsageError(f"an interval takes {FEWEST_REPLICATES} replicates or more, got {certainty.replicates}")
+    making.check_level(certainty.level)
+    if certainty.replicates:
+        making.check_replicates(certainty.replicates)
     if units.n_strata > 1 and certainty.method in (*WITH_JACKKNIFE, "studentized"):
         raise UsageError(f"the interval {certainty.method!r} knows no strata; use bootse-t-logit or percentile")
 
@@ -212,28 +210,9 @@ def _stated(
     numbers = value.tolist()
 
     def one(row: int, k: int) -> Estimate:
-        interval, number = interval_of(row, k), numbers[row][k]
-        n_images, n_references, n_predictions = counts[row][k]
-        reason = reasons.get((row, k), "no_objects") if number != number else interval.reason
-        return Estimate(
-            value=number,
-            low=interval.low,
-            high=interval.high,
-            level=certainty.level,
-            method=interval.method,
-            unit=units.name,
-            n_units=units.number,
-            n_images=n_images,
-            n_references=n_references,
-            n_predictions=n_predictions,
-            bias=interval.bias,
-            undefined=interval.undefined,
-            reason=reason,
-            percentile=interval.percentile,
-            mc_error=interval.mc_error,
-            flags=interval.flags,
-            partial=interval.partial,
-        )
+        number, counted = numbers[row][k], counts[row][k]
+        reason = reasons.get((row, k), "no_objects") if number != number else None
+        return interval_of(row, k).around(number, certainty.level, (units.name, units.number), tuple(counted), reason)
 
     n_rows = len(numbers) if metric.facts.per_class else 1
     return [[one(row, k) for k in range(len(metric.facts.names))] for row in range(n_rows)]

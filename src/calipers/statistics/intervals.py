@@ -23,18 +23,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.errors import UsageError, did_you_mean
+from calipers.registry import INTERVALS
+from calipers.results import Estimate
 
 F64 = NDArray[np.float64]
 NAN = float("nan")
 NOWHERE = (NAN, NAN)
 
-METHODS = ("bootse-t-logit", "percentile", "basic", "bca", "studentized", "jackknife-t", "wilson", "clopper-pearson")
 FEWEST_UNITS = 5
 FEW_UNITS = 10
+FEWEST_REPLICATES = 100
 MOST_UNDEFINED = 0.05
 MOST_ON_BOUND = 0.05
 BATCHES = 10  # for the Monte-Carlo error of a bound
 ROUNDING = 1e-12  # of a metric; pycocotools' epsilon makes a perfect average precision a little less than 1
+
+
+def check_level(level: float) -> None:
+    """Raise for a level that is none."""
+    if not 0.0 < level < 1.0:  # false for NaN too
+        raise UsageError(f"a level lies between 0 and 1, got {level:g}")
+
+
+def check_replicates(replicates: int) -> None:
+    """Raise for so few replicates that a tail has none."""
+    if replicates < FEWEST_REPLICATES:
+        raise UsageError(f"an interval needs at least {FEWEST_REPLICATES} replicates, got {replicates}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +65,45 @@ class Interval:
     mc_error: tuple[float, float] = NOWHERE  # standard error of either bound that comes from the number of replicates
     flags: tuple[str, ...] = field(default=())  # see results.estimate.FLAGS
     partial: int = 0  # replicates in which a mean over classes lost one of them
+
+    def around(
+        self,
+        value: float,
+        level: float,
+        units: tuple[str, int],
+        counts: tuple[int, int, int],
+        reason: str | None = None,
+    ) -> Estimate:
+        """Return the estimate of a value with this interval.
+
+        Parameters
+        ----------
+        units
+            What was resampled, and how many of them.
+        counts
+            Images, references and predictions behind the value.
+        reason
+            Why the value is missing; that of the interval if it is not.
+        """
+        return Estimate(
+            value=value,
+            low=self.low,
+            high=self.high,
+            level=level,
+            method=self.method,
+            unit=units[0],
+            n_units=units[1],
+            n_images=counts[0],
+            n_references=counts[1],
+            n_predictions=counts[2],
+            bias=self.bias,
+            undefined=self.undefined,
+            reason=reason or self.reason,
+            percentile=self.percentile,
+            mc_error=self.mc_error,
+            flags=self.flags,
+            partial=self.partial,
+        )
 
 
 def none(reason: str, **known: object) -> Interval:
@@ -114,8 +167,8 @@ def intervals(
     errors
         Standard errors (m,) of the estimates and (B, m) of the replicates, for ``studentized``.
     """
-    if method not in METHODS:
-        raise UsageError(f"no interval {method!r}; {did_you_mean(method, METHODS)}")
+    if method not in INTERVALS:
+        raise UsageError(f"no interval {method!r}; {did_you_mean(method, INTERVALS)}")
     sample = Sample.of(np.asarray(theta, np.float64), replicates, level, bounds)
     chosen = sample.bounds_of(method, support, jackknife, errors)
     return [_ruled(sample, k, entry, chosen) for k, entry in enumerate(support)]

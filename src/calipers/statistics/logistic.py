@@ -16,6 +16,7 @@ from calipers.kernels import logistic
 from calipers.results.estimate import number
 from calipers.statistics.coefficients import Coefficient, Support, coefficients, quantile
 from calipers.statistics.design import hypothetical
+from calipers.statistics.intervals import FEWEST_UNITS
 from calipers.statistics.mixed_words import percent
 from calipers.statistics.regression import Prepared, prepare
 from calipers.statistics.weights import plural
@@ -23,7 +24,6 @@ from calipers.statistics.weights import plural
 F64 = NDArray[np.float64]
 NAN = float("nan")
 RUNAWAY = 20.0  # standard error in logits per standard deviation of a column: the coefficient has no finite value
-FEWEST_UNITS = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,21 +143,6 @@ def _honest(value: float, support: Support, level: float) -> Support:
 
 
 def _as_estimate(value: float, found: Interval, how: Resampling, behind: Behind) -> Estimate:
-    return Estimate(
-        value=value,
-        low=found.low,
-        high=found.high,
-        level=how.level,
-        method=found.method,
-        unit=how.units.name,
-        n_units=how.units.number,
-        n_images=behind.images,
-        n_references=behind.useful,
-        n_predictions=behind.ratings,
-        bias=found.bias if found.reason is None else NAN,
-        undefined=found.undefined,
-        reason=found.reason,
-        percentile=found.percentile,
-        mc_error=found.mc_error,
-        flags=found.flags,
-    )
+    counts = (behind.images, behind.useful, behind.ratings)
+    bias = found.bias if found.reason is None else NAN
+    return replace(found, bias=bias).around(value, how.level, (how.units.name, how.units.number), counts)
