@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures as data: what is shown, in which unit, and what it says. `svg` and `mpl` draw them; nothing here does.
+
+Every figure has a title that states the finding, axes that state their unit, and its numbers as a table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+F64 = NDArray[np.float64]
+Cell = str | float | int | None
+NAN = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One direction of a figure."""
+
+    label: str  # what it is, with its unit in brackets where it has one: "diameter (mm)"
+    low: float = NAN  # NaN = from the data
+    high: float = NAN
+    log: bool = False
+    ticks: tuple[float, ...] = ()  # () = chosen
+    names: tuple[str, ...] = ()  # words for the ticks; categories stand at 0, 1, 2, ...
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The numbers of a figure or of a section; numbers stay numbers, None is undefined."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What all figures have."""
+
+    title: str  # the finding, a short sentence
+    note: str = field(default="", kw_only=True)  # n, how the intervals were made, what was left out
+
+    def table(self) -> Table:
+        """Return the numbers that are drawn."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A curve, with the band of its interval where it has one."""
+
+    name: str
+    x: F64
+    y: F64
+    low: F64 | None = None  # (n,) NaN where there is no interval
+    high: F64 | None = None
+    slot: int = 0  # of the theme
+    step: bool = False  # holds its value until the next x
+    marks: tuple[int, ...] = ()  # points with a marker
+
+
+@dataclass(frozen=True, slots=True)
+class Curves(Figure):
+    """Lines over a number: FROC, precision against recall, sweeps."""
+
+    x: Axis
+    y: Axis
+    lines: tuple[Line, ...]
+    levels: tuple[float, ...] = ()  # of x at which the table states the curve; () = all points
+    diagonal: bool = False
+
+    def table(self) -> Table:
+        """Return (line, x, y, low, high), at the levels only if there are any."""
+        found = []
+        for line in self.lines:
+            for k in self._shown(line):
+                band = [_at(line.low, k), _at(line.high, k)]
+                found.append((line.name, float(line.x[k]), _number(line.y[k]), *band))
+        return Table(("series", self.x.label, self.y.label, "low", "high"), tuple(found))
+
+    def _shown(self, line: Line) -> list[int]:
+        if not self.levels or not len(line.x):
+            return list(range(len(line.x)))
+        return list(dict.fromkeys(int(np.abs(line.x - level).argmin()) for level in self.levels))
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """An estimate in a figure."""
+
+    value: float  # NaN = undefined, then `reason`
+    low: float = NAN
+    high: float = NAN
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ForestRow:
+    """One line of a forest plot."""
+
+    name: str
+    n: str  # what stands behind it: "42", "12 / 42"
+    marks: tuple[Mark, ...]  # one per series
+    strong: bool = False  # the pooled row
+
+
+@dataclass(frozen=True, slots=True)
+class Forest(Figure):
+    """Estimates with intervals, a line per class or group, a marker per series."""
+
+    x: Axis
+    series: tuple[str, ...]
+    rows: tuple[ForestRow, ...]
+    n: str = "n"  # what the numbers behind are: "references"
+    reference: float = NAN  # a line to compare with: no difference
+    slots: tuple[int, ...] = ()  # of the series; () = 0, 1, 2, ...
+
+    def table(self) -> Table:
+        """Return (row, series, value, low, high, n)."""
+        found = [
+            (row.name, series, _number(mark.value), _number(mark.low), _number(mark.high), row.n, mark.reason)
+            for row in self.rows
+            for series, mark in zip(self.series, row.marks)
+        ]
+        return Table(("row", "series", self.x.label, "low", "high", self.n, "undefined because"), tuple(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Bars(Figure):
+    """Bars per category: side by side, or on top of each other."""
+
+    x: Axis  # with names
+    y: Axis
+    series: tuple[str, ...]
+    heights: F64  # (series, categories)
+    low: F64 | None = None
+    high: F64 | None = None
+    stacked: bool = False
+    slots: tuple[int, ...] = ()
+
+    def table(self) -> Table:
+        """Return (category, series, height, low, high)."""
+        found = [
+            (name, series, _number(self.heights[s, c]), _at2(self.low, s, c), _at2(self.high, s, c))
+            for c, name in enumerate(self.x.names)
+            for s, series in enumerate(self.series)
+        ]
+        return Table((self.x.label, "series", self.y.label, "low", "high"), tuple(found))
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap(Figure):
+    """A number per row and column, as colour and as text."""
+
+    x: Axis  # names of the columns
+    y: Axis  # names of the rows
+    values: F64  # (rows, columns), NaN = undefined
+    label: str  # what the numbers are
+    low: float = 0.0  # of the colours
+    high: float = 1.0
+    words: tuple[tuple[str, ...], ...] = ()  # texts of the cells; () = the numbers
+
+    def table(self) -> Table:
+        """Return (row, column, value)."""
+        found = [
+            (row, column, _number(self.values[r, c]))
+            for r, row in enumerate(self.y.names)
+            for c, column in enumerate(self.x.names)
+        ]
+        return Table((self.y.label, self.x.label, self.label), tuple(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Dots:
+    """Points of one series, with error bars where there are any."""
+
+    name: str
+    x: F64
+    y: F64
+    x_low: F64 | None = None
+    x_high: F64 | None = None
+    y_low: F64 | None = None
+    y_high: F64 | None = None
+    names: tuple[str, ...] = ()  # words beside the points
+    slot: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter(Figure):
+    """Points in a plane."""
+
+    x: Axis
+    y: Axis
+    dots: tuple[Dots, ...]
+    diagonal: bool = False
+
+    def table(self) -> Table:
+        """Return (series, point, x, y) and the ends of the bars."""
+
+        def bars(d: Dots, k: int) -> tuple[Cell, ...]:
+            return tuple(_at(end, k) for end in (d.x_low, d.x_high, d.y_low, d.y_high))
+
+        found = [
+            (d.name, d.names[k] if d.names else str(k + 1), _number(d.x[k]), _number(d.y[k]), *bars(d, k))
+            for d in self.dots
+            for k in range(len(d.x))
+        ]
+        ends = ("x low", "x high", "y low", "y high")
+        return Table(("series", "point", self.x.label, self.y.label, *ends), tuple(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Blob(Figure):
+    """How often every model had every rank: areas are shares of the replicates."""
+
+    models: tuple[str, ...]  # from best to worst
+    shares: F64  # (models, ranks)
+    medians: tuple[float, ...]
+    spans: tuple[tuple[float, float], ...]  # intervals of the ranks
+
+    def table(self) -> Table:
+        """Return (model, rank, share)."""
+        found = [
+            (model, r + 1, _number(self.shares[m, r]))
+            for m, model in enumerate(self.models)
+            for r in range(self.shares.shape[1])
+        ]
+        return Table(("model", "rank", "share of replicates"), tuple(found))
+
+
+@dataclass(frozen=True, slots=True)
+class BoxDots(Figure):
+    """Samples as a box (quartiles), whiskers (5 % and 95 %) and, if they are few, their dots."""
+
+    y: Axis
+    names: tuple[str, ...]
+    samples: tuple[F64, ...]
+    slots: tuple[int, ...] = ()
+
+    def table(self) -> Table:
+        """Return the quantiles of every sample."""
+        quantiles = (0.05, 0.25, 0.5, 0.75, 0.95)
+        found = [
+            (name, len(sample), *(_number(q) for q in np.quantile(sample, quantiles)))
+            for name, sample in zip(self.names, self.samples)
+            if len(sample)
+        ]
+        return Table(("sample", "n", "5 %", "25 %", "median", "75 %", "95 %"), tuple(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Contour(Figure):
+    """A number over two others, as lines of equal height on colours."""
+
+    x: Axis
+    y: Axis
+    xs: F64  # (m,)
+    ys: F64  # (n,)
+    values: F64  # (n, m)
+    label: str
+    levels: tuple[float, ...] = ()  # () = chosen
+
+    def table(self) -> Table:
+        """Return (x, y, value)."""
+        found = [
+            (float(x), float(y), _number(self.values[r, c]))
+            for r, y in enumerate(self.ys)
+            for c, x in enumerate(self.xs)
+        ]
+        return Table((self.x.label, self.y.label, self.label), tuple(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram(Figure):
+    """Counts between edges, one outline per series."""
+
+    x: Axis
+    y: Axis
+    edges: F64  # (bins + 1,)
+    series: tuple[str, ...]
+    counts: F64  # (series, bins)
+    cut: float = NAN  # a line at a threshold
+    slots: tuple[int, ...] = ()
+
+    def table(self) -> Table:
+        """Return (series, from, to, count)."""
+        found = [
+            (name, float(self.edges[k]), float(self.edges[k + 1]), _number(self.counts[s, k]))
+            for s, name in enumerate(self.series)
+            for k in range(len(self.edges) - 1)
+        ]
+        return Table(("series", "from", "to", self.y.label), tuple(found))
+
+
+@dataclass(frozen=True, slots=True)
+class BoxMark:
+    """A box on an image."""
+
+    fate: str  # a key of `theme.MARKS`
+    box: tuple[float, float, float, float]  # x0 y0 x1 y1 in pixels of the image
+    label: str  # its class, and what else is said when it is pointed at
+    score: float = NAN
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay(Figure):
+    """Boxes of the references and of one model on an image."""
+
+    size: tuple[float, float]  # width and height in pixels of the image
+    marks: tuple[BoxMark, ...]
+    picture: str = ""  # a data: address; "" = no pixels, an empty frame
+    symbol: str = ""  # id of a picture that the page holds once for several overlays
+
+    def table(self) -> Table:
+        """Return (fate, class, score, corners)."""
+        found = [(m.fate, m.label, _number(m.score), *(float(v) for v in m.box)) for m in self.marks]
+        return Table(("fate", "class", "score", "x0", "y0", "x1", "y1"), tuple(found))
+
+
+def slots_of(figure: Any, n: int) -> Sequence[int]:
+    """Return the slots of the series of a figure."""
+    return figure.slots or tuple(range(n))
+
+
+def finite(values: Sequence[Any]) -> Iterator[float]:
+    """Yield the finite numbers of arrays and numbers, for limits of axes."""
+    for value in values:
+        if value is not None:
+            found = np.asarray(value, np.float64).ravel()
+            yield from found[np.isfinite(found)].tolist()
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _at(values: F64 | None, k: int) -> float | None:
+    return None if values is None else _number(float(values[k]))
+
+
+def _at2(values: F64 | None, s: int, c: int) -> float | None:
+    return None if values is None else _number(float(values[s, c]))

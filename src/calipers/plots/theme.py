@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One look for the page, for notebooks and for papers: colours that colour-blind readers tell apart, and more.
+
+A series is never told by its colour alone: dashes and markers carry the same meaning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# Okabe and Ito's palette in the order in which neighbours differ most. Yellow is left out of lines: too faint on white.
+LIGHT = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#4D4D4D")
+DARK = ("#56B4E9", "#E8833A", "#2FC79A", "#E59BC4", "#8FD0F5", "#F0B93A", "#BDBDBD")
+DASHES = ((), (6.0, 3.0), (2.0, 2.0), (8.0, 3.0, 2.0, 3.0), (4.0, 2.0), (10.0, 3.0), (1.0, 3.0))
+MARKERS = ("circle", "square", "triangle", "diamond", "cross", "plus", "star")
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """What is not data."""
+
+    ink: str
+    soft: str
+    line: str
+    page: str
+    band: str
+    series: tuple[str, ...]
+
+
+DAY = Paper("#1b1f24", "#57606a", "#d0d7de", "#ffffff", "#f6f8fa", LIGHT)
+NIGHT = Paper("#e6edf3", "#a3adb8", "#363d46", "#0f1318", "#171c22", DARK)
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How one series is drawn."""
+
+    slot: int
+    dash: tuple[float, ...]
+    marker: str
+
+
+def style(slot: int) -> Style:
+    """Return the style of the series ``slot``; beyond the palette, dashes and markers move on before colours repeat."""
+    n = len(LIGHT)
+    turn = slot // n
+    return Style(slot % n, DASHES[(slot + turn) % len(DASHES)], MARKERS[(slot + turn) % len(MARKERS)])
+
+
+@dataclass(frozen=True, slots=True)
+class MarkStyle:
+    """How a box is drawn on an image; always with a dark halo, so that it shows on any picture."""
+
+    colour: str
+    width: float
+    dash: tuple[float, ...]
+    words: str
+
+
+MARKS = {
+    "reference": MarkStyle("#FFFFFF", 1.2, (), "reference, found"),
+    "hit": MarkStyle("#56B4E9", 2.0, (), "hit"),
+    "false alarm": MarkStyle("#D55E00", 2.0, (7.0, 4.0), "false alarm"),
+    "duplicate": MarkStyle("#CC79A7", 2.0, (7.0, 3.0, 2.0, 3.0), "duplicate"),
+    "missed": MarkStyle("#F0E442", 2.2, (2.0, 3.5), "reference, missed"),
+    "ignored": MarkStyle("#BDBDBD", 1.0, (1.0, 3.0), "ignored"),
+}
+HALO = "#000000"
