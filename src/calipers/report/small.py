@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from importlib import resources
 
 from calipers.evaluation import Evaluation
 from calipers.findings import without_interval
@@ -13,21 +14,6 @@ from calipers.report.markup import text
 from calipers.report.words import between, number, reason_word
 from calipers.results import Estimate
 from calipers.results.comparison import Comparison
-
-STYLE = """
-<style>
-.calipers { --ink: #1b1f24; --soft: #57606a; --line: #d0d7de; --band: #f6f8fa; --mark: #0067a3; color: var(--ink); font: 14px/1.45 system-ui, sans-serif; }
-@media (prefers-color-scheme: dark) { .calipers { --ink: #e6edf3; --soft: #a3adb8; --line: #363d46; --band: #171c22; --mark: #6cc0f0; } }
-.calipers table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-.calipers caption { text-align: left; color: var(--soft); padding-bottom: .3rem; }
-.calipers th, .calipers td { padding: .2rem .9rem .2rem .2rem; text-align: right; border-bottom: 1px solid var(--line); background: none; color: inherit; }
-.calipers th:first-child, .calipers td:first-child { text-align: left; }
-.calipers small, .calipers .soft, .calipers .note, .calipers .n, .calipers .undefined { color: var(--soft); font-weight: 400; }
-.calipers td small { padding-left: .7rem; }
-.calipers .best { font-weight: 700; color: var(--mark); }
-.calipers .star { font-size: .7em; padding-left: .2em; }
-</style>
-"""
 
 
 def of_evaluation(evaluation: Evaluation) -> str:
@@ -66,7 +52,8 @@ def of_comparison(found: Comparison) -> str:
 
 def framed(inner: str) -> str:
     """Return the inner part with its style, which reaches nothing else in the notebook."""
-    return f'{STYLE}<div class="calipers">{inner}</div>'
+    style = resources.files("calipers").joinpath("report", "assets", "small.css").read_text(encoding="utf-8")
+    return f'<style>{style}</style><div class="calipers">{inner}</div>'
 
 
 def _cells(values: Sequence[str]) -> str:

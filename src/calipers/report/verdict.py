@@ -62,20 +62,22 @@ def _clinical(at_one: Evaluation, duel: Comparison | None) -> Sequence[str]:
     row = _closest(duel, model)
     if row is None:
         return (f"At one false alarm per image, {named(model)} finds most: {share}{_interval(best)}.",)
+    return _ahead(row, model), f"{named(model)} finds {share}{_interval(best)}."
+
+
+def _ahead(row: Difference, model: str) -> str:
+    """Return how far the best model is ahead of the next one, and whether that is more than chance."""
     value, low, high, other = _from(row, model)
-    ahead = (
-        f"{named(model)} finds {_points(value)} more of the references than {named(other)} at one false alarm per image"
-    )
+    where = "at one false alarm per image"
+    ahead = f"{named(model)} finds {_points(value)} more of the references than {named(other)} {where}"
     if math.isnan(low):
-        return (f"{ahead}; there is no interval ({str(row.estimate.reason).replace('_', ' ')}).", f"It finds {share}.")
+        return f"{ahead}; there is no interval ({str(row.estimate.reason).replace('_', ' ')})."
     span = f"{100 * row.estimate.level:g} % interval {100 * low:.1f} to {100 * high:.1f}"
     if row.verdict in WON:
-        return (f"{ahead}; {span}.", f"It finds {share}{_interval(best)}.")
-    said = f"No model is shown to find more: {ahead[0].upper()}{ahead[1:]}, but the {span} includes none."
-    return (
-        said if value else f"No model finds more than the others at one false alarm per image; {span}.",
-        f"{named(model)} finds {share}{_interval(best)}.",
-    )
+        return f"{ahead}; {span}."
+    if value == 0.0:
+        return f"{named(model)} and {named(other)} find equally many references {where}; {span}."
+    return f"No model is shown to find more: {ahead}, but chance could explain it ({span})."
 
 
 def _closest(duel: Comparison | None, model: str) -> Difference | None:
@@ -105,13 +107,8 @@ def _leads(evaluation: Evaluation, all_pairs: Comparison | None) -> list[str]:
     if not sure and not unsure:
         return ["The models do not differ in any headline metric."]
     said = [f"{named(model)} leads in {join(metrics)} by more than chance." for model, metrics in sure.items()]
-    if all_pairs is not None:
-        said += [f"{named(m)} leads in {join(metrics)}, but chance could explain it." for m, metrics in unsure.items()]
-    else:
-        said += [
-            f"{named(m)} has the best value in {join(metrics)}; that was not tested." for m, metrics in unsure.items()
-        ]
-    return said
+    doubt = "; that was not tested" if all_pairs is None else ", but chance could explain it"
+    return said + [f"{named(model)} has the best {join(metrics)}{doubt}." for model, metrics in unsure.items()]
 
 
 def _shown(all_pairs: Comparison | None, metric: str, model: str, n_models: int) -> bool:
@@ -134,11 +131,7 @@ def _alone(evaluation: Evaluation, known: bool) -> list[str]:
 def _interval(e: Estimate, *, share: bool = True) -> str:
     if math.isnan(e.low):
         return ""
-    low, high = (
-        (percent(e.low).removesuffix(" %"), percent(e.high).removesuffix(" %"))
-        if share
-        else (f"{e.low:.2f}", f"{e.high:.2f}")
-    )
+    low, high = ((percent(v).removesuffix(" %") if share else f"{v:.2f}") for v in (e.low, e.high))
     return f" ({100 * e.level:g} % interval {low} to {high})"
 
 

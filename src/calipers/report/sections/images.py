@@ -23,9 +23,11 @@ def section(page: Context) -> str:
 
 def _store(album: Album) -> str:
     """Return every picture once; the overlays refer to it."""
+    overlays = [overlay for group in album.groups for entry in group.entries for overlay in entry.overlays.values()]
+    sizes = {overlay.symbol: overlay.size for overlay in overlays}
     images = "".join(
-        f'<image id="picture-{key}" href="{found.data}" width="{found.width}" height="{found.height}" '
-        'preserveAspectRatio="none"/>'
+        f'<image id="{key}" class="fig-picture" href="{found.data}" width="{sizes[key][0]:g}" '
+        f'height="{sizes[key][1]:g}" preserveAspectRatio="none"/>'
         for key, found in album.pictures.items()
     )
     return f'<svg class="store" width="0" height="0" aria-hidden="true"><defs>{images}</defs></svg>' if images else ""
@@ -36,7 +38,8 @@ def _switches() -> str:
     found = []
     for fate in TOGGLES:
         name = fate.replace(" ", "-")
-        sample = f'<svg class="sample" viewBox="0 0 26 12" aria-hidden="true"><line class="fig-key fig-{name}" x1="2" y1="6" x2="24" y2="6"/></svg>'
+        line = f'<line class="fig-mark fig-{name}" x1="2" y1="6" x2="24" y2="6"/>'
+        sample = f'<svg class="sample" viewBox="0 0 26 12" aria-hidden="true">{line}</svg>'
         found.append(
             f'<label><input type="checkbox" id="show-{name}" checked> {sample} {text(MARKS[fate].words)}</label>'
         )

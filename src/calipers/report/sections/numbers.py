@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every row of the evaluation in one table that the reader searches, sorts and saves.
 
-The rows travel as compact JSON, because 80 classes of 10 models would be a megabyte of HTML; a script shows them page by
-page, as text only. Without scripts the section says where the same numbers are.
+The rows travel as compact JSON, because 80 classes of 10 models would be a megabyte of HTML; a script shows them page
+by page, as text only. Without scripts the section says where the same numbers are.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ def section(page: Context) -> str:
     shown = min(total, MOST_ROWS)
     left = f" The first {shown} are in this page, evaluation.json has all." if total > shown else ""
     words = f"{total} estimates: every metric, model, class and group.{left}"
-    off = (
-        "This table needs JavaScript. The same rows are in evaluation.json beside this page, and in the sections above."
-    )
+    off = "This table needs JavaScript. The same rows are in evaluation.json, and many of them in the sections above."
     return f'{paragraph(words)}<div id="every-row"></div><noscript>{paragraph(off, "note")}</noscript>'
 
 

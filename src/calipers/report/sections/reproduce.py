@@ -53,6 +53,5 @@ def _inputs(page: Context) -> str:
     if not files or page.hidden:
         return ""
     rows = tuple((file.file, file.bytes, file.sha256) for file in files)
-    return details(
-        "Inputs and their hashes", data_table(Table(("file", "bytes", "sha256"), rows), "table-inputs", "Inputs")
-    )
+    table = data_table(Table(("file", "bytes", "sha256"), rows), "table-inputs", "Inputs")
+    return details("Inputs and their hashes", table)
