@@ -12,6 +12,7 @@ from calipers.evaluate import evaluate
 from calipers.evaluation import Evaluation
 from calipers.metrics.contract import MetricPlan
 from calipers.pictures.album import Album, album
+from calipers.report.order import by_value
 from calipers.report.redaction import redacted
 from calipers.results.comparison import Comparison
 
@@ -51,7 +52,7 @@ def context_of(
     duel = _compared(at_one, ONE_ALARM) if at_one is not None else None
     comparison = _compared(evaluation, None)
     step("pictures")
-    shown = None if redact or not pictures else album(evaluation, images)
+    shown = None if redact or not pictures else album(evaluation, images, models=by_value(evaluation))
     return Context(evaluation, at_one, duel, comparison, shown, () if redact else tuple(command), redact)
 
 
@@ -68,23 +69,9 @@ def _compared(evaluation: Evaluation, metric: str | None) -> Comparison | None:
     """Return the comparison of all pairs of few models, of the leader with the others of many; None if impossible."""
     if len(evaluation.models) < 2 or not evaluation.ci or not evaluation.protocol.replicates:
         return None
-    leader = leader_of(evaluation)
+    leader = by_value(evaluation)[0]
     first = leader if metric is not None or len(evaluation.models) > MOST_PAIRED else None
     try:
         return evaluation.compare(first, metrics=None if metric is None else [metric])
     except UsageError:  # one unit only, or too few replicates: nothing can be compared, and the page goes without
         return None
-
-
-def leader_of(evaluation: Evaluation) -> str:
-    """Return the model with the best value of the first headline metric that has one."""
-    from calipers.findings import lower_is_better
-    from calipers.plots.forests import headline_of
-
-    for metric in headline_of(evaluation):
-        values = {model: evaluation.get(metric, model=model).value for model in evaluation.models}
-        known = {model: value for model, value in values.items() if value == value}
-        if known:
-            pick = min if metric in lower_is_better(evaluation.protocol) else max
-            return pick(known, key=known.__getitem__)
-    return evaluation.models[0]

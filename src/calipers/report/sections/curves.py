@@ -16,7 +16,7 @@ def section(page: Context) -> str:
     ev = page.evaluation
     if page.at_one is None or not len(ev.cohort.references):
         return ""
-    models = leading(page, MOST_LINES)
+    models = leading(ev, MOST_LINES)
     left = len(ev.models) - len(models)
     note = f"The {len(models)} leading models; {left} more are in the tables." if left else ""
     blocks = [figure_block(figure(ev, name, models=models), f"fig-{name}") for name in ("froc", "pr")]

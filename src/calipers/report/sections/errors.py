@@ -17,7 +17,7 @@ def section(page: Context) -> str:
     ev = page.evaluation
     if not len(ev.cohort.references) and not any(len(p) for p in ev.cohort.models.values()):
         return ""
-    models = leading(page, MOST_MODELS)
+    models = leading(ev, MOST_MODELS)
     blocks = [figure_block(figure(ev, "fates", models=models), "fig-fates")]
     if ev.protocol.matching.criterion in SHARES:
         blocks.append(figure_block(figure(ev, "overlaps", models=models), "fig-overlaps"))
@@ -40,5 +40,5 @@ def choices(page: Context) -> str:
         f"{ev.protocol.matching.threshold:g}. Nobody can prove that this threshold is the right one; the figure shows "
         "what another one would say."
     )
-    found = figure(ev, "thresholds", models=leading(page, 5))
+    found = figure(ev, "thresholds", models=leading(ev, 5))
     return paragraph(words) + figure_block(found, "fig-thresholds")

@@ -23,7 +23,7 @@ def section(page: Context) -> str:
 
 def _store(album: Album) -> str:
     """Return every picture once; the overlays refer to it."""
-    overlays = [overlay for group in album.groups for entry in group.entries for overlay in entry.overlays.values()]
+    overlays = [overlay for group in album.groups for entry in group.entries for overlay in entry.overlays]
     sizes = {overlay.symbol: overlay.size for overlay in overlays}
     images = "".join(
         f'<image id="{key}" class="fig-picture" href="{found.data}" width="{sizes[key][0]:g}" '
@@ -55,11 +55,11 @@ def _entry(entry: AlbumEntry, name: str) -> str:
     """Return one image: a panel per model, side by side if there are several."""
     several = len(entry.overlays) > 1
     panels = []
-    for k, (model, overlay) in enumerate(entry.overlays.items()):
+    for k, (model, overlay) in enumerate(zip(entry.models, entry.overlays)):
         drawn = svg(overlay, name=f"shot-{name}-{k}")
         said = f"{model}: {overlay.title}" if several else overlay.title
         panels.append(f'<div class="panel"><div class="shot">{drawn}</div><p>{text(said)}</p></div>')
-    facts = f' <span class="soft">{text(entry.facts)}</span>' if entry.facts else ""
+    facts = f' <span class="soft">{text(", ".join(entry.facts))}</span>' if entry.facts else ""
     wide = " several" if several else ""
     return (
         f'<figure class="entry{wide}"><figcaption>{text(entry.id)}{facts}</figcaption>'
