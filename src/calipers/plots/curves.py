@@ -24,7 +24,7 @@ from calipers.statistics.estimates import estimates
 
 F64 = NDArray[np.float64]
 
-FROC_RATES = tuple(float(rate) for rate in np.geomspace(1 / 16, 16, 33))
+FROC_RATES = tuple(2.0 ** (k / 4) for k in range(-16, 17))  # exact at 1/8, 1/4, ..., 8
 RECALLS = tuple(k / 100 for k in range(101))
 BAND_REPLICATES = 400  # the standard error behind a band is then known to 4 %
 
@@ -58,7 +58,7 @@ def froc(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Curv
     chosen = _chosen(evaluation, models)
     found = points(evaluation, FROC_RATES, lambda view: FrocCurve.of(view, FROC_RATES), chosen)
     one = FROC_RATES.index(1.0)
-    marks = tuple(FROC_RATES.index(rate) for rate in RATES if rate in FROC_RATES)
+    marks = tuple(FROC_RATES.index(rate) for rate in RATES)
     lines = tuple(found.line(model, slot_of(evaluation, model), marks=marks, step=True) for model in chosen)
     shares = {model: found.of_model[model][one].value for model in chosen}
     return Curves(
@@ -67,7 +67,7 @@ def froc(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Curv
         Axis("sensitivity", 0.0, 1.0),
         lines,
         levels=RATES,
-        note=f"{at_level(evaluation)} {_matched(evaluation)}",
+        note=f"{at_level(evaluation)} {_matched(evaluation)}".strip(),
     )
 
 
@@ -84,7 +84,7 @@ def precision_recall(evaluation: Evaluation, *, models: Sequence[str] | None = N
         Axis("precision, mean over classes", 0.0, 1.0),
         lines,
         levels=tuple(k / 10 for k in range(11)),
-        note=f"{at_level(evaluation)} {_matched(evaluation)}",
+        note=f"{at_level(evaluation)} {_matched(evaluation)}".strip(),
     )
 
 
