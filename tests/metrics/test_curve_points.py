@@ -32,7 +32,8 @@ def test_the_mean_of_the_precision_curve_is_the_average_precision(evaluation):
 
 
 def test_a_point_of_the_froc_curve_is_the_froc_at_that_rate(evaluation):
-    toml = 'schema = "calipers.protocol/1"\nextends = "overview"\n[[metric]]\nname = "FROC@1"\nkind = "froc"\nthresholds = 0.5\nrates = [1.0]\n'
+    head = 'schema = "calipers.protocol/1"\nextends = "overview"\n'
+    toml = head + '[[metric]]\nname = "FROC@1"\nkind = "froc"\nthresholds = 0.5\nrates = [1.0]\n'
     single = cal.evaluate(evaluation.cohort, cal.Protocol.from_toml(toml), ci=False)
     for model in evaluation.models:
         matches = shown_matches(evaluation, model)

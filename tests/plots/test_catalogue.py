@@ -101,7 +101,8 @@ def test_the_threshold_curve_goes_through_the_average_precision(evaluation):
 
 
 def test_a_criterion_without_shares_has_no_threshold_curve():
-    toml = 'schema = "calipers.protocol/1"\nextends = "overview"\n[matching]\ncriterion = "centre-distance"\nthresholds = 20\n'
+    head = 'schema = "calipers.protocol/1"\nextends = "overview"\n'
+    toml = head + '[matching]\ncriterion = "centre-distance"\nthresholds = 20\n'
     ev = cal.evaluate(cal.demo_cohort(), cal.Protocol.from_toml(toml), ci=False)
     for name in ("thresholds", "overlaps"):
         with pytest.raises(cal.UsageError, match="between 0 and 1"):
