@@ -131,6 +131,6 @@ def disputed(models: Sequence[Outcomes], n: int) -> I64:
     votes = np.sum([of.found for of in models], axis=0)
     split = (votes > 0) & (votes < len(models))
     alarms = np.stack([of.false_alarms for of in models])
-    amount = np.bincount(models[0].reference_image[split], minlength=alarms.shape[1]) + np.ptp(alarms, axis=0)
+    amount: I64 = np.bincount(models[0].reference_image[split], minlength=alarms.shape[1]) + np.ptp(alarms, axis=0)
     order = np.argsort(-amount, kind="stable")[: max(n, 0)]
     return order[amount[order] > 0]

@@ -61,7 +61,7 @@ class PictureFiles:
         found = [search.find(names) for names in _names(cohort)]
         times = Counter(path for path, exact in found if path and not exact)
         times.update({path: 1 for path, exact in found if path and exact and path in times})
-        shared = [bool(path) and not exact and times[path] > 1 for path, exact in found]
+        shared = [not exact and path is not None and times[path] > 1 for path, exact in found]
         paths = tuple(Path(path) if path and not twice else None for (path, _), twice in zip(found, shared))
         several = sum(path == SEVERAL for path, _ in found)
         made = cls(folder.name or folder.resolve().name, paths, several, sum(shared), listing.left, listing.closed)

@@ -28,10 +28,9 @@ def read_nifti(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
     volume = _loaded(stream, start, name)
     shape = tuple(int(n) for n in volume.shape)
     width, height, depth = _extent(shape, name)
-    index: list[Any] = (
-        [slice(None), slice(None), _slice(slice_at, depth, name)] if len(shape) > 2 else [slice(None)] * 2
-    )
-    values = np.asarray(volume.dataobj[(*index, *[0] * (len(shape) - 3))]).T
+    place = _slice(slice_at, depth, name)
+    planes = (slice(None), slice(None), place, *[0] * (len(shape) - 3))[: len(shape)]
+    values = np.asarray(volume.dataobj[planes]).T
     if values.dtype.kind not in "buif":
         raise PictureError("a number per voxel", rule="picture-format", file=name, value=values.dtype.kind)
     shown = values if values.dtype == np.uint8 else windowed(values, name)

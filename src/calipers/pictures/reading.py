@@ -105,7 +105,7 @@ def _read_picture(file: BinaryIO, name: str) -> Pixels:
 
     warnings.simplefilter("error", Image.DecompressionBombWarning)
     try:
-        image = Image.open(file, formats=FORMATS)
+        image: Image.Image = Image.open(file, formats=FORMATS)
     except UnidentifiedImageError:
         wanted = "PNG, JPEG, BMP, TIFF, WebP, DICOM or NIfTI"
         raise PictureError(wanted, rule="picture-format", file=name) from None
