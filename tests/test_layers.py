@@ -36,6 +36,7 @@ LAYERS = (
     ("grouping",),
     ("evaluate", "comparing", "shortcuts", "recommend"),
     ("plots",),
+    ("pictures",),
     ("report",),
     ("studies", "compat"),
     ("training",),
