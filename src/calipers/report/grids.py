@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from calipers.evaluation import Evaluation, GroupedRows, GroupSummary
+from calipers.evaluation import Evaluation
 from calipers.findings import legend, marks_of, same_for_all, speaks_for, without_interval
 from calipers.report.words import best_of, between, lower_is_better, number, reason_word, short, undefined
 from calipers.results import Estimate
+from calipers.results.groups import GroupedRows, GroupSummary
 from calipers.statistics.weights import plural
 
 FEW = 3  # models
