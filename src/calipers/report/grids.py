@@ -6,11 +6,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from calipers.evaluation import Evaluation, GroupedRows, GroupSummary
+from calipers.evaluation import Evaluation
 from calipers.findings import legend, lower_is_better, marks_of, same_for_all, speaks_for, without_interval
 from calipers.report.markup import digits, scrolling, text
 from calipers.report.words import best_of, between, number, reason_word, short, undefined
 from calipers.results import Estimate
+from calipers.results.groups import GroupedRows, GroupSummary
 from calipers.statistics.weights import plural
 
 FEW = 3  # models
