@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,9 +18,11 @@ from calipers.plots.words import at_level, named, why
 from calipers.results import Estimate
 from calipers.results.comparison import Comparison
 from calipers.results.ranking import Ranking
+from calipers.statistics.weights import plural
 
 MOST_ROWS = 40
 MOST_SERIES = 4  # more models become a heat map
+MOST_NAMED = 3
 RODEO_PARTS = ("total", "localization", "shape", "classification")
 
 
@@ -48,13 +51,13 @@ def rodeo(evaluation: Evaluation) -> Forest:
 def classes(evaluation: Evaluation, *, metric: str | None = None, most: int = MOST_ROWS) -> Forest | HeatMap:
     """Return one metric per class, pooled first; the classes with most references if there are many."""
     metric = metric or _first_per_class(evaluation)
-    labels = evaluation.cohort.classes
+    labels, lower = evaluation.cohort.classes, metric in lower_is_better(evaluation.protocol)
     table = {label: [evaluation.get(metric, model=m, label=label) for m in evaluation.models] for label in labels}
     order = sorted(labels, key=lambda label: -table[label][0].n_references)[:most]
     pooled = [evaluation.get(metric, model=model) for model in evaluation.models]
     rows = [_row("all classes", pooled, strong=True), *(_row(label, table[label]) for label in order)]
     left = f" The {most} classes with most references of {len(labels)}." if len(labels) > most else ""
-    title = _spread(metric, {label: table[label] for label in order}, evaluation.models)
+    title = _weakest(metric, {label: table[label] for label in order}, evaluation.models, lower=lower)
     return _side_by_side(evaluation, metric, rows, title, note=at_level(evaluation) + left)
 
 
@@ -69,13 +72,15 @@ def groups(
         raise UsageError(f"no grouping {by!r}; {did_you_mean(by, known)}")
     grouping = known[by] if by is not None else next(iter(known.values()))
     metric = metric or next(name for name in headline_of(evaluation) if any(r.metric == name for r in grouping.rows))
-    table = grouping.table(metric, None, evaluation.models)
+    table, lower = grouping.table(metric, None, evaluation.models), metric in lower_is_better(evaluation.protocol)
     shown = dict(list(table.items())[:most])
     pooled = [evaluation.get(metric, model=model) for model in evaluation.models]
     rows = [_row("all images", pooled, strong=True), *(_row(name, found, units=True) for name, found in shown.items())]
     left = f" The first {most} of {len(table)} groups." if len(table) > most else ""
-    title = _spread(metric, shown, evaluation.models)
-    return _side_by_side(evaluation, metric, rows, title, note=at_level(evaluation) + left)
+    title = _weakest(metric, shown, evaluation.models, lower=lower)
+    unit = plural(pooled[0].unit)
+    rows[0] = replace(rows[0], n=f"{pooled[0].n_units} / {pooled[0].n_references}")
+    return _side_by_side(evaluation, metric, rows, title, note=at_level(evaluation) + left, n=f"{unit} / references")
 
 
 def differences(comparison: Comparison) -> Forest:
@@ -95,7 +100,7 @@ def differences(comparison: Comparison) -> Forest:
         Axis("difference", -limit, limit),
         ("difference",),
         tuple(rows),
-        n=comparison.unit + "s",
+        n=plural(comparison.unit),
         reference=0.0,
         note=f"{100 * comparison.level:g} % intervals of paired differences; tests {comparison.correction}, {over}.",
     )
@@ -103,7 +108,7 @@ def differences(comparison: Comparison) -> Forest:
 
 def blob(ranking: Ranking) -> Blob:
     """Return how often each model had each rank."""
-    places = ranking.places
+    places, units = ranking.places, f"{ranking.n_units} {plural(ranking.unit)}"
     shares = np.array([place.shares or (math.nan,) * len(places) for place in places], np.float64)
     return Blob(
         ranking.sentence().rstrip("."),
@@ -111,7 +116,7 @@ def blob(ranking: Ranking) -> Blob:
         shares.reshape(len(places), -1),
         tuple(place.median for place in places),
         tuple((place.low, place.high) for place in places),
-        note=f"{ranking.replicates - ranking.undefined} bootstrap replicates of {ranking.n_units} {ranking.unit}s.",
+        note=f"{ranking.replicates - ranking.undefined} bootstrap replicates of {units}.",
     )
 
 
@@ -129,14 +134,14 @@ def _first_per_class(evaluation: Evaluation) -> str:
 
 
 def _side_by_side(
-    evaluation: Evaluation, metric: str, rows: Sequence[ForestRow], title: str, note: str
+    evaluation: Evaluation, metric: str, rows: Sequence[ForestRow], title: str, note: str, n: str = "references"
 ) -> Forest | HeatMap:
     """Return a forest plot, or colours if there are too many models for it."""
     label = metric + (" (lower is better)" if metric in lower_is_better(evaluation.protocol) else "")
     if len(evaluation.models) <= MOST_SERIES or not _unit_bounds(evaluation, metric):
         axis = _axis(label) if _unit_bounds(evaluation, metric) else Axis(label, 0.0)
         slots = tuple(slot_of(evaluation, model) for model in evaluation.models)
-        return Forest(title, axis, evaluation.models, tuple(rows), n="references", slots=slots, note=note)
+        return Forest(title, axis, evaluation.models, tuple(rows), n=n, slots=slots, note=note)
     values = np.array([[mark.value for mark in row.marks] for row in rows], np.float64)
     names = tuple(f"{row.name} (n = {row.n})" for row in rows)
     return HeatMap(title, Axis("model", names=evaluation.models), Axis("", names=names), values, label, note=note)
@@ -164,17 +169,23 @@ def _unit_bounds(evaluation: Evaluation, metric: str) -> bool:
     return False
 
 
-def _spread(metric: str, table: dict[str, list[Estimate]], models: Sequence[str]) -> str:
-    """Return where one metric is lowest and highest, for the first model that has values."""
+def _weakest(metric: str, table: dict[str, list[Estimate]], models: Sequence[str], *, lower: bool) -> str:
+    """Return where every model is worst: ``AP is worst in Summit for A (0.32), in Valley for B (0.92)``."""
+    at: dict[str, list[str]] = {}
     for k, model in enumerate(models):
         known = {name: row[k].value for name, row in table.items() if row[k].value == row[k].value}
-        if len(known) > 1:
-            low, high = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
-            if known[low] == known[high]:
-                return f"{metric} of {named(model)} is {known[low]:.2f} everywhere"
-            said = f"from {known[low]:.2f} ({named(low)}) to {known[high]:.2f} ({named(high)})"
-            return f"{metric} of {named(model)} ranges {said}"
-    return f"{metric}: too few values to compare"
+        if len(set(known.values())) > 1:
+            worst = (max if lower else min)(known, key=known.__getitem__)
+            at.setdefault(worst, []).append(f"{named(model)} ({known[worst]:.2f})")
+    if not at:
+        return f"{metric} does not vary" if any(e.value == e.value for row in table.values() for e in row) else metric
+    places = [f"in {named(name)} for {_listed(who)}" for name, who in list(at.items())[:MOST_NAMED]]
+    return f"{metric} is worst {', '.join(places)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMED])
+    return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED} more"
 
 
 def _why_in_words(evaluation: Evaluation) -> str:

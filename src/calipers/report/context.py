@@ -52,7 +52,11 @@ def context_of(
     duel = _compared(at_one, ONE_ALARM) if at_one is not None else None
     comparison = _compared(evaluation, None)
     step("pictures")
-    shown = None if redact or not pictures else album(evaluation, images, models=by_value(evaluation))
+    shown = (
+        None
+        if redact or not pictures
+        else album(evaluation, images, models=by_value(evaluation), per_group=6 if len(evaluation.models) == 1 else 4)
+    )
     return Context(evaluation, at_one, duel, comparison, shown, () if redact else tuple(command), redact)
 
 

@@ -19,7 +19,7 @@ from calipers.plots.svg import stylesheet
 from calipers.report import markup
 from calipers.report.context import Context, Step, context_of
 from calipers.report.grids import metrics_table
-from calipers.report.markup import paragraph, text
+from calipers.report.markup import text
 from calipers.report.sections import SECTIONS, numbers
 from calipers.report.verdict import verdict
 from calipers.report.words import join, plural, short
@@ -89,19 +89,12 @@ def _answer(context: Context) -> str:
     said = verdict(ev, context.at_one, context.duel, context.comparison)
     further = "".join(f"<li>{text(sentence)}</li>" for sentence in said.further)
     answer = f'<p class="verdict">{text(said.first)}</p>' + (f'<ul class="further">{further}</ul>' if further else "")
-    speaks = paragraph(_speaks_for(ev), "note")
     names = headline_of(ev)
     chart = markup.figure_block(figure(ev, "headline"), "fig-headline") if len(ev.models) <= MOST_NAMED else ""
-    inner = f"{answer}{speaks}{metrics_table(ev, names)}{chart}"
+    table = metrics_table(ev, names)
+    inner = answer + (f'<div class="pair"><div>{table}</div>{chart}</div>' if chart else table)
     heading = '<h2 id="content-title">The answer</h2>'
     return f'<section id="content" aria-labelledby="content-title" tabindex="-1">{heading}{inner}</section>'
-
-
-def _speaks_for(evaluation: Evaluation) -> str:
-    said = evaluation.statistics
-    if said["interval"] is None:
-        return "No intervals were asked for."
-    return f"Intervals speak for {said['generalises_to']}."
 
 
 def _models(models: Sequence[str]) -> str:

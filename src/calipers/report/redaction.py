@@ -41,7 +41,11 @@ def redacted(evaluation: Evaluation, mask: Mask | None = None) -> Evaluation:
     groups = evaluation.cohort.images.groups
     known = {name: {str(value) for value in column.tolist()} for name, column in groups.items()}
     rows = tuple(_row(row, known, mask) for row in evaluation.rows)
-    return replace(evaluation, cohort=_cohort(evaluation.cohort, mask), rows=rows)
+    groupings = tuple(
+        replace(grouping, rows=tuple(_row(row, known, mask) for row in grouping.rows))
+        for grouping in evaluation.groupings
+    )
+    return replace(evaluation, cohort=_cohort(evaluation.cohort, mask), rows=rows, groupings=groupings)
 
 
 def _row(row: Row, known: Mapping[str, set[str]], mask: Mask) -> Row:

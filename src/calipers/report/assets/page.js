@@ -67,7 +67,8 @@
       }
       this.bar.append(csv, this.count);
       const frame = this.table.closest(".wide") || this.table;
-      frame.before(this.bar);
+      if (this.rows.length > 8) frame.before(this.bar);
+      else frame.after(this.bar);
     }
 
     headings() {
@@ -248,7 +249,7 @@
     const viewer = new Viewer();
     section.querySelectorAll(".shot").forEach((shot) => {
       const svg = shot.querySelector("svg"), title = svg.querySelector("title");
-      const button = make("button", { type: "button", className: "enlarge", textContent: "Enlarge" });
+      const button = make("button", { type: "button", className: "enlarge", textContent: "\u2922" });
       button.setAttribute("aria-label", "Enlarge " + (title ? title.textContent : "picture"));
       button.addEventListener("click", () => viewer.open(svg));
       shot.addEventListener("click", (event) => { if (event.target !== button) viewer.open(svg); });

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from calipers.plots.figures import Table
+from calipers.plots.figures import Cell, Table
 from calipers.report import markup
 from calipers.report.context import Context
 
@@ -28,7 +28,9 @@ def _classes(page: Context) -> Table:
     counted = [int((table.label[~table.ignore] == c).sum()) for c in range(len(cohort.classes))]
     ignored = int(table.ignore.sum())
     of_models = [[int((p.label == c).sum()) for c in range(len(cohort.classes))] for p in cohort.models.values()]
-    rows = [(name, counted[c], *(column[c] for column in of_models)) for c, name in enumerate(cohort.classes)]
+    rows: list[tuple[Cell, ...]] = [
+        (name, counted[c], *(column[c] for column in of_models)) for c, name in enumerate(cohort.classes)
+    ]
     rows.append(("all classes", sum(counted), *(sum(column) for column in of_models)))
     extra = f", without {ignored} ignored" if ignored else ""
     columns = ("class", f"references{extra}", *(f"predictions of {markup.cut(m, 40)}" for m in cohort.models))

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from calipers.evaluation import Evaluation
 from calipers.plots.catalogue import figure
 from calipers.plots.forests import headline_of
@@ -32,7 +34,8 @@ def classes(page: Context) -> str:
     if len(ev.cohort.classes) < 2:
         return ""
     names = [name for name in headline_of(ev) if name in ev.metrics_per_class and _known(ev, name)]
-    shown = names[: MOST_FIGURES if len(ev.models) <= MOST_FIGURES and len(ev.cohort.classes) <= 20 else 1]
+    few = len(ev.models) <= MOST_FIGURES and len(ev.cohort.classes) <= 20
+    shown = _one_of_a_kind(ev, names)[: MOST_FIGURES if few else 1]
     blocks = [figure_block(figure(ev, "classes", metric=name), f"fig-classes-{k}") for k, name in enumerate(shown)]
     if not blocks:
         return ""
@@ -48,16 +51,25 @@ def groups(page: Context) -> str:
     ev, found = page.evaluation, []
     for g, grouping in enumerate(ev.groupings):
         places = {(row.metric, row.label) for row in grouping.rows}
-        names = [name for name in headline_of(ev) if (name, None) in places][:MOST_FIGURES]
+        names = [name for name in headline_of(ev) if (name, None) in places]
         blocks = [
             figure_block(figure(ev, "groups", by=grouping.by, metric=name), f"fig-groups-{g}-{k}")
-            for k, name in enumerate(names)
+            for k, name in enumerate(_one_of_a_kind(ev, names)[:MOST_FIGURES])
         ]
         tables = "".join(groups_table(ev, grouping, name, None) for name in names)
         found.append(f"<h3>{_title(grouping.title)}</h3>")
         found.append(f'<div class="pair">{"".join(blocks)}</div>')
         found.append(details("As tables, with mean and range of the groups", f'<div class="stack">{tables}</div>'))
     return "\n".join(found)
+
+
+def _one_of_a_kind(evaluation: Evaluation, names: Sequence[str]) -> list[str]:
+    """Return the first metric of every kind: RoDeO without its parts."""
+    kinds = {plan.name: plan.kind for plan in evaluation.protocol.metrics}
+    first: dict[str, str] = {}
+    for name in names:
+        first.setdefault(kinds[name], name)
+    return list(first.values())
 
 
 def _title(words: str) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from calipers.pictures.album import Album, AlbumEntry, AlbumGroup
+from calipers.pictures.overlays import short
 from calipers.plots.svg import svg
 from calipers.plots.theme import MARKS
 from calipers.report.context import Context
@@ -57,7 +58,8 @@ def _entry(entry: AlbumEntry, name: str) -> str:
     panels = []
     for k, (model, overlay) in enumerate(zip(entry.models, entry.overlays)):
         drawn = svg(overlay, name=f"shot-{name}-{k}")
-        said = f"{model}: {overlay.title}" if several else overlay.title
+        said = overlay.title.removeprefix(f"{short(entry.id)}: ")
+        said = f"{model}: {said}" if several else said
         panels.append(f'<div class="panel"><div class="shot">{drawn}</div><p>{text(said)}</p></div>')
     facts = f' <span class="soft">{text(", ".join(entry.facts))}</span>' if entry.facts else ""
     wide = " several" if several else ""
