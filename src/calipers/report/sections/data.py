@@ -28,13 +28,12 @@ def _classes(page: Context) -> Table:
     counted = [int((table.label[~table.ignore] == c).sum()) for c in range(len(cohort.classes))]
     ignored = int(table.ignore.sum())
     of_models = [[int((p.label == c).sum()) for c in range(len(cohort.classes))] for p in cohort.models.values()]
-    rows: list[tuple[Cell, ...]] = [
-        (name, counted[c], *(column[c] for column in of_models)) for c, name in enumerate(cohort.classes)
-    ]
-    rows.append(("all classes", sum(counted), *(sum(column) for column in of_models)))
+    columns = [counted, *of_models]
+    rows: list[tuple[Cell, ...]] = [(name, *(c[k] for c in columns)) for k, name in enumerate(cohort.classes)]
+    rows.append(("all classes", *(sum(c) for c in columns)))
     extra = f", without {ignored} ignored" if ignored else ""
-    columns = ("class", f"references{extra}", *(f"predictions of {markup.cut(m, 40)}" for m in cohort.models))
-    return Table(columns, tuple(rows))
+    names = ("class", f"references{extra}", *(f"predictions of {markup.cut(m, 40)}" for m in cohort.models))
+    return Table(names, tuple(rows))
 
 
 def _files(page: Context) -> Table:
