@@ -166,7 +166,7 @@ def overlay() -> f.Overlay:
 
 def gallery() -> list[f.Figure]:
     """Return one or more figures of every kind."""
-    models = ("baseline", "with attention", "ensemble of five networks")
+    models = ("baseline", "with attention", "ensemble")
     froc = tuple(curve(name, k, 0.95 - 0.08 * k) for k, name in enumerate(models))
     recall = f.Axis("recall", 0.0, 1.0), f.Axis("precision", 0.0, 1.0)
     many = tuple(curve(f"candidate {k + 1}", k, 0.97 - 0.035 * k) for k in range(10))

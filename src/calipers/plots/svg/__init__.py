@@ -71,7 +71,7 @@ def svg(figure: kinds.Figure, *, width: float = 640, name: str = "figure", stand
     drawing = _draw(figure)(figure, Sheet(max(float(width), NARROWEST), name))
     w, h = num(drawing.width, 2), num(drawing.height, 2)
     kind = type(figure).__name__.lower()
-    head = f'class="fig fig-{kind}{" fig-alone" if standalone else ""}" viewBox="0 0 {w} {h}"'
+    head = f'class="fig fig-kind-{kind}{" fig-alone" if standalone else ""}" viewBox="0 0 {w} {h}"'
     if standalone:
         head = f'xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" {head}'
     label = f'role="img" aria-labelledby="{name}-title {name}-desc"'

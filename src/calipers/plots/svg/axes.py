@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from calipers.plots.figures import Axis
-from calipers.plots.svg.elements import Sheet, el, segments, sentence, title, words
+from calipers.plots.svg.elements import Sheet, el, label, segments, title, words
 from calipers.plots.svg.scales import Scale
 from calipers.plots.svg.words import fitted, width_of, wrapped
 from calipers.plots.ticks import said, ticks
@@ -16,7 +16,7 @@ from calipers.plots.ticks import said, ticks
 LINE = 15.0  # from one line of text to the next
 GAP = 7.0  # between texts side by side
 TICK = 4.0
-LABEL_ROOM = 21.0
+LABEL_ROOM = 25.0
 Limits = tuple[float, float]
 
 
@@ -85,17 +85,17 @@ def plane(sheet: Sheet, plan: Plan) -> Plane:
     """Lay out the plane of a figure and draw its axes."""
     top = plan.top + (LABEL_ROOM if plan.y.label else 6.0)
     inner = plan.inner or min(max(0.5 * sheet.width, 200.0), 400.0)
-    y_ticks = ticks_of(plan.y, plan.y_limits, most=max(int(inner / 42), 2))
+    y_ticks = ticks_of(plan.y, plan.y_limits, most=max(int(inner / 36), 2))
     y_ticks = [tick._replace(lines=[fitted(tick.name, plan.names_room * sheet.width)]) for tick in y_ticks]
     left = max((width_of(tick.lines[0]) for tick in y_ticks), default=0.0) + 10.0
-    x_ticks = ticks_of(plan.x, plan.x_limits, most=max(int((sheet.width - left) / 76), 2))
+    x_ticks = ticks_of(plan.x, plan.x_limits, most=max(int((sheet.width - left) / 60), 2))
     right = sheet.width - max(plan.right, _half_of_last(x_ticks, plan))
     x = Scale(*plan.x_limits, left, max(right, left + 40.0), plan.x.log)
     x_ticks = _wrapped_names(x_ticks, plan.x, x)
     lower, upper = top + inner, top
     y = Scale(*plan.y_limits, *((upper, lower) if plan.down else (lower, upper)), plan.y.log)
     lines = max((len(tick.lines) for tick in x_ticks), default=1)
-    height = lower + TICK + 2.0 + LINE * lines + (LABEL_ROOM - 3.0 if plan.x.label else 2.0)
+    height = lower + TICK + 2.0 + LINE * lines + (18.0 if plan.x.label else 2.0)
     found = Plane(x, y, height)
     found.parts.extend([*_grid(found, plan.grid, x_ticks, y_ticks), *_y_axis(found, plan, y_ticks)])
     found.parts.extend(_x_axis(found, plan, x_ticks, sheet))
@@ -150,7 +150,7 @@ def _grid(at: Plane, direction: str, x_ticks: Ticks, y_ticks: Ticks) -> list[str
 def _y_axis(at: Plane, plan: Plan, y_ticks: Ticks) -> list[str]:
     found = []
     if plan.y.label:  # upright words above the axis: easier to read than turned ones, and they cost no width
-        found.append(sentence(0.0, plan.top + 12.0, plan.y.label, "fig-label", width=at.right))
+        found.append(label(0.0, plan.top + 12.0, plan.y.label, width=at.right))
     room = at.left - 8.0
     before = float("inf")
     for tick in y_ticks:
@@ -173,11 +173,15 @@ def _x_axis(at: Plane, plan: Plan, x_ticks: Ticks, sheet: Sheet) -> list[str]:
         whole = "".join(tick.lines).replace(" ", "") == tick.name.replace(" ", "")
         found.extend(drawn if whole else [el("g", title(tick.name) + "".join(drawn))])
     if plan.x.label:
-        middle = (at.left + at.right) / 2
-        half = width_of(plan.x.label) / 2
-        middle = max(min(middle, sheet.width - half), half)
-        found.append(sentence(middle, at.height - 4.0, plan.x.label, "fig-label", width=sheet.width, anchor="middle"))
+        found.append(label_below(plan.x.label, at.x, at.height - 4.0, sheet))
     return found
+
+
+def label_below(text: str, x: Scale, y: float, sheet: Sheet) -> str:
+    """Return the label of an axis under its middle, or as near to it as the sheet allows."""
+    half = width_of(text, bold=True) / 2
+    middle = max(min((x.start + x.end) / 2, sheet.width - half), min(half, sheet.width / 2))
+    return label(middle, y, text, width=sheet.width, anchor="middle")
 
 
 def without_collisions(x_ticks: Ticks, x: Scale) -> Ticks:

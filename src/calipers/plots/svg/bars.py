@@ -125,7 +125,8 @@ def _errors(figure: Bars, side: Side) -> list[str]:
             if np.isfinite(low + high + figure.heights[s, c]):
                 start, stop = _place(figure, s, c)
                 ends.append(side.box(((start + stop) / 2,) * 2, (low, high)))
-    return [el("path", d=segments(ends), cls="fig-error")] if ends else []
+    path = segments(ends)
+    return [el("path", d=path, cls="fig-error-halo"), el("path", d=path, cls="fig-error")] if ends else []
 
 
 def _base(side: Side) -> list[str]:

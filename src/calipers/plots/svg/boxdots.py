@@ -13,6 +13,7 @@ from calipers.plots.svg.elements import Drawing, Sheet, el, segments, title
 from calipers.plots.svg.empty import nothing, why_no_limits
 from calipers.plots.svg.markers import fill, marker, stroke
 from calipers.plots.svg.scales import limits
+from calipers.plots.svg.words import shortened
 from calipers.plots.ticks import said
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -58,7 +59,7 @@ def draw(figure: BoxDots, sheet: Sheet) -> Drawing:
 
 def _side(figure: BoxDots, sheet: Sheet, samples: list[F64], shown: tuple[float, float]) -> Side:
     n = len(figure.names)
-    named = [f"{name} (n = {len(sample)})" for name, sample in zip(figure.names, samples)]
+    named = [f"{shortened(name, 20)} (n\xa0=\xa0{len(sample)})" for name, sample in zip(figure.names, samples)]
     category = Axis("", names=tuple(named))
     across = (-0.5, n - 0.5)
     plan = Plan(category, figure.y, across, shown)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contours: colours on a fine grid, lines of equal height over them, each with its number."""
+"""Contours: an area per step of the colours, lines of equal height over them, each with its number."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from calipers.plots.figures import F64, Axis, Contour
 from calipers.plots.svg.axes import Plan, Plane, plane
 from calipers.plots.svg.elements import Drawing, Sheet, el, polyline, words
 from calipers.plots.svg.empty import UNDEFINED, nothing
-from calipers.plots.svg.heatmap import areas, hatching
+from calipers.plots.svg.heatmap import hatching
 from calipers.plots.svg.isolines import isolines
 from calipers.plots.svg.legends import colours
 from calipers.plots.svg.scales import limits
-from calipers.plots.svg.shades import ON_DARK, shade_of
+from calipers.plots.svg.shades import ON_DARK, SHADES, shade_of
 from calipers.plots.svg.thinning import thinned
 from calipers.plots.svg.words import width_of
 from calipers.plots.ticks import said, ticks
 
-CELL = 6.0  # pixels of the fine grid
+FINE = 48  # rows and columns at least: straight lines between few points would have corners
+DEEP = 1e6  # spans below: what is undefined or beyond the edge
 SHORT = 60.0  # a line shorter than this has no number
 
 
@@ -36,8 +37,9 @@ def draw(figure: Contour, sheet: Sheet) -> Drawing:
     labels, top = colours(sheet, figure.label, low, high)
     plan = Plan(figure.x, figure.y, _ends(figure.x, xs), _ends(figure.y, ys), top=top, grid="")
     at = plane(sheet, plan)
+    x, y, fine = _finer(at.x(xs), at.y(ys), values)
     parts = [el("defs", hatching(sheet.name) + _clip(at, sheet)), *labels, *at.parts]
-    drawn = "".join([*_cells(at.x(xs), at.y(ys), values, (low, high), sheet), *_lines(figure, at, xs, ys, values)])
+    drawn = "".join([_ground(at, sheet), *_areas(x, y, fine), *_lines(figure, at, x, y, fine)])
     parts.append(el("g", drawn, clip_path=f"url(#{sheet.name}-clip)"))
     return Drawing(sheet.width, at.height, parts)
 
@@ -65,15 +67,46 @@ def _clip(at: Plane, sheet: Sheet) -> str:
     return el("clipPath", box, id=f"{sheet.name}-clip")
 
 
-def _cells(x: F64, y: F64, values: F64, span: tuple[float, float], sheet: Sheet) -> list[str]:
-    """Return the colours of the fine grid, heights between the given ones by straight lines."""
-    x_edges = np.linspace(x[0], x[-1], max(int(abs(x[-1] - x[0]) / CELL), 2) + 1)
-    y_edges = np.linspace(y.min(), y.max(), max(int(abs(y[-1] - y[0]) / CELL), 2) + 1)
-    x_middles, y_middles = (x_edges[1:] + x_edges[:-1]) / 2, (y_edges[1:] + y_edges[:-1]) / 2
-    rows = np.stack([np.interp(x_middles, x, row) for row in values])
-    order = np.argsort(y)
-    fine = np.stack([np.interp(y_middles, y[order], column[order]) for column in rows.T], axis=1)
-    return areas(shade_of(fine, *span), x_edges, y_edges, sheet)
+def _finer(x: F64, y: F64, values: F64) -> tuple[F64, F64, F64]:
+    """Return the grid with points between the given ones, heights there by straight lines along rows and columns."""
+    more_x, more_y = _between(x), _between(y)
+    rows = np.stack([_along(more_x, x, row) for row in values])
+    return more_x, more_y, np.stack([_along(more_y, y, column) for column in rows.T], axis=1)
+
+
+def _between(places: F64) -> F64:
+    """Return the places and, if they are few, others between neighbours."""
+    parts = max(-(-FINE // (len(places) - 1)), 1)
+    return np.interp(np.arange((len(places) - 1) * parts + 1) / parts, np.arange(len(places)), places)
+
+
+def _along(at: F64, places: F64, heights: F64) -> F64:
+    order = 1 if places[-1] >= places[0] else -1
+    return np.interp(order * at, order * places, heights)
+
+
+def _ground(at: Plane, sheet: Sheet) -> str:
+    """Return the hatching that shows wherever no colour lies above it."""
+    box = {"x": at.left, "y": at.top, "width": at.right - at.left, "height": at.bottom - at.top}
+    return el("rect", **box, fill=f"url(#{sheet.name}-hatch)", cls="fig-undefined")
+
+
+def _areas(x: F64, y: F64, values: F64) -> list[str]:
+    """Return an area per step of the colours. Each lies on the lower ones, so there are no seams between them."""
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    span = (high - low) or 1.0
+    deep = low - DEEP * span
+    # A rim far below closes every line at the edge of the grid.
+    walled = np.pad(np.where(np.isfinite(values), values, deep), 1, constant_values=deep)
+    x, y = np.pad(x, 1, mode="edge"), np.pad(y, 1, mode="edge")
+    found = []
+    for step in range(len(SHADES)) if high > low else [len(SHADES) // 2]:
+        level = low + span * step / len(SHADES) if high > low else low
+        lines = isolines(x, y, walled, level - 1e-9 * span)
+        path = "".join(polyline(*thinned(*line), closed=True) for line in lines if len(line[0]) > 2)
+        if path:
+            found.append(el("path", d=path, cls=f"fig-q{step} fig-area"))
+    return found
 
 
 def _levels(figure: Contour, values: F64) -> tuple[float, ...]:
@@ -89,7 +122,7 @@ def _lines(figure: Contour, at: Plane, xs: F64, ys: F64, values: F64) -> list[st
     for level in _levels(figure, values):
         step = int(shade_of(np.array([level]), low, high)[0])
         cls = "fig-iso fig-iso-light" if ON_DARK[step] else "fig-iso"
-        for x, y in isolines(at.x(xs), at.y(ys), values, level):
+        for x, y in isolines(xs, ys, values, level):
             lines.append(el("path", d=polyline(*thinned(x, y)), cls=cls))
             place = _label_place(x, y, taken, at, width_of(said(level)))
             if place is not None:

@@ -146,7 +146,7 @@ def diagonal(at: Plane) -> list[str]:
         return []
     if at.x.log == at.y.log:
         ends = [(at.x.at(low), at.y.at(low), at.x.at(high), at.y.at(high))]
-        return [el("path", d=segments(ends), cls="fig-reference")]
+        return [el("path", d=segments(ends), cls="fig-guide")]
     values = np.linspace(low, high, 64)
     good = np.isfinite(at.x(values) + at.y(values))
-    return [el("path", d=polyline(at.x(values)[good], at.y(values)[good]), cls="fig-reference")]
+    return [el("path", d=polyline(at.x(values)[good], at.y(values)[good]), cls="fig-guide")]

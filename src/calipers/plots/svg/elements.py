@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from calipers.plots.figures import F64
-from calipers.plots.svg.words import LONGEST, LONGEST_SENTENCE, LONGEST_TITLE, clean, fitted, safe, shortened
+from calipers.plots.svg.words import BOLD, LONGEST, LONGEST_SENTENCE, LONGEST_TITLE, clean, fitted, safe, shortened
 
 FAR = 30_000.0  # pixels; what lies farther away is off every page and only makes numbers long
 
@@ -60,6 +60,11 @@ def title(text: str) -> str:
 def sentence(x: float, y: float, text: str, cls: str = "", *, width: float = 1e9, anchor: str = "") -> str:
     """Return a text that is not a name: shortened only if it has no room."""
     return words(x, y, text, cls, width=width, anchor=anchor, longest=LONGEST_SENTENCE)
+
+
+def label(x: float, y: float, text: str, *, width: float, anchor: str = "") -> str:
+    """Return the label of an axis, in bold."""
+    return sentence(x, y, text, "fig-label", width=width / BOLD, anchor=anchor)
 
 
 def words(

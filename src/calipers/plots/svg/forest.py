@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from calipers.plots.figures import Forest, ForestRow, Mark, slots_of
-from calipers.plots.svg.axes import ticks_of, without_collisions
+from calipers.plots.svg.axes import label_below, ticks_of, without_collisions
 from calipers.plots.svg.elements import Drawing, Sheet, el, rect, segments, sentence, title, words
 from calipers.plots.svg.empty import UNDEFINED, nothing
 from calipers.plots.svg.legends import Entry, legend
 from calipers.plots.svg.markers import fill, marker, stroke
 from calipers.plots.svg.scales import Scale, limits
-from calipers.plots.svg.words import clean, fitted, shortened, width_of
+from calipers.plots.svg.words import BOLD, clean, fitted, shortened, width_of
 from calipers.plots.ticks import MINUS
 
 ROW = 23.0
@@ -32,7 +32,7 @@ class Layout:
     x: Scale
     names: float  # width of the names
     n: float  # right edge of the numbers behind
-    values: float  # left edge of the estimates in words, NaN = not shown
+    values: float  # right edge of the estimates in words, NaN = not shown
     top: float
     row: float
     rows: int
@@ -76,19 +76,24 @@ def is_drawn(mark: Mark) -> bool:
 def _layout(figure: Forest, sheet: Sheet, shown: tuple[float, float], top: float) -> Layout:
     width = sheet.width
     most = (0.3 if width >= VALUES_FROM else 0.36) * width
-    names = min(max((width_of(shortened(row.name)) * (1.1 if row.strong else 1.0) for row in figure.rows)), most)
+    names = min(max(_wide(shortened(row.name), row) for row in figure.rows), most)
     behind = max(width_of(shortened(row.n, 16)) for row in figure.rows)
     head = width_of(fitted(figure.n, 0.2 * width)) if behind else 0.0
     n = names + (12.0 + max(behind, head) if behind else 0.0)
     digits = min(max(2 - math.floor(math.log10(shown[1] - shown[0])), 0), 4)
-    texts = [in_words(row.marks[0], digits) for row in figure.rows if row.marks]
-    beside = max(map(width_of, texts), default=0.0) if len(figure.series) == 1 and width >= VALUES_FROM else 0.0
+    beside = 0.0
+    if len(figure.series) == 1 and width >= VALUES_FROM:
+        beside = max(_wide(in_words(row.marks[0], digits), row) for row in figure.rows if row.marks)
     right = width - (beside + 12.0 if beside else 10.0)
     left = n + 16.0
     row = ROW if len(figure.series) < 2 else max(ROW, 10.0 + OFFSET * len(figure.series))
     start = top + 22.0 + (18.0 if _is_tall(row * len(figure.rows)) else 0.0)
     scale = Scale(*shown, left, max(right, left + 60.0), figure.x.log)
-    return Layout(scale, names, n, right + 12.0 if beside else math.nan, start, row, len(figure.rows), digits)
+    return Layout(scale, names, n, width if beside else math.nan, start, row, len(figure.rows), digits)
+
+
+def _wide(text: str, row: ForestRow) -> float:
+    return width_of(text, bold=row.strong)
 
 
 def _is_tall(height: float) -> bool:
@@ -101,12 +106,12 @@ def _behind(figure: Forest, at: Layout, sheet: Sheet) -> list[str]:
     if at.rows >= BANDED:
         ends = [(0.0, at.middle(k), sheet.width, at.middle(k)) for k in range(1, at.rows, 2)]
         found.append(el("path", d=segments(ends), cls="fig-zebra", stroke_width=at.row))
-    axis = ticks_of(figure.x, (at.x.low, at.x.high), most=max(int((at.x.end - at.x.start) / 62), 2))
+    axis = ticks_of(figure.x, (at.x.low, at.x.high), most=max(int((at.x.end - at.x.start) / 40), 2))
     lines = [(at.x.at(tick.at), at.top, at.x.at(tick.at), at.bottom) for tick in axis]
     found.append(el("path", d=segments(lines), cls="fig-grid"))
     if math.isfinite(figure.reference) and at.x.low <= figure.reference <= at.x.high:
         x = at.x.at(figure.reference)
-        found.append(el("path", d=segments([(x, at.top - 3.0, x, at.bottom)]), cls="fig-reference"))
+        found.append(el("path", d=segments([(x, at.top - 3.0, x, at.bottom)]), cls="fig-guide"))
     found.append(el("path", d=segments([(at.x.start, at.bottom, at.x.end, at.bottom)]), cls="fig-axis"))
     heights = [at.bottom + 16.0, *([at.top - 8.0] if _is_tall(at.row * at.rows) else [])]
     shown = without_collisions(axis, at.x)
@@ -115,16 +120,10 @@ def _behind(figure: Forest, at: Layout, sheet: Sheet) -> list[str]:
     if at.n > at.names:
         found.append(words(at.n, head, figure.n, "fig-soft", width=max(at.n - 4.0, 20.0), anchor="end"))
     if math.isfinite(at.values):
-        found.append(words(sheet.width, head, "value (interval)", "fig-soft", anchor="end"))
+        found.append(words(at.values, head, "value (interval)", "fig-soft", anchor="end"))
     if figure.x.label:
-        found.append(_axis_label(figure.x.label, at, sheet))
+        found.append(label_below(figure.x.label, at.x, at.bottom + 37.0, sheet))
     return found
-
-
-def _axis_label(label: str, at: Layout, sheet: Sheet) -> str:
-    half = width_of(label) / 2
-    middle = max(min((at.x.start + at.x.end) / 2, sheet.width - half), half)
-    return sentence(middle, at.bottom + 37.0, label, "fig-label", width=sheet.width, anchor="middle")
 
 
 def _height(at: Layout, k: int, s: int, series: int) -> float:
@@ -163,12 +162,12 @@ def _whisker(mark: Mark, at: Layout, y: float) -> str:
 def _row(figure: Forest, k: int, row: ForestRow, at: Layout, slots: Sequence[int]) -> list[str]:
     y = at.middle(k) + 4.0
     bold = "fig-strong" if row.strong else ""
-    found = [words(0.0, y, row.name, bold, width=at.names / (1.1 if row.strong else 1.0) + 0.5)]
+    found = [words(0.0, y, row.name, bold, width=at.names / (BOLD if row.strong else 1.0) + 0.5)]
     if row.n:
         found.append(words(at.n, y, shortened(row.n, 16), bold or "fig-soft", anchor="end"))
     if math.isfinite(at.values) and row.marks:
         text = in_words(row.marks[0], at.digits)
-        found.append(words(at.values, y, text, bold, longest=60))
+        found.append(words(at.values, y, text, bold, anchor="end", longest=60))
     told = len(figure.rows) * len(figure.series) <= TOLD
     reasons = {mark.reason for mark in row.marks if not is_drawn(mark)}
     if len(reasons) == 1 and not any(map(is_drawn, row.marks)):
@@ -185,7 +184,7 @@ def _row(figure: Forest, k: int, row: ForestRow, at: Layout, slots: Sequence[int
 
 def _reason(reason: str, at: Layout, y: float, slot: int | None = None) -> str:
     x = at.x.start + 4.0
-    text = sentence(x + (9.0 if slot is not None else 0.0), y + 4.0, reason or "undefined", "fig-reason", width=at.x.end - x)
+    text = sentence(x + (9.0 if slot is not None else 0.0), y + 4.0, reason or "undefined", "fig-reason fig-halo-text", width=at.x.end - x)
     return text if slot is None else marker(slot, x + 3.0, y, 2.5) + text
 
 
@@ -194,6 +193,8 @@ def _mark(mark: Mark, row: ForestRow, at: Layout, y: float, slot: int, inner: st
     if not at.x.low <= mark.value <= at.x.high:  # beyond the axis: a pointer at its end
         back = 5.0 if mark.value > at.x.high else -5.0
         return el("path", inner, d=f"M{x:.1f} {y:.1f}l{-back:.0f}-5v10z", cls=f"fig-m {fill(slot)}")
+    if row.strong and len(row.marks) > 1:  # the shape still tells the series
+        return marker(slot, x, y, 5.2, inner)
     if row.strong:
         return el("path", inner, d=f"M{x:.1f} {y:.1f}m-7.5 0l7.5-6 7.5 6-7.5 6z", cls=f"fig-m {fill(slot)}")
     return marker(slot, x, y, 4.0, inner)

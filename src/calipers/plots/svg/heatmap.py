@@ -12,14 +12,14 @@ from calipers.plots.svg.elements import Drawing, Sheet, el, num, sentence, title
 from calipers.plots.svg.empty import nothing
 from calipers.plots.svg.legends import colours
 from calipers.plots.svg.shades import SHADES, ink_on, shade_of
-from calipers.plots.svg.words import fitted, shortened, width_of, wrapped
+from calipers.plots.svg.words import shortened, width_of, wrapped
 from calipers.plots.ticks import MINUS
 
 HIGHEST, LOWEST = 34.0, 12.0  # pixels of a cell
 BROADEST = 120.0
 TOLD = 400  # so many cells at most say their number when pointed at
 LINE = 14.0
-TURNED = 45  # degrees of names that do not fit above their columns
+SLOPE = 0.71  # of names at 45 degrees
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +83,17 @@ def _heads(figure: HeatMap, left: float, wide: float, sheet: Sheet) -> tuple[lis
 
 
 def _turned(figure: HeatMap, left: float, wide: float, above: float, sheet: Sheet) -> tuple[list[str], float]:
+    """Return names at 45 degrees, upright if the last one would leave the sheet."""
     longest = 110.0
-    deep = min(max(width_of(shortened(name)) for name in figure.x.names), longest) * 0.71 + 14.0
+    last = min(width_of(shortened(figure.x.names[-1])), longest)
+    upright = left + wide * (len(figure.x.names) - 0.5) + last * SLOPE + 10.0 > sheet.width
+    deep = min(max(width_of(shortened(name)) for name in figure.x.names), longest) * (1.0 if upright else SLOPE) + 14.0
     every = max(int(-(-13.0 // wide)), 1)  # turned names need this much room between them
     found = []
     for c in range(0, len(figure.x.names), every):
-        x, y = left + wide * (c + 0.5) + 3.0, above + deep - 5.0
-        room = min(longest, (sheet.width - x) / 0.71)
-        shown = fitted(figure.x.names[c], room) if room > 20.0 else ""
-        if shown:
-            text = words(0.0, 0.0, figure.x.names[c], width=room)
-            found.append(el("g", text, transform=f"translate({num(x)} {num(y)}) rotate(-{TURNED})"))
+        x, y = left + wide * (c + 0.5) + (4.0 if upright else 3.0), above + deep - 5.0
+        text = words(0.0, 0.0, figure.x.names[c], width=longest)
+        found.append(el("g", text, transform=f"translate({num(x)} {num(y)})rotate(-{90 if upright else 45})"))
     return found, deep
 
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from calipers.plots.svg.elements import Sheet, el, rect, segments, sentence, words
+from calipers.plots.svg.elements import Sheet, el, label, rect, segments, words
 from calipers.plots.svg.markers import dashed, fill, marker, texture_id
 from calipers.plots.svg.shades import SHADES
 from calipers.plots.svg.words import LONGEST, fitted, shortened, width_of
 from calipers.plots.ticks import said
 
-SWATCH = 26.0
+SWATCH = {"line": 26.0, "outline": 26.0, "marker": 10.0, "area": 18.0}
 ROW = 18.0
 SPACE = 18.0  # between entries
 ALIGNED = 4  # so many entries and more stand in columns
@@ -31,8 +31,9 @@ class Entry:
 
 def legend(sheet: Sheet, entries: Sequence[Entry], top: float = 0.0) -> tuple[list[str], float]:
     """Return the legend and its height: entries side by side, in columns if they are many."""
-    room = max(sheet.width - SWATCH - 6.0, 60.0)
-    widths = [SWATCH + 6.0 + width_of(fitted(entry.name, room)) + SPACE for entry in entries]
+    swatches = [SWATCH[entry.kind] + 6.0 for entry in entries]
+    room = max(sheet.width - max(swatches, default=0.0), 60.0)
+    widths = [s + width_of(fitted(entry.name, room)) + SPACE for s, entry in zip(swatches, entries)]
     if len(entries) >= ALIGNED:
         columns = max(int((sheet.width + SPACE) // max(widths)), 1)
         rows = -(-len(entries) // columns)
@@ -44,7 +45,7 @@ def legend(sheet: Sheet, entries: Sequence[Entry], top: float = 0.0) -> tuple[li
     for entry, (x, row) in zip(entries, at):
         y = top + ROW * row + 9.0
         found.extend(swatch(entry, x, y, sheet.name))
-        found.append(words(x + SWATCH + 6.0, y + 4.0, entry.name, width=room))
+        found.append(words(x + SWATCH[entry.kind] + 6.0, y + 4.0, entry.name, width=room))
     return found, ROW * (max((row for _, row in at), default=-1) + 1) + 6.0
 
 
@@ -61,12 +62,13 @@ def _flowing(widths: Sequence[float], room: float) -> list[tuple[float, int]]:
 
 def swatch(entry: Entry, x: float, y: float, name: str) -> list[str]:
     """Return how the series looks, in little."""
+    wide = SWATCH[entry.kind]
     if entry.kind == "area":
-        return area(x + 6.0, y - 6.0, x + SWATCH, y + 6.0, entry.slot, name)
+        return area(x, y - 6.0, x + wide, y + 6.0, entry.slot, name)
     if entry.kind == "marker":
-        return [marker(entry.slot, x + SWATCH - 8.0, y, 4.0)]
-    line = el("path", d=segments([(x, y, x + SWATCH, y)]), cls=f"fig-line {dashed(entry.slot)}")
-    return [line] if entry.kind == "outline" else [line, marker(entry.slot, x + SWATCH / 2, y)]
+        return [marker(entry.slot, x + wide / 2, y, 4.0)]
+    line = el("path", d=segments([(x, y, x + wide, y)]), cls=f"fig-line {dashed(entry.slot)}")
+    return [line] if entry.kind == "outline" else [line, marker(entry.slot, x + wide / 2, y)]
 
 
 def area(x0: float, y0: float, x1: float, y1: float, slot: int, name: str, inner: str = "") -> list[str]:
@@ -80,7 +82,7 @@ def area(x0: float, y0: float, x1: float, y1: float, slot: int, name: str, inner
 
 def room_at_ends(names: Sequence[str]) -> float:
     """Return the width that names at the ends of lines need."""
-    return max((width_of(shortened(name, LONGEST)) for name in names), default=0.0) + SWATCH + 12.0
+    return max((width_of(shortened(name, LONGEST)) for name in names), default=0.0) + SWATCH["line"] + 16.0
 
 
 def spread(ends: Sequence[float], low: float, high: float) -> list[float] | None:
@@ -100,9 +102,9 @@ def spread(ends: Sequence[float], low: float, high: float) -> list[float] | None
     return placed if moved <= MOVED and max(placed, default=low) <= high + 1.0 else None
 
 
-def colours(sheet: Sheet, label: str, low: float, high: float) -> tuple[list[str], float]:
+def colours(sheet: Sheet, text: str, low: float, high: float) -> tuple[list[str], float]:
     """Return the scale of colours above a map, and its height."""
-    bar, ends = 96.0, (said(low), said(high))
+    bar, ends = 96.0, (said(float(f"{low:.3g}")), said(float(f"{high:.3g}")))
     x = sheet.width - width_of(ends[1]) - 5.0 - bar
     step = bar / len(SHADES)
     found = [words(x - 5.0, 13.0, ends[0], anchor="end"), words(x + bar + 5.0, 13.0, ends[1])]
@@ -110,8 +112,8 @@ def colours(sheet: Sheet, label: str, low: float, high: float) -> tuple[list[str
         el("rect", x=x + k * step, y=3.0, width=step + 0.4, height=12.0, cls=f"fig-q{k}") for k in range(len(SHADES))
     )
     room = x - 5.0 - width_of(ends[0]) - 14.0
-    if width_of(label) <= room:
-        found.append(sentence(0.0, 13.0, label, "fig-label"))
+    if width_of(text, bold=True) <= room:
+        found.append(label(0.0, 13.0, text, width=room))
         return found, 24.0
-    found.append(sentence(0.0, 31.0, label, "fig-label", width=sheet.width))
+    found.append(label(0.0, 31.0, text, width=sheet.width))
     return found, 42.0

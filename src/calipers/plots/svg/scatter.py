@@ -18,6 +18,10 @@ from calipers.plots.ticks import said
 
 MANY = 400  # points of a series from which on they are small dots
 Box = tuple[float, float, float, float]
+# Of a name from its point, best first: beside it if no error bar is there, else in a corner between two of them.
+PLACES = (
+    (8, 4, ""), (6, -7, ""), (6, 15, ""), (-8, 4, "end"), (-6, -7, "end"), (-6, 15, "end"), (0, -9, "middle"), (0, 17, "middle"),
+)  # fmt: skip
 
 
 def draw(figure: Scatter, sheet: Sheet) -> Drawing:
@@ -47,6 +51,11 @@ def _pixels(dots: Dots, at: Plane) -> list[tuple[int, float, float]]:
 
 
 def _bars(dots: Dots, at: Plane) -> str:
+    ends = _ends(dots, at)
+    return el("path", d=segments(ends), cls=f"fig-whisker {stroke(dots.slot)}") if ends else ""
+
+
+def _ends(dots: Dots, at: Plane) -> list[Box]:
     ends: list[Box] = []
     for k, x, y in _pixels(dots, at):
         for low, high, scale, upright in ((dots.x_low, dots.x_high, at.x, False), (dots.y_low, dots.y_high, at.y, True)):
@@ -54,7 +63,7 @@ def _bars(dots: Dots, at: Plane) -> str:
             if pair is not None:
                 a, b = scale.within(pair[0]), scale.within(pair[1])
                 ends.append((x, a, x, b) if upright else (a, y, b, y))
-    return el("path", d=segments(ends), cls=f"fig-whisker {stroke(dots.slot)}") if ends else ""
+    return ends
 
 
 def _pair(low: F64 | None, high: F64 | None, k: int) -> tuple[float, float] | None:
@@ -82,19 +91,19 @@ def _names(figure: Scatter, at: Plane) -> list[str]:
     points = [(dots, *point) for dots in figure.dots for point in _pixels(dots, at)]
     if len(points) > MANY:
         return []
-    taken: list[Box] = [(x - 5, y - 5, x + 5, y + 5) for _, _, x, y in points]
+    taken: list[Box] = [(x - 4, y - 4, x + 4, y + 4) for _, _, x, y in points]
+    taken += [(x0 - 1, min(y0, y1) - 1, x1 + 1, max(y0, y1) + 1) for d in figure.dots for x0, y0, x1, y1 in _ends(d, at)]
     found = []
-    for j, (dots, k, x, y) in enumerate(points):
+    for dots, k, x, y in points:
         if k >= len(dots.names) or not dots.names[k]:
             continue
         shown = fitted(dots.names[k], 0.4 * (at.right - at.left))
         wide = width_of(shown)
-        places = ((x + 8, y + 4, ""), (x - 8, y + 4, "end"), (x, y - 9, "middle"), (x, y + 17, "middle"))
-        for tx, ty, anchor in places:
+        for dx, dy, anchor in PLACES:
+            tx, ty = x + dx, y + dy
             left = tx - (wide if anchor == "end" else wide / 2 if anchor else 0.0)
             box = (left, ty - 10, left + wide, ty + 3)
-            others = taken[:j] + taken[j + 1 :]
-            if at.holds(left, ty, 2.0) and at.holds(left + wide, ty, 2.0) and not any(_meet(box, o) for o in others):
+            if at.holds(left, ty, 2.0) and at.holds(left + wide, ty, 2.0) and not any(_meet(box, other) for other in taken):
                 taken.append(box)
                 found.append(words(tx, ty, dots.names[k], "fig-halo-text", width=wide + 1.0, anchor=anchor))
                 break

@@ -11,7 +11,7 @@ from calipers.plots.figures import F64
 
 STEPS = 16
 LIGHTEST, DARKEST = 0.965, 0.33  # lightness in OKLab
-HUE = math.radians(247.0)  # blue
+HUE = math.radians(252.0)  # blue
 CHROMA = 0.125  # in the middle of the scale; the ends are paler
 LIGHT_INK, DARK_INK = "#ffffff", "#000000"
 
@@ -40,7 +40,7 @@ def _ramp() -> tuple[str, ...]:
     found = []
     for k in range(STEPS):
         t = k / (STEPS - 1)
-        chroma = CHROMA * (0.12 + 0.88 * math.sin(math.pi * (0.08 + 0.72 * t)))
+        chroma = 0.01 + CHROMA * math.sin(math.pi * (0.02 + 0.78 * t))
         lightness = LIGHTEST + (DARKEST - LIGHTEST) * t
         found.append(_hex(_linear_rgb(lightness, chroma * math.cos(HUE), chroma * math.sin(HUE))))
     return tuple(found)
