@@ -36,7 +36,7 @@ def draw(figure: Figure, ax: Axes | None = None, *, title: bool = True) -> Axes:
     >>> import numpy as np
     >>> from calipers.plots.figures import Axis, Curves, Line
     >>> line = Line("ours", np.array([0.1, 1.0, 10.0]), np.array([0.4, 0.6, 0.7]))
-    >>> axes = draw(Curves("Ours finds 60 % at one false alarm", Axis("false alarms", log=True), Axis("found"), (line,)))
+    >>> axes = draw(Curves("Ours finds 60 %", Axis("false alarms", log=True), Axis("found"), (line,)))
     >>> axes.get_xlabel()
     'false alarms'
     """
@@ -80,6 +80,6 @@ def save(
 
 def _check_installed() -> None:
     try:
-        import matplotlib  # noqa: F401, ICN001
+        import matplotlib  # noqa: F401
     except ImportError:
         raise UsageError('figures for papers need matplotlib: pip install "calipers[mpl]"') from None

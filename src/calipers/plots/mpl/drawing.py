@@ -31,7 +31,7 @@ KINDS: dict[type, Callable[[Any, Sheet], Drawn]] = {
     figures.Overlay: draw_overlay,
     figures.Histogram: draw_histogram,
 }
-GAP = 4.0  # points between title, legend and axes
+GAP = 5.0  # points between title, legend and axes
 HANDLE, HANDLE_GAP, COLUMN_GAP = 2.6, 0.6, 1.6  # of the legend, in sizes of its text
 
 
@@ -52,9 +52,7 @@ def draw_kind(figure: figures.Figure, sheet: Sheet) -> Drawn:
     return KINDS[kind](figure, sheet)
 
 
-def draw_above(
-    figure: figures.Figure, sheet: Sheet, drawn: Drawn, *, left: float, width: float, title: bool
-) -> float:
+def draw_above(figure: figures.Figure, sheet: Sheet, drawn: Drawn, *, left: float, width: float, title: bool) -> float:
     """Put legend and title above the axes, ``left`` points beside their edge; return the height used, in points."""
     top = drawn.head
     if drawn.handles:

@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from calipers.plots.figures import Bars, Forest, ForestRow, Mark, slots_of
+from calipers.plots.figures import F64, Bars, Forest, ForestRow, Mark, slots_of
 from calipers.plots.mpl.look import LINE, PAPER, THIN, colour, fill, sign
 from calipers.plots.mpl.scales import set_axis, set_names
 from calipers.plots.mpl.sheet import MM, Drawn, Sheet, drawable, grid, nothing, some
 from calipers.plots.mpl.words import stated, width_of, words
 
-SPREAD = 0.62  # of a row, over which its series are spread
+SPREAD = 0.56  # of a row, over which its series are spread
 ROOM_FOR_VALUES = 80 * MM
 
 
@@ -37,6 +38,8 @@ def draw_forest(figure: Forest, sheet: Sheet) -> Drawn:
     for k, row in enumerate(figure.rows):
         if row.strong:
             ax.axhspan(k - 0.5, k + 0.5, color=PAPER.band, linewidth=0, zorder=0)
+        if k and len(figure.series) > 1:  # keeps the markers of one row together
+            ax.axhline(k - 0.5, color=PAPER.line, linewidth=0.4, zorder=0.5, label="_between")
     slots, drawn = slots_of(figure, len(figure.series)), Drawn()
     for s, (slot, name) in enumerate(zip(slots, figure.series)):
         _draw_series(figure, sheet, s, slot)
@@ -71,16 +74,17 @@ def _draw_series(figure: Forest, sheet: Sheet, s: int, slot: int) -> None:
 
 
 def _say_reasons(figure: Forest, sheet: Sheet, low: float) -> None:
-    """Say why where an estimate has no value."""
-    for s in range(len(figure.series)):
-        for y, _, mark in _marks(figure, s):
-            if not math.isfinite(mark.value):
-                said = words(mark.reason or "undefined", style="italic", most=60)
-                size = sheet.text - (1 if len(figure.series) > 1 else 0)
-                look = {"style": "italic", "color": PAPER.soft, "size": size, "parse_math": False}
-                sheet.ax.annotate(
-                    said, (low, y), (3, 0), textcoords="offset points", va="center_baseline", annotation_clip=False, **look
-                )
+    """Say why where an estimate has no value; once, if all series of a row have the same reason."""
+    n = len(figure.series)
+    look: dict[str, Any] = {"style": "italic", "color": PAPER.soft, "size": sheet.text - (n > 1), "parse_math": False}
+    for k, row in enumerate(figure.rows):
+        missing = [(_place(k, s, n), mark.reason) for s, mark in enumerate(row.marks) if not math.isfinite(mark.value)]
+        if len(missing) == n and len({reason for _, reason in missing}) == 1:
+            missing = [(k, missing[0][1])]
+        for y, reason in missing:
+            said = words(reason or "undefined", style="italic", most=60)
+            place: dict[str, Any] = {"textcoords": "offset points", "va": "center_baseline", "annotation_clip": False}
+            sheet.ax.annotate(said, (low, y), (3, 0), **place, **look)
 
 
 def _draw_columns(figure: Forest, sheet: Sheet) -> float:
@@ -139,7 +143,7 @@ def draw_bars(figure: Bars, sheet: Sheet) -> Drawn:
     drawn, n = Drawn(), len(figure.series)
     width = 0.7 if figure.stacked or n == 1 else 0.8 / n
     for s, (slot, name) in enumerate(zip(slots_of(figure, n), figure.series)):
-        x = np.arange(heights.shape[1]) + (0.0 if figure.stacked else (s - (n - 1) / 2) * width)
+        x = np.arange(heights.shape[1], dtype=np.float64) + (0.0 if figure.stacked else (s - (n - 1) / 2) * width)
         bottom = tops[s] - np.nan_to_num(heights[s]) if figure.stacked else 0.0
         ax.bar(x, heights[s], width * (1.0 if figure.stacked else 0.94), bottom=bottom, label="_bars", **fill(slot))
         _draw_whiskers(figure, sheet, s, x)
@@ -149,17 +153,15 @@ def draw_bars(figure: Bars, sheet: Sheet) -> Drawn:
     return drawn if n > 1 else Drawn()
 
 
-def _draw_whiskers(figure: Bars, sheet: Sheet, s: int, x: np.ndarray) -> None:
+def _draw_whiskers(figure: Bars, sheet: Sheet, s: int, x: F64) -> None:
     if figure.low is not None and figure.high is not None:
         ok = np.isfinite(figure.low[s]) & np.isfinite(figure.high[s])
         low, high = figure.low[s][ok], figure.high[s][ok]
         sheet.ax.vlines(x[ok], low, high, color=PAPER.ink, linewidth=0.9, zorder=4, label="_whiskers")
 
 
-def _say_undefined(sheet: Sheet, x: np.ndarray, heights: np.ndarray, stacked: bool) -> None:
+def _say_undefined(sheet: Sheet, x: F64, heights: F64, stacked: bool) -> None:
     for place in x[~np.isfinite(heights)] if not stacked else ():
         where = (float(place), 0.01)
         transform = sheet.ax.get_xaxis_transform()
         sheet.ax.text(*where, "–", transform=transform, ha="center", va="bottom", color=PAPER.soft, size=sheet.text)
-
-

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from matplotlib.cm import ScalarMappable
@@ -37,7 +38,7 @@ def draw_heat_map(figure: HeatMap, sheet: Sheet) -> Drawn:
     gap = min(1.0, sheet.width / columns / 12)
     ax.pcolormesh(*edges, np.ma.masked_invalid(values), cmap=BLUES, norm=colours, edgecolors=PAPER.page, linewidth=gap)
     for r, c in np.argwhere(~np.isfinite(values)).tolist():
-        look = {"facecolor": PAPER.band, "edgecolor": PAPER.line, "hatch": "////", "linewidth": 0}
+        look: dict[str, Any] = {"facecolor": PAPER.band, "edgecolor": PAPER.line, "hatch": "////", "linewidth": 0}
         ax.add_patch(Rectangle((c - 0.5, r - 0.5), 1, 1, label="_undefined", **look))
     _write_cells(figure, sheet, values, colours)
     _colour_bar(sheet, colours, figure.label)
@@ -63,7 +64,7 @@ def _write_cells(figure: HeatMap, sheet: Sheet, values: F64, colours: Normalize)
         for c in range(columns):
             value = values[r, c]
             shade = text_colour(BLUES(colours(value))) if math.isfinite(value) else PAPER.soft
-            look = {"size": size, "color": shade, "parse_math": False}
+            look: dict[str, Any] = {"size": size, "color": shade, "parse_math": False}
             sheet.ax.text(c, r, said[r][c], ha="center", va="center_baseline", **look)
 
 
@@ -81,8 +82,9 @@ def _colour_bar(sheet: Sheet, colours: Normalize, label: str) -> None:
     wide = 7.0 / sheet.width
     place = sheet.ax.inset_axes((1.0 + 1.2 * wide, 0.0, wide, 1.0))
     bar = sheet.ax.figure.colorbar(ScalarMappable(colours, BLUES), cax=place)
-    bar.outline.set_visible(False)  # type: ignore[operator]
-    bar.solids.set_edgecolor("face")  # no pale seams between the shades in PDF viewers
+    bar.outline.set_visible(False)
+    if bar.solids is not None:
+        bar.solids.set_edgecolor("face")  # no pale seams between the shades in PDF viewers
     most = int(min(max(sheet.height / 28, 2), 6))
     bar.locator, bar.formatter = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]), FuncFormatter(lambda v, _: plain(v))
     bar.update_ticks()
@@ -120,7 +122,13 @@ def _flat(figure: Contour, sheet: Sheet, values: np.ma.MaskedArray) -> Drawn:
     """Draw points where there are no lines: too few places, or the same height everywhere."""
     x, y = np.meshgrid(figure.xs, figure.ys)
     colours = Normalize(*_range(math.nan, math.nan, values.filled(np.nan)))
-    look = {"c": values.ravel(), "cmap": BLUES, "norm": colours, "marker": "s", "edgecolors": PAPER.soft}
+    look: dict[str, Any] = {
+        "c": values.ravel(),
+        "cmap": BLUES,
+        "norm": colours,
+        "marker": "s",
+        "edgecolors": PAPER.soft,
+    }
     sheet.ax.scatter(x.ravel(), y.ravel(), s=30, linewidths=0.5, clip_on=False, label="_values", **look)
     _colour_bar(sheet, colours, figure.label)
     return Drawn()

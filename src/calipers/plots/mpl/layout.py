@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import astuple, dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -124,6 +125,6 @@ def _draw_note(canvas: Canvas, note: str, width: float, size: float) -> float:
         return 0.0
     place = EDGE / (canvas.get_figwidth() * POINTS), EDGE / (canvas.get_figheight() * POINTS)
     said = wrapped(note, width, size)
-    look = {"size": size, "color": PAPER.soft, "parse_math": False, "linespacing": 1.2}
-    text = canvas.text(*place, said, ha="left", va="bottom", **look)
+    look_of_note: dict[str, Any] = {"size": size, "color": PAPER.soft, "parse_math": False, "linespacing": 1.2}
+    text = canvas.text(*place, said, ha="left", va="bottom", **look_of_note)
     return float(text.get_window_extent().height * POINTS / canvas.dpi) + 5.0

@@ -56,10 +56,10 @@ def _draw_band(line: Line, sheet: Sheet) -> None:
     if line.low is None or line.high is None or not some(line.low):
         return
     step: Any = "post" if line.step else None
-    area = {"color": colour(line.slot), "linewidth": 0, "alpha": BAND, "zorder": 2}
+    area: dict[str, Any] = {"color": colour(line.slot), "linewidth": 0, "alpha": BAND, "zorder": 2}
     sheet.ax.fill_between(line.x, line.low, line.high, step=step, label="_band", **area)
     for edge in (line.low, line.high):  # faint edges keep bands apart where they overlap
-        style = {"color": colour(line.slot), "linewidth": 0.5, "alpha": 0.5, "zorder": 2}
+        style: dict[str, Any] = {"color": colour(line.slot), "linewidth": 0.5, "alpha": 0.5, "zorder": 2}
         sheet.ax.plot(line.x, edge, drawstyle="steps-post" if line.step else "default", label="_edge", **style)
 
 
@@ -77,7 +77,6 @@ def draw_histogram(figure: Histogram, sheet: Sheet) -> Drawn:
     floor = base if figure.y.log else 0.0
     for slot, name, counts in zip(slots_of(figure, len(figure.series)), figure.series, figure.counts):
         sheet.ax.stairs(counts, figure.edges, baseline=floor, fill=True, color=colour(slot), alpha=0.12, label="_area")
-        style = stroke(slot)
-        handle = sheet.ax.stairs(counts, figure.edges, baseline=floor, label="_series", zorder=3, **style)
-        drawn.add(Line2D([], [], **stroke(slot)) if handle else handle, name)
+        sheet.ax.stairs(counts, figure.edges, baseline=floor, label="_series", zorder=3, **stroke(slot))
+        drawn.add(Line2D([], [], **stroke(slot)), name)
     return drawn if len(figure.series) > 1 else Drawn()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import matplotlib as mpl
 from matplotlib.colors import Colormap, LinearSegmentedColormap, to_rgb
@@ -61,7 +61,7 @@ def settings() -> dict[str, Any]:
 @contextmanager
 def look() -> Iterator[None]:
     """Draw in the look of the theme; afterwards everything is as it was."""
-    with mpl.rc_context(settings()):
+    with mpl.rc_context(cast("Any", settings())):
         yield
 
 

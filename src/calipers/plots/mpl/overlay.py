@@ -10,6 +10,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
@@ -34,7 +35,7 @@ def draw_overlay(figure: Overlay, sheet: Sheet) -> Drawn:
         return nothing(sheet, "the image has no size")
     pixels = _pixels(figure.picture)
     if pixels is not None:
-        grey = {"cmap": "gray", "vmin": 0, "vmax": 255} if pixels.ndim == 2 else {}
+        grey: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": 255} if pixels.ndim == 2 else {}
         ax.imshow(pixels, extent=(0, width, height, 0), zorder=0, **grey)
     ax.set(xlim=(0, width), ylim=(height, 0), aspect="equal", anchor="NW")
     marks = [mark for mark in figure.marks if all(math.isfinite(v) for v in mark.box)]
@@ -46,7 +47,7 @@ def draw_overlay(figure: Overlay, sheet: Sheet) -> Drawn:
         _say_score(mark, sheet, figure.size)
     drawn = Drawn()
     for fate in (fate for fate in order if any(mark.fate == fate for mark in marks)):
-        drawn.add(Rectangle((0, 0), 1, 1, facecolor=BACKGROUND, **_edge(fate)), theme.MARKS[fate].words)
+        drawn.add(_sample(fate), theme.MARKS[fate].words)
     return drawn
 
 
@@ -69,19 +70,31 @@ def _pixels(picture: str) -> NDArray[np.uint8] | None:
 def _edge(fate: str) -> dict[str, Any]:
     mark = theme.MARKS[fate]
     pattern = dash(tuple(2.0 * length / mark.width for length in mark.dash))
-    return {"edgecolor": mark.colour, "linewidth": 0.6 * mark.width, "linestyle": pattern}
+    return {"edgecolor": mark.colour, "linewidth": 0.7 * mark.width, "linestyle": pattern}
+
+
+def _sample(fate: str) -> tuple[Line2D, Line2D]:
+    """Return the line of a fate on a dark ground, as on the image, for the legend."""
+    edge = _edge(fate)
+    line = Line2D([], [], color=edge["edgecolor"], linewidth=edge["linewidth"], linestyle=edge["linestyle"])
+    return Line2D([], [], color=BACKGROUND, linewidth=5.0), line
 
 
 def _draw_mark(mark: BoxMark, sheet: Sheet, size: tuple[float, float]) -> None:
     x0, y0, x1, y1 = mark.box
     edge = _edge(mark.fate)
-    halo = {"edgecolor": theme.HALO, "linewidth": edge["linewidth"] + 1.0, "alpha": 0.6}
+    halo: dict[str, Any] = {"edgecolor": theme.HALO, "linewidth": edge["linewidth"] + 1.0, "alpha": 0.6}
     for label, look in (("_halo", halo), (f"_{mark.fate}", edge)):
         sheet.ax.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, label=label, **look))
     if x1 < 0 or y1 < 0 or x0 > size[0] or y0 > size[1]:  # off the picture: a sign at its edge
         at = float(np.clip((x0 + x1) / 2, 0, size[0])), float(np.clip((y0 + y1) / 2, 0, size[1]))
-        look = {"marker": "X", "color": edge["edgecolor"], "markeredgecolor": theme.HALO, "markersize": 5}
-        sheet.ax.plot([at[0]], [at[1]], clip_on=False, label="_outside", **look)
+        look: dict[str, Any] = {
+            "marker": "X",
+            "color": edge["edgecolor"],
+            "markeredgecolor": theme.HALO,
+            "markersize": 5,
+        }
+        sheet.ax.plot([at[0]], [at[1]], clip_on=False, label="_outside", **cross)
 
 
 def _say_score(mark: BoxMark, sheet: Sheet, size: tuple[float, float]) -> None:
@@ -94,7 +107,7 @@ def _say_score(mark: BoxMark, sheet: Sheet, size: tuple[float, float]) -> None:
         textcoords="offset points",
         va="top" if below else "bottom",
         size=sheet.text - 1.5,
-        color=theme.MARKS[mark.fate].colour,
+        color="#ffffff",
         bbox={"facecolor": theme.HALO, "alpha": 0.55, "linewidth": 0, "pad": 0.8},
         clip_on=True,
     )

@@ -7,10 +7,11 @@ import math
 from typing import Any
 
 import numpy as np
+from matplotlib.colors import to_rgba
 from matplotlib.lines import Line2D
 from matplotlib.transforms import Bbox
 
-from calipers.plots.figures import Axis, Blob, BoxDots, Dots, Scatter, slots_of
+from calipers.plots.figures import F64, Axis, Blob, BoxDots, Dots, Scatter, slots_of
 from calipers.plots.mpl.look import LINE, PAPER, SIGNS, THIN, colour, sign
 from calipers.plots.mpl.scales import diagonal, set_axis, set_names
 from calipers.plots.mpl.sheet import POINTS, Drawn, Sheet, drawable, grid, nothing, some
@@ -19,6 +20,17 @@ from calipers.plots.theme import style
 
 FEW = 200  # samples that are shown as dots
 NAMED = 60  # more names beside points than these would be a carpet
+Place = tuple[str, str, tuple[float, float]]  # of a name beside its point: alignments, offset in points
+AROUND: tuple[Place, ...] = (
+    ("left", "center", (5.0, 0.0)),
+    ("left", "bottom", (3.0, 2.5)),
+    ("left", "top", (3.0, -2.5)),
+    ("right", "center", (-5.0, 0.0)),
+    ("right", "bottom", (-3.0, 2.5)),
+    ("right", "top", (-3.0, -2.5)),
+    ("center", "bottom", (0.0, 4.5)),
+    ("center", "top", (0.0, -4.5)),
+)
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -35,7 +47,13 @@ def draw_scatter(figure: Scatter, sheet: Sheet) -> Drawn:
         diagonal(sheet, across, up)
     drawn, many = Drawn(), sum(len(d.x) for d in shown) > FEW
     for dots in shown:
-        bar = {"color": colour(dots.slot), "linewidth": 0.8, "alpha": 0.8, "zorder": 2, "label": "_bars"}
+        bar: dict[str, Any] = {
+            "color": colour(dots.slot),
+            "linewidth": 0.8,
+            "alpha": 0.8,
+            "zorder": 2,
+            "label": "_bars",
+        }
         if dots.x_low is not None and dots.x_high is not None:
             sheet.ax.hlines(dots.y, dots.x_low, dots.x_high, **bar)
         if dots.y_low is not None and dots.y_high is not None:
@@ -52,31 +70,44 @@ def _points(dots: Dots, figure: Scatter) -> Any:
 
 
 def _name_points(shown: list[Dots], figure: Scatter, sheet: Sheet) -> None:
-    """Write names where they hit neither points nor each other: right, left, above or below; else on the right."""
+    """Write each name at the first place around its point where it hits nothing else, or else on the right."""
     scale = POINTS / sheet.ax.figure.dpi
-    places = [
-        (sheet.ax.transData.transform((d.x[k], d.y[k])) * scale, d.names[k])
-        for d in shown
-        for k in np.flatnonzero(_points(d, figure))
-        if k < len(d.names)
-    ]
-    if len(places) > NAMED:
+    found = [(d, k) for d in shown for k in np.flatnonzero(_points(d, figure)).tolist() if k < len(d.names)]
+    if len(found) > NAMED:
         return
-    taken = [Bbox.from_bounds(x - 3, y - 3, 6, 6) for (x, y), _ in places]
+    taken = [box for d, k in found for box in _boxes(d, k, sheet, scale)]
     frame = Bbox(sheet.ax.get_window_extent().get_points() * scale)
-    for (x, y), name in places:
-        said, size = words(name), sheet.text - 0.5
-        wide, tall = width_of(said, size), size
-        options = [(5.0, -tall / 2), (-5.0 - wide, -tall / 2), (-wide / 2, 5.0), (-wide / 2, -5.0 - tall)]
-        boxes = [Bbox.from_bounds(x + dx, y + dy, wide, tall) for dx, dy in options]
-        free = [k for k, box in enumerate(boxes) if not box.count_overlaps(taken) and _inside(box, frame)]
-        k = free[0] if free else 0
-        taken.append(boxes[k])
-        ha, va = (("left", "center"), ("right", "center"), ("center", "bottom"), ("center", "top"))[k]
-        offset = ((5, 0), (-5, 0), (0, 4), (0, -4))[k]
-        at = sheet.ax.transData.inverted().transform((x / scale, y / scale))
-        options_of_text: dict[str, Any] = {"ha": ha, "va": va, "size": size, "color": PAPER.ink, "parse_math": False}
-        sheet.ax.annotate(said, tuple(at), offset, textcoords="offset points", **options_of_text)
+    size = sheet.text - 0.5
+    for dots, k in found:
+        said = words(dots.names[k])
+        x, y = sheet.ax.transData.transform((dots.x[k], dots.y[k])) * scale
+        areas = [_area(x, y, place, width_of(said, size), size) for place in AROUND]
+        free = [i for i, area in enumerate(areas) if not area.count_overlaps(taken) and _inside(area, frame)]
+        best = free[0] if free else 0
+        taken.append(areas[best])
+        ha, va, offset = AROUND[best]
+        look: dict[str, Any] = {"ha": ha, "va": va, "size": size, "color": PAPER.ink, "parse_math": False}
+        at = (float(dots.x[k]), float(dots.y[k]))
+        sheet.ax.annotate(said, at, offset, textcoords="offset points", **look)
+
+
+def _boxes(dots: Dots, k: int, sheet: Sheet, scale: float) -> list[Bbox]:
+    """Return what a point and its bars cover, in points."""
+    x, y = float(dots.x[k]), float(dots.y[k])
+    ends = [((x, y), (x, y))]
+    if dots.x_low is not None and dots.x_high is not None:
+        ends.append(((float(dots.x_low[k]), y), (float(dots.x_high[k]), y)))
+    if dots.y_low is not None and dots.y_high is not None:
+        ends.append(((x, float(dots.y_low[k])), (x, float(dots.y_high[k]))))
+    boxes = [Bbox(sheet.ax.transData.transform(pair) * scale) for pair in ends if np.isfinite(pair).all()]
+    return [box.padded(3.0 if n == 0 else 0.5) for n, box in enumerate(boxes)]
+
+
+def _area(x: float, y: float, place: Place, wide: float, tall: float) -> Bbox:
+    ha, va, (dx, dy) = place
+    left = {"left": 0.0, "center": -wide / 2, "right": -wide}[ha]
+    bottom = {"bottom": 0.0, "center": -tall / 2, "top": -tall}[va]
+    return Bbox.from_bounds(x + dx + left, y + dy + bottom, wide, tall)
 
 
 def _inside(box: Bbox, frame: Bbox) -> bool:
@@ -100,12 +131,18 @@ def draw_blob(figure: Blob, sheet: Sheet) -> Drawn:
     area = (0.86 * pitch) ** 2  # of a disc that stands for all replicates, in square points
     for m in range(models):
         seen = np.flatnonzero(np.nan_to_num(shares[m]) > 0)
-        look = {"color": colour(m), "alpha": 0.75, "linewidth": 0, "zorder": 2, "label": "_shares"}
+        look: dict[str, Any] = {"color": colour(m), "alpha": 0.75, "linewidth": 0, "zorder": 2, "label": "_shares"}
         ax.scatter(seen + 1, np.full(len(seen), m), s=shares[m][seen] * area, **look)
         if m < len(figure.spans) and some(figure.spans[m]):
             ax.hlines([m], *figure.spans[m], color=PAPER.ink, linewidth=0.9, zorder=3, label="_span")
     kept = [(value, m) for m, value in enumerate(figure.medians) if math.isfinite(value)]
-    median = {"marker": "|", "color": PAPER.ink, "markersize": 9, "markeredgewidth": 1.5, "linestyle": "none"}
+    median: dict[str, Any] = {
+        "marker": "|",
+        "color": PAPER.ink,
+        "markersize": 9,
+        "markeredgewidth": 1.5,
+        "linestyle": "none",
+    }
     ax.plot([v for v, _ in kept], [m for _, m in kept], zorder=4, label="_medians", **median)
     return _blob_legend(median)
 
@@ -139,10 +176,10 @@ def draw_box_dots(figure: BoxDots, sheet: Sheet) -> Drawn:
     return Drawn()
 
 
-def _draw_box(sheet: Sheet, place: int, slot: int, sample: np.ndarray) -> None:
+def _draw_box(sheet: Sheet, place: int, slot: int, sample: F64) -> None:
     names = ("whislo", "q1", "med", "q3", "whishi")
     stats = dict(zip(names, np.quantile(sample, QUANTILES).tolist())) | {"fliers": []}
-    line = {"color": colour(slot), "linewidth": THIN + 0.3}
+    shade, width = colour(slot), THIN + 0.3
     sheet.ax.bxp(
         [stats],
         positions=[place],
@@ -151,22 +188,16 @@ def _draw_box(sheet: Sheet, place: int, slot: int, sample: np.ndarray) -> None:
         showcaps=False,
         patch_artist=True,
         manage_ticks=False,
-        boxprops={"facecolor": (*_rgb(slot), 0.12), "edgecolor": colour(slot), "linewidth": THIN + 0.3, "zorder": 2},
-        whiskerprops=line | {"zorder": 2},
-        medianprops={"color": colour(slot), "linewidth": LINE + 0.7, "zorder": 4},
+        boxprops={"facecolor": to_rgba(shade, 0.12), "edgecolor": shade, "linewidth": width, "zorder": 2},
+        whiskerprops={"color": shade, "linewidth": width, "zorder": 2},
+        medianprops={"color": shade, "linewidth": LINE + 0.7, "zorder": 4},
     )
 
 
-def _rgb(slot: int) -> tuple[float, float, float]:
-    from matplotlib.colors import to_rgb
-
-    return to_rgb(colour(slot))
-
-
-def _draw_dots(sheet: Sheet, place: int, slot: int, sample: np.ndarray) -> None:
+def _draw_dots(sheet: Sheet, place: int, slot: int, sample: F64) -> None:
     """Spread the dots sideways by the golden ratio in order of their values: even, and the same every time."""
     order = np.argsort(np.argsort(sample, kind="stable"), kind="stable")
     aside = (order * 0.6180339887498949 % 1.0 - 0.5) * (0.36 if len(sample) > 1 else 0.0)
-    look = {"markersize": 2.8, "markerfacecolor": colour(slot), "markeredgewidth": 0.0, "alpha": 0.6}
+    look: dict[str, Any] = {"markersize": 2.8, "markerfacecolor": colour(slot), "markeredgewidth": 0.0, "alpha": 0.6}
     marker = SIGNS[style(slot).marker]
     sheet.ax.plot(place + aside, sample, linestyle="none", marker=marker, zorder=3, label="_samples", **look)

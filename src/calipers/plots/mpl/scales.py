@@ -16,6 +16,7 @@ from calipers.plots.mpl.sheet import Sheet
 from calipers.plots.mpl.words import plain, width_of, words, wrapped
 
 Side = Literal["x", "y"]
+LEANING = 20  # characters of names that are not level: they take room below the axes
 PAD = 0.04  # of the range, where a limit comes from the data
 
 
@@ -110,7 +111,11 @@ def set_names(sheet: Sheet, side: Side, names: Sequence[str], strong: Sequence[b
     said = [words(name, weight="bold" if b else "normal") for name, b in zip(names, bold)]
     room = (sheet.width if side == "x" else sheet.height) / max(len(names), 1)
     line = sheet.text * 1.2
+    if side == "x":
+        said = [_in_two(text, room - 4, sheet.text) for text in said]
     level = side == "y" or max((width_of(text, sheet.text) for text in said), default=0.0) <= room - 4
+    if not level:
+        said = [words(name, weight="bold" if b else "normal", most=LEANING) for name, b in zip(names, bold)]
     every = 1 if side == "x" and level else max(1, math.ceil(line / room))
     shown = list(range(0, len(names), every))
     along = sheet.ax.xaxis if side == "x" else sheet.ax.yaxis
@@ -120,7 +125,15 @@ def set_names(sheet: Sheet, side: Side, names: Sequence[str], strong: Sequence[b
         label.set(parse_math=False, weight="bold" if bold[k] else "normal")
         if not level:
             label.set(rotation=90 if upright else 40, ha="right", rotation_mode="anchor")
-            label.set_va("center" if upright else "top")
+            label.set_verticalalignment("center" if upright else "top")
+
+
+def _in_two(text: str, room: float, size: float) -> str:
+    """Return a name in two lines if it needs and allows that."""
+    if width_of(text, size) <= room:
+        return text
+    lines = wrapped(text, room, size)
+    return lines if lines.count("\n") == 1 else text
 
 
 def diagonal(sheet: Sheet, x: tuple[float, float], y: tuple[float, float]) -> None:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text from data, drawn as text: what has no glyph becomes a replacement sign, long names are cut, sentences wrapped."""
+"""Text from data, drawn as text: what has no glyph becomes a replacement sign, long names are cut."""
 
 from __future__ import annotations
 
 import math
 import unicodedata
 from functools import lru_cache
+from typing import Any, cast
 
 import matplotlib as mpl
 from matplotlib.font_manager import FontProperties, fontManager, get_font
@@ -15,6 +16,7 @@ LAST_RESORT = "DejaVu Sans"  # comes with matplotlib
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 NAME_LENGTH = 28
 SENTENCE_LENGTH = 600
+SAFE = 0.97  # letters on a grid of pixels run a little wider than their outlines
 
 
 def families() -> list[str]:
@@ -45,8 +47,9 @@ def _glyphs(names: tuple[str, ...], weight: str, style: str) -> frozenset[int]:
 
 
 def _file(family: str, weight: str, style: str) -> str:
+    font = FontProperties(family=[family], style=cast("Any", style), weight=weight)
     try:
-        found = fontManager.findfont(FontProperties(family=[family], style=style, weight=weight), fallback_to_default=False)  # type: ignore[arg-type]
+        found = fontManager.findfont(font, fallback_to_default=False)
     except ValueError:  # no such font here
         return ""
     return str(found)
@@ -65,7 +68,7 @@ def wrapped(text: str, width: float, size: float, weight: str = "normal") -> str
     lines, line = [], ""
     for word in words(text, weight=weight, most=SENTENCE_LENGTH).split(" "):
         longer = f"{line} {word}" if line else word
-        if line and width_of(longer, size, weight) > width:
+        if line and width_of(longer, size, weight) > SAFE * width:
             lines.append(line)
             line = word
         else:
