@@ -175,9 +175,9 @@ class Evaluation:
         return f"<Evaluation of {', '.join(self.models)} under {self.protocol.name}: {shown}>"
 
     def _repr_html_(self) -> str:
-        from calipers.report import table
+        from calipers.report.small import of_evaluation
 
-        return table(self)
+        return of_evaluation(self)
 
     @cached_property
     def metrics_per_class(self) -> tuple[str, ...]:
@@ -383,11 +383,35 @@ class Evaluation:
         demanded = requirements if isinstance(requirements, Requirements) else Requirements.load(requirements)
         return check([row.as_dict() for row in self.rows], demanded)
 
-    def report(self, path: str | Path) -> Path:
-        """Write the evaluation as one self-contained HTML page and return its path."""
+    def report(
+        self,
+        path: str | Path,
+        *,
+        images: str | Path | None = None,
+        pictures: bool = True,
+        redact: bool = False,
+        command: Sequence[str] = (),
+        step: Callable[[str], None] = lambda name: None,
+    ) -> Path:
+        """Write the evaluation as one self-contained HTML page and return its path.
+
+        Parameters
+        ----------
+        images
+            A folder with the pictures of the images; without it the marks stand on empty frames.
+        pictures
+            Whether single images are shown at all.
+        redact
+            Replace ids and names of files by hashes, and leave the images out.
+        command
+            How the evaluation was asked for; shown in the page.
+        step
+            Called with the name of each step.
+        """
         from calipers.report import write_page
 
-        return write_page(self, Path(path))
+        folder = None if images is None else Path(images)
+        return write_page(self, Path(path), images=folder, pictures=pictures, redact=redact, command=command, step=step)
 
     def save(
         self,
