@@ -88,7 +88,7 @@ def _draw_mark(mark: BoxMark, sheet: Sheet, size: tuple[float, float]) -> None:
         sheet.ax.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, label=label, **look))
     if x1 < 0 or y1 < 0 or x0 > size[0] or y0 > size[1]:  # off the picture: a sign at its edge
         at = float(np.clip((x0 + x1) / 2, 0, size[0])), float(np.clip((y0 + y1) / 2, 0, size[1]))
-        look: dict[str, Any] = {
+        cross: dict[str, Any] = {
             "marker": "X",
             "color": edge["edgecolor"],
             "markeredgecolor": theme.HALO,
