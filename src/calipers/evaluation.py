@@ -23,7 +23,9 @@ from calipers.tables import Cohort
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
+    from calipers.plots.figures import Figure
     from calipers.results.comparison import Comparison
     from calipers.results.ranking import Ranking
     from calipers.results.requirements import Outcome, Requirements
@@ -313,6 +315,26 @@ class Evaluation:
 
         demanded = requirements if isinstance(requirements, Requirements) else Requirements.load(requirements)
         return check([row.as_dict() for row in self.rows], demanded)
+
+    def figure(self, name: str, **choices: Any) -> Figure:
+        """Return a figure as data: its finding, its axes and, by its ``table()``, its numbers; names as in `plot`."""
+        from calipers.plots.catalogue import figure
+
+        return figure(self, name, **choices)
+
+    def plot(self, name: str = "froc", ax: Axes | None = None, **choices: Any) -> Axes:
+        """Draw a figure with matplotlib (extra ``mpl``) and return its axes, which notebooks show.
+
+        Parameters
+        ----------
+        name, choices
+            Such as ``"pr"``, or ``"classes", metric="AP@0.5"``; an unknown name is answered with the nearest.
+        ax
+            Axes to draw into; those of a new figure if left out, of which pyplot knows nothing.
+        """
+        from calipers.plots.mpl import draw
+
+        return draw(self.figure(name, **choices), ax)
 
     def report(
         self,
