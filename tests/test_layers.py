@@ -51,7 +51,10 @@ PART_OF = {"protocol_schema": "protocol", "ranking": "comparing"}
 
 # The only upward imports, inside functions or for types: an Evaluation offers these as methods.
 # (Its methods also call statistics, which lies below and needs no exception.)
-UPWARD = frozenset(("evaluation", upper) for upper in ("grouping", "saving", "comparing", "plots", "report"))
+# Results show themselves in notebooks through the report.
+UPWARD = frozenset(("evaluation", upper) for upper in ("grouping", "saving", "comparing", "plots", "report")) | {
+    ("results", "report")
+}
 
 
 class Import(NamedTuple):
@@ -109,10 +112,10 @@ def _allowed(found: Import) -> bool:
     )
     if imported == importer or imported in EVERYWHERE or imported == "__version__":
         return True
-    if importer in EVERYWHERE or importer not in LEVEL or imported not in LEVEL:
-        return False
     if (importer, imported) in UPWARD and found.inside:
         return True
+    if importer in EVERYWHERE or importer not in LEVEL or imported not in LEVEL:
+        return False
     return LEVEL[imported] < LEVEL[importer]
 
 

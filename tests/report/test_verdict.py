@@ -19,7 +19,7 @@ def said_of(evaluation):
     return verdict(context.evaluation, context.at_one, context.duel, context.comparison)
 
 
-def cohort_of(shares, n=40, scores=True):
+def cohort_of(shares, n=40):
     """Return a cohort in which every model finds the given share of the images' single object."""
     random = np.random.default_rng(0)
     box = [[10.0, 10.0, 30.0, 30.0]]
@@ -27,8 +27,8 @@ def cohort_of(shares, n=40, scores=True):
     models = {}
     for model, share in shares.items():
         found = random.permutation(n) < round(share * n)
-        entry = {"boxes": box, "labels": [0], **({"scores": [0.9]} if scores else {})}
-        nothing = {"boxes": [], "labels": [], **({"scores": []} if scores else {})}
+        entry = {"boxes": box, "labels": [0], "scores": [0.9]}
+        nothing = {"boxes": [], "labels": [], "scores": []}
         models[model] = [entry if hit else nothing for hit in found]
     return cal.Cohort.from_arrays(references, models, classes=("lesion",))
 
@@ -74,7 +74,9 @@ def test_a_few_images_give_no_interval_and_the_reason():
 
 
 def test_models_without_scores_are_judged_by_the_headline():
-    found = said_of(cal.evaluate(cohort_of({"A": 0.4, "B": 0.9}, scores=False), QUICK))
+    cohort = cohort_of({"A": 0.4, "B": 0.9})
+    models = {name: replace(predictions, scored=False) for name, predictions in cohort.models.items()}
+    found = said_of(cal.evaluate(replace(cohort, models=models), QUICK))
     assert "false alarm" not in found.first
     assert found.first.startswith("B leads in")
 

@@ -12,6 +12,7 @@ from calipers.plots.svg import svg
 
 BIDI = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C], "\ufffd")
 LONGEST_CELL = 200
+LONG_CELL = 30  # characters that may be broken anywhere
 MOST_STATIC_ROWS = 150
 FIGURE_WIDTH = 500  # at which text stays legible on a phone and is not too large on a desk
 
@@ -86,7 +87,8 @@ def _cell(value: Cell) -> str:
     if value is None:
         return '<td class="num"></td>'
     if isinstance(value, str):
-        return f"<td>{text(cut(value))}</td>"
+        mark = ' class="long"' if len(value) > LONG_CELL else ""
+        return f"<td{mark}>{text(cut(value))}</td>"
     return f'<td class="num">{digits(value)}</td>'
 
 

@@ -60,6 +60,11 @@ class Comparison:
             raise UsageError(f"{len(found)} pairs of models are compared in {metric!r}: say which of {pairs}")
         return found[0]
 
+    def _repr_html_(self) -> str:
+        from calipers.report.small import of_comparison
+
+        return of_comparison(self)
+
     def __str__(self) -> str:
         return "\n".join(row.sentence for row in self.rows)
 

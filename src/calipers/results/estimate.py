@@ -68,6 +68,11 @@ class Estimate:
     def __float__(self) -> float:
         return self.value
 
+    def _repr_html_(self) -> str:
+        from calipers.report.small import of_estimate
+
+        return of_estimate(self)
+
     def __str__(self) -> str:
         if math.isnan(self.value):
             return f"undefined ({self.reason}), n = {self.n_images} images"

@@ -50,13 +50,15 @@ def groups(page: Context) -> str:
     """Return the headline metrics per group, grouping by grouping."""
     ev, found = page.evaluation, []
     for g, grouping in enumerate(ev.groupings):
-        places = {(row.metric, row.label) for row in grouping.rows}
+        places = {(row.metric, row.label): None for row in grouping.rows}  # a set that keeps its order
         names = [name for name in headline_of(ev) if (name, None) in places]
         blocks = [
             figure_block(figure(ev, "groups", by=grouping.by, metric=name), f"fig-groups-{g}-{k}")
             for k, name in enumerate(_one_of_a_kind(ev, names)[:MOST_FIGURES])
         ]
-        tables = "".join(groups_table(ev, grouping, name, None) for name in names)
+        inside = [label for metric, label in places if label is not None and metric in names[:1]]
+        tabled = [*((name, None) for name in names), *((names[0], label) for label in inside)]
+        tables = "".join(groups_table(ev, grouping, *place) for place in tabled)
         found.append(f"<h3>{_title(grouping.title)}</h3>")
         found.append(f'<div class="pair">{"".join(blocks)}</div>')
         found.append(details("As tables, with mean and range of the groups", f'<div class="stack">{tables}</div>'))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from calipers.pictures.album import Album, AlbumEntry, AlbumGroup
 from calipers.pictures.overlays import short
+from calipers.plots.figures import Overlay
 from calipers.plots.svg import svg
 from calipers.plots.theme import MARKS
 from calipers.report.context import Context
@@ -16,16 +17,19 @@ TOGGLES = ("reference", "hit", "false alarm", "duplicate", "missed")
 def section(page: Context) -> str:
     """Return the album: what the marks mean, switches for them, and the pictures of every group."""
     album = page.album
-    if album is None or not album.groups:
+    if album is None or not (album.pictures or any(o.marks for o in _overlays(album))):
         return ""
     groups = [_group(album, group, g) for g, group in enumerate(album.groups)]
     return "\n".join([_store(album), items(album.notes), _switches(), *groups])
 
 
+def _overlays(album: Album) -> list[Overlay]:
+    return [overlay for group in album.groups for entry in group.entries for overlay in entry.overlays]
+
+
 def _store(album: Album) -> str:
     """Return every picture once; the overlays refer to it."""
-    overlays = [overlay for group in album.groups for entry in group.entries for overlay in entry.overlays]
-    sizes = {overlay.symbol: overlay.size for overlay in overlays}
+    sizes = {overlay.symbol: overlay.size for overlay in _overlays(album)}
     images = "".join(
         f'<image id="{key}" class="fig-picture" href="{found.data}" width="{sizes[key][0]:g}" '
         f'height="{sizes[key][1]:g}" preserveAspectRatio="none"/>'

@@ -12,6 +12,7 @@ import math
 from typing import Any
 
 from calipers.report.context import Context
+from calipers.report.grids import metrics_table
 from calipers.report.markup import paragraph
 from calipers.results import Row
 
@@ -22,13 +23,15 @@ LONGEST_NAME = 200
 
 
 def section(page: Context) -> str:
-    """Return the place of the table; `payload` has its rows."""
+    """Return all pooled metrics, and the place of the table whose rows `payload` has."""
     total = len(page.evaluation.rows)
     shown = min(total, MOST_ROWS)
     left = f" The first {shown} are in this page, evaluation.json has all." if total > shown else ""
     words = f"{total} estimates: every metric, model, class and group.{left}"
     off = "This table needs JavaScript. The same rows are in evaluation.json, and many of them in the sections above."
-    return f'{paragraph(words)}<div id="every-row"></div><noscript>{paragraph(off, "note")}</noscript>'
+    pooled = metrics_table(page.evaluation, page.evaluation.metrics)
+    more = f'{paragraph(words)}<div id="every-row"></div><noscript>{paragraph(off, "note")}</noscript>'
+    return f"{pooled}\n{more}"
 
 
 def payload(page: Context) -> str:
