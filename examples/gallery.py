@@ -24,8 +24,9 @@ PAGE = """<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport c
 <title>Figures of Calipers</title><style>{style}
 *{{box-sizing:border-box}}body{{margin:0;font:16px/1.4 system-ui,sans-serif}}
 section{{background:var(--paper);color:var(--ink);padding:1.25rem}}
-.wall{{display:grid;gap:2rem 2.5rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr));max-width:80rem;margin:auto}}
-figure{{margin:0;min-width:0}}figcaption{{font-weight:600;margin-bottom:.5rem}}small{{display:block;font-weight:400;color:var(--soft)}}
+.wall{{display:grid;gap:2rem 2.5rem;max-width:80rem;margin:auto;
+grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr))}}
+figure{{margin:0;min-width:0}}figcaption{{font-weight:600;margin-bottom:.5rem}}
 .narrow{{display:none}}@media(max-width:36rem){{.broad{{display:none}}.narrow{{display:block}}}}
 </style>{body}</html>"""
 
@@ -67,9 +68,14 @@ def forest_of_differences() -> f.Forest:
     """Return differences with a line at zero; an interval leaves the axis."""
     values = [(0.041, 0.006, 0.075), (-0.012, -0.05, 0.03), (0.08, -0.06, 0.31), (0.02, 0.0, 0.04)]
     names = ("hospital A", "hospital B", "hospital C, scanner of an uncommonly long name", "all")
-    rows = [f.ForestRow(n, s, (f.Mark(*v),), strong=n == "all") for n, s, v in zip(names, ("210", "98", "12", "320"), values)]
+    rows = [
+        f.ForestRow(n, s, (f.Mark(*v),), strong=n == "all")
+        for n, s, v in zip(names, ("210", "98", "12", "320"), values)
+    ]
     axis = f.Axis("difference of sensitivity, B minus A", -0.1, 0.2)
-    return f.Forest("Model B finds more lesions in hospital A only", axis, ("B minus A",), tuple(rows), n="images", reference=0.0)
+    return f.Forest(
+        "Model B finds more lesions in hospital A only", axis, ("B minus A",), tuple(rows), n="images", reference=0.0
+    )
 
 
 def bars(stacked: bool) -> f.Bars:
@@ -121,14 +127,18 @@ def blob() -> f.Blob:
     """Return ranks of models."""
     shares = np.array([[0.82, 0.15, 0.03, 0.0], [0.14, 0.6, 0.2, 0.06], [0.04, 0.2, 0.62, 0.14], [0, 0.05, 0.15, 0.8]])
     spans = ((1.0, 2.0), (1.0, 3.0), (1.0, 4.0), (3.0, 4.0))
-    return f.Blob("The first rank is firm", ("ensemble", "with attention", "baseline", "small"), shares, (1, 2, 3, 4), spans)
+    return f.Blob(
+        "The first rank is firm", ("ensemble", "with attention", "baseline", "small"), shares, (1, 2, 3, 4), spans
+    )
 
 
 def boxes() -> f.BoxDots:
     """Return samples, few and many."""
     random = np.random.default_rng(3)
     samples = (random.beta(8, 3, 25), random.beta(6, 3, 48), random.beta(5, 3, 900))
-    return f.BoxDots("Overlap varies least with attention", f.Axis("IoU of hits"), ("baseline", "attention", "ensemble"), samples)
+    return f.BoxDots(
+        "Overlap varies least with attention", f.Axis("IoU of hits"), ("baseline", "attention", "ensemble"), samples
+    )
 
 
 def contour() -> f.Contour:

@@ -122,7 +122,7 @@ def _errors(figure: Bars, side: Side) -> list[str]:
     for s in range(len(figure.series)):
         for c in range(len(figure.x.names)):
             low, high = float(figure.low[s, c]), float(figure.high[s, c])
-            if np.isfinite(low + high + figure.heights[s, c]):
+            if np.isfinite([low, high, figure.heights[s, c]]).all():
                 start, stop = _place(figure, s, c)
                 ends.append(side.box(((start + stop) / 2,) * 2, (low, high)))
     path = segments(ends)

@@ -70,10 +70,14 @@ def _model(figure: Blob, m: int, at: Plane, largest: float) -> list[str]:
         if math.isfinite(share) and share > FAINT:
             radius = largest * math.sqrt(min(share, 1.0))
             inner = title(f"{figure.models[m]}, rank {r + 1}: {100 * share:.1f} % of the replicates")
-            found.append(el("circle", inner, cx=at.x.at(r + 1.0), cy=y, r=radius, cls=f"fig-blob {fill(m)} {stroke(m)}"))
+            found.append(
+                el("circle", inner, cx=at.x.at(r + 1.0), cy=y, r=radius, cls=f"fig-blob {fill(m)} {stroke(m)}")
+            )
     if m < len(figure.spans) and all(map(math.isfinite, figure.spans[m])):
         low, high = (at.x.within(end) for end in figure.spans[m])
         found.append(el("path", d=segments([(low, y, high, y)]), cls="fig-span"))
     if m < len(figure.medians) and math.isfinite(figure.medians[m]):
-        found.append(_diamond(at.x.within(figure.medians[m]), y, title(f"{figure.models[m]}: median rank {figure.medians[m]:g}")))
+        found.append(
+            _diamond(at.x.within(figure.medians[m]), y, title(f"{figure.models[m]}: median rank {figure.medians[m]:g}"))
+        )
     return found

@@ -76,7 +76,9 @@ def _sample(figure: BoxDots, k: int, sample: F64, slot: int, side: Side) -> list
     q = [float(v) for v in np.quantile(sample, QUANTILES)]
     half = side.half
     (x0, y0), (x1, y1) = side.point(k, q[1], -half), side.point(k, q[3], half)
-    inner = title(f"{figure.names[k]}: median {said(round(q[2], 4))}, quartiles {said(round(q[1], 4))} to {said(round(q[3], 4))}")
+    inner = title(
+        f"{figure.names[k]}: median {said(round(q[2], 4))}, quartiles {said(round(q[1], 4))} to {said(round(q[3], 4))}"
+    )
     box = {"x": min(x0, x1), "y": min(y0, y1), "width": max(abs(x1 - x0), 0.1), "height": max(abs(y1 - y0), 0.1)}
     found = [el("rect", inner, **box, cls=f"fig-box {fill(slot)} {stroke(slot)}")] if len(sample) > 1 else []
     whiskers = [(*side.point(k, q[0]), *side.point(k, q[1])), (*side.point(k, q[3]), *side.point(k, q[4]))]

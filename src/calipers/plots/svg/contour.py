@@ -12,7 +12,7 @@ from calipers.plots.svg.empty import UNDEFINED, nothing
 from calipers.plots.svg.heatmap import hatching
 from calipers.plots.svg.isolines import isolines
 from calipers.plots.svg.legends import colours
-from calipers.plots.svg.scales import limits
+from calipers.plots.svg.scales import I64, limits
 from calipers.plots.svg.shades import ON_DARK, SHADES, shade_of
 from calipers.plots.svg.thinning import thinned
 from calipers.plots.svg.words import width_of
@@ -44,7 +44,7 @@ def draw(figure: Contour, sheet: Sheet) -> Drawing:
     return Drawing(sheet.width, at.height, parts)
 
 
-def _usable(places: F64, axis: Axis) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _usable(places: F64, axis: Axis) -> I64:
     """Return the order of the different places that the axis can show."""
     good = np.isfinite(places) & ((places > 0) | (not axis.log))
     first = np.unique(np.where(good, places, np.nan), return_index=True)[1]
@@ -131,7 +131,9 @@ def _lines(figure: Contour, at: Plane, xs: F64, ys: F64, values: F64) -> list[st
     return [*lines, *labels]
 
 
-def _label_place(x: F64, y: F64, taken: list[tuple[float, float]], at: Plane, wide: float) -> tuple[float, float] | None:
+def _label_place(
+    x: F64, y: F64, taken: list[tuple[float, float]], at: Plane, wide: float
+) -> tuple[float, float] | None:
     """Return a point of the line for its number: near the middle, away from the edge and from other numbers."""
     if float(np.hypot(np.diff(x), np.diff(y)).sum()) < SHORT:
         return None

@@ -13,11 +13,12 @@ from calipers.plots.svg.elements import Drawing, Sheet, el, polyline, rect, segm
 from calipers.plots.svg.empty import nothing, why_no_limits
 from calipers.plots.svg.legends import Entry, legend, room_at_ends, spread, swatch
 from calipers.plots.svg.markers import dashed, fill, marker, stroke
-from calipers.plots.svg.scales import limits
+from calipers.plots.svg.scales import I64, limits
 from calipers.plots.svg.thinning import inside, pieces, stepped, thinned
 
 BROAD = 480.0  # narrower sheets have no room for names beside the plane
 NAMES_SHARE = 0.3  # of the width that names beside the plane may take
+GAP = 16.0  # between the end of a line and its name
 MARKERS = 4  # on a line without marks of its own
 
 
@@ -35,7 +36,11 @@ def draw(figure: Curves, sheet: Sheet) -> Drawing:
     at, labels = _laid_out(figure, sheet, plan)
     clip = f"{sheet.name}-clip"
     box = rect(at.left, at.top - 1.0, at.right, at.bottom + 1.0, "")
-    drawn = [*_diagonal(figure, at), *(_band(line, at) for line in figure.lines), *(_path(line, at) for line in figure.lines)]
+    drawn = [
+        *_diagonal(figure, at),
+        *(_band(line, at) for line in figure.lines),
+        *(_path(line, at) for line in figure.lines),
+    ]
     parts = [el("clipPath", box.replace(' class=""', ""), id=clip), *at.parts]
     parts.append(el("g", "".join(drawn), clip_path=f"url(#{clip})"))
     parts.extend(part for line in figure.lines for part in _markers(line, at, several=len(figure.lines) > 1))
@@ -53,7 +58,7 @@ def _laid_out(figure: Curves, sheet: Sheet, plan: Plan) -> tuple[Plane, list[str
         known = [end for end in ends if end is not None]
         heights = spread(known, at.top, at.bottom) if len(known) == len(ends) else None
         if heights is not None:
-            return at, [part for entry, y in zip(entries, heights) for part in _name(entry, at.right + 8.0, y, sheet)]
+            return at, [part for entry, y in zip(entries, heights) for part in _name(entry, at.right + GAP, y, sheet)]
     if not named:
         return plane(sheet, plan), []
     labels, top = legend(sheet, entries)
@@ -115,17 +120,17 @@ def _markers(line: Line, at: Plane, *, several: bool) -> list[str]:
         shown = _spaced(x, good, at, line.slot)
     if not shown and len(good) == 1:
         shown = good.tolist()
-    shown += [int(k) for k in good if _is_alone(k, good)]
+    shown += [int(k) for k in good if _is_alone(int(k), good)]
     found = [k for k in dict.fromkeys(shown) if np.isfinite(x[k] + y[k]) and at.holds(x[k], y[k])]
     return [marker(line.slot, float(x[k]), float(y[k])) for k in found]
 
 
-def _is_alone(k: int, good: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bool:
+def _is_alone(k: int, good: I64) -> bool:
     """Tell whether a point has no neighbours: no line shows it."""
     return not np.isin([k - 1, k + 1], good).any()
 
 
-def _spaced(x: F64, good: np.ndarray[tuple[int], np.dtype[np.int64]], at: Plane, slot: int) -> list[int]:
+def _spaced(x: F64, good: I64, at: Plane, slot: int) -> list[int]:
     """Return a few points of a line far from each other, other ones for other slots."""
     if not len(good):
         return []

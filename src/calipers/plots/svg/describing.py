@@ -63,7 +63,7 @@ def _curves(figure: f.Curves) -> str:
 
 
 def _known(*values: Any) -> int:
-    return int(np.isfinite(sum(np.asarray(v, np.float64) for v in values)).sum())
+    return int(np.logical_and.reduce([np.isfinite(v) for v in values]).sum())
 
 
 def _forest(figure: f.Forest) -> str:
@@ -98,10 +98,11 @@ def _scatter(figure: f.Scatter) -> str:
 
 def _blob(figure: f.Blob) -> str:
     def one(m: int) -> str:
-        rank = f", median {figure.medians[m]:g}" if m < len(figure.medians) else ""
+        rank = f" (median {figure.medians[m]:g})" if m < len(figure.medians) else ""
         return f"{_name(figure.models[m])}{rank}"
 
-    return f"Ranks of {_count(len(figure.models), 'model')} over replicates: {'; '.join(map(one, range(len(figure.models))))}."
+    models = range(len(figure.models))
+    return f"Ranks of {_count(len(models), 'model')} over replicates: {_listed(map(one, models))}."
 
 
 def _boxes(figure: f.BoxDots) -> str:

@@ -87,9 +87,7 @@ def words(
 
 def rect(x0: float, y0: float, x1: float, y1: float, cls: str, inner: str = "") -> str:
     """Return a rectangle between two corners."""
-    return el(
-        "rect", inner, x=min(x0, x1), y=min(y0, y1), width=abs(x1 - x0), height=abs(y1 - y0), cls=cls
-    )
+    return el("rect", inner, x=min(x0, x1), y=min(y0, y1), width=abs(x1 - x0), height=abs(y1 - y0), cls=cls)
 
 
 def polyline(x: F64, y: F64, *, closed: bool = False) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from calipers.plots.figures import Forest, ForestRow, Mark, slots_of
 from calipers.plots.svg.axes import label_below, ticks_of, without_collisions
-from calipers.plots.svg.elements import Drawing, Sheet, el, rect, segments, sentence, title, words
+from calipers.plots.svg.elements import Drawing, Sheet, el, segments, sentence, title, words
 from calipers.plots.svg.empty import UNDEFINED, nothing
 from calipers.plots.svg.legends import Entry, legend
 from calipers.plots.svg.markers import fill, marker, stroke
@@ -59,7 +59,9 @@ def draw(figure: Forest, sheet: Sheet) -> Drawing:
         return nothing(sheet, reasons[0] if len(reasons) == 1 else UNDEFINED)
     slots = slots_of(figure, len(figure.series))
     several = len(figure.series) > 1
-    labels, top = legend(sheet, [Entry(s, slot, "marker") for s, slot in zip(figure.series, slots)]) if several else ([], 0.0)
+    labels, top = (
+        legend(sheet, [Entry(s, slot, "marker") for s, slot in zip(figure.series, slots)]) if several else ([], 0.0)
+    )
     at = _layout(figure, sheet, shown, top)
     parts = [*labels, *_behind(figure, at, sheet)]
     parts.extend(_whiskers(figure, at, slots))
@@ -134,7 +136,8 @@ def _whiskers(figure: Forest, at: Layout, slots: Sequence[int]) -> list[str]:
     """Return the intervals, one path per series: an end beyond the axis has an arrow."""
     found = []
     for s, slot in enumerate(slots[: len(figure.series)]):
-        plain, strong = [], []
+        plain: list[str] = []
+        strong: list[str] = []
         for k, row in enumerate(figure.rows):
             if s < len(row.marks) and is_drawn(row.marks[s]):
                 piece = _whisker(row.marks[s], at, _height(at, k, s, len(figure.series)))
@@ -184,7 +187,13 @@ def _row(figure: Forest, k: int, row: ForestRow, at: Layout, slots: Sequence[int
 
 def _reason(reason: str, at: Layout, y: float, slot: int | None = None) -> str:
     x = at.x.start + 4.0
-    text = sentence(x + (9.0 if slot is not None else 0.0), y + 4.0, reason or "undefined", "fig-reason fig-halo-text", width=at.x.end - x)
+    text = sentence(
+        x + (9.0 if slot is not None else 0.0),
+        y + 4.0,
+        reason or "undefined",
+        "fig-reason fig-halo-text",
+        width=at.x.end - x,
+    )
     return text if slot is None else marker(slot, x + 3.0, y, 2.5) + text
 
 

@@ -11,6 +11,7 @@ from calipers.plots.figures import F64, HeatMap
 from calipers.plots.svg.elements import Drawing, Sheet, el, num, sentence, title, words
 from calipers.plots.svg.empty import nothing
 from calipers.plots.svg.legends import colours
+from calipers.plots.svg.scales import I64
 from calipers.plots.svg.shades import SHADES, ink_on, shade_of
 from calipers.plots.svg.words import shortened, width_of, wrapped
 from calipers.plots.ticks import MINUS
@@ -78,15 +79,15 @@ def _heads(figure: HeatMap, left: float, wide: float, sheet: Sheet) -> tuple[lis
                 y = above + LINE * (deep - len(line or []) + k) + 11.0
                 found.append(words(left + wide * (c + 0.5), y, text, anchor="middle"))
         return found, above + LINE * deep + 4.0
-    turned, deep = _turned(figure, left, wide, above, sheet)
-    return [*found, *turned], above + deep
+    turned, room = _turned(figure, left, wide, above, sheet)
+    return [*found, *turned], above + room
 
 
 def _turned(figure: HeatMap, left: float, wide: float, above: float, sheet: Sheet) -> tuple[list[str], float]:
     """Return names at 45 degrees, upright if the last one would leave the sheet."""
     longest = 110.0
     last = min(width_of(shortened(figure.x.names[-1])), longest)
-    upright = left + wide * (len(figure.x.names) - 0.5) + last * SLOPE + 10.0 > sheet.width
+    upright = left + wide * (len(figure.x.names) - 0.5) + last * SLOPE + 3.0 > sheet.width
     deep = min(max(width_of(shortened(name)) for name in figure.x.names), longest) * (1.0 if upright else SLOPE) + 14.0
     every = max(int(-(-13.0 // wide)), 1)  # turned names need this much room between them
     found = []
@@ -100,7 +101,9 @@ def _turned(figure: HeatMap, left: float, wide: float, above: float, sheet: Shee
 def _names(figure: HeatMap, at: Layout) -> list[str]:
     found = []
     if figure.y.label:
-        found.append(sentence(at.left - 8.0, at.top - 5.0, figure.y.label, "fig-soft", width=at.left - 8.0, anchor="end"))
+        found.append(
+            sentence(at.left - 8.0, at.top - 5.0, figure.y.label, "fig-soft", width=at.left - 8.0, anchor="end")
+        )
     every = max(int(-(-13.0 // at.high)), 1)
     for r in range(0, len(figure.y.names), every):
         y = at.corner(r, 0)[1] + at.high / 2 + 4.0
@@ -108,7 +111,7 @@ def _names(figure: HeatMap, at: Layout) -> list[str]:
     return found
 
 
-def _cells(figure: HeatMap, steps: F64 | np.ndarray, at: Layout, sheet: Sheet) -> list[str]:  # type: ignore[type-arg]
+def _cells(figure: HeatMap, steps: I64, at: Layout, sheet: Sheet) -> list[str]:
     found = []
     for r, row in enumerate(figure.y.names):
         for c, column in enumerate(figure.x.names):
@@ -123,23 +126,20 @@ def _cells(figure: HeatMap, steps: F64 | np.ndarray, at: Layout, sheet: Sheet) -
     return found
 
 
-def _areas(steps: np.ndarray, at: Layout, sheet: Sheet) -> list[str]:  # type: ignore[type-arg]
+def _areas(steps: I64, at: Layout, sheet: Sheet) -> list[str]:
     """Return many cells as one path per step of the colours, runs of equal cells as one."""
-    return areas(steps, at.left + at.wide * np.arange(steps.shape[1] + 1), at.top + at.high * np.arange(len(steps) + 1), sheet)
-
-
-def areas(steps: np.ndarray, x: F64, y: F64, sheet: Sheet) -> list[str]:  # type: ignore[type-arg]
-    """Return cells between the edges ``x`` and ``y`` as one path per step of the colours; -1 is undefined."""
+    x = [round(at.corner(0, c)[0], 1) for c in range(steps.shape[1] + 1)]  # rounded first: no gaps between runs
+    y = [round(at.corner(r, 0)[1], 1) for r in range(len(steps) + 1)]
     found = []
     for step in (-1, *range(len(SHADES))):
         runs = []
         for r in range(len(steps)):
             same = np.concatenate([[False], steps[r] == step, [False]]).astype(np.int8)
             edges = np.flatnonzero(np.diff(same))
-            high = num(float(y[r + 1] - y[r]))
-            for a, b in zip(edges[::2], edges[1::2]):
-                wide = float(x[b] - x[a])
-                runs.append(f"M{num(float(x[a]))} {num(float(y[r]))}h{num(wide)}v{high}h{num(-wide)}z")
+            high = num(y[r + 1] - y[r])
+            for a, b in zip(edges[::2].tolist(), edges[1::2].tolist()):
+                wide = x[b] - x[a]
+                runs.append(f"M{num(x[a])} {num(y[r])}h{num(wide)}v{high}h{num(-wide)}z")
         if runs and step < 0:
             found.append(el("path", d="".join(runs), fill=f"url(#{sheet.name}-hatch)", cls="fig-undefined"))
         elif runs:
@@ -158,13 +158,14 @@ def _text(figure: HeatMap, r: int, c: int) -> str:
     return f"{value:.{digits}f}".replace("-", MINUS)
 
 
-def _texts(figure: HeatMap, values: F64, steps: np.ndarray, at: Layout) -> list[str]:  # type: ignore[type-arg]
+def _texts(figure: HeatMap, values: F64, steps: I64, at: Layout) -> list[str]:
     """Return the texts of the cells, none if one of the numbers has no room in its cell."""
     if at.high < 15.0:
         return []
     found = []
     numbers_fit = all(
-        width_of(_text(figure, r, c)) <= at.wide - 3.0 or bool(figure.words) for r, c in np.argwhere(np.isfinite(values))
+        width_of(_text(figure, r, c)) <= at.wide - 3.0 or bool(figure.words)
+        for r, c in np.argwhere(np.isfinite(values))
     )
     for (r, c), step in np.ndenumerate(steps):
         x, y = at.corner(r, c)
@@ -174,7 +175,7 @@ def _texts(figure: HeatMap, values: F64, steps: np.ndarray, at: Layout) -> list[
             text = text if width_of(text) <= at.wide - 6.0 else "–"
             found.append(words(middle, base, text, "fig-reason fig-halo-text", anchor="middle"))
         elif numbers_fit:
-            found.append(words(middle, base, _text(figure, r, c), ink_on(int(step)), width=at.wide - 3.0, anchor="middle"))
+            found.append(
+                words(middle, base, _text(figure, r, c), ink_on(int(step)), width=at.wide - 3.0, anchor="middle")
+            )
     return found
-
-

@@ -44,7 +44,7 @@ def _pieces(values: F64, level: float) -> list[tuple[Edge, Edge]]:
     known = np.isfinite(sum(corners))
     kind = sum((corner >= level).astype(np.int64) << k for k, corner in enumerate(corners))
     middle = np.asarray(sum(corners)) / 4 >= level
-    found = []
+    found: list[tuple[Edge, Edge]] = []
     for r, c in np.argwhere(known & (kind != 0) & (kind != 15)).tolist():
         code = int(np.asarray(kind)[r, c])
         sides = SADDLES[code][int(middle[r, c])] if code in SADDLES else SIDES[code]

@@ -82,7 +82,7 @@ def area(x0: float, y0: float, x1: float, y1: float, slot: int, name: str, inner
 
 def room_at_ends(names: Sequence[str]) -> float:
     """Return the width that names at the ends of lines need."""
-    return max((width_of(shortened(name, LONGEST)) for name in names), default=0.0) + SWATCH["line"] + 16.0
+    return max((width_of(shortened(name, LONGEST)) for name in names), default=0.0) + SWATCH["line"] + 24.0
 
 
 def spread(ends: Sequence[float], low: float, high: float) -> list[float] | None:

@@ -63,7 +63,9 @@ def _picture(figure: Overlay, whole: str) -> str:
         return f'<image {whole} href="{figure.picture}" class="fig-picture"/>'
     if figure.symbol:
         if not SYMBOL.fullmatch(figure.symbol):
-            raise UsageError(f"symbol of an overlay: expected an id of letters, digits and dashes, got {figure.symbol!r}")
+            raise UsageError(
+                f"symbol of an overlay: expected an id of letters, digits and dashes, got {figure.symbol!r}"
+            )
         return f'<use {whole} href="#{figure.symbol}" class="fig-picture"/>'
     return ""
 
@@ -84,7 +86,9 @@ def _mark(mark: BoxMark, width: float, height: float) -> str:
         more = ", reaches beyond the image"
     (a0, a1), (b0, b1) = _cut(x0, x1, width, width, height, outside), _cut(y0, y1, height, width, height, outside)
     # A box without width would not be drawn at all.
-    place = f'x="{num(a0, 2)}" y="{num(b0, 2)}" width="{num(max(a1 - a0, 0.01), 2)}" height="{num(max(b1 - b0, 0.01), 2)}"'
+    place = (
+        f'x="{num(a0, 2)}" y="{num(b0, 2)}" width="{num(max(a1 - a0, 0.01), 2)}" height="{num(max(b1 - b0, 0.01), 2)}"'
+    )
     score = f' data-score="{mark.score:.4g}"' if math.isfinite(mark.score) else ""
     cls = f"fig-mark fig-{slug(mark.fate)}" + (" fig-outside" if outside else "")
     box = f'<rect {place} class="{cls}" data-fate="{safe(mark.fate)}"{score}{FIXED}>{title(said(mark) + more)}</rect>'

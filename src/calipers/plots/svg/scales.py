@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calipers.plots.figures import F64, NAN, Axis, finite
 
+I64 = NDArray[np.int64]
 HUGE = 1e300  # larger numbers leave no room to subtract
 PAD = 0.04  # of the span, between the data and the end of an axis
 

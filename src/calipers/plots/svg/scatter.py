@@ -20,7 +20,8 @@ MANY = 400  # points of a series from which on they are small dots
 Box = tuple[float, float, float, float]
 # Of a name from its point, best first: beside it if no error bar is there, else in a corner between two of them.
 PLACES = (
-    (8, 4, ""), (6, -7, ""), (6, 15, ""), (-8, 4, "end"), (-6, -7, "end"), (-6, 15, "end"), (0, -9, "middle"), (0, 17, "middle"),
+    (8, 4, ""), (6, -7, ""), (6, 15, ""), (-8, 4, "end"),
+    (-6, -7, "end"), (-6, 15, "end"), (0, -9, "middle"), (0, 17, "middle"),
 )  # fmt: skip
 
 
@@ -31,7 +32,11 @@ def draw(figure: Scatter, sheet: Sheet) -> Drawing:
     xs = [v for d in figure.dots for v in (d.x, d.x_low, d.x_high)]
     ys = [v for d in figure.dots for v in (d.y, d.y_low, d.y_high)]
     x_limits, y_limits = limits(figure.x, xs), limits(figure.y, ys)
-    if x_limits is None or y_limits is None or not any(np.isfinite(d.x + d.y).any() for d in figure.dots):
+    if (
+        x_limits is None
+        or y_limits is None
+        or not any((np.isfinite(d.x) & np.isfinite(d.y)).any() for d in figure.dots)
+    ):
         missing = (figure.x, xs) if x_limits is None else (figure.y, ys)
         return nothing(sheet, why_no_limits(*missing))
     named = [d for d in figure.dots if d.name]
@@ -58,7 +63,10 @@ def _bars(dots: Dots, at: Plane) -> str:
 def _ends(dots: Dots, at: Plane) -> list[Box]:
     ends: list[Box] = []
     for k, x, y in _pixels(dots, at):
-        for low, high, scale, upright in ((dots.x_low, dots.x_high, at.x, False), (dots.y_low, dots.y_high, at.y, True)):
+        for low, high, scale, upright in (
+            (dots.x_low, dots.x_high, at.x, False),
+            (dots.y_low, dots.y_high, at.y, True),
+        ):
             pair = _pair(low, high, k)
             if pair is not None:
                 a, b = scale.within(pair[0]), scale.within(pair[1])
@@ -67,7 +75,7 @@ def _ends(dots: Dots, at: Plane) -> list[Box]:
 
 
 def _pair(low: F64 | None, high: F64 | None, k: int) -> tuple[float, float] | None:
-    if low is None or high is None or not np.isfinite(low[k] + high[k]):
+    if low is None or high is None or not (np.isfinite(low[k]) and np.isfinite(high[k])):
         return None
     return float(low[k]), float(high[k])
 
@@ -92,7 +100,9 @@ def _names(figure: Scatter, at: Plane) -> list[str]:
     if len(points) > MANY:
         return []
     taken: list[Box] = [(x - 4, y - 4, x + 4, y + 4) for _, _, x, y in points]
-    taken += [(x0 - 1, min(y0, y1) - 1, x1 + 1, max(y0, y1) + 1) for d in figure.dots for x0, y0, x1, y1 in _ends(d, at)]
+    taken += [
+        (x0 - 1, min(y0, y1) - 1, x1 + 1, max(y0, y1) + 1) for d in figure.dots for x0, y0, x1, y1 in _ends(d, at)
+    ]
     found = []
     for dots, k, x, y in points:
         if k >= len(dots.names) or not dots.names[k]:
@@ -103,7 +113,11 @@ def _names(figure: Scatter, at: Plane) -> list[str]:
             tx, ty = x + dx, y + dy
             left = tx - (wide if anchor == "end" else wide / 2 if anchor else 0.0)
             box = (left, ty - 10, left + wide, ty + 3)
-            if at.holds(left, ty, 2.0) and at.holds(left + wide, ty, 2.0) and not any(_meet(box, other) for other in taken):
+            if (
+                at.holds(left, ty, 2.0)
+                and at.holds(left + wide, ty, 2.0)
+                and not any(_meet(box, other) for other in taken)
+            ):
                 taken.append(box)
                 found.append(words(tx, ty, dots.names[k], "fig-halo-text", width=wide + 1.0, anchor=anchor))
                 break

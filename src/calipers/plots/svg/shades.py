@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from calipers.plots.figures import F64
+from calipers.plots.svg.scales import I64
 
 STEPS = 16
 LIGHTEST, DARKEST = 0.965, 0.33  # lightness in OKLab
@@ -65,7 +66,7 @@ SHADES = _ramp()
 ON_DARK = tuple(contrast(shade, LIGHT_INK) > contrast(shade, DARK_INK) for shade in SHADES)
 
 
-def shade_of(values: F64, low: float, high: float) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def shade_of(values: F64, low: float, high: float) -> I64:
     """Return the step of every value between ``low`` and ``high``, the nearer end beyond them, -1 where undefined."""
     span = high - low
     share = (values - low) / span if span > 0 else np.where(np.isfinite(values), 0.5, np.nan)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from calipers.plots.figures import F64
+from calipers.plots.svg.scales import HUGE, I64
 
 TOLERANCE = 0.12  # pixels that a left out point may lie off the line
 COLUMN = 0.5  # pixels: of all points in such a column, first, lowest, highest and last stay
@@ -21,7 +22,7 @@ def inside(x: F64, y: F64, low: float, high: float, *, step: bool) -> tuple[F64,
     at zero so reaches the left edge of a logarithmic axis.
     """
     order = np.argsort(x, kind="stable") if len(x) and np.any(np.diff(x) < 0) and step else np.arange(len(x))
-    x, y = np.asarray(x, np.float64)[order], np.asarray(y, np.float64)[order]
+    x, y = (np.clip(np.where(np.isfinite(v), v, np.nan), -HUGE, HUGE)[order] for v in (x, y))
     if not len(x) or np.any(np.diff(x) < 0):
         return np.where((x < low) | (x > high), np.nan, x), y  # runs back and forth: points outside are left out
     within = (x >= low) & (x <= high)
@@ -40,7 +41,7 @@ def _height(x: F64, y: F64, k: int, at: float, step: bool) -> float:
     if step:
         return float(y[k])
     share = (at - x[k]) / (x[k + 1] - x[k])
-    return float(y[k] + share * (y[k + 1] - y[k]))
+    return float((1 - share) * y[k] + share * y[k + 1])
 
 
 def pieces(x: F64, y: F64) -> Iterator[tuple[F64, F64]]:
@@ -66,7 +67,7 @@ def thinned(x: F64, y: F64) -> tuple[F64, F64]:
     return x[keep], y[keep]
 
 
-def _columns(x: F64, y: F64) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _columns(x: F64, y: F64) -> I64:
     column = np.floor(x / COLUMN)
     starts = np.concatenate([[0], np.flatnonzero(np.diff(column)) + 1])
     stops = np.concatenate([starts[1:], [len(x)]])
@@ -76,7 +77,7 @@ def _columns(x: F64, y: F64) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.array(sorted(kept), np.int64)
 
 
-def _simplified(x: F64, y: F64) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _simplified(x: F64, y: F64) -> I64:
     """Return the points that stay (Ramer 1972, Douglas and Peucker 1973), without recursion."""
     keep = np.zeros(len(x), bool)
     keep[[0, -1]] = True
