@@ -74,6 +74,29 @@ def test_a_header_that_claims_too_much_is_refused(tmp_path: Path) -> None:
     refused(tmp_path / "b.nii", "picture-large")
 
 
+@pytest.mark.parametrize(("kind", "place", "code"), [("Nifti1Image", 108, "f"), ("Nifti2Image", 168, "q")])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_voxels_that_begin_far_away_are_refused(tmp_path: Path, kind: str, place: int, code: str, order: str) -> None:
+    volume = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
+    made = getattr(nibabel, kind)(volume, np.eye(4))
+    header = made.header.as_byteswapped(order)
+    path = tmp_path / "a.nii"
+    getattr(nibabel, kind)(volume.astype(f"{order}i2"), np.eye(4), header).to_filename(path)
+    assert read_pixels(path, slice_at=3).array.shape == (3, 2)
+    whole = bytearray(path.read_bytes())
+    size = struct.calcsize(code)
+    whole[place : place + size] = struct.pack(order + code, 10**9)
+    path.write_bytes(whole)
+    refused(path, "picture-large", slice_at=3)
+
+
+def test_the_bytes_of_a_volume_are_limited_too(tmp_path: Path) -> None:
+    head = bytearray(written(tmp_path / "a.nii", np.zeros((3, 3, 4), np.float64)).read_bytes())
+    head[40:56] = struct.pack("<8h", 3, 1100, 1100, 1000, 1, 1, 1, 1)
+    (tmp_path / "a.nii").write_bytes(head)
+    assert "8 GB" in str(refused(tmp_path / "a.nii", "picture-large", slice_at=0))
+
+
 @pytest.mark.parametrize("name", ["a.nii", "a.nii.gz"])
 def test_truncated_volumes_are_errors(tmp_path: Path, name: str) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (20, 20, 20), np.uint8)
