@@ -57,12 +57,12 @@ def operating_point(matches: Matches) -> float:
     score, hit = matches.score[counted], fate[counted] == matching.HIT
     if not hit.any() or (score == score[0]).all():
         return -math.inf
-    order = np.argsort(-score, kind="stable")
+    order = np.argsort(score)[::-1]  # equal scores in any order: they are cut together
     hits = np.cumsum(hit[order])
     n_references = np.count_nonzero(matches.reference_fate[0] != matching.IGNORED)
     value = 2.0 * hits / (np.arange(1, len(hits) + 1) + n_references)
     ranked = score[order]
-    last = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))  # equal scores are cut together
+    last = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
     return float(ranked[last[int(np.argmax(value[last]))]])
 
 

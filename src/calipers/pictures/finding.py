@@ -5,19 +5,19 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from calipers.errors import InputError, shorten
-from calipers.pictures.listing import Listing, list_files, names_of
+from calipers.pictures.listing import Listing, list_files
 from calipers.pictures.reading import PictureError, is_dicom, opened
 from calipers.tables import Cohort
 
 EXTENSIONS = (
-    ".nii.gz",  # before .nii: the longest one is cut off
     ".nii",
+    ".nii.gz",
     ".png",
     ".jpg",
     ".jpeg",
@@ -36,7 +36,7 @@ class PictureFiles:
     """The picture of every image that has one."""
 
     folder: str  # its name, for notes
-    paths: tuple[Path | None, ...]  # one per image
+    paths: tuple[str | None, ...]  # one per image
     several: int  # images whose name fits several files
     shared: int  # images that fit a file which fits other images too
     left: int  # links out of the folder
@@ -49,9 +49,9 @@ class PictureFiles:
         Notes
         -----
         The column ``file_name`` comes first, then the id of the image. Each is tried as a path below the folder, as a
-        name in any of its folders, and as a name without its extension; at each step first as it stands, then without
-        regard to case and to how accents are encoded. A step that fits several files ends the search: nothing is
-        guessed. A file that fits several images is given to none of them, unless they name its very path.
+        name in any of its folders, and as a name without its extension; first as it stands, then without regard to case
+        and to how accents are encoded. A step that fits several files ends the search: nothing is guessed. A file that
+        fits several images is given to none of them, unless they name its very path.
 
         Files are pictures by their extension, or by the mark of DICOM at byte 128.
         """
@@ -62,7 +62,7 @@ class PictureFiles:
         times = Counter(path for path, exact in found if path and not exact)
         times.update({path: 1 for path, exact in found if path and exact and path in times})
         shared = [not exact and path is not None and times[path] > 1 for path, exact in found]
-        paths = tuple(Path(path) if path and not twice else None for (path, _), twice in zip(found, shared))
+        paths = tuple(path if path and not twice else None for (path, _), twice in zip(found, shared))
         several = sum(path == SEVERAL for path, _ in found)
         made = cls(folder.name or folder.resolve().name, paths, several, sum(shared), listing.left, listing.closed)
         if cohort.n_images and not any(paths):
@@ -71,7 +71,8 @@ class PictureFiles:
 
     def path_of(self, image: int) -> Path | None:
         """Return the file of an image, by its index in the cohort."""
-        return self.paths[image]
+        path = self.paths[image]
+        return None if path is None else Path(path)
 
     def notes(self) -> tuple[str, ...]:
         """Return what was found, in words."""
@@ -123,11 +124,9 @@ def _nothing_fits(folder: Path, cohort: Cohort, listing: Listing, made: PictureF
 
 def _stem(base: str) -> str | None:
     """Return a name without the extension of a picture; None if it has none."""
-    lower = base.lower()
-    for extension in EXTENSIONS:
-        if lower.endswith(extension) and len(base) > len(extension):
-            return base[: -len(extension)]
-    return None
+    if not base.lower().endswith(EXTENSIONS):
+        return None
+    return base[: -len(".nii.gz")] if base.lower().endswith(".nii.gz") else base.rpartition(".")[0]
 
 
 def _tolerant(name: str) -> str:
@@ -151,43 +150,41 @@ class _Search:
             exact = self.listing.files.get(whole)
             if exact is not None and self._is_picture(exact, whole):
                 return exact, True
-            base = whole.rpartition("/")[2]
-            for table, key in self._steps(whole, base):
-                found = table().get(key)
-                if found is not None and (found == SEVERAL or self._is_picture(found, found)):
+            for found in self._fits(whole):
+                if found == SEVERAL or self._is_picture(found, whole):
                     return found, False
         return None, False
 
-    def _steps(self, whole: str, base: str) -> Iterator[tuple[Callable[[], Mapping[str, str]], str]]:
-        yield (lambda: self._paths), _tolerant(whole)
-        yield (lambda: self._bases), base
-        yield (lambda: self._loose_bases), _tolerant(base)
-        yield (lambda: self._stems), base
-        yield (lambda: self._loose_stems), _tolerant(base)
+    def _fits(self, whole: str) -> Iterator[str]:
+        """Yield what fits a name, most exact first; the tolerant tables are only made if nothing else fits."""
+        base = whole.rpartition("/")[2]
+        if base != whole and (found := self._loose_paths.get(_tolerant(whole))) is not None:
+            yield found
+        for table in self._exact:
+            if (found := table.get(base)) is not None:
+                yield found
+        loose = _tolerant(base)
+        for table in self._loose:
+            if (found := table.get(loose)) is not None:
+                yield found
 
     @cached_property
-    def _paths(self) -> Mapping[str, str]:
+    def _loose_paths(self) -> Mapping[str, str]:
         return _table((_tolerant(name), path) for name, path in self.listing.files.items())
 
     @cached_property
-    def _bases(self) -> Mapping[str, str]:
-        return _table(names_of(self.listing))
+    def _exact(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """Files by their names, and by their names without extension."""
+        names = [(name.rpartition("/")[2], path) for name, path in self.listing.files.items()]
+        return _table(names), _table((stem, path) for base, path in names if (stem := _stem(base)) is not None)
 
     @cached_property
-    def _loose_bases(self) -> Mapping[str, str]:
-        return _table((_tolerant(base), path) for base, path in names_of(self.listing))
-
-    @cached_property
-    def _stems(self) -> Mapping[str, str]:
-        return _table((stem, path) for base, path in names_of(self.listing) if (stem := _stem(base)) is not None)
-
-    @cached_property
-    def _loose_stems(self) -> Mapping[str, str]:
-        found = ((_stem(base), path) for base, path in names_of(self.listing))
-        return _table((_tolerant(stem), path) for stem, path in found if stem is not None)
+    def _loose(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        names = [(_tolerant(name.rpartition("/")[2]), path) for name, path in self.listing.files.items()]
+        return _table(names), _table((stem, path) for base, path in names if (stem := _stem(base)) is not None)
 
     def _is_picture(self, path: str, name: str) -> bool:
-        if _stem(name.rpartition("/")[2]) is not None:
+        if path.lower().endswith(EXTENSIONS) or name.lower().endswith(EXTENSIONS):
             return True
         if path not in self.marks:
             try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,9 +94,3 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 def _identity(path: str) -> tuple[int, int]:
     found = os.stat(path)
     return found.st_dev, found.st_ino
-
-
-def names_of(listing: Listing) -> Iterator[tuple[str, str]]:
-    """Yield (base name, real path) of every file."""
-    for name, path in listing.files.items():
-        yield name.rpartition("/")[2], path

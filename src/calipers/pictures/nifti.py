@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import struct
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -14,6 +15,10 @@ from calipers.pictures.pixels import PictureError, Pixels, check_size, windowed
 MOST_VOXELS = 2**31
 GZIP_MARK = b"\x1f\x8b"
 HEADER_SIZES = (348, 540)  # NIfTI-1, NIfTI-2: the first number of a file
+ORDERS = ("<", ">")
+START = 176  # bytes up to where both kinds have said where their voxels begin
+MOST_BEFORE = 100_000_000  # bytes before the voxels
+MOST_BYTES = 8 << 30  # unpacked
 
 
 def read_nifti(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
@@ -27,7 +32,7 @@ def read_nifti(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
     stream, start = _unpacked(file)
     volume = _loaded(stream, start, name)
     shape = tuple(int(n) for n in volume.shape)
-    width, height, depth = _extent(shape, name)
+    width, height, depth = _extent(shape, int(volume.get_data_dtype().itemsize), name)
     place = _slice(slice_at, depth, name)
     planes = (slice(None), slice(None), place, *[0] * (len(shape) - 3))[: len(shape)]
     values = np.asarray(volume.dataobj[planes]).T
@@ -38,11 +43,11 @@ def read_nifti(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
 
 
 def _unpacked(file: BinaryIO) -> tuple[BinaryIO, bytes]:
-    """Return the file, unpacked while it is read if it is packed, and its first four bytes."""
+    """Return the file, unpacked while it is read if it is packed, and its first bytes."""
     packed = file.read(2) == GZIP_MARK
     file.seek(0)
     stream: Any = gzip.GzipFile(fileobj=file) if packed else file
-    start = stream.read(4)
+    start = stream.read(START)
     stream.seek(0)
     return stream, start
 
@@ -54,20 +59,24 @@ def _loaded(stream: BinaryIO, start: bytes, name: str) -> Any:
     except ImportError:
         hint = "pip install 'calipers[volumes]'"
         raise PictureError("nibabel, which reads NIfTI", rule="missing-extra", file=name, hint=hint) from None
-    sizes = {int.from_bytes(start, "little"), int.from_bytes(start, "big")}
-    if not sizes & set(HEADER_SIZES):
-        raise PictureError("a NIfTI file", rule="picture-format", file=name)
-    kind = nibabel.Nifti1Image if HEADER_SIZES[0] in sizes else nibabel.Nifti2Image
-    return kind.from_stream(stream)
+    for order in ORDERS:
+        size, *offset = struct.unpack(f"{order}i104xf56xq", start.ljust(START, b"\0"))
+        if size in HEADER_SIZES:
+            # What lies before the voxels would be read into memory as a whole.
+            if not offset[HEADER_SIZES.index(size)] <= MOST_BEFORE:
+                raise PictureError("a short header", rule="picture-large", file=name)
+            return (nibabel.Nifti1Image, nibabel.Nifti2Image)[HEADER_SIZES.index(size)].from_stream(stream)
+    raise PictureError("a NIfTI file", rule="picture-format", file=name)
 
 
-def _extent(shape: tuple[int, ...], name: str) -> tuple[int, int, int]:
-    """Return width, height and depth; further axes must be of length one."""
+def _extent(shape: tuple[int, ...], each: int, name: str) -> tuple[int, int, int]:
+    """Return width, height and depth; further axes must be of length one, and a voxel has ``each`` bytes."""
     said = " x ".join(str(n) for n in shape)
     if len(shape) < 2 or any(n != 1 for n in shape[3:]):
         raise PictureError("two or three axes", rule="picture-format", file=name, value=said)
-    if math.prod(shape) > MOST_VOXELS:
-        raise PictureError(f"at most {MOST_VOXELS} voxels", rule="picture-large", file=name, value=said)
+    if math.prod(shape) > min(MOST_VOXELS, MOST_BYTES // each):
+        limit = f"at most {MOST_VOXELS:,} voxels of together {MOST_BYTES >> 30} GB"
+        raise PictureError(limit, rule="picture-large", file=name, value=said)
     check_size(shape[0], shape[1], name)
     return shape[0], shape[1], shape[2] if len(shape) > 2 else 1
 

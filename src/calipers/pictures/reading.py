@@ -69,9 +69,10 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     except (OSError, ValueError) as error:
         said = getattr(error, "strerror", None) or str(error)
         raise PictureError("a readable file", rule="not-readable", file=str(path), value=said) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise PictureError("a regular file", rule="not-a-file", file=str(path))
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise PictureError("a regular file", rule="not-a-file", file=str(path))
         yield file
 
 
