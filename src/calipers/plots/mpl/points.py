@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import to_rgba
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 from matplotlib.transforms import Bbox
 
 from calipers.plots.figures import F64, Axis, Blob, BoxDots, Dots, Scatter, slots_of
@@ -177,21 +178,15 @@ def draw_box_dots(figure: BoxDots, sheet: Sheet) -> Drawn:
 
 
 def _draw_box(sheet: Sheet, place: int, slot: int, sample: F64) -> None:
-    names = ("whislo", "q1", "med", "q3", "whishi")
-    stats = dict(zip(names, np.quantile(sample, QUANTILES).tolist())) | {"fliers": []}
-    shade, width = colour(slot), THIN + 0.3
-    sheet.ax.bxp(
-        [stats],
-        positions=[place],
-        widths=0.5,
-        showfliers=False,
-        showcaps=False,
-        patch_artist=True,
-        manage_ticks=False,
-        boxprops={"facecolor": to_rgba(shade, 0.12), "edgecolor": shade, "linewidth": width, "zorder": 2},
-        whiskerprops={"color": shade, "linewidth": width, "zorder": 2},
-        medianprops={"color": shade, "linewidth": LINE + 0.7, "zorder": 4},
-    )
+    """Draw one box by hand: matplotlib's own loads pyplot, and with it a window system."""
+    least, low, median, high, most = np.quantile(sample, QUANTILES).tolist()
+    shade, width, half = colour(slot), THIN + 0.3, 0.25
+    look: dict[str, Any] = {"facecolor": to_rgba(shade, 0.12), "edgecolor": shade, "linewidth": width}
+    sheet.ax.add_patch(Rectangle((place - half, low), 2 * half, high - low, zorder=2, label="_box", **look))
+    ends = ([least, high], [low, most])
+    sheet.ax.vlines([place, place], *ends, color=shade, linewidth=width, zorder=2, label="_whiskers")
+    middle: dict[str, Any] = {"color": shade, "linewidth": LINE + 0.7, "label": "_median"}
+    sheet.ax.hlines([median], place - half, place + half, zorder=4, **middle)
 
 
 def _draw_dots(sheet: Sheet, place: int, slot: int, sample: F64) -> None:

@@ -22,8 +22,12 @@ SAFE = 0.97  # letters on a grid of pixels run a little wider than their outline
 def families() -> list[str]:
     """Return the fonts of the reader's settings that exist, and the one that always does, for what they lack."""
     wanted = mpl.rcParams["font.family"]
-    names = [wanted] if isinstance(wanted, str) else list(wanted)
-    return list(dict.fromkeys([*(name for name in names if _file(name, "normal", "normal")), LAST_RESORT]))
+    return list(_existing((wanted,) if isinstance(wanted, str) else tuple(wanted)))
+
+
+@lru_cache(maxsize=64)
+def _existing(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*(name for name in names if _file(name, "normal", "normal")), LAST_RESORT]))
 
 
 def words(text: str, *, weight: str = "normal", style: str = "normal", most: int = NAME_LENGTH) -> str:
@@ -57,9 +61,12 @@ def _file(family: str, weight: str, style: str) -> str:
 
 def width_of(text: str, size: float, weight: str = "normal") -> float:
     """Return how wide a text is, in points, as it will be drawn."""
-    if not text:
-        return 0.0
-    font = FontProperties(family=families(), size=size, weight=weight)
+    return _measured(text, size, weight, tuple(families())) if text else 0.0
+
+
+@lru_cache(maxsize=4096)
+def _measured(text: str, size: float, weight: str, names: tuple[str, ...]) -> float:
+    font = FontProperties(family=list(names), size=size, weight=weight)
     return float(max(text_to_path.get_text_width_height_descent(line, font, False)[0] for line in text.split("\n")))
 
 
