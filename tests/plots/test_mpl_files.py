@@ -99,6 +99,23 @@ def test_png_has_the_width_that_was_asked_for(width: float, dpi: int, tmp_path: 
         assert "Creation Time" not in image.info
 
 
+@pytest.mark.parametrize("dpi", [72, 110, 300])
+@pytest.mark.parametrize("width", [85.0, 170.0])
+def test_long_names_are_not_cut_by_the_edge(width: float, dpi: int, tmp_path: Path) -> None:
+    names = [f"RoDeO/shape{'!' * k}: mislabels − overpredicts" for k in range(8)]
+    rows = tuple(ForestRow(name, "80", (Mark(0.5, 0.4, 0.6),)) for name in names)
+    with Image.open(save(Forest("t", Axis("AP"), ("a",), rows), tmp_path / "a.png", width_mm=width, dpi=dpi)) as image:
+        pixels = np.asarray(image.convert("L"))
+    for edge in (pixels[:, 0], pixels[:, -1], pixels[0], pixels[-1]):
+        assert edge.min() == 255
+
+
+def test_names_of_rows_may_be_longer_than_those_of_columns() -> None:
+    name = "RoDeO/shape: mislabels − overpredicts"
+    ax = draw(Forest("t", Axis("AP"), ("a",), (ForestRow(name, "80", (Mark(0.5),)),)))
+    assert [label.get_text() for label in ax.get_yticklabels()] == [name]
+
+
 def test_the_height_can_be_given(tmp_path: Path) -> None:
     with Image.open(save(curves("a", "b"), tmp_path / "a.png", width_mm=100, height_mm=50, dpi=254)) as image:
         assert image.size == (1000, 500)
@@ -222,6 +239,7 @@ def test_sentences_are_wrapped_and_lose_nothing() -> None:
     assert len(lines) > 1
     assert " ".join(lines) == text
     assert wrapped(text, 1, 8).split("\n") == text.split(" ")
+    assert wrapped("finds 95 % at n >= 5", 1, 8).split("\n") == ["finds", "95 %", "at", "n", ">= 5"]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from functools import lru_cache
 from typing import Any, cast
@@ -16,6 +17,7 @@ LAST_RESORT = "DejaVu Sans"  # comes with matplotlib
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 NAME_LENGTH = 28
 SENTENCE_LENGTH = 600
+BOUND = re.compile(r" %|[<>]?= ")  # spaces at which no line ends
 SAFE = 0.97  # letters on a grid of pixels run a little wider than their outlines
 
 
@@ -73,7 +75,8 @@ def _measured(text: str, size: float, weight: str, names: tuple[str, ...]) -> fl
 def wrapped(text: str, width: float, size: float, weight: str = "normal") -> str:
     """Return a sentence in lines that are at most ``width`` points wide; a single word may be wider."""
     lines, line = [], ""
-    for word in words(text, weight=weight, most=SENTENCE_LENGTH).split(" "):
+    for part in BOUND.sub(lambda found: found[0].replace(" ", "\u00a0"), str(text)[:SENTENCE_LENGTH]).split(" "):
+        word = words(part, weight=weight, most=SENTENCE_LENGTH)
         longer = f"{line} {word}" if line else word
         if line and width_of(longer, size, weight) > SAFE * width:
             lines.append(line)
