@@ -14,11 +14,11 @@ from matplotlib.patches import Patch
 from calipers.plots.figures import F64, Bars, Forest, ForestRow, Mark, slots_of
 from calipers.plots.mpl.look import LINE, PAPER, THIN, colour, fill, sign
 from calipers.plots.mpl.scales import set_axis, set_names
-from calipers.plots.mpl.sheet import MM, Drawn, Sheet, drawable, grid, nothing, some
+from calipers.plots.mpl.sheet import MM, Drawn, Sheet, drawable, grid, let_out, nothing, some
 from calipers.plots.mpl.words import stated, width_of, words
 
 SPREAD = 0.56  # of a row, over which its series are spread
-ROOM_FOR_VALUES = 80 * MM
+ROOM_FOR_VALUES = 130 * MM
 
 
 def draw_forest(figure: Forest, sheet: Sheet) -> Drawn:
@@ -70,7 +70,9 @@ def _draw_series(figure: Forest, sheet: Sheet, s: int, slot: int) -> None:
         if strong and len(figure.series) == 1:
             marker |= {"marker": "D"}
         ys, values = [y for y, _ in part], [value for _, value in part]
-        sheet.ax.plot(values, ys, linestyle="none", zorder=4, label="_strong" if strong else "_marks", **marker)
+        label = "_strong" if strong else "_marks"
+        (artist,) = sheet.ax.plot(values, ys, linestyle="none", zorder=4, label=label, **marker)
+        let_out(artist, sheet)
 
 
 def _say_reasons(figure: Forest, sheet: Sheet, low: float) -> None:
@@ -90,7 +92,7 @@ def _say_reasons(figure: Forest, sheet: Sheet, low: float) -> None:
 def _draw_columns(figure: Forest, sheet: Sheet) -> float:
     """Write n, and with one series the numbers, to the right of the axes; return the height of their heads."""
     columns = [(figure.n, [words(row.n) for row in figure.rows])]
-    if len(figure.series) == 1 and sheet.width >= ROOM_FOR_VALUES:
+    if len(figure.series) == 1 and sheet.room >= ROOM_FOR_VALUES:
         columns.append(("value [interval]", _numbers([row.marks[0] for row in figure.rows if row.marks])))
     right, size = 6.0, sheet.text
     for head, cells in columns:

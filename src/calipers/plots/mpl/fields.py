@@ -56,7 +56,7 @@ def _write_cells(figure: HeatMap, sheet: Sheet, values: F64, colours: Normalize)
     """Write the numbers into the cells, all or none: as large as fits, but not below 5 points."""
     rows, columns = values.shape
     said = [[_said(figure, values, r, c) for c in range(columns)] for r in range(rows)]
-    widest = max(width_of(text, 1.0) for row in said for text in row)
+    widest = max(width_of(text, 10.0) / 10.0 for text in {text for row in said for text in row})
     size = min(sheet.text, 0.9 * sheet.width / columns / max(widest, 0.1), 0.75 * sheet.height / rows)
     if size < 5.0:
         return

@@ -16,7 +16,7 @@ from calipers.plots import figures
 from calipers.plots.mpl.drawing import draw_above, draw_kind
 from calipers.plots.mpl.look import PAPER, look
 from calipers.plots.mpl.sheet import MM, NARROW, POINTS, Drawn, sheet_of
-from calipers.plots.mpl.words import wrapped
+from calipers.plots.mpl.words import NAME_LENGTH, wrapped
 
 WIDTH_MM = 170.0
 EDGE = 3.0  # points around everything
@@ -69,17 +69,18 @@ def _place(canvas: Canvas, ax: Axes, figure: figures.Figure, margins: Margins, h
     width = canvas.get_figwidth() * POINTS
     inner = max(width - margins.left - margins.right, LEAST)
     around = margins.bottom + margins.top
-    deep = natural_height(figure, inner) if height_mm is None else max(height_mm * MM - around, LEAST)
+    deep = natural_height(figure, inner, width) if height_mm is None else max(height_mm * MM - around, LEAST)
     height = deep + around if height_mm is None else height_mm * MM
     canvas.set_size_inches(width / POINTS, height / POINTS)
     ax.set_position((margins.left / width, margins.bottom / height, inner / width, deep / height))
 
 
-def natural_height(figure: figures.Figure, width: float) -> float:
-    """Return the height of axes of this width, in points, that suits a figure."""
+def natural_height(figure: figures.Figure, width: float, room: float) -> float:
+    """Return the height in points that suits a figure, for axes of a width on a canvas that is ``room`` wide."""
     match figure:
         case figures.Forest(rows=rows, series=series):
-            found = max(len(rows), 2) * (5.0 + 2.6 * max(len(series) - 1, 0)) * MM
+            two_lines = room < NARROW and any(len(row.name) > NAME_LENGTH for row in rows)
+            found = max(len(rows), 2) * max(5.0 + 2.6 * max(len(series) - 1, 0), 7.0 * two_lines) * MM
         case figures.HeatMap(x=x, y=y):
             found = max(len(y.names), 2) * min(max(width / max(len(x.names), 1), 5.0 * MM), 9.0 * MM)
         case figures.Blob(models=models):
@@ -99,7 +100,7 @@ def _draw_round(canvas: Canvas, ax: Axes, figure: figures.Figure, title: bool) -
     for text in list(canvas.texts):
         text.remove()
     width = canvas.get_figwidth() * POINTS
-    sheet = sheet_of(ax, 7.0 if width < NARROW else 8.0)
+    sheet = sheet_of(ax, width)
     drawn: Drawn = draw_kind(figure, sheet)
     left, right, bottom = _overhang(ax)
     inner = width - 2 * EDGE

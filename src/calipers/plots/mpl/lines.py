@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from calipers.plots.figures import Curves, Histogram, Line, slots_of
 from calipers.plots.mpl.look import BAND, PAPER, THIN, colour, sign, stroke
 from calipers.plots.mpl.scales import diagonal, set_axis
-from calipers.plots.mpl.sheet import Drawn, Sheet, drawable, grid, nothing, some
+from calipers.plots.mpl.sheet import Drawn, Sheet, drawable, grid, let_out, nothing, some
 
 
 def draw_curves(figure: Curves, sheet: Sheet) -> Drawn:
@@ -49,6 +49,10 @@ def _draw_line(line: Line, figure: Curves, sheet: Sheet) -> Line2D:
         **stroke(line.slot),
         **(sign(line.slot) | {"markevery": marks} if marks else {}),
     )
+    (low, high), (bottom, top) = sheet.ax.get_xlim(), sheet.ax.get_ylim()
+    x, y = np.asarray(line.x)[shown], np.asarray(line.y)[shown]
+    if x.min() >= low and x.max() <= high and y.min() >= bottom and y.max() <= top:
+        let_out(artist, sheet)  # a curve that leaves the axes is cut there
     return artist
 
 

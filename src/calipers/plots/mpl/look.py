@@ -32,6 +32,7 @@ def settings() -> dict[str, Any]:
         "font.size": 8.0,
         "text.color": PAPER.ink,
         "text.usetex": False,
+        "text.hinting": "no_hinting",  # text is as wide at any resolution, as it is in PDF
         "text.parse_math": False,
         "axes.unicode_minus": True,
         "axes.facecolor": PAPER.page,

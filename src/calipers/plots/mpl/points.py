@@ -9,16 +9,18 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import to_rgba
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 from matplotlib.transforms import Bbox
 
 from calipers.plots.figures import F64, Axis, Blob, BoxDots, Dots, Scatter, slots_of
-from calipers.plots.mpl.look import LINE, PAPER, SIGNS, THIN, colour, sign
+from calipers.plots.mpl.look import BLUES, LINE, PAPER, SIGNS, THIN, colour, sign
 from calipers.plots.mpl.scales import diagonal, set_axis, set_names
-from calipers.plots.mpl.sheet import POINTS, Drawn, Sheet, drawable, grid, nothing, some
+from calipers.plots.mpl.sheet import POINTS, Drawn, Sheet, drawable, grid, let_out, nothing, some
 from calipers.plots.mpl.words import width_of, words
 from calipers.plots.theme import style
 
 FEW = 200  # samples that are shown as dots
+DISC = BLUES(0.45)  # the order of models is that of their ranks, so colours of series would mislead
 NAMED = 60  # more names beside points than these would be a carpet
 Place = tuple[str, str, tuple[float, float]]  # of a name beside its point: alignments, offset in points
 AROUND: tuple[Place, ...] = (
@@ -60,6 +62,7 @@ def draw_scatter(figure: Scatter, sheet: Sheet) -> Drawn:
             sheet.ax.vlines(dots.x, dots.y_low, dots.y_high, **bar)
         marker = sign(dots.slot, 3.2 if many else 5.0) | {"markeredgewidth": 0.2 if many else 0.5}
         (handle,) = sheet.ax.plot(dots.x, dots.y, linestyle="none", zorder=3, label="_dots", **marker)
+        let_out(handle, sheet)
         drawn.add(handle, dots.name)
     _name_points(shown, figure, sheet)
     return drawn if len(figure.dots) > 1 else Drawn()
@@ -131,7 +134,7 @@ def draw_blob(figure: Blob, sheet: Sheet) -> Drawn:
     area = (0.86 * pitch) ** 2  # of a disc that stands for all replicates, in square points
     for m in range(models):
         seen = np.flatnonzero(np.nan_to_num(shares[m]) > 0)
-        look: dict[str, Any] = {"color": colour(m), "alpha": 0.75, "linewidth": 0, "zorder": 2, "label": "_shares"}
+        look: dict[str, Any] = {"color": DISC, "linewidth": 0, "zorder": 2, "label": "_shares"}
         ax.scatter(seen + 1, np.full(len(seen), m), s=shares[m][seen] * area, **look)
         if m < len(figure.spans) and some(figure.spans[m]):
             ax.hlines([m], *figure.spans[m], color=PAPER.ink, linewidth=0.9, zorder=3, label="_span")
@@ -148,7 +151,7 @@ def draw_blob(figure: Blob, sheet: Sheet) -> Drawn:
 
 
 def _blob_legend(median: dict[str, Any]) -> Drawn:
-    disc = Line2D([], [], marker="o", color=PAPER.soft, alpha=0.75, linestyle="none", markersize=7)
+    disc = Line2D([], [], marker="o", color=DISC, linestyle="none", markersize=7)
     drawn = Drawn()
     drawn.add(disc, "share of replicates (area)")
     drawn.add(Line2D([], [], **median), "median")
@@ -177,21 +180,15 @@ def draw_box_dots(figure: BoxDots, sheet: Sheet) -> Drawn:
 
 
 def _draw_box(sheet: Sheet, place: int, slot: int, sample: F64) -> None:
-    names = ("whislo", "q1", "med", "q3", "whishi")
-    stats = dict(zip(names, np.quantile(sample, QUANTILES).tolist())) | {"fliers": []}
-    shade, width = colour(slot), THIN + 0.3
-    sheet.ax.bxp(
-        [stats],
-        positions=[place],
-        widths=0.5,
-        showfliers=False,
-        showcaps=False,
-        patch_artist=True,
-        manage_ticks=False,
-        boxprops={"facecolor": to_rgba(shade, 0.12), "edgecolor": shade, "linewidth": width, "zorder": 2},
-        whiskerprops={"color": shade, "linewidth": width, "zorder": 2},
-        medianprops={"color": shade, "linewidth": LINE + 0.7, "zorder": 4},
-    )
+    """Draw one box by hand: matplotlib's own loads pyplot, and with it a window system."""
+    least, low, median, high, most = np.quantile(sample, QUANTILES).tolist()
+    shade, width, half = colour(slot), THIN + 0.3, 0.25
+    look: dict[str, Any] = {"facecolor": to_rgba(shade, 0.12), "edgecolor": shade, "linewidth": width}
+    sheet.ax.add_patch(Rectangle((place - half, low), 2 * half, high - low, zorder=2, label="_box", **look))
+    ends = ([least, high], [low, most])
+    sheet.ax.vlines([place, place], *ends, color=shade, linewidth=width, zorder=2, label="_whiskers")
+    middle: dict[str, Any] = {"color": shade, "linewidth": LINE + 0.7, "label": "_median"}
+    sheet.ax.hlines([median], place - half, place + half, zorder=4, **middle)
 
 
 def _draw_dots(sheet: Sheet, place: int, slot: int, sample: F64) -> None:

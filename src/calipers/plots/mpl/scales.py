@@ -12,10 +12,11 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from calipers.plots.figures import Axis, finite
 from calipers.plots.mpl.look import PAPER
-from calipers.plots.mpl.sheet import Sheet
+from calipers.plots.mpl.sheet import NARROW, Sheet
 from calipers.plots.mpl.words import plain, width_of, words, wrapped
 
 Side = Literal["x", "y"]
+LONGEST_ROW = 48  # characters of the name of a row
 LEANING = 20  # characters of names that are not level: they take room below the axes
 PAD = 0.04  # of the range, where a limit comes from the data
 
@@ -113,6 +114,8 @@ def set_names(sheet: Sheet, side: Side, names: Sequence[str], strong: Sequence[b
     line = sheet.text * 1.2
     if side == "x":
         said = [_in_two(text, room - 4, sheet.text) for text in said]
+    else:
+        said = [_of_row(sheet, name, short, b, room) for name, short, b in zip(names, said, bold)]
     level = side == "y" or max((width_of(text, sheet.text) for text in said), default=0.0) <= room - 4
     if not level:
         said = [words(name, weight="bold" if b else "normal", most=LEANING) for name, b in zip(names, bold)]
@@ -126,6 +129,14 @@ def set_names(sheet: Sheet, side: Side, names: Sequence[str], strong: Sequence[b
         if not level:
             label.set(rotation=90 if upright else 40, ha="right", rotation_mode="anchor")
             label.set_verticalalignment("center" if upright else "top")
+
+
+def _of_row(sheet: Sheet, name: str, short: str, bold: bool, room: float) -> str:
+    """Return the name of a row, which may be longer than that of a column, in two lines if the row is high enough."""
+    wide = sheet.room * (0.5 if sheet.room < NARROW else 0.42)
+    long = words(name, weight="bold" if bold else "normal", most=LONGEST_ROW)
+    long = _in_two(long, wide, sheet.text) if room >= 2.3 * sheet.text else long
+    return long if width_of(long, sheet.text) <= wide else short
 
 
 def _in_two(text: str, room: float, size: float) -> str:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.transforms import Bbox, TransformedBbox
 from numpy.typing import NDArray
 
 from calipers.plots.mpl.look import PAPER
@@ -27,6 +29,7 @@ class Sheet:
     width: float
     height: float
     text: float
+    room: float  # width of axes and labels together: it does not change while they share it out
 
 
 @dataclass
@@ -43,11 +46,12 @@ class Drawn:
         self.names.append(name)
 
 
-def sheet_of(ax: Axes, text: float | None = None) -> Sheet:
-    """Measure axes; the size of text follows from their width unless it is given."""
+def sheet_of(ax: Axes, room: float | None = None) -> Sheet:
+    """Measure axes; the size of text follows from the room, which is their own width unless it is given."""
     box, dpi = ax.get_window_extent(), ax.figure.dpi
     width, height = max(box.width * POINTS / dpi, 1.0), max(box.height * POINTS / dpi, 1.0)
-    return Sheet(ax, width, height, text if text is not None else 7.0 if width < NARROW else 8.0)
+    room = width if room is None else room
+    return Sheet(ax, width, height, 7.0 if room < NARROW else 8.0, room)
 
 
 def prepare(sheet: Sheet) -> None:
@@ -75,6 +79,12 @@ def grid(sheet: Sheet, side: Literal["x", "y"]) -> None:
     """Draw faint lines at the ticks of one axis, which then needs no tick marks."""
     sheet.ax.grid(True, axis=side, which="major", color=PAPER.line, linewidth=0.5)
     sheet.ax.tick_params(axis=side, length=0)
+
+
+def let_out(artist: Artist, sheet: Sheet) -> None:
+    """Do not cut markers in half that stand on the edge of the axes."""
+    x, y = 4.0 / sheet.width, 4.0 / sheet.height
+    artist.set_clip_box(TransformedBbox(Bbox([[-x, -y], [1 + x, 1 + y]]), sheet.ax.transAxes))
 
 
 def bare(sheet: Sheet) -> None:

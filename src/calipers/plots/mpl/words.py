@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from functools import lru_cache
 from typing import Any, cast
@@ -16,14 +17,19 @@ LAST_RESORT = "DejaVu Sans"  # comes with matplotlib
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 NAME_LENGTH = 28
 SENTENCE_LENGTH = 600
+BOUND = re.compile(r" %|[<>]?= ")  # spaces at which no line ends
 SAFE = 0.97  # letters on a grid of pixels run a little wider than their outlines
 
 
 def families() -> list[str]:
     """Return the fonts of the reader's settings that exist, and the one that always does, for what they lack."""
     wanted = mpl.rcParams["font.family"]
-    names = [wanted] if isinstance(wanted, str) else list(wanted)
-    return list(dict.fromkeys([*(name for name in names if _file(name, "normal", "normal")), LAST_RESORT]))
+    return list(_existing((wanted,) if isinstance(wanted, str) else tuple(wanted)))
+
+
+@lru_cache(maxsize=64)
+def _existing(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*(name for name in names if _file(name, "normal", "normal")), LAST_RESORT]))
 
 
 def words(text: str, *, weight: str = "normal", style: str = "normal", most: int = NAME_LENGTH) -> str:
@@ -57,16 +63,20 @@ def _file(family: str, weight: str, style: str) -> str:
 
 def width_of(text: str, size: float, weight: str = "normal") -> float:
     """Return how wide a text is, in points, as it will be drawn."""
-    if not text:
-        return 0.0
-    font = FontProperties(family=families(), size=size, weight=weight)
+    return _measured(text, size, weight, tuple(families())) if text else 0.0
+
+
+@lru_cache(maxsize=4096)
+def _measured(text: str, size: float, weight: str, names: tuple[str, ...]) -> float:
+    font = FontProperties(family=list(names), size=size, weight=weight)
     return float(max(text_to_path.get_text_width_height_descent(line, font, False)[0] for line in text.split("\n")))
 
 
 def wrapped(text: str, width: float, size: float, weight: str = "normal") -> str:
     """Return a sentence in lines that are at most ``width`` points wide; a single word may be wider."""
     lines, line = [], ""
-    for word in words(text, weight=weight, most=SENTENCE_LENGTH).split(" "):
+    for part in BOUND.sub(lambda found: found[0].replace(" ", "\u00a0"), str(text)[:SENTENCE_LENGTH]).split(" "):
+        word = words(part, weight=weight, most=SENTENCE_LENGTH)
         longer = f"{line} {word}" if line else word
         if line and width_of(longer, size, weight) > SAFE * width:
             lines.append(line)
