@@ -15,7 +15,7 @@ ONLY ?=
 # A changed dependency list or native kernel makes the next target install again; otherwise the stamps say "done".
 SOURCES := pyproject.toml $(wildcard setup.py src/calipers/kernels/native/*.cpp src/calipers/kernels/native/*.h)
 
-.PHONY: help demo test test-slow check bench sanitize docs clean
+.PHONY: help demo test test-page test-slow check bench sanitize docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -24,7 +24,10 @@ demo: $(VENV)/.stamp-runtime ## evaluate the demo cohort and write a report to c
 	@$(BIN)/calipers demo -o calipers-demo --force $(ARGS)
 
 test: $(VENV)/.stamp-test ## run the tests, in two processes
-	@$(BIN)/python -m pytest -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+test-page: $(VENV)/.stamp-test ## run the tests of the report in a browser; without one they fail
+	@CALIPERS_BROWSER=required $(BIN)/python -m pytest tests/browser $(ARGS)
 
 test-slow: $(VENV)/.stamp-test ## run the long tests, which `make test` leaves out
 	@$(BIN)/python -m pytest -m slow $(ARGS)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -16,3 +18,10 @@ def kernel_route(request: pytest.FixtureRequest) -> Iterator[str]:
         if request.param == "native" and route.native() is None:
             pytest.skip("the native kernels were not built")
         yield request.param
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say in one line each why tests were skipped; by itself pytest says so test by test or not at all."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    for reason, n in Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped).items():
+        terminalreporter.write_line(f"skipped {n}: {reason}")

@@ -1,0 +1,48 @@
+"""The browser, one for all tests of a process; pages that are watched; the reports that they show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from browser.chromium import TO_INSTALL, arguments, find_chromium, is_required
+from browser.opening import Opener
+from browser.reports import Reports
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Keep all of these tests in one process: one browser, and every report is made once."""
+    item.add_marker(pytest.mark.xdist_group("browser"))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    path = find_chromium()
+    if path is None:
+        (pytest.fail if is_required() else pytest.skip)(TO_INSTALL)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=path, args=arguments())
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def opened(browser: Browser, tmp_path) -> Iterator[Opener]:
+    """``opened(html_or_path, width=, height=, dark=, javascript=, print=)`` gives a page that must stay quiet."""
+    opener = Opener(browser, tmp_path)
+    yield opener
+    problems = opener.close()
+    assert not problems, "the page was not quiet:\n" + "\n".join(problems)
+
+
+@pytest.fixture(scope="session")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Reports:
+    """``reports["demo"]`` is the path of a report; see `browser.reports` for the names."""
+    return Reports(tmp_path_factory.mktemp("reports"))

@@ -1,0 +1,82 @@
+"""A hundred hostile names are text: nothing is made of them, nothing runs, and a reader sees them."""
+
+from __future__ import annotations
+
+import pytest
+
+from browser.known import fault
+from browser.names import HIT, HOSTILE
+from browser.reading import all_words, as_plain, open_all, plain
+
+# What a page may be built of. Whatever else appears was made of a name.
+STRUCTURE = "html head meta title style script body header nav main section article footer div p span"
+TEXT = (
+    "h1 h2 h3 h4 a ul ol li dl dt dd pre code details summary strong em b small sup sub abbr cite br hr time noscript"
+)
+TABLES = (
+    "table caption colgroup col thead tbody tfoot tr th td figure figcaption button input label select option output"
+)
+DRAWN = (
+    "img svg g path line rect circle ellipse polyline polygon text tspan defs clippath pattern use desc symbol image"
+)
+KNOWN = set(f"{STRUCTURE} {TEXT} {TABLES} {DRAWN}".split())
+
+
+def test_there_are_a_hundred():
+    assert len(HOSTILE) >= 100
+    assert max(map(len, HOSTILE)) > 1_000_000
+
+
+@pytest.mark.parametrize("javascript", [True, False], ids=["script", "no-script"])
+def test_every_name_is_shown_as_text(opened, reports, javascript):
+    page = opened(reports["hostile"], javascript=javascript)
+    shown = as_plain(all_words(page))
+    assert [name for name in HOSTILE if plain(name) not in shown] == []
+
+
+def test_nothing_is_made_of_a_name(opened, reports):
+    page = opened(reports["hostile"])
+    open_all(page)
+    found = page.evaluate("[...new Set([...document.querySelectorAll('*')].map(e => e.tagName.toLowerCase()))]")
+    assert set(found) <= KNOWN
+    handlers = "[...document.querySelectorAll('*')].flatMap(e => e.getAttributeNames()).filter(a => a.startsWith('on'))"
+    assert page.evaluate(handlers) == []
+    assert page.locator("[style]").count() == 0
+    links = page.evaluate(
+        "[...document.querySelectorAll('[href], [src]')].map(e => e.href?.baseVal ?? e.href ?? e.src)"
+    )
+    own = reports["hostile"].as_uri() + "#"
+    assert [link for link in links if not link.startswith((own, "#", "data:image/", "blob:", "https://doi.org/"))] == []
+
+
+def test_no_more_scripts_than_in_a_usual_report(opened, reports):
+    scripts = "[...document.scripts].map(s => s.type + s.textContent.slice(0, 80)).filter(s => !s.includes('json'))"
+    usual, hostile = (opened(reports[name]).evaluate(scripts) for name in ("demo", "hostile"))
+    assert hostile == usual
+
+
+def test_nothing_runs_even_if_everything_is_touched(opened, reports):
+    page = opened(reports["hostile"])
+    open_all(page)
+    for target in page.locator("h1, caption, th, summary, button").all()[:60]:
+        target.dispatch_event("mouseover")
+        target.dispatch_event("focus")
+    assert page.evaluate("window.__hit") is None
+
+
+def test_the_payloads_would_run_where_they_are_not_escaped(opened):
+    page = opened(f"<!doctype html><html lang=en><title>t</title><p>{HOSTILE[0]}", strict=False)
+    assert HIT in HOSTILE[0]
+    assert page.evaluate("window.__hit") == 1
+
+
+def test_the_direction_of_the_text_around_a_name_stays(opened, reports):
+    page = opened(reports["hostile"])
+    text = all_words(page)
+    assert not set(text) & set("\u202a\u202b\u202c\u202d\u202e"), "embeddings and overrides reach beyond their name"
+
+
+@fault("long names are repeated in full in titles")
+def test_one_long_name_does_not_make_the_page_long(reports):
+    text = reports["hostile"].read_text(encoding="utf-8")
+    assert text.count("m" * 1000) <= 2

@@ -1,0 +1,91 @@
+"""Everything that answers to a mouse answers to a keyboard, in order, and shows where the reader is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from browser.reading import INTERACTIVE
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+MOST_STOPS = 400
+# The place of the focus in the list of what answers, -1 elsewhere (a scroller, the end of the page).
+PLACE = "window.__targets.indexOf(document.activeElement)"
+LOOK = "e => { const s = getComputedStyle(e); return [s.outlineStyle, s.outlineWidth, s.boxShadow, s.borderColor]; }"
+SHOWN = """e => { const box = e.getBoundingClientRect();
+    return box.width > 0 && box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth; }"""
+
+
+def walk(page: Page) -> set[int]:
+    """Go through the page by Tab, open what is closed, and return the places of `INTERACTIVE` that were reached."""
+    page.evaluate(f'window.__targets = [...document.querySelectorAll("{INTERACTIVE}")]')
+    reached: set[int] = set()
+    for _ in range(MOST_STOPS):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement === document.body"):
+            return reached
+        place = page.evaluate(PLACE)
+        if place in reached:
+            return reached
+        if place >= 0:
+            reached.add(place)
+            if page.evaluate("document.activeElement.matches('details:not([open]) > summary')"):
+                page.keyboard.press("Enter")
+    raise AssertionError(f"more than {MOST_STOPS} stops: the focus is caught, or the page needs a shorter way")
+
+
+@pytest.mark.parametrize("name", ["demo", "grouped", "one model", "empty", "undefined"])
+def test_tab_reaches_everything(opened, reports, name):
+    page = opened(reports[name])
+    reached = walk(page)
+    missed = page.evaluate(
+        """reached => window.__targets.filter((e, k) => e.checkVisibility() && !e.disabled && !reached.includes(k)
+            && !(e.type === 'radio' && reached.some(k => window.__targets[k].name === e.name)))
+            .map(e => e.outerHTML.slice(0, 120))""",
+        sorted(reached),
+    )
+    assert missed == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("name", ["demo", "grouped"])
+def test_the_focus_is_seen(opened, reports, name, dark):
+    page = opened(reports[name], dark=dark)
+    for _ in range(MOST_STOPS):
+        page.keyboard.press("Tab")
+        focused = page.evaluate_handle("document.activeElement").as_element()
+        if page.evaluate("document.activeElement === document.body || window.__seen?.has(document.activeElement)"):
+            break
+        page.evaluate("(window.__seen ??= new Set()).add(document.activeElement)")
+        style, width, shadow, border = focused.evaluate(LOOK)
+        where = focused.evaluate("e => e.outerHTML.slice(0, 120)")
+        focused.evaluate("e => e.blur()")
+        same = focused.evaluate(LOOK) == [style, width, shadow, border]
+        focused.evaluate("e => e.focus({focusVisible: true})")
+        assert not same, f"focused looks as any other time: {where}"
+        assert focused.evaluate(SHOWN), f"focused but not on the screen: {where}"
+
+
+@pytest.mark.parametrize("key", ["Enter", "Space"])
+def test_keys_open_and_close_what_is_closed(opened, reports, key):
+    page = opened(reports["demo"])
+    closed = page.locator("details:not([open]) > summary")
+    assert closed.count()
+    for summary in [handle for handle in closed.element_handles() if handle.is_visible()]:
+        summary.focus()
+        is_open = "e => e.parentElement.open"
+        page.keyboard.press(key)
+        assert summary.evaluate(is_open)
+        page.keyboard.press(key)
+        assert not summary.evaluate(is_open)
+
+
+@pytest.mark.parametrize("name", ["demo", "grouped", "one model"])
+def test_only_elements_made_for_it_are_pressed(opened, reports, name):
+    page = opened(reports[name])
+    assert page.locator("[role=button]:not(button), [role=link]:not(a), [role=checkbox]:not(input)").count() == 0
+    assert page.locator("[tabindex]:not([tabindex='0']):not([tabindex='-1'])").count() == 0, "the order is the text's"
+    assert page.locator("[accesskey]").count() == 0

@@ -1,0 +1,83 @@
+"""Without JavaScript a report can still be read: every answer, every number, every figure."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+
+from browser.known import every_report
+from browser.reading import all_words, headings, words
+from browser.reports import EVERY
+from calipers.report.words import headline_of
+
+# Words that slip out of a program; as the whole of a text they are never meant.
+SLIPS = re.compile(r"(undefined|nan|null|none|inf|infinity|-inf|true|false|\[\]|\{\})", re.IGNORECASE)
+TEXTS = """() => { const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
+    while (walk.nextNode())
+        if (!walk.currentNode.parentElement.closest('script, style, pre')) found.push(walk.currentNode.data.trim());
+    return found; }"""
+FIGURES = "figure svg, figure img"
+
+
+def ways(value: float) -> tuple[str, ...]:
+    """The ways in which a page may write a number."""
+    return f"{value:.3f}", f"{value:.2f}", f"{100 * value:.1f}", f"{value:.3g}", f"{value:.0f}"
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_outline_is_the_same(opened, reports, name):
+    without, with_script = (opened(reports[name], javascript=on) for on in (False, True))
+    assert headings(without) == headings(with_script)
+    hidden = "[...document.querySelectorAll('h1, h2')].filter(h => !h.checkVisibility()).map(h => h.textContent)"
+    assert without.evaluate(hidden) == []
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if name != "hostile"])
+def test_headline_numbers_and_models_are_there(opened, reports, name):
+    evaluation = reports.evaluation(name)
+    shown = words(opened(reports[name], javascript=False))
+    for metric in headline_of(evaluation):
+        assert metric in shown
+        for model in evaluation.models:
+            value = float(evaluation.get(metric, model=model))
+            assert model in shown
+            assert math.isnan(value) or any(way in shown for way in ways(value)), (metric, model, value)
+
+
+def test_the_verdict_comes_first(opened, reports):
+    page = opened(reports["demo"], javascript=False)
+    verdict = page.locator(".verdict").first
+    assert verdict.is_visible()
+    assert len(verdict.inner_text().split()) > 5
+    before = (
+        "v => v.compareDocumentPosition(document.querySelector('table, figure')) & Node.DOCUMENT_POSITION_FOLLOWING"
+    )
+    assert verdict.evaluate(before)
+    assert verdict.bounding_box()["y"] < 600, "on the first screen"
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_figures_are_there(opened, reports, name):
+    without, with_script = (opened(reports[name], javascript=on) for on in (False, True))
+    seen = f"[...document.querySelectorAll('{FIGURES}')].filter(e => e.getBoundingClientRect().height > 0).length"
+    assert without.evaluate(seen) == with_script.evaluate(seen)
+
+
+@pytest.mark.parametrize("javascript", [True, False], ids=["script", "no-script"])
+@every_report("slips", but=["hostile"])
+def test_nothing_slips_out_of_the_program(opened, reports, name, javascript):
+    page = opened(reports[name], javascript=javascript)
+    slips = [text for text in page.evaluate(TEXTS) if SLIPS.fullmatch(text)]
+    assert slips == []
+    text = all_words(page)
+    assert not re.search(r"\bNaN\b|\[object |\bnan\b|<built-in|0x[0-9a-f]{8}|array\(|np\.float", text)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_what_cannot_work_is_not_offered(opened, reports, name):
+    page = opened(reports[name], javascript=False)
+    controls = page.locator("button, input, select")
+    offered = [control.evaluate("e => e.outerHTML.slice(0, 120)") for control in controls.all() if control.is_visible()]
+    assert [html for html in offered if 'type="checkbox"' not in html and 'type="radio"' not in html] == []
