@@ -420,10 +420,10 @@ class Evaluation:
         redact: bool = False,
         pictures: bool = True,
     ) -> Path:
-        """Write numbers, cohort and page into a folder, from which `calipers.open_evaluation` makes the evaluation again.
+        """Write numbers, cohort and page into a folder; `calipers.open_evaluation` makes the evaluation of it again.
 
-        These are ``evaluation.json``, ``objects.parquet``, ``images.parquet``, ``images.csv``, ``report.html`` and, last,
-        ``run.json``.
+        These are ``evaluation.json``, ``objects.parquet``, ``images.parquet``, ``images.csv``, ``report.html`` and,
+        last, ``run.json``.
 
         Parameters
         ----------

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A saved evaluation, opened again: made anew from the folder alone, and compared with what was stored.
 
-Nobody has to believe a stored number: the cohort and the protocol are in the folder, so every row is computed once more,
-and has to come out with the same bits. The inputs may be gone.
+Nobody has to believe a stored number: the cohort and the protocol are in the folder, so every row is computed once
+more, and has to come out with the same bits. The inputs may be gone.
 """
 
 from __future__ import annotations
@@ -36,6 +36,10 @@ class Changed:
     stored: Any
     now: Any
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the difference for JSON."""
+        return {"place": self.place, "what": self.what, "stored": self.stored, "now": self.now}
+
     def __str__(self) -> str:
         return f"{self.place} ({self.what}): stored {self.stored!r}, now {self.now!r}"
 
@@ -49,6 +53,12 @@ class Opened:
     file: str  # evaluation.json
     n_values: int
     changed: tuple[Changed, ...]
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """How the evaluation was asked for, as the record of the run has it."""
+        found = self.run.get("command")
+        return tuple(map(str, found)) if isinstance(found, list) else ()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -71,8 +81,8 @@ class Opened:
             file=self.file,
             location=first.place,
             value=first.now,
-            hint=f"saved with {then}; this is {now}{others}: use the version it was saved with, evaluate again, or pass "
-            "differences='warn' (--differences warn) to go on with the values of now",
+            hint=f"saved with {then}; this is {now}{others}: use the version it was saved with, evaluate again, or "
+            "pass differences='warn' (--differences warn) to go on with the values of now",
         )
 
 
@@ -170,7 +180,7 @@ def _entries(
         return
     for k, (then, again) in enumerate(zip(stored, now)):
         for key in dict.fromkeys((*again, *then)):
-            yield Changed(f"{place}/{k}/{key}", names[k], then.get(key), again.get(key))
+            yield Changed(f"{place}/{k}/{key}", names[k] if k < len(names) else "", then.get(key), again.get(key))
 
 
 def _bits(value: Any) -> str:

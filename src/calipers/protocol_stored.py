@@ -16,7 +16,7 @@ KEYS = ("schema", "name", "source", "size_from", "rescale_to", "ties", "score_cu
 
 
 def toml_document(stored: Any, file: str) -> dict[str, Any]:
-    """Return the document of ``calipers.protocol/1`` whose protocol has this JSON; null is the limit that it stands for.
+    """Return the document of ``calipers.protocol/1`` whose protocol has this JSON; null is the limit it stands for.
 
     Only the shape is looked at here: `calipers.protocol_schema.check_document` judges the values.
     """

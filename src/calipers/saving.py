@@ -77,7 +77,9 @@ def save(
         if cohort.intake.quarantine:
             lines = [json.dumps(vars_of(record)) for record in cohort.intake.quarantine]
             write_atomically(stage / QUARANTINE, "\n".join(lines) + "\n")
-        files = {file.name: {"sha256": hash_file(file), "bytes": file.stat().st_size} for file in sorted(stage.iterdir())}
+        files = {
+            file.name: {"sha256": hash_file(file), "bytes": file.stat().st_size} for file in sorted(stage.iterdir())
+        }
         evaluation.report(stage / PAGE, command=command, **(pictures or {}))
         record = run_record(
             document,

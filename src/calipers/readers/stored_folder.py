@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,9 +62,7 @@ def _vouched(folder: Path, run: Mapping[str, Any], name: str) -> Opened:
     opened = open_source(folder / name)
     if opened.sha256 != wanted:
         expected = f"the file that {RUN} was written for, {wanted[:12]}..."
-        raise InputError(
-            expected, rule="file-hash", file=opened.file, value=opened.sha256[:12] + "...", hint=AGAIN
-        )
+        raise InputError(expected, rule="file-hash", file=opened.file, value=opened.sha256[:12] + "...", hint=AGAIN)
     return opened
 
 
@@ -128,7 +126,7 @@ def _quarantined(opened: Opened) -> list[Quarantined]:
     found = []
     for k, line in enumerate(bytes(opened.data).splitlines(), start=1):
         try:
-            entry = json.loads(line) if depth(line) <= MAX_DEPTH else None
+            entry: Any = json.loads(line) if depth(line) <= MAX_DEPTH else None
         except ValueError as error:
             raise InputError(
                 "valid JSON", rule="json-syntax", file=opened.file, location=f"line {k}", value=str(error), hint=AGAIN
@@ -163,5 +161,7 @@ def _fits(value: Any, check: Check, file: str, where: str) -> None:
 
 
 def _all(value: Any, kind: type, check: Check) -> bool:
-    fits: Callable[[Any], bool] = check[1]
-    return isinstance(value, kind) and all(map(fits, value.values() if isinstance(value, dict) else value))
+    if not isinstance(value, kind):
+        return False
+    entries: Iterable[Any] = value.values() if isinstance(value, dict) else value  # type: ignore[assignment]
+    return all(check[1](entry) for entry in entries)

@@ -40,7 +40,7 @@ def image_columns(cohort: Cohort) -> dict[str, Any]:
 
 def object_columns(cohort: Cohort, table: References | Predictions) -> dict[str, Any]:
     """Return what makes the objects of one table: image, class, score, corners, areas, flags and places."""
-    nothing = np.ma.masked_all(len(table), np.bool_)
+    nothing = np.ma.MaskedArray(np.zeros(len(table), np.bool_), mask=True)
     said = isinstance(table, Predictions)
     return {
         "image": coded(cohort.images.ids, table.image),
@@ -126,7 +126,7 @@ def joined(parts: Sequence[Any]) -> Any:
     """Return columns one below the other: arrow arrays, or arrays of numbers with some of them masked."""
     import pyarrow as pa
 
-    chunks = []
+    chunks: list[Any] = []
     for part in parts:
         column = part if isinstance(part, pa.Array | pa.ChunkedArray) else pa.array(part)
         chunks += column.chunks if isinstance(column, pa.ChunkedArray) else [column]
