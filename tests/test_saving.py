@@ -21,7 +21,7 @@ from calipers.saving import shown_matches
 
 COLUMNS = [
     "model", "kind", "image", "row", "class", "fate", "partner", "similarity", "score", "x0", "y0", "x1", "y1", "area",
-    "extent", "ignore", "crowd", "image_row", "place",
+    "extent", "ignore", "crowd", "place",
 ]  # fmt: skip
 FATES = {"reference": {"hit", "missed", "ignored"}, "prediction": {"hit", "duplicate", "false alarm", "ignored"}}
 
@@ -99,7 +99,7 @@ def test_what_makes_the_cohort_is_exact(folder, cohort):
     references = cohort.references
     for name in ("area", "extent", "ignore", "crowd"):
         assert rows[name].to_numpy().tobytes() == getattr(references, name).tobytes()
-    assert rows["image_row"].to_pylist() == references.image.tolist()
+    assert rows["image"].to_pylist() == [cohort.images.ids[k] for k in references.image]
     predictions = table.filter(pc.field("kind") == "prediction")
     assert predictions["ignore"].null_count == predictions["crowd"].null_count == predictions.num_rows
 

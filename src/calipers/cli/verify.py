@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import click
 
@@ -29,9 +30,12 @@ def verify(folder: str, jobs: int, as_json: bool, quiet: bool) -> int:
     """
     from calipers import __version__
     from calipers.opening import open_folder, versions
+    from calipers.readers.stored_folder import check_files
+    from calipers.saving import FILES
 
     narrator = Narrator(quiet=quiet or as_json)
     opened = open_folder(folder, jobs=jobs, progress=narrator.steps("matching", "resampling"))
+    check_files(Path(folder), opened.run, FILES)  # also those that are not needed to open it
     changed, (then, now) = opened.changed, versions(opened.run)
     if as_json:
         document = {

@@ -23,7 +23,7 @@ from calipers.tables.objects import Column
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
-OF_REFERENCES = ("image", "row", "class", "area", "extent", "ignore", "crowd", "image_row", "place")
+OF_REFERENCES = ("image", "row", "class", "area", "extent", "ignore", "crowd", "place")
 Parts = Mapping[tuple[str, str], Columns]
 
 
@@ -44,7 +44,6 @@ def read_cohort(images: Opened, objects: Opened, counts: Counts, intake: Intake)
     held = _images(Columns.read(images), counts)
     parts = _parts(Columns.read(objects), counts)
     first = parts[next(iter(counts.models)), KINDS[0]]
-    _check_repeated(first, parts, counts)
     shared = _objects(first, held, counts)
     references = References(
         **shared,
@@ -52,6 +51,7 @@ def read_cohort(images: Opened, objects: Opened, counts: Counts, intake: Intake)
         ignore=first.flags("ignore"),
         crowd=first.flags("crowd"),
     )
+    _check_repeated(first, parts, counts)
     models = {}
     for model in counts.models:
         part = parts[model, KINDS[1]]
@@ -68,6 +68,8 @@ def _images(columns: Columns, counts: Counts) -> Images:
     if len(columns) != counts.images:
         columns.refuse(f"{counts.images} images", "record-count", "", value=len(columns))
     names, codes = columns.texts("image")
+    twice = np.bincount(codes, minlength=len(names))[codes] > 1
+    columns.refuse("one row per image", "dup-image", "image", twice)
 
     def lengths(sides: tuple[str, ...]) -> F64:
         found = [columns.numbers(side, missing=True) for side in sides[: counts.dimensions]]
@@ -138,17 +140,13 @@ def _objects(part: Columns, images: Images, counts: Counts, score: F64 | None = 
 
 
 def _image_of(part: Columns, images: Images) -> I64:
-    """Return the image of every object: rows of the table of images, ascending, with the names that it has there."""
-    image = part.whole("image_row")
-    part.refuse(f"one of {len(images)} images", "unknown-image", "image_row", image >= len(images))
-    falls = np.concatenate([[False], np.diff(image) < 0]) if len(image) else np.zeros(0, np.bool_)
-    part.refuse("objects in the order of their images", "stored-order", "image_row", falls)
+    """Return the image of every object; objects stand in the order of their images."""
     names, codes = part.texts("image")
-    # Objects of an image stand together: each run of equal pairs is looked at once.
-    starts = np.flatnonzero(np.concatenate([[True], (np.diff(image) != 0) | (np.diff(codes) != 0)])[: len(image)])
-    wrong = np.zeros(len(image), np.bool_)
-    wrong[starts] = [names[codes[k]] != images.ids[image[k]] for k in starts.tolist()]
-    part.refuse("the image that image_row names", "unknown-image", "image", wrong)
+    known = {name: k for k, name in enumerate(images.ids)}
+    image = np.array([known.get(name, -1) for name in names], np.int64)[codes]
+    part.refuse("an image of the evaluation", "unknown-image", "image", image < 0)
+    falls = np.diff(image, prepend=image[:1]) < 0
+    part.refuse("objects in the order of their images", "stored-order", "image", falls)
     return image
 
 

@@ -46,6 +46,13 @@ def read_folder(folder: Path) -> StoredFolder:
     return StoredFolder(file, document, run, read_cohort(*tables, counts, intake), opened.sha256, opened.size)
 
 
+def check_files(folder: Path, run: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Raise unless those files of ``names`` that the record of the run speaks of are as they were written."""
+    for name in names:
+        if name in _files(folder, run):
+            _vouched(folder, run, name)
+
+
 def _files(folder: Path, run: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the files that the record of the run speaks of."""
     hint = "an earlier version of Calipers saved this folder, without the cohort: evaluate again"

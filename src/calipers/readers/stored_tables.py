@@ -51,7 +51,6 @@ def object_columns(cohort: Cohort, table: References | Predictions) -> dict[str,
         "extent": masked(table.extent),
         "ignore": nothing if said else table.ignore,  # type: ignore[union-attr]
         "crowd": nothing if said else table.crowd,  # type: ignore[union-attr]
-        "image_row": table.image,
         "place": masked(table.place),
     }
 
