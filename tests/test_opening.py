@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cases import cohort_of
 
 import calipers as cal
 from calipers.opening import open_folder
 from calipers.results.provenance import sha256_of
 from calipers.tables import Predictions
+from cases import cohort_of
 
 BOX = {"boxes": [[1.0, 2.0, 30.1, 40.2]], "labels": [0]}
 FAST = replace(cal.Protocol.load("overview"), replicates=100)
@@ -130,11 +130,11 @@ def test_names_come_back_to_the_letter(tmp_path):
     n = len(NAMES)
     records = [
         {**record, "labels": [k], "image_id": f"{k}{NAMES[k]}"}
-        for k, record in enumerate(arrays(n, patient=NAMES, **{"model": NAMES, "group_model": NAMES, "image_": NAMES}))
+        for k, record in enumerate(arrays(n, patient=NAMES, model=NAMES, group_model=NAMES, image_=NAMES))
     ]
     found = [{**record, "labels": [k], "image_id": f"{k}{NAMES[k]}"} for k, record in enumerate(said(n))]
     found = [{**record, "scores": [0.5]} for record in found]
-    cohort = cal.Cohort.from_arrays(records, {name: found for name in NAMES}, classes=[f"c{name}" for name in NAMES])
+    cohort = cal.Cohort.from_arrays(records, dict.fromkeys(NAMES, found), classes=[f"c{name}" for name in NAMES])
     again = returns(cal.evaluate(cohort, replace(FAST, cluster="image"), by=["patient"]), tmp_path)
     assert again.models == tuple(NAMES)
     assert "" in {row.group["patient"] for row in again.rows if row.group}
