@@ -146,6 +146,17 @@ def test_groupings_find_their_rows_again(cohort: cal.Cohort) -> None:
     assert (summary.lowest, summary.highest) == (min(values), max(values))
 
 
+def test_groupings_asked_for_one_after_the_other_are_those_asked_for_at_once(cohort: cal.Cohort) -> None:
+    plain = cal.evaluate(cohort, "coco", ci=False)
+    chained, at_once = plain.by("class", "centre").by("centre", "size"), plain.by("class", "centre", "size")
+    assert repr(chained.groups) == repr(at_once.groups)
+    assert repr(chained.groupings) == repr(at_once.groupings)
+    assert plain.groupings == ()
+    assert [row for grouping in chained.groupings for row in grouping.rows] == list(chained.rows[len(plain.rows) :])
+    by = [summary.by for summary in chained.groups]
+    assert list(dict.fromkeys(by)) == ["class", "centre", "size"]
+
+
 def test_numbers_behind_an_estimate(cohort: cal.Cohort, evaluation: cal.Evaluation) -> None:
     counted = ~cohort.references.ignore
     small = counted & (cohort.references.area <= 1024)

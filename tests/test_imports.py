@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = ("scipy", "pyarrow", "pandas", "msgspec", "click", "rich", "PIL")
+HEAVY = ("scipy", "pyarrow", "pandas", "msgspec", "click", "rich", "PIL", "matplotlib")
 IMPORT_LIMIT = 0.060  # seconds above `import numpy`
 HELP_LIMIT = 0.3
 ROUNDS = 4  # the machine may be busy: one quiet round out of these is enough

@@ -37,6 +37,7 @@ LAYERS = (
     ("evaluate", "comparing", "shortcuts", "recommend"),
     ("opening",),
     ("plots",),
+    ("pictures",),
     ("report",),
     ("studies", "compat"),
     ("training",),
@@ -49,7 +50,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # One idea in two files: these count as the module they belong to.
 PART_OF = {"protocol_schema": "protocol", "protocol_stored": "protocol", "ranking": "comparing"}
 
-# The only upward imports, inside functions: an Evaluation offers these as methods.
+# The only upward imports, inside functions or for types: an Evaluation offers these as methods.
 # (Its methods also call statistics, which lies below and needs no exception.)
 UPWARD = frozenset(("evaluation", upper) for upper in ("grouping", "saving", "comparing", "plots", "report"))
 
@@ -59,7 +60,7 @@ class Import(NamedTuple):
     line: int
     importer: str  # first name below calipers: a module or a package
     imported: str
-    inside: bool  # inside a function
+    inside: bool  # inside a function, or for types only: nothing is loaded with the module
 
 
 def _parts() -> list[str]:
@@ -85,7 +86,8 @@ def _targets(node: ast.AST, package: tuple[str, ...]) -> Iterator[str]:
 def _walk(node: ast.AST, inside: bool = False) -> Iterator[tuple[ast.AST, bool]]:
     for child in ast.iter_child_nodes(node):
         yield child, inside
-        yield from _walk(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
+        function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        yield from _walk(child, inside or function or _is_type_checking(child))
 
 
 def _imports(file: Path) -> Iterator[Import]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,75 +16,21 @@ from calipers.metrics.contract import Evidence
 from calipers.protocol import Protocol
 from calipers.results import Estimate, Row
 from calipers.results.estimate import number
+from calipers.results.groups import GroupedRows, GroupSummary
 from calipers.statistics.intervals import FEWEST_UNITS
 from calipers.statistics.weights import Units, units_of
 from calipers.tables import Cohort
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
+    from calipers.plots.figures import Figure
     from calipers.results.comparison import Comparison
     from calipers.results.ranking import Ranking
     from calipers.results.requirements import Outcome, Requirements
 
 SCHEMA = "calipers.evaluation/1"
-
-
-@dataclass(frozen=True, slots=True)
-class GroupSummary:
-    """A metric over the groups of one ``by``: unweighted mean, standard deviation (n - 1) and range of their values."""
-
-    by: str
-    model: str
-    metric: str
-    label: str | None
-    n_groups: int
-    n_defined: int  # groups with a value
-    mean: float
-    sd: float
-    lowest: float
-    highest: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the summary for JSON."""
-        return {
-            "by": self.by,
-            "model": self.model,
-            "metric": self.metric,
-            "class": self.label,
-            "n_groups": self.n_groups,
-            "n_defined": self.n_defined,
-            "mean": number(self.mean),
-            "sd": number(self.sd),
-            "lowest": number(self.lowest),
-            "highest": number(self.highest),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class GroupedRows:
-    """The rows of one ``by``, and what they come to."""
-
-    by: str
-    rows: tuple[Row, ...]
-    summaries: tuple[GroupSummary, ...]
-
-    @property
-    def title(self) -> str:
-        """``by centre, size``; classes have tables of their own."""
-        return "by " + ", ".join(name for name in self.by.replace(" ", "").split(",") if name != "class")
-
-    def table(self, metric: str, label: str | None, models: Sequence[str]) -> dict[str, list[Estimate]]:
-        """Return name of the group -> estimates of the models, of one metric and class."""
-        cells: dict[str, dict[str, Estimate]] = {}
-        for row in self.rows:
-            if (row.metric, row.label) == (metric, label):
-                cells.setdefault(", ".join((row.group or {}).values()), {})[row.model] = row.estimate
-        return {name: [of_model[model] for model in models] for name, of_model in cells.items()}
-
-    def summary(self, metric: str, label: str | None, model: str) -> GroupSummary:
-        """Return what the groups come to, for one metric, class and model."""
-        return next(s for s in self.summaries if (s.metric, s.label, s.model) == (metric, label, model))
 
 
 @dataclass(frozen=True)
@@ -107,7 +52,8 @@ class Evaluation:
     rows: tuple[Row, ...]
     evidence: Mapping[tuple[str, tuple[Any, ...]], Evidence]
     ci: bool  # whether intervals were asked for
-    groups: tuple[GroupSummary, ...] = ()
+    groups: tuple[GroupSummary, ...] = ()  # of all groupings, in the order in which they were asked for
+    groupings: tuple[GroupedRows, ...] = ()  # without that by class alone, whose rows are those of the evaluation
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -144,21 +90,8 @@ class Evaluation:
         name, number_of_units = self._units.name, self._units.number
         if not self.ci or not 1 < number_of_units < FEWEST_UNITS or name not in self.cohort.images.groups:
             return ()
-        alone = replace(self, ci=False, groups=(), rows=()).by(name)
-        return tuple(row for row in alone.rows if row.group is not None)
-
-    @cached_property
-    def groupings(self) -> tuple[GroupedRows, ...]:
-        """The rows of each ``by`` that has any, in the order in which they were asked for."""
-        rows, found = [row for row in self.rows if row.group is not None], []
-        for by, members in groupby(self.groups, key=lambda summary: summary.by):
-            summaries = tuple(members)
-            if by == "class":  # these are rows of the evaluation itself
-                continue
-            number_of_rows = sum(summary.n_groups for summary in summaries)
-            found.append(GroupedRows(by, tuple(rows[:number_of_rows]), summaries))
-            rows = rows[number_of_rows:]
-        return tuple(found)
+        alone = replace(self, ci=False, rows=(), groups=(), groupings=()).by(name)
+        return alone.groupings[0].rows
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -175,9 +108,9 @@ class Evaluation:
         return f"<Evaluation of {', '.join(self.models)} under {self.protocol.name}: {shown}>"
 
     def _repr_html_(self) -> str:
-        from calipers.report import table
+        from calipers.report.small import of_evaluation
 
-        return table(self)
+        return of_evaluation(self)
 
     @cached_property
     def metrics_per_class(self) -> tuple[str, ...]:
@@ -383,31 +316,55 @@ class Evaluation:
         demanded = requirements if isinstance(requirements, Requirements) else Requirements.load(requirements)
         return check([row.as_dict() for row in self.rows], demanded)
 
+    def figure(self, name: str, **choices: Any) -> Figure:
+        """Return a figure as data: its finding, its axes and, by its ``table()``, its numbers; names as in `plot`."""
+        from calipers.plots.catalogue import figure
+
+        return figure(self, name, **choices)
+
+    def plot(self, name: str = "froc", ax: Axes | None = None, **choices: Any) -> Axes:
+        """Draw a figure with matplotlib (extra ``mpl``) and return its axes, which notebooks show.
+
+        Parameters
+        ----------
+        name, choices
+            Such as ``"pr"``, or ``"classes", metric="AP@0.5"``; an unknown name is answered with the nearest.
+        ax
+            Axes to draw into; those of a new figure if left out, of which pyplot knows nothing.
+        """
+        from calipers.plots.mpl import draw
+
+        return draw(self.figure(name, **choices), ax)
+
     def report(
         self,
         path: str | Path,
         *,
         images: str | Path | None = None,
-        redact: bool = False,
         pictures: bool = True,
+        redact: bool = False,
         command: Sequence[str] = (),
+        step: Callable[[str], None] = lambda name: None,
     ) -> Path:
         """Write the evaluation as one self-contained HTML page and return its path.
 
         Parameters
         ----------
         images
-            Folder of the pictures.
-        redact
-            Replace ids by hashes and leave pictures out.
+            A folder with the pictures of the images; without it the marks stand on empty frames.
         pictures
-            False leaves pictures out.
+            Whether single images are shown at all.
+        redact
+            Replace ids and names of files by hashes, and leave the images out.
         command
-            How the evaluation was asked for.
+            How the evaluation was asked for; shown in the page.
+        step
+            Called with the name of each step.
         """
         from calipers.report import write_page
 
-        return write_page(self, Path(path))
+        folder = None if images is None else Path(images)
+        return write_page(self, Path(path), images=folder, pictures=pictures, redact=redact, command=command, step=step)
 
     def save(
         self,

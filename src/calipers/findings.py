@@ -124,6 +124,14 @@ def without_interval(estimate: Estimate) -> str:
     return _of_units(NO_INTERVAL[estimate.reason][0], estimate)
 
 
+def lower_is_better(protocol: Protocol) -> set[str]:
+    """Return the names of the metrics of which less is better."""
+    facts = [metric.facts for metric in protocol.compile()]
+    found = {name for fact in facts if not fact.higher_is_better for name in fact.names}
+    wrong = ("FP", "FN")
+    return found | {plan.name for plan in protocol.metrics if plan.options.get("of") in wrong}
+
+
 def same_for_all(estimates: Sequence[Estimate]) -> bool:
     """Return whether all values have an interval, or none has for one reason, so that it need not be said of each."""
     return len({without_interval(estimate) for estimate in estimates if estimate.value == estimate.value}) <= 1

@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from calipers.engine import collect
 from calipers.errors import UsageError, did_you_mean
 from calipers.estimation import estimated_rows, jobs_of, with_areas
-from calipers.evaluation import Evaluation, GroupSummary
+from calipers.evaluation import Evaluation
 from calipers.metrics.contract import MetricPlan
 from calipers.protocol import Protocol
 from calipers.results import Row
+from calipers.results.groups import GroupedRows, GroupSummary
 from calipers.statistics.estimates import Progress
 from calipers.tables import Cohort
 
@@ -74,37 +75,43 @@ class Grouping:
 
 def grouped(evaluation: Evaluation, by: Sequence[str], progress: Progress | None = None) -> Evaluation:
     """Return the evaluation with the rows of all groups behind its own, and their summaries."""
-    cohort, rows, summaries = evaluation.cohort, list(evaluation.rows), list(evaluation.groups)
-    own, known = rows[:], {summary.by for summary in summaries}
+    rows, summaries, groupings = list(evaluation.rows), list(evaluation.groups), list(evaluation.groupings)
+    known = {summary.by for summary in summaries}
     for text in dict.fromkeys(canonical(entry) for entry in by):
-        grouping = Grouping.parse(text, cohort)
+        grouping = Grouping.parse(text, evaluation.cohort)
         if text in known:
             continue
         if not grouping.columns:  # the classes are the groups, and their rows are there
-            of_classes = [replace(row, label=None) for row in own if row.label is not None and row.group is None]
-            summaries += _summaries(of_classes, text)
+            own = [replace(row, label=None) for row in evaluation.rows if row.label is not None and row.group is None]
+            summaries += _summaries(own, text)
             continue
-        found = [
-            row
-            for protocol, evidence, groups in _strata(evaluation, grouping, progress)
-            for group in groups
-            for row in estimated_rows(
-                cohort,
-                protocol,
-                evidence,
-                ci=evaluation.ci,
-                images=group.images,
-                group=group.values,
-                per_class=grouping.per_class,
-                progress=progress,
-            )
-        ]
-        place = {metric: k for k, metric in enumerate(evaluation.metrics)}
-        models = {model: k for k, model in enumerate(evaluation.models)}
-        found.sort(key=lambda row: (models[row.model], place[row.metric]))
+        found = _rows(evaluation, grouping, progress)
+        groupings.append(GroupedRows(text, found, tuple(_summaries(found, text))))
         rows += found
-        summaries += _summaries(found, text)
-    return replace(evaluation, rows=tuple(rows), groups=tuple(summaries))
+        summaries += groupings[-1].summaries
+    return replace(evaluation, rows=tuple(rows), groups=tuple(summaries), groupings=tuple(groupings))
+
+
+def _rows(evaluation: Evaluation, grouping: Grouping, progress: Progress | None) -> tuple[Row, ...]:
+    """Return the rows of all groups, by model, then metric."""
+    place = {metric: k for k, metric in enumerate(evaluation.metrics)}
+    models = {model: k for k, model in enumerate(evaluation.models)}
+    found = [
+        row
+        for protocol, evidence, groups in _strata(evaluation, grouping, progress)
+        for group in groups
+        for row in estimated_rows(
+            evaluation.cohort,
+            protocol,
+            evidence,
+            ci=evaluation.ci,
+            images=group.images,
+            group=group.values,
+            per_class=grouping.per_class,
+            progress=progress,
+        )
+    ]
+    return tuple(sorted(found, key=lambda row: (models[row.model], place[row.metric])))
 
 
 def canonical(text: str) -> str:

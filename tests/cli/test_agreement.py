@@ -10,6 +10,10 @@ import numpy as np
 import pytest
 
 ROW_KEYS = ["model", "metric", "metric_id", "class", "group", "value", "low", "high", "level", "method", "unit"]
+COMPARISON_KEYS = [
+    *("metric", "criterion_a", "criterion_b", "difference", "low", "high", "method", "reason", "only_a", "only_b"),
+    *("p_exact", "p", "p_method", "p_adjusted", "correction", "unit", "n_units", "n_ratings"),
+]
 HEADER = "patient,rater,rating,box-iou,point_in_mask,centre distance"
 
 
@@ -69,6 +73,15 @@ def test_json_is_one_object(calipers, good):
     thresholds = {row["group"]["threshold"] for row in document["rows"] if "threshold" in row["group"]}
     assert thresholds == {"0", "0.1", "0.3", "0.5", "0.75", "yes"}
     assert any("no threshold for centre distance" in text for text in document["warnings"])
+
+
+def test_comparisons_have_the_keys_of_calipers_compare_where_they_mean_the_same(calipers, good):
+    document = calipers("agreement", good, "--json", "--replicates", "100").json
+    assert {entry["metric"] for entry in document["comparisons"]} == {"accuracy", "AUROC"}
+    for entry in document["comparisons"]:
+        assert list(entry) == COMPARISON_KEYS
+        assert entry["criterion_a"]["criterion"] != entry["criterion_b"]["criterion"]
+        assert entry["correction"] == "holm"
 
 
 def test_quiet_says_only_the_result(calipers, good):

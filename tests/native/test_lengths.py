@@ -109,6 +109,20 @@ def test_offsets_that_lead_beyond_the_rows_are_refused(calls: dict[str, tuple[An
             native.ranks(offsets, *arguments[1:])  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("name", ["lane_tally", "rodeo_tally"])
+@pytest.mark.parametrize("owner", [4, 5, 6], ids=["pairs", "missed", "extra"])
+def test_sums_for_an_owner_that_is_not_there_are_refused(
+    calls: dict[str, tuple[Any, ...]], name: str, owner: int
+) -> None:
+    arguments = calls[name]
+    n_owners = arguments[10]
+    for wrong in (-1, n_owners):
+        column = arguments[owner].copy()
+        column[-1] = wrong
+        with pytest.raises(ValueError, match="lengths do not fit"):
+            getattr(route.native(), name)(*arguments[:owner], column, *arguments[owner + 1 :])
+
+
 def test_costs_that_are_not_finite_leave_boxes_unmatched() -> None:
     """Readers refuse such boxes; whoever calls the kernel all the same gets an answer, not a crash."""
     near = np.array([[0, 0, 1e150, 1e150], [5, 5, 1e150, 1e150]])

@@ -134,17 +134,17 @@ def swap_p(gain, replicates, seed):
     return permutation_p(gain.sum(axis=0), swapped_gains(gain, replicates, seed), exact=len(gain) <= 16)[0]
 
 
-@pytest.mark.parametrize(("only_first", "only_second"), [(0, 0), (1, 0), (5, 5), (2, 9), (30, 12), (0, 14), (8, 7)])
-def test_mcnemar_of_statsmodels(only_first, only_second):
+@pytest.mark.parametrize(("only_a", "only_b"), [(0, 0), (1, 0), (5, 5), (2, 9), (30, 12), (0, 14), (8, 7)])
+def test_mcnemar_of_statsmodels(only_a, only_b):
     tables = pytest.importorskip("statsmodels.stats.contingency_tables")
-    found = mcnemar_exact(only_first, only_second)
-    if only_first + only_second:
-        expected = tables.mcnemar([[7, only_first], [only_second, 3]], exact=True).pvalue
+    found = mcnemar_exact(only_a, only_b)
+    if only_a + only_b:
+        expected = tables.mcnemar([[7, only_a], [only_b, 3]], exact=True).pvalue
         assert found == pytest.approx(expected, abs=1e-12)
     else:
         assert found == 1
     # Every unit with one rating: swapping units is McNemar's test.
-    gain = np.array([1] * only_first + [-1] * only_second + [0] * 2, np.int64)[:, None]
+    gain = np.array([1] * only_a + [-1] * only_b + [0] * 2, np.int64)[:, None]
     if len(gain) <= 16:
         assert swap_p(gain, 100, 0) == pytest.approx(found, abs=1e-12)
 

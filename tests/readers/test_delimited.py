@@ -214,7 +214,9 @@ BROKEN_PREDICTIONS = [
 def test_broken_predictions(tmp_path, rule, place, row):
     refs = put(tmp_path, "refs.csv", REFS)
     dets = put(tmp_path, "dets.csv", f"image;class;x;y;w;h;score\n{row}\n8;NA;1;1;2;2;1\n")
-    refused_or_set_aside(partial(read, refs, dets), 1, rule, place)
+    refused, cohort = refused_or_set_aside(partial(read, refs, dets), 1, rule, place)
+    assert (refused.rule, refused.location) == (rule, place)
+    assert cohort.models["dets"].score.tolist() == [1.0]  # the sound row is left
 
 
 def test_an_unknown_class_gets_a_hint(tmp_path):

@@ -171,17 +171,17 @@ def test_each_rated_once_is_said_and_shown_by_rater(rows, found):
 
 def test_two_criteria_are_compared(rows, found):
     sides = ({"criterion": "box-iou", "threshold": "0.5"}, {"criterion": "point-in-box", "threshold": "yes"})
-    one = next(c for c in found.comparisons if (c.first, c.second) == sides)
+    one = next(c for c in found.comparisons if (c.criterion_a, c.criterion_b) == sides)
     right = [
         [RULES[key](row) == (row["rating"] == "useful") for row in rows]
         for key in (("box-iou", "0.5"), ("point-in-box", "yes"))
     ]
     only = [sum(a and not b for a, b in zip(*sides)) for sides in (right, right[::-1])]
-    assert [one.only_first, one.only_second] == only
+    assert [one.only_a, one.only_b] == only
     assert one.difference == pytest.approx((only[0] - only[1]) / len(rows))
     assert one.p_exact == pytest.approx(stats.binomtest(only[0], sum(only)).pvalue)
     assert one.low <= one.difference <= one.high
-    assert one.p <= one.p_holm <= 1
+    assert one.p <= one.p_adjusted <= 1
     areas = [c for c in found.comparisons if c.metric == "AUROC"]
     assert len(areas) == 6
     assert all(0 < c.p <= 1 for c in areas)

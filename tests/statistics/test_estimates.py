@@ -474,6 +474,18 @@ def test_a_class_that_replicates_lose_is_told() -> None:
     )
 
 
+@pytest.mark.parametrize(("average", "loses"), [("pooled", False), ("classes", True)])
+def test_a_pooled_value_that_equals_the_mean_over_classes_is_not_one(average: str, loses: bool) -> None:
+    cohort = simple(["h", "m"] * 20, label=[0] * 38 + [1] * 2)  # half of each class is found, so half of all
+    metric = metric_of("sensitivity", average=average)
+    pooled = made_by(metric, cohort, Units.of("image", None, cohort.n_images), replicates=200)[0][0]
+    assert pooled.value == 0.5
+    lost = sum(resampling.draws(0, b, 40)[38:].sum() == 0 for b in range(200))
+    assert lost > 10
+    assert pooled.partial == (lost if loses else 0)
+    assert ("classes_left_out" in pooled.flags) == loses
+
+
 def test_images_without_a_patient_are_no_unit() -> None:
     cohort = random_cohort(12, 2, seed=3)
     column = np.array(["a", "b", ""] * 4)

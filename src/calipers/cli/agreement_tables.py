@@ -95,10 +95,9 @@ def _comparisons(found: Agreement) -> Table | None:
         return None
     table = _table(["first", "second", "metric"], ["difference", "only first/second", "p", "p (Holm)"])
     for one in found.comparisons[:MOST_COMPARISONS]:
-        only = "" if one.only_first is None else f"{one.only_first}/{one.only_second}"
-        table.add_row(
-            _side(one.first), _side(one.second), one.metric, _difference(one), only, _p(one.p), _p(one.p_holm)
-        )
+        only = "" if one.only_a is None else f"{one.only_a}/{one.only_b}"
+        sides = _side(one.criterion_a), _side(one.criterion_b)
+        table.add_row(*sides, one.metric, _difference(one), only, _p(one.p), _p(one.p_adjusted))
     more = len(found.comparisons) - MOST_COMPARISONS
     if more > 0:
         table.add_row(f"... and {more} more, see --json")

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from calipers.cli.tables import Line, cells_of, grid, number
-from calipers.evaluation import Evaluation, GroupedRows, GroupSummary
+from calipers.evaluation import Evaluation
 from calipers.results import Estimate
+from calipers.results.groups import GroupedRows, GroupSummary
 from calipers.statistics.weights import plural
 
 MOST_METRICS = 3

@@ -232,13 +232,10 @@ def rodeo_paths(
 
 def lane_tally(native: ModuleType, piece_weights: NDArray[Any], table: Any, n_owners: int) -> F64:
     """Twin of `rodeo.tally` for weights that fit into bytes."""
-    owners = (_i64(table.owner), _i64(table.missed_owner), _i64(table.extra_owner))
-    offsets = (_i64(table.pair_offsets), _i64(table.missed_offsets), _i64(table.extra_offsets))
-    values = (_u8(table.right), _f64(table.near), _f64(table.shape))
-    parts = []
+    columns, parts = _tally_columns(table), []
     for rows, lanes in _lanes(piece_weights):
         result = np.empty((6, n_owners, LANES))
-        native.lane_tally(lanes, *offsets, *owners, *values, n_owners, result)
+        native.lane_tally(lanes, *columns, n_owners, result)
         parts.append(result[:, :, : rows.stop - rows.start])
     return np.ascontiguousarray(np.moveaxis(np.concatenate(parts, axis=2), 2, 0))  # sums depend on the layout
 
@@ -247,12 +244,16 @@ def tally(native: ModuleType, piece_weights: I64, table: Any, n_owners: int) -> 
     """Twin of `rodeo.tally`."""
     n_replicates, n_pieces = piece_weights.shape
     result = np.empty((n_replicates, 6, n_owners))
+    columns = _tally_columns(table)
+    native.rodeo_tally(_i64(piece_weights), *columns, n_owners, n_replicates, n_pieces, result, threads())
+    return result
+
+
+def _tally_columns(table: Any) -> tuple[NDArray[Any], ...]:
+    """Return the columns of a `rodeo.TallyTable`, in its order."""
     offsets = (_i64(table.pair_offsets), _i64(table.missed_offsets), _i64(table.extra_offsets))
     owners = (_i64(table.owner), _i64(table.missed_owner), _i64(table.extra_owner))
-    values = (_u8(table.right), _f64(table.near), _f64(table.shape))
-    sizes = (n_replicates, n_pieces, n_owners)
-    native.rodeo_tally(_i64(piece_weights), *offsets, *owners, *values, *sizes, result, threads())
-    return result
+    return *offsets, *owners, _u8(table.right), _f64(table.near), _f64(table.shape)
 
 
 def _side(side: tuple[Any, ...]) -> tuple[I64, I32, F64, F64]:

@@ -76,6 +76,8 @@ class Facts:
     per_class: bool = True
     proportion: bool = False  # numerator / denominator over independent units: Wilson applies
     swap: bool = True  # exchanging two models' images is a fair null (not for AP: two score scales)
+    class_means: frozenset[str] = frozenset()  # names whose pooled value is the mean over classes
+    rough: frozenset[str] = frozenset()  # names that move in steps, which the jackknife does not follow
 
     def id_of(self, k: int) -> str:
         """Return the definition of the k-th name; it does not depend on the others of its family."""

@@ -101,6 +101,7 @@ class CountMetric(MatchMetric):
             higher_is_better=self.higher_is_better,
             per_class=self.per_class,
             proportion=self.proportion,
+            class_means=frozenset(o.name for o in self.outputs if self._over_classes(o.options)),
         )
 
     def formula(self, counts: F64, n_images: F64, options: Any) -> F64:
@@ -130,8 +131,7 @@ class CountMetric(MatchMetric):
         """Return numerator and denominator of every unit, (n_units, 1 + n_classes) each; None if it is no ratio."""
         output = self.outputs[k]
         made = self.linear(output.options)
-        pooled = output.options.get("average", self.default_average) == "pooled"
-        if made is None or not pooled or len(output.views) > 1:
+        if made is None or self._over_classes(output.options) or len(output.views) > 1:
             return None
         table = unit_counts(evidence, output.views[0], output.max_dets, unit, n_units)
         table = np.concatenate([table.sum(axis=1, keepdims=True), table], axis=1)
@@ -148,10 +148,14 @@ class CountMetric(MatchMetric):
             columns.append([None] * (1 + evidence.n_classes) if parts is None else parts[1][0].tolist())
         return [list(row) for row in zip(*columns)]
 
+    def _over_classes(self, options: Any) -> bool:
+        """Return whether the pooled value is the mean over classes."""
+        return bool(options.get("average", self.default_average) == "classes")
+
     def _rows(self, counts: F64, n_images: F64, options: Any) -> F64:
         """Return (R, 1 + n_classes) of one view."""
         classes = self.formula(counts, n_images, options)
-        if options.get("average", self.default_average) == "classes":
+        if self._over_classes(options):
             return class_mean(classes[:, :, None])[:, :, 0]
         pooled = self.formula(counts.sum(axis=1, keepdims=True), n_images, options)
         return np.concatenate([pooled, classes], axis=1)

@@ -53,7 +53,7 @@ class Froc(MatchMetric):
         """Return (R, 1 + n_classes): mean sensitivity over the rates; all classes ranked together, then each alone."""
         index = evidence.index(view)
         positives = evidence.reference_totals(weights)[:, index, COUNTED]
-        allowed = _allowed(weights.sum(axis=1)[:, None], rates)
+        allowed = allowed_alarms(weights.sum(axis=1)[:, None], rates)
         columns = []
         for pooled, total in ((True, positives.sum(axis=1, keepdims=True)), (False, positives)):
             problem = evidence.curves([index], weights, max_dets, blocks=True, pooled=pooled)
@@ -62,7 +62,7 @@ class Froc(MatchMetric):
         return np.concatenate(columns, axis=1)
 
 
-def _allowed(n_images: I64, rates: F64) -> F64:
+def allowed_alarms(n_images: I64, rates: F64) -> F64:
     """Return (R, n): the most false alarms k with ``k / n_images <= rate``; 0.29 x 100 is a little less than 29."""
     n = np.maximum(n_images, 1)
     most = np.floor(n * rates)

@@ -52,8 +52,16 @@ class AveragePrecision(MatchMetric):
                 raise UsageError(
                     f"metric {output.name!r}: no interpolation {name!r}; {did_you_mean(name, INTERPOLATIONS)}"
                 )
-        ids = tuple(f"ap.{output.options.get('interpolation', 'coco101')}@1" for output in self.outputs)
-        self.facts = Facts(id="ap@1", names=self.names, ids=ids, per_class=self.per_class, swap=False)
+        interpolations = [_setting(output)[2] for output in self.outputs]
+        self.facts = Facts(
+            id="ap@1",
+            names=self.names,
+            ids=tuple(f"ap.{interpolation}@1" for interpolation in interpolations),
+            per_class=self.per_class,
+            swap=False,
+            class_means=frozenset(self.names),
+            rough=frozenset(name for name, used in zip(self.names, interpolations) if used in RECALLS),
+        )
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
@@ -102,7 +110,9 @@ class AverageRecall(MatchMetric):
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         super().__init__(plans)
-        self.facts = Facts(id="ar.coco@1", names=self.names, per_class=self.per_class)
+        self.facts = Facts(
+            id="ar.coco@1", names=self.names, per_class=self.per_class, class_means=frozenset(self.names)
+        )
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""

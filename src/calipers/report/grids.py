@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from html import escape
-from pathlib import Path
 
-from calipers.evaluation import Evaluation, GroupedRows, GroupSummary
-from calipers.findings import legend, marks_of, same_for_all, speaks_for, without_interval
-from calipers.report.words import best_of, between, lower_is_better, number, reason_word, short, undefined
+from calipers.evaluation import Evaluation
+from calipers.findings import legend, lower_is_better, marks_of, same_for_all, speaks_for, without_interval
+from calipers.report.markup import digits, scrolling, text
+from calipers.report.words import best_of, between, number, reason_word, short, undefined
 from calipers.results import Estimate
+from calipers.results.groups import GroupedRows, GroupSummary
 from calipers.statistics.weights import plural
 
 FEW = 3  # models
@@ -25,14 +25,9 @@ BESIDE = (
 )
 
 
-def text(value: str) -> str:
-    """Return text safe for HTML; control characters other than line breaks become visible."""
-    return escape("".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in value))
-
-
 def metrics_table(evaluation: Evaluation, metrics: Sequence[str]) -> str:
     """Return the pooled estimates, a row per metric; n is in the caption, or in a column of its own if it varies."""
-    lower = lower_is_better(evaluation)
+    lower = lower_is_better(evaluation.protocol)
     rows = [[evaluation.get(metric, model=model) for model in evaluation.models] for metric in metrics]
     behind = [estimates[0].n_references for estimates in rows]
     varies = len(set(behind)) > 1
@@ -50,7 +45,7 @@ def metrics_table(evaluation: Evaluation, metrics: Sequence[str]) -> str:
 
 def classes_table(evaluation: Evaluation, metric: str) -> str:
     """Return one metric: a row per class, a column per model."""
-    lower = metric in lower_is_better(evaluation)
+    lower = metric in lower_is_better(evaluation.protocol)
     classes = evaluation.cohort.classes
     rows = [[evaluation.get(metric, model=model, label=label) for model in evaluation.models] for label in classes]
     every = [e for row in rows for e in row]
@@ -66,7 +61,7 @@ def classes_table(evaluation: Evaluation, metric: str) -> str:
 
 def groups_table(evaluation: Evaluation, grouping: GroupedRows, metric: str, label: str | None) -> str:
     """Return one metric: a row per group, a column per model, then mean, standard deviation and range."""
-    lower = metric in lower_is_better(evaluation)
+    lower = metric in lower_is_better(evaluation.protocol)
     table = list(grouping.table(metric, label, evaluation.models).items())
     lines = [
         _line(name, _cells(row, lower=lower, say_why=True), (_behind(row[0]),)) for name, row in table[:MOST_GROUPS]
@@ -101,30 +96,24 @@ def _fine(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.4f}"
 
 
-def files_table(evaluation: Evaluation) -> str:
-    """Return the account of every input."""
-    names = ("file", "role", "format", "read", "used", "set aside", "sha256")
-    lines = []
-    for file in evaluation.cohort.intake.files:
-        aside = sum(file.quarantined.values())
-        facts = (Path(file.file).name, file.role, file.format, file.read, file.used, aside, file.sha256[:12])
-        cells = "".join(f'<td data-name="{name}">{text(str(fact))}</td>' for name, fact in zip(names, facts))
-        lines.append(f"<tr>{cells}</tr>")
-    head = "".join(f"<th scope=col>{name}</th>" for name in names)
-    return frame("Records of every input: read = used + set aside.", f"<tr>{head}</tr>", lines, kind="files")
-
-
 def frame(
-    caption: str, head: str, lines: Sequence[str], *, title: str = "", kind: str = "", below: Sequence[str] = ()
+    caption: str,
+    head: str,
+    lines: Sequence[str],
+    *,
+    title: str = "",
+    label: str = "",
+    kind: str = "",
+    below: Sequence[str] = (),
 ) -> str:
     """Return a table that scrolls within itself if it is too wide, with notes below it."""
     body = "\n".join(lines)
-    mark = f' class="{kind}"' if kind else ""
-    notes = "".join(f"<p class=note>{text(note)}</p>" for note in below)
-    return (
-        f'<div class="wide"><table{mark}><caption>{title}{text(caption)}</caption><thead>{head}</thead>\n'
-        f"<tbody>{body}</tbody></table>{notes}</div>"
+    notes = "".join(f'<p class="note">{text(note)}</p>' for note in below)
+    table = (
+        f'<table class="{kind or "sheet"}"><caption>{title}{text(caption)}</caption><thead>{head}</thead>\n'
+        f"<tbody>{body}</tbody></table>"
     )
+    return scrolling(table, label or caption) + notes
 
 
 def _head(first: str, models: Sequence[str], numbers: Mapping[str, str]) -> str:
@@ -138,7 +127,7 @@ def _head(first: str, models: Sequence[str], numbers: Mapping[str, str]) -> str:
 
 def _few(evaluation: Evaluation) -> str:
     """Return the mark of a table whose rows fit a narrow screen once their name stands above them."""
-    return "few" if len(evaluation.models) <= FEW else ""
+    return "sheet few" if len(evaluation.models) <= FEW else "sheet"
 
 
 def _long(name: str) -> str:
@@ -167,7 +156,8 @@ def _cell(estimate: Estimate, best: bool, *, say_why: bool) -> str:
     why = without_interval(estimate) if say_why else ""
     beside = between(estimate.low, estimate.high) + marks_of(estimate) or why
     small = f"<small>{text(beside)}</small>" if beside else ""
-    return f"<td{kind}>{value}{small}</td>"
+    ends = "" if math.isnan(estimate.low) else f' data-low="{digits(estimate.low)}" data-high="{digits(estimate.high)}"'
+    return f'<td{kind} data-v="{digits(estimate.value)}"{ends}>{value}{small}</td>'
 
 
 def _behind(estimate: Estimate) -> str:

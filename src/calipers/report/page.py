@@ -1,95 +1,100 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plain page: verdict and headline, warnings, all estimates with their n, data, method. No script, no network."""
+"""The page: one self-contained HTML file that answers, shows and proves. No network; a policy forbids all but our own.
+
+Everything is there without scripts. The script adds what paper cannot do: sorting, filtering, CSV, zooming.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
 from calipers.evaluation import Evaluation, cohort_counts
-from calipers.report.grids import beside_table, classes_table, files_table, groups_table, metrics_table, text
-from calipers.report.words import headline_of, intervals_in_words, join, meanings, plural, short, verdict
+from calipers.plots.catalogue import figure
+from calipers.plots.forests import headline_of
+from calipers.plots.svg import stylesheet
+from calipers.report import markup
+from calipers.report.context import Context, Step, context_of
+from calipers.report.grids import metrics_table
+from calipers.report.markup import text
+from calipers.report.sections import SECTIONS, numbers
+from calipers.report.verdict import verdict
+from calipers.report.words import join, plural, short
 from calipers.results.files import write_atomically
 
 MOST_NAMED = 4
 
 
-def write_page(evaluation: Evaluation, path: Path) -> Path:
+def write_page(
+    evaluation: Evaluation,
+    path: Path,
+    *,
+    images: Path | None = None,
+    pictures: bool = True,
+    redact: bool = False,
+    command: Sequence[str] = (),
+    step: Step = lambda name: None,
+) -> Path:
     """Write the page of an evaluation, whole or not at all."""
-    write_atomically(path, page(evaluation))
+    context = context_of(evaluation, images=images, pictures=pictures, redact=redact, command=command, step=step)
+    step("page")
+    write_atomically(path, page(context))
     return path
 
 
-def page(evaluation: Evaluation) -> str:
-    """Return the page as HTML; every text from the data is escaped, and the policy forbids scripts and requests."""
-    style = resources.files("calipers").joinpath("report", "assets", "page.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode("utf-8")).digest()).decode("ascii")
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
-    body = "\n".join(_sections(evaluation))
+def page(context: Context) -> str:
+    """Return the page as HTML; every text from the data is escaped, and the policy allows our style and script only."""
+    style, script = _asset("page.css") + stylesheet(), _asset("page.js")
+    policy = (
+        f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    title = f"Evaluation of {_models(context.evaluation.models)}"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{text('Calipers: ' + _models(evaluation.models))}</title>\n<style>{style}</style>\n</head>\n"
-        f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+        '<meta name="referrer" content="no-referrer">\n'
+        f"<title>{text('Calipers: ' + title)}</title>\n<style>{style}</style>\n</head>\n"
+        f'<body>\n<a class="skip" href="#content">Skip to the answer</a>\n{_body(context, title)}\n'
+        f'<script type="application/json" id="rows">{numbers.payload(context)}</script>\n<script>{script}</script>\n'
+        "</body>\n</html>\n"
     )
 
 
-def table(evaluation: Evaluation) -> str:
-    """Return all pooled estimates as one HTML table, for notebooks."""
-    return metrics_table(evaluation, evaluation.metrics)
-
-
-def _sections(evaluation: Evaluation) -> Iterator[str]:
+def _body(context: Context, title: str) -> str:
     from calipers import __version__
 
-    yield f"<h1>Evaluation of {text(_models(evaluation.models))}</h1>"
-    yield f"<p class=soft>{text(_described(evaluation))}</p>"
-    said = verdict(evaluation)
-    if said:
-        yield f"<p class=verdict>{text(said)}</p>"
-    yield "<h2>Headline</h2>"
-    yield metrics_table(evaluation, headline_of(evaluation))
-    yield _warnings(evaluation.warnings)
-    yield "<h2>All metrics</h2>"
-    yield metrics_table(evaluation, evaluation.metrics)
-    yield _meanings(evaluation)
-    per_class = [metric for metric in headline_of(evaluation) if metric in evaluation.metrics_per_class]
-    if len(evaluation.cohort.classes) > 1 and per_class:
-        yield "<h2>Per class</h2>\n<div class=pairs>"
-        yield from (classes_table(evaluation, metric) for metric in per_class)
-        yield "</div>"
-    yield from _groups(evaluation)
-    if evaluation.cohort.intake.files:
-        yield "<h2>Data</h2>"
-        yield files_table(evaluation)
-    yield "<h2>Method</h2>"
-    yield f"<p>{text(evaluation.protocol.source)}.</p>"
-    if evaluation.ci:
-        yield f"<p>{text(intervals_in_words(evaluation))}</p>"
-        yield "<details><summary>Beside the intervals: percentile interval, bias, Monte-Carlo error</summary>"
-        yield f"{beside_table(evaluation)}</details>"
-    toml = text(evaluation.protocol.to_toml())
-    yield f"<details><summary>The protocol, to run it again</summary><pre>{toml}</pre></details>"
-    yield f"<footer class=soft>Made with Calipers {text(__version__)}. Not a medical device.</footer>"
+    found = [(name, words, make(context)) for name, words, make in SECTIONS]
+    shown = [(name, words, inner) for name, words, inner in found if inner]
+    links = "".join(f'<li><a href="#{name}">{text(words)}</a></li>' for name, words, _ in shown)
+    sections = "\n".join(markup.section(name, words, inner) for name, words, inner in shown)
+    return (
+        f'<header>{_opening(context, title)}</header>\n<nav aria-label="Sections"><ul>{links}</ul></nav>\n'
+        f"<main>\n{_answer(context)}\n{sections}\n</main>\n"
+        f"<footer>Made with Calipers {text(__version__)}. Not a medical device.</footer>"
+    )
 
 
-def _groups(evaluation: Evaluation) -> Iterator[str]:
-    """Yield the headline metrics per group, grouping by grouping; classes of a group only of the first of them."""
-    for grouping in evaluation.groupings:
-        found = {(row.metric, row.label): None for row in grouping.rows}
-        names = [metric for metric in headline_of(evaluation) if (metric, None) in found]
-        places = [
-            *((metric, None) for metric in names),
-            *(place for place in found if place[1] and place[0] in names[:1]),
-        ]
-        if places:
-            yield f"<h2>{text(grouping.title.capitalize())}</h2>\n<div class=stack>"
-            yield from (groups_table(evaluation, grouping, *place) for place in places)
-            yield "</div>"
+def _opening(context: Context, title: str) -> str:
+    return f'<h1>{text(title)}</h1>\n<p class="soft">{text(_described(context.evaluation))}</p>'
+
+
+def _answer(context: Context) -> str:
+    """Return the verdict, and the headline as a figure and as a table."""
+    ev = context.evaluation
+    said = verdict(ev, context.at_one, context.duel, context.comparison)
+    further = "".join(f"<li>{text(sentence)}</li>" for sentence in said.further)
+    answer = f'<p class="verdict">{text(said.first)}</p>' + (f'<ul class="further">{further}</ul>' if further else "")
+    names = headline_of(ev)
+    chart = markup.figure_block(figure(ev, "headline"), "fig-headline") if len(ev.models) <= MOST_NAMED else ""
+    table = metrics_table(ev, names)
+    inner = answer + (f'<div class="pair"><div>{table}</div>{chart}</div>' if chart else table)
+    heading = '<h2 id="content-title">The answer</h2>'
+    return f'<section id="content" aria-labelledby="content-title" tabindex="-1">{heading}{inner}</section>'
 
 
 def _models(models: Sequence[str]) -> str:
@@ -100,18 +105,15 @@ def _described(evaluation: Evaluation) -> str:
     counts = cohort_counts(evaluation.cohort)
     described = [plural("image", counts["images"]), plural("reference", counts["references"])]
     described.append(plural("class", len(counts["classes"])))
-    described += [plural(name, n) for name, n in counts["groups"].items() if name != "file_name"]
+    described += [plural(short(name), n) for name, n in counts["groups"].items() if name != "file_name"]
     ignored = f" ({counts['ignored']} references are ignored)" if counts["ignored"] else ""
     return f"{', '.join(described)}{ignored}. Protocol: {evaluation.protocol.name}."
 
 
-def _warnings(warnings: Sequence[str]) -> str:
-    if not warnings:
-        return ""
-    items = "".join(f"<li>{text(warning)}</li>" for warning in warnings)
-    return f"<section class=care><h2>Before you trust these numbers</h2><ul>{items}</ul></section>"
+def _asset(name: str) -> str:
+    return resources.files("calipers").joinpath("report", "assets", name).read_text(encoding="utf-8")
 
 
-def _meanings(evaluation: Evaluation) -> str:
-    entries = "".join(f"<dt>{text(names)}</dt><dd>{text(meaning)}</dd>" for names, meaning in meanings(evaluation))
-    return f"<details><summary>What the metrics mean</summary><dl>{entries}</dl></details>"
+def _digest(content: str) -> str:
+    """Return the hash by which a policy allows an inline style or script."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode('utf-8')).digest()).decode('ascii')}'"

@@ -35,19 +35,6 @@ REASONS = {
 }
 
 
-def headline_of(evaluation: Evaluation) -> tuple[str, ...]:
-    """Return the metrics that come first."""
-    return evaluation.protocol.headline or evaluation.metrics[:4]
-
-
-def lower_is_better(evaluation: Evaluation) -> set[str]:
-    """Return the names of the metrics of which less is better."""
-    facts = [metric.facts for metric in evaluation.protocol.compile()]
-    found = {name for fact in facts if not fact.higher_is_better for name in fact.names}
-    wrong = ("FP", "FN")
-    return found | {plan.name for plan in evaluation.protocol.metrics if plan.options.get("of") in wrong}
-
-
 def best_of(estimates: Sequence[Estimate], *, lower: bool) -> list[bool]:
     """Return which estimates are the best of several; none if nothing is worse than them."""
     values = [e.value for e in estimates if not math.isnan(e.value)]
@@ -55,26 +42,6 @@ def best_of(estimates: Sequence[Estimate], *, lower: bool) -> list[bool]:
         return [False] * len(estimates)
     top = min(values) if lower else max(values)
     return [len(values) > 1 and e.value == top for e in estimates]
-
-
-def verdict(evaluation: Evaluation) -> str:
-    """Return one sentence on which model leads where; empty for a single model."""
-    if len(evaluation.models) < 2:
-        return ""
-    lower, leads = lower_is_better(evaluation), dict[str, list[str]]()
-    names = headline_of(evaluation)
-    for metric in names:
-        estimates = [evaluation.get(metric, model=model) for model in evaluation.models]
-        best = best_of(estimates, lower=metric in lower)
-        for model in (m for m, leading in zip(evaluation.models, best) if leading):
-            leads.setdefault(model, []).append(metric)
-    if not leads:
-        return "The models do not differ in any headline metric."
-    if all(len(metrics) == len(names) for metrics in leads.values()):
-        first = join([short(model) for model in leads])
-        return f"{first} {'is' if len(leads) == 1 else 'are equally'} best in every headline metric."
-    said = "; ".join(f"{short(model)} leads in {join(metrics)}" for model, metrics in leads.items())
-    return f"No model is best everywhere: {said}." if len(leads) > 1 else f"{said}."
 
 
 def intervals_in_words(evaluation: Evaluation) -> str:

@@ -29,25 +29,28 @@ from calipers.statistics.weights import Units, exact_swaps, swaps
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
+CORRECTION = "holm"
+
 
 @dataclass(frozen=True, slots=True)
 class CriterionDifference:
-    """The difference of two criteria in one metric: first minus second."""
+    """The difference of two criteria in one metric: a minus b."""
 
     metric: str  # accuracy or AUROC
-    first: dict[str, str]  # criterion and threshold
-    second: dict[str, str]
+    criterion_a: dict[str, str]  # criterion and threshold
+    criterion_b: dict[str, str]
     difference: float
     low: float
     high: float
     method: str
     reason: str | None  # why difference or interval is missing
-    only_first: int | None  # ratings that only the first reproduces; None for areas
-    only_second: int | None
+    only_a: int | None  # ratings that only a reproduces; None for areas
+    only_b: int | None
     p_exact: float  # McNemar, ratings taken for independent; NaN for areas
     p: float  # by units
     p_method: str
-    p_holm: float  # of p, over all comparisons of the result
+    p_adjusted: float  # of p, over all comparisons of the result
+    correction: str
     unit: str
     n_units: int
     n_ratings: int
@@ -61,8 +64,8 @@ class CriterionDifference:
 def compare_criteria(view: View, point: Measured, drawn: Measured, how: Resampling) -> list[CriterionDifference]:
     """Return all comparisons, decisions first, with p values adjusted by Holm."""
     found = [*_decisions(view, point, drawn, how), *_areas(view, point, drawn, how)]
-    corrected = adjusted(np.array([entry.p for entry in found]), "holm")[0]
-    return [replace(entry, p_holm=p) for entry, p in zip(found, corrected.tolist())]
+    corrected = adjusted(np.array([entry.p for entry in found]), CORRECTION)[0]
+    return [replace(entry, p_adjusted=p) for entry, p in zip(found, corrected.tolist())]
 
 
 def compared(decisions: Sequence[Decision]) -> list[tuple[int, int]]:
@@ -82,12 +85,12 @@ def compared(decisions: Sequence[Decision]) -> list[tuple[int, int]]:
     return pairs
 
 
-def mcnemar_exact(only_first: int, only_second: int) -> float:
+def mcnemar_exact(only_a: int, only_b: int) -> float:
     """Return the two-sided exact p value of McNemar's test; 1 if nothing differs."""
     from scipy.special import bdtr
 
-    n = only_first + only_second
-    return 1.0 if n == 0 else min(1.0, 2 * float(bdtr(min(only_first, only_second), n, 0.5)))
+    n = only_a + only_b
+    return 1.0 if n == 0 else min(1.0, 2 * float(bdtr(min(only_a, only_b), n, 0.5)))
 
 
 def swapped_gains(gain: I64, replicates: int, seed: int) -> F64:
@@ -120,19 +123,20 @@ def _decisions(view: View, point: Measured, drawn: Measured, how: Resampling) ->
         only = [int((right[:, i[k]] > right[:, j[k]]).sum()) for i, j in ((a, b), (b, a))]
         yield CriterionDifference(
             metric="accuracy",
-            first=view.decisions[a[k]].group,
-            second=view.decisions[b[k]].group,
+            criterion_a=view.decisions[a[k]].group,
+            criterion_b=view.decisions[b[k]].group,
             difference=float(difference[0, k]),
             low=found.low,
             high=found.high,
             method=found.method,
             reason=found.reason,
-            only_first=only[0],
-            only_second=only[1],
+            only_a=only[0],
+            only_b=only[1],
             p_exact=mcnemar_exact(*only),
             p=float(p[k]),
             p_method=method,
-            p_holm=NAN,
+            p_adjusted=NAN,
+            correction=CORRECTION,
             unit=how.units.name,
             n_units=how.units.number,
             n_ratings=len(view.useful),
@@ -147,19 +151,20 @@ def _areas(view: View, point: Measured, drawn: Measured, how: Resampling) -> Ite
         found = intervals(difference, spread, [support], level=how.level, bounds=INFINITE)[0]
         yield CriterionDifference(
             metric="AUROC",
-            first={"criterion": first},
-            second={"criterion": second},
+            criterion_a={"criterion": first},
+            criterion_b={"criterion": second},
             difference=float(difference[0]),
             low=found.low,
             high=found.high,
             method=found.method,
             reason=_why_no_area(float(difference[0]), found.reason, how),
-            only_first=None,
-            only_second=None,
+            only_a=None,
+            only_b=None,
             p_exact=NAN,
             p=NAN if found.reason else float(bootstrap_p(difference, spread, support.n_units)[0]),
             p_method="bootstrap",
-            p_holm=NAN,
+            p_adjusted=NAN,
+            correction=CORRECTION,
             unit=how.units.name,
             n_units=how.units.number,
             n_ratings=len(view.useful),

@@ -26,8 +26,6 @@ Case = tuple[Metric[Any], Any]  # a metric and its evidence
 NAN = float("nan")
 RATIO_METHODS = ("wilson", "clopper-pearson")
 WITH_JACKKNIFE = ("bca", "jackknife-t")
-ROUGH = ("ap.coco101", "ap.voc11")  # metrics that move in steps
-SAME = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +111,7 @@ def _intervals(case: Case, value: F64, sample: F64, units: Units, certainty: Cer
     table = []
     without = _jackknifed(case, units, n_rows) if certainty.method in WITH_JACKKNIFE else None
     errors = _standard_errors(case, units, certainty, n_rows) if certainty.method == "studentized" else None
-    for k in range(value.shape[1]):
+    for k, name in enumerate(metric.facts.names):
         own = errors[k] if errors is not None else None
         method = "bootse-t-logit" if certainty.method == "studentized" and own is None else certainty.method
         found = making.intervals(
@@ -128,9 +126,9 @@ def _intervals(case: Case, value: F64, sample: F64, units: Units, certainty: Cer
         )
         if certainty.method in RATIO_METHODS and metric.facts.proportion:
             found = [_of_proportion(entry, case, value, row, k, certainty) for row, entry in enumerate(found)]
-        if without is not None and metric.facts.id_of(k).startswith(ROUGH):
+        if without is not None and name in metric.facts.rough:
             found = [_flagged(entry, "rough_metric") for entry in found]
-        partial = _partial(value[:, k], sample[:, :, k])
+        partial = _partial(value[1:, k], sample[:, 1:, k]) if name in metric.facts.class_means else 0
         found[0] = replace(found[0], partial=partial)
         if partial > making.MOST_UNDEFINED * len(sample):
             found[0] = _flagged(found[0], "classes_left_out")
@@ -143,11 +141,12 @@ def _flagged(found: Interval, flag: str) -> Interval:
 
 
 def _partial(value: F64, sample: F64) -> int:
-    """Return in how many replicates a mean over classes (1 + n_classes,) loses one of them."""
-    known = value[1:][~np.isnan(value[1:])]
-    if len(known) < 2 or abs(known.mean() - value[0]) > SAME:  # not a mean over classes
-        return 0
-    return int((np.isnan(sample[:, 1:]) & ~np.isnan(value[1:])).any(axis=1).sum())
+    """Return in how many replicates (B, n_classes) a mean over classes (n_classes,) loses one of them.
+
+    A single class cannot be left out of its mean: without it the replicate is undefined.
+    """
+    known = ~np.isnan(value)
+    return int(np.isnan(sample[:, known]).any(axis=1).sum()) if known.sum() > 1 else 0
 
 
 def _of_proportion(found: Interval, case: Case, value: F64, row: int, k: int, certainty: Certainty) -> Interval:

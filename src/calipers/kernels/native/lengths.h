@@ -92,22 +92,22 @@ inline bool fit(const PrecisionProblem& p, Span<double> result) {
            p.positives.size == p.n_replicates * (p.plan.point_offsets.size - 1) && fit(p.plan);
 }
 
-inline bool fit(const LaneTally& p, Span<double> result) {
-    const int64_t n = p.owner.size, bounds = p.pair_offsets.size;
-    return p.weights.size == (bounds - 1) * LANES && p.missed_offsets.size == bounds && p.extra_offsets.size == bounds &&
+inline bool fit(const TallyTable& p, int64_t n_pieces) {
+    const int64_t n = p.owner.size, bounds = n_pieces + 1;
+    return p.pair_offsets.size == bounds && p.missed_offsets.size == bounds && p.extra_offsets.size == bounds &&
            cover(p.pair_offsets, n) && cover(p.missed_offsets, p.missed_owner.size) &&
            cover(p.extra_offsets, p.extra_owner.size) && p.right.size == n && p.near.size == n && p.shape.size == n &&
-           within(p.owner, p.n_owners) && within(p.missed_owner, p.n_owners) && within(p.extra_owner, p.n_owners) &&
+           within(p.owner, p.n_owners) && within(p.missed_owner, p.n_owners) && within(p.extra_owner, p.n_owners);
+}
+
+inline bool fit(Span<const uint8_t> weights, const TallyTable& p, Span<double> result) {
+    return weights.size == (p.pair_offsets.size - 1) * LANES && fit(p, p.pair_offsets.size - 1) &&
            result.size == 6 * p.n_owners * LANES;
 }
 
 inline bool fit(const TallyProblem& p, Span<double> result) {
-    const int64_t n = p.owner.size, bounds = p.n_pieces + 1;
-    return p.piece_weights.size == p.n_replicates * p.n_pieces && p.pair_offsets.size == bounds &&
-           p.missed_offsets.size == bounds && p.extra_offsets.size == bounds && cover(p.pair_offsets, n) &&
-           cover(p.missed_offsets, p.missed_owner.size) && cover(p.extra_offsets, p.extra_owner.size) &&
-           p.right.size == n && p.near.size == n && p.shape.size == n &&
-           result.size == p.n_replicates * 6 * p.n_owners;
+    return p.weights.size == p.n_replicates * p.n_pieces && fit(p.table, p.n_pieces) &&
+           result.size == p.n_replicates * 6 * p.table.n_owners;
 }
 
 }  // namespace calipers

@@ -248,15 +248,19 @@ PyObject* py_replicate_hits(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
 }
 
+bool take_table(Arguments& arguments, TallyTable& p) {
+    return arguments.all(p.pair_offsets, p.missed_offsets, p.extra_offsets, p.owner, p.missed_owner, p.extra_owner, p.right,
+                         p.near, p.shape, p.n_owners);
+}
+
 PyObject* py_lane_tally(PyObject*, PyObject* args) {
     Arguments arguments(args);
-    LaneTally p;
+    Span<const uint8_t> weights;
+    TallyTable table;
     Span<double> result;
-    if (!arguments.all(p.weights, p.pair_offsets, p.missed_offsets, p.extra_offsets, p.owner, p.missed_owner, p.extra_owner,
-                       p.right, p.near, p.shape, p.n_owners, result))
-        return nullptr;
-    require(fit(p, result));
-    unlocked([&] { lane_tally(p, result); });
+    if (!arguments.all(weights) || !take_table(arguments, table) || !arguments.all(result)) return nullptr;
+    require(fit(weights, table, result));
+    unlocked([&] { lane_tally(weights, table, result); });
     Py_RETURN_NONE;
 }
 
@@ -328,8 +332,8 @@ PyObject* py_rodeo_tally(PyObject*, PyObject* args) {
     TallyProblem p;
     Span<double> result;
     int64_t threads;
-    if (!arguments.all(p.piece_weights, p.pair_offsets, p.missed_offsets, p.extra_offsets, p.owner, p.missed_owner,
-                       p.extra_owner, p.right, p.near, p.shape, p.n_replicates, p.n_pieces, p.n_owners, result, threads))
+    if (!arguments.all(p.weights) || !take_table(arguments, p.table) ||
+        !arguments.all(p.n_replicates, p.n_pieces, result, threads))
         return nullptr;
     require(fit(p, result));
     unlocked([&] { rodeo_tally(p, result, static_cast<int>(threads)); });

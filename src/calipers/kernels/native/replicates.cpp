@@ -232,11 +232,11 @@ void replicate_hits(const ReplicatePlan& p, Span<const double> allowed, int64_t 
     });
 }
 
-void lane_tally(const LaneTally& p, Span<double> result) {
+void lane_tally(Span<const uint8_t> weights, const TallyTable& p, Span<double> result) {
     std::memset(result.data, 0, result.size * sizeof(double));
     const auto sum = [&](int64_t which, int64_t owner) { return &result[(which * p.n_owners + owner) * LANES]; };
     for (int64_t piece = 0; piece + 1 < p.pair_offsets.size; ++piece) {
-        const uint8_t* w = &p.weights[piece * LANES];
+        const uint8_t* w = &weights[piece * LANES];
         for (int64_t k = p.pair_offsets[piece]; k < p.pair_offsets[piece + 1]; ++k) {
             const int64_t owner = p.owner[k];
             add_pair(w, p.right[k] ? 1.0 : 0.0, p.near[k], p.shape[k], sum(0, owner), sum(1, owner), sum(2, owner),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "types.h"
+#include "tally.h"
 
 namespace calipers {
 
@@ -32,18 +32,8 @@ void replicate_precision(const PrecisionProblem& problem, Span<double> result, i
 // (V, K, n, LANES) hits at no more than `allowed` (n, LANES) false alarms
 void replicate_hits(const ReplicatePlan& plan, Span<const double> allowed, int64_t n, Span<int32_t> result, int threads);
 
-// See kernels/rodeo.py: sums over pieces, owner by owner.
-struct LaneTally {
-    Span<const uint8_t> weights;  // (n_pieces, LANES)
-    Span<const int64_t> pair_offsets, missed_offsets, extra_offsets;
-    Span<const int64_t> owner, missed_owner, extra_owner;
-    Span<const uint8_t> right;
-    Span<const double> near, shape;
-    int64_t n_owners;
-};
-
-// (6, n_owners, LANES)
-void lane_tally(const LaneTally& problem, Span<double> result);
+// (6, n_owners, LANES) for weights (n_pieces, LANES)
+void lane_tally(Span<const uint8_t> weights, const TallyTable& table, Span<double> result);
 
 // See kernels/cells.py for the meaning of each.
 struct CellProblem {

@@ -157,13 +157,14 @@ std::vector<FoundPaths> rodeo_paths(const Side& reference, const Side& predictio
     return find<2>(reference, prediction, n_classes, weight, presence, threads);
 }
 
-void rodeo_tally(const TallyProblem& p, Span<double> result, int threads) {
-    parallel(p.n_replicates, threads, [&](int64_t r) {
-        const int64_t* weights = &p.piece_weights[r * p.n_pieces];
+void rodeo_tally(const TallyProblem& problem, Span<double> result, int threads) {
+    const TallyTable& p = problem.table;
+    parallel(problem.n_replicates, threads, [&](int64_t r) {
+        const int64_t* weights = &problem.weights[r * problem.n_pieces];
         double* sums = &result[r * 6 * p.n_owners];
         std::fill(sums, sums + 6 * p.n_owners, 0.0);
         const auto sum = [&](int64_t which, int64_t owner) -> double& { return sums[which * p.n_owners + owner]; };
-        for (int64_t piece = 0; piece < p.n_pieces; ++piece) {
+        for (int64_t piece = 0; piece < problem.n_pieces; ++piece) {
             if (!weights[piece]) continue;  // adds zeros, which change no bit
             const double w = static_cast<double>(weights[piece]);
             for (int64_t k = p.pair_offsets[piece]; k < p.pair_offsets[piece + 1]; ++k) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "pairs.h"
+#include "tally.h"
 
 namespace calipers {
 
@@ -19,17 +20,14 @@ struct FoundPaths {
 std::vector<FoundPaths> rodeo_paths(const Side& reference, const Side& prediction, int64_t n_classes, int dimensions,
                                     Span<const double> weight, Span<int64_t> presence, int threads);
 
-// Sums over the pieces of every replicate, owner by owner (class or image): pairs, pairs of equal class, nearness, shape,
-// missed references, extra predictions. (R, 6, n_owners)
+// The sums of every replicate.
 struct TallyProblem {
-    Span<const int64_t> piece_weights;  // (R, n_pieces)
-    Span<const int64_t> pair_offsets, missed_offsets, extra_offsets;
-    Span<const int64_t> owner, missed_owner, extra_owner;
-    Span<const uint8_t> right;
-    Span<const double> near, shape;
-    int64_t n_replicates, n_pieces, n_owners;
+    Span<const int64_t> weights;  // (R, n_pieces)
+    TallyTable table;
+    int64_t n_replicates, n_pieces;
 };
 
+// (R, 6, n_owners)
 void rodeo_tally(const TallyProblem& problem, Span<double> result, int threads);
 
 }  // namespace calipers

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A frame of a DICOM file (extra ``dicom``). The only file that imports pydicom.
+
+Only the elements that describe pixels are read. Nothing of a header is kept, logged or quoted: it names patients.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.pictures.pixels import U8, PictureError, Pixels, check_size, scaled, windowed
+
+ELEMENTS = (
+    "Rows",
+    "Columns",
+    "NumberOfFrames",
+    "PhotometricInterpretation",
+    "RescaleSlope",
+    "RescaleIntercept",
+    "WindowCenter",
+    "WindowWidth",
+    "VOILUTFunction",
+)
+DEFLATED = "1.2.840.10008.1.2.1.99"
+COLOURS = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
+GREYS = ("MONOCHROME1", "MONOCHROME2")
+
+
+def read_dicom(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
+    """Return a single frame, or the frame ``slice_at`` of several.
+
+    Notes
+    -----
+    Grey values are rescaled (slope, intercept), then the first window of the file is applied, else percentiles 1 to 99;
+    ``MONOCHROME1`` is inverted. Without ``slice_at`` the first of several frames is read, and noted.
+    """
+    try:
+        import pydicom  # noqa: F401
+    except ImportError:
+        hint = "pip install 'calipers[dicom]'"
+        raise PictureError("pydicom, which reads DICOM", rule="missing-extra", file=name, hint=hint) from None
+    with _unlogged():
+        _check_syntax(file, name)
+        header = _header(file)
+        frames = int(header.get("NumberOfFrames") or 1)
+        width, height = int(header.get("Columns") or 0), int(header.get("Rows") or 0)
+        check_size(width, height, name)
+        kind = str(header.get("PhotometricInterpretation"))
+        if kind not in (*GREYS, *COLOURS):
+            raise PictureError(f"one of {', '.join((*GREYS, *COLOURS))}", rule="picture-format", file=name)
+        values = _frame(file, _index(slice_at, frames, name))
+    shown = _grey(values, header, name) if kind in GREYS else _colour(values, name)
+    note = "the first of several frames" if frames > 1 and slice_at is None else ""
+    volume = frames > 1 or slice_at is not None
+    return Pixels(np.ascontiguousarray(shown), width, height, frames if volume else None, note)
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep pydicom from logging: its warnings quote elements."""
+    logger = logging.getLogger("pydicom")
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def _check_syntax(file: BinaryIO, name: str) -> None:
+    """Raise unless the pixels can be decoded here; a deflated file could unpack to any size and is refused."""
+    from pydicom.filereader import read_dataset, read_preamble
+    from pydicom.pixels import get_decoder
+
+    read_preamble(file, False)
+    meta = read_dataset(file, False, True, stop_when=lambda tag, vr, length: tag.group != 2)
+    syntax = meta.TransferSyntaxUID
+    file.seek(0)
+    try:
+        ready = syntax != DEFLATED and get_decoder(syntax).is_available
+    except NotImplementedError:
+        ready = False
+    if not ready:
+        # The name of a registered syntax is a word of the standard; any other text is the file's own and not quoted.
+        said = syntax.name if syntax.is_transfer_syntax and syntax.name != syntax else "unknown"
+        hint = "convert it to an uncompressed transfer syntax, or install a decoder (pip install pylibjpeg[all])"
+        raise PictureError(
+            "a transfer syntax with a decoder", rule="picture-codec", file=name, value=str(said), hint=hint
+        )
+
+
+def _header(file: BinaryIO) -> Any:
+    from pydicom import dcmread
+
+    header = dcmread(file, stop_before_pixels=True, specific_tags=list(ELEMENTS))
+    file.seek(0)
+    return header
+
+
+def _frame(file: BinaryIO, index: int) -> NDArray[Any]:
+    import warnings
+
+    from PIL import Image
+    from pydicom.pixels import pixel_array
+
+    warnings.simplefilter("error", Image.DecompressionBombWarning)  # of a picture inside that is larger than it says
+    return np.asarray(pixel_array(file, index=index))
+
+
+def _index(slice_at: float | None, frames: int, name: str) -> int:
+    if slice_at is None:
+        return 0
+    if not 0 <= slice_at < frames:
+        raise PictureError(f"a frame from 0 to {frames - 1}", rule="picture-slice", file=name, value=slice_at)
+    return math.floor(slice_at)
+
+
+def _colour(values: NDArray[Any], name: str) -> U8:
+    return values if values.dtype == np.uint8 else windowed(values, name)
+
+
+def _grey(values: NDArray[Any], header: Any, name: str) -> U8:
+    slope, intercept = _number(header.get("RescaleSlope"), 1.0), _number(header.get("RescaleIntercept"), 0.0)
+    rescaled = values.astype(np.float32) * np.float32(slope or 1.0) + np.float32(intercept)
+    centre = _number(header.get("WindowCenter"), math.nan)
+    width = _number(header.get("WindowWidth"), math.nan)
+    function = str(header.get("VOILUTFunction") or "LINEAR")
+    if not (math.isfinite(centre) and width > (1.0 if function == "LINEAR" else 0.0)):
+        shown = windowed(rescaled, name)
+    elif function == "SIGMOID":
+        with np.errstate(over="ignore"):
+            shown = scaled(1.0 / (1.0 + np.exp(-4.0 * (rescaled - centre) / width)), 0.0, 1.0)
+    elif function == "LINEAR":  # as the standard has it: windows are counted in whole values
+        shown = scaled(rescaled, centre - 0.5 - (width - 1.0) / 2.0, centre - 0.5 + (width - 1.0) / 2.0)
+    else:
+        shown = scaled(rescaled, centre - width / 2.0, centre + width / 2.0)
+    return 255 - shown if header.PhotometricInterpretation == "MONOCHROME1" else shown
+
+
+def _number(element: Any, otherwise: float) -> float:
+    """Return the first value of an element, or another number if it has none."""
+    values: list[Any] = [element] if isinstance(element, int | float | str) or element is None else list(element)
+    try:
+        found = float(values[0])
+    except (TypeError, ValueError, IndexError):
+        return otherwise
+    return found if math.isfinite(found) else otherwise

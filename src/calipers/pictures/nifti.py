@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A slice of a NIfTI volume (extra ``volumes``). The only file that imports nibabel."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from calipers.pictures.pixels import PictureError, Pixels, check_size, windowed
+
+MOST_VOXELS = 2**31
+GZIP_MARK = b"\x1f\x8b"
+HEADER_SIZES = (348, 540)  # NIfTI-1, NIfTI-2: the first number of a file
+
+
+def read_nifti(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
+    """Return a 2D picture, or the slice of a volume through ``slice_at`` (voxels along z).
+
+    Notes
+    -----
+    The axes of the array are x, y, z, as in the boxes of a cohort. So a slice is shown as ``data[:, :, z].T``: x to the
+    right, y downwards, without regard to the orientation in space. Only that slice is read.
+    """
+    stream, start = _unpacked(file)
+    volume = _loaded(stream, start, name)
+    shape = tuple(int(n) for n in volume.shape)
+    width, height, depth = _extent(shape, name)
+    place = _slice(slice_at, depth, name)
+    planes = (slice(None), slice(None), place, *[0] * (len(shape) - 3))[: len(shape)]
+    values = np.asarray(volume.dataobj[planes]).T
+    if values.dtype.kind not in "buif":
+        raise PictureError("a number per voxel", rule="picture-format", file=name, value=values.dtype.kind)
+    shown = values if values.dtype == np.uint8 else windowed(values, name)
+    return Pixels(np.ascontiguousarray(shown), width, height, depth if len(shape) > 2 else None)
+
+
+def _unpacked(file: BinaryIO) -> tuple[BinaryIO, bytes]:
+    """Return the file, unpacked while it is read if it is packed, and its first four bytes."""
+    packed = file.read(2) == GZIP_MARK
+    file.seek(0)
+    stream: Any = gzip.GzipFile(fileobj=file) if packed else file
+    start = stream.read(4)
+    stream.seek(0)
+    return stream, start
+
+
+def _loaded(stream: BinaryIO, start: bytes, name: str) -> Any:
+    """Return the volume with its header read and its voxels not."""
+    try:
+        import nibabel
+    except ImportError:
+        hint = "pip install 'calipers[volumes]'"
+        raise PictureError("nibabel, which reads NIfTI", rule="missing-extra", file=name, hint=hint) from None
+    sizes = {int.from_bytes(start, "little"), int.from_bytes(start, "big")}
+    if not sizes & set(HEADER_SIZES):
+        raise PictureError("a NIfTI file", rule="picture-format", file=name)
+    kind = nibabel.Nifti1Image if HEADER_SIZES[0] in sizes else nibabel.Nifti2Image
+    return kind.from_stream(stream)
+
+
+def _extent(shape: tuple[int, ...], name: str) -> tuple[int, int, int]:
+    """Return width, height and depth; further axes must be of length one."""
+    said = " x ".join(str(n) for n in shape)
+    if len(shape) < 2 or any(n != 1 for n in shape[3:]):
+        raise PictureError("two or three axes", rule="picture-format", file=name, value=said)
+    if math.prod(shape) > MOST_VOXELS:
+        raise PictureError(f"at most {MOST_VOXELS} voxels", rule="picture-large", file=name, value=said)
+    check_size(shape[0], shape[1], name)
+    return shape[0], shape[1], shape[2] if len(shape) > 2 else 1
+
+
+def _slice(slice_at: float | None, depth: int, name: str) -> int:
+    if slice_at is None and depth == 1:
+        return 0
+    if slice_at is None:
+        raise PictureError("a picture", rule="picture-slice", file=name, value=f"a volume of {depth} slices")
+    if not 0 <= slice_at < depth:
+        raise PictureError(f"a slice from 0 to {depth - 1}", rule="picture-slice", file=name, value=slice_at)
+    return math.floor(slice_at)

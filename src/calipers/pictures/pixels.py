@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pixels as they are shown: eight bits, grey or colour, and the limits that hold before anything is decoded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import InputError
+
+U8 = NDArray[np.uint8]
+MOST_PIXELS = 100_000_000  # of one picture or slice
+PERCENTILES = (1.0, 99.0)
+SAMPLED = 1_000_000  # pixels that are enough for a percentile
+AT_ONCE = 4_000_000  # pixels that are scaled in one step: bounds the memory
+
+
+class PictureError(InputError):
+    """A picture that cannot be shown. It never quotes a header: names of patients stand there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pixels:
+    """A picture, or one slice of a volume."""
+
+    array: U8  # (height, width) or (height, width, 3)
+    width: int  # of the file, whatever size the array has
+    height: int
+    depth: int | None = None  # slices or frames; None = the file is no volume
+    note: str = ""  # what was ignored
+
+
+def check_size(width: int, height: int, file: str) -> None:
+    """Raise for a picture that is empty or larger than any that is shown; to be called before it is decoded."""
+    if width < 1 or height < 1:
+        raise PictureError("a picture with pixels", rule="picture-broken", file=file, value=f"{width} x {height}")
+    if width * height > MOST_PIXELS:
+        limit = f"at most {MOST_PIXELS // 1_000_000} megapixels"
+        raise PictureError(limit, rule="picture-large", file=file, value=f"{width} x {height}")
+
+
+def windowed(values: NDArray[Any], file: str) -> U8:
+    """Return numbers as eight bits, black at their 1st and white at their 99th percentile.
+
+    Where these are equal, a small bright spot on black for instance, the extremes take their place. What is no number
+    is black, and so is a picture of one value.
+    """
+    flat = values.ravel()
+    seen = flat[:: max(1, flat.size // SAMPLED)].astype(np.float64)
+    seen = seen[np.isfinite(seen)]
+    if not len(seen):
+        raise PictureError("pixels that are numbers", rule="picture-broken", file=file, value="none")
+    low, high = np.percentile(seen, PERCENTILES).tolist()
+    if low == high:
+        finite = flat[np.isfinite(flat)]
+        low, high = float(finite.min()), float(finite.max())
+    return scaled(values, low, high)
+
+
+def scaled(values: NDArray[Any], low: float, high: float) -> U8:
+    """Return numbers as eight bits: ``low`` and below black, ``high`` and above white."""
+    found = np.zeros(values.shape, np.uint8)
+    rows = max(1, AT_ONCE // max(1, values[:1].size))
+    with np.errstate(all="ignore"):
+        for start in range(0, len(values), rows):
+            part = values[start : start + rows].astype(np.float64)
+            share = (part / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0)  # halves: the range itself may overflow
+            found[start : start + rows] = np.nan_to_num(np.clip(share, 0.0, 1.0) * 255.0, nan=0.0).round()
+    return found

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of an evaluation by name: what `Evaluation.plot` draws and what the page shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from calipers.errors import UsageError, did_you_mean
+from calipers.evaluation import Evaluation
+from calipers.plots import curves, errors, forests
+from calipers.plots.figures import Figure
+
+
+def differences(evaluation: Evaluation, **choices: Any) -> Figure:
+    """Return the differences of models; choices as in `Evaluation.compare`."""
+    return forests.differences(evaluation.compare(**choices))
+
+
+def ranking(evaluation: Evaluation, **choices: Any) -> Figure:
+    """Return how firmly the order of the models stands; choices as in `Evaluation.rank`."""
+    return forests.blob(evaluation.rank(**choices))
+
+
+FIGURES: Mapping[str, Callable[..., Figure]] = {
+    "headline": forests.headline,
+    "froc": curves.froc,
+    "pr": curves.precision_recall,
+    "rodeo": forests.rodeo,
+    "classes": forests.classes,
+    "groups": forests.groups,
+    "fates": errors.fates,
+    "scores": errors.scores,
+    "overlaps": errors.overlaps,
+    "thresholds": errors.thresholds,
+    "differences": differences,
+    "ranking": ranking,
+}
+
+
+def figure(evaluation: Evaluation, name: str, **choices: Any) -> Figure:
+    """Return a figure of an evaluation as data.
+
+    Parameters
+    ----------
+    name
+        One of `FIGURES`.
+    choices
+        Those of the figure, such as ``metric="AP@0.5"`` of ``classes`` or ``model="ours"`` of ``scores``.
+
+    Examples
+    --------
+    >>> import calipers as cal
+    >>> from calipers.plots.catalogue import figure
+    >>> ev = cal.evaluate(cal.demo_cohort(), "overview")
+    >>> figure(ev, "classes", metric="AP@0.5").table().columns
+    ('row', 'series', 'AP@0.5', 'low', 'high', 'references', 'undefined because')
+    """
+    if name not in FIGURES:
+        raise UsageError(f"no figure {name!r}; {did_you_mean(name, FIGURES)}")
+    return FIGURES[name](evaluation, **choices)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Curves of an evaluation with pointwise bands: FROC, precision against recall, a metric against its threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.estimation import certainty_of, units_for
+from calipers.evaluation import Evaluation
+from calipers.matches import Matches
+from calipers.metrics.contract import Metric
+from calipers.metrics.curve_points import FrocCurve, PrecisionCurve
+from calipers.metrics.froc import RATES
+from calipers.plots.figures import Axis, Curves, Line
+from calipers.plots.words import at_level, named, percent
+from calipers.results import Estimate
+from calipers.saving import shown_matches
+from calipers.statistics.estimates import estimates
+
+F64 = NDArray[np.float64]
+
+FROC_RATES = tuple(2.0 ** (k / 4) for k in range(-16, 17))  # exact at 1/8, 1/4, ..., 8
+RECALLS = tuple(k / 100 for k in range(101))
+BAND_REPLICATES = 400  # the standard error behind a band is then known to 4 %
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """A curve of every model: estimates along x."""
+
+    x: F64
+    of_model: dict[str, list[Estimate]]
+
+    def line(self, model: str, slot: int, **given: Any) -> Line:
+        """Return the curve of a model with its band."""
+        found = self.of_model[model]
+        y, low, high = (np.array([getattr(e, name) for e in found]) for name in ("value", "low", "high"))
+        return Line(model, self.x, y, low, high, slot=slot, **given)
+
+
+def points(evaluation: Evaluation, x: Sequence[float], make: Any, models: Sequence[str]) -> Points:
+    """Return the estimates of the metric ``make(view)``, whose names lie along x, for some models."""
+    matches = {model: shown_matches(evaluation, model) for model in models}
+    cases: list[tuple[Metric[Any], Matches]] = [(make(table.views[0]), table) for table in matches.values()]
+    certainty = certainty_of(evaluation.protocol, ci=evaluation.ci)
+    certainty = replace(certainty, method="bootse-t-logit", replicates=min(certainty.replicates, BAND_REPLICATES))
+    found = estimates(cases, units_for(evaluation.cohort, evaluation.protocol), certainty)
+    return Points(np.array(x), {model: table[0] for model, table in zip(models, found)})
+
+
+def froc(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Curves:
+    """Return sensitivity against false alarms per image, all classes ranked together."""
+    chosen = _chosen(evaluation, models)
+    found = points(evaluation, FROC_RATES, lambda view: FrocCurve.of(view, FROC_RATES), chosen)
+    one = FROC_RATES.index(1.0)
+    marks = tuple(FROC_RATES.index(rate) for rate in RATES)
+    lines = tuple(found.line(model, slot_of(evaluation, model), marks=marks, step=True) for model in chosen)
+    shares = {model: found.of_model[model][one].value for model in chosen}
+    return Curves(
+        _finding(shares, "At one false alarm per image", "of the references"),
+        Axis("false alarms per image", FROC_RATES[0], FROC_RATES[-1], log=True, ticks=RATES, names=RATE_NAMES),
+        Axis("sensitivity", 0.0, 1.0),
+        lines,
+        levels=RATES,
+        note=f"{at_level(evaluation)} {_matched(evaluation)}".strip(),
+    )
+
+
+def precision_recall(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Curves:
+    """Return interpolated precision against recall, mean over classes: the curve whose mean is the AP."""
+    chosen = _chosen(evaluation, models)
+    ties = evaluation.protocol.ties
+    found = points(evaluation, RECALLS, lambda view: PrecisionCurve.of(view, RECALLS, ties), chosen)
+    lines = tuple(found.line(model, slot_of(evaluation, model)) for model in chosen)
+    reached = {model: _reach(found.of_model[model]) for model in chosen}
+    return Curves(
+        _reached(reached),
+        Axis("recall", 0.0, 1.0),
+        Axis("precision, mean over classes", 0.0, 1.0),
+        lines,
+        levels=tuple(k / 10 for k in range(11)),
+        note=f"{at_level(evaluation)} {_matched(evaluation)}".strip(),
+    )
+
+
+RATE_NAMES = ("1/8", "1/4", "1/2", "1", "2", "4", "8")
+
+
+def slot_of(evaluation: Evaluation, model: str) -> int:
+    """Return the place of a model in the theme: the same in all figures."""
+    return evaluation.models.index(model)
+
+
+def _chosen(evaluation: Evaluation, models: Sequence[str] | None) -> tuple[str, ...]:
+    return evaluation.models if models is None else tuple(models)
+
+
+def _finding(shares: dict[str, float], where: str, of: str) -> str:
+    """Return who finds how much, best first."""
+    known = sorted(((share, model) for model, share in shares.items() if share == share), reverse=True)
+    if not known:
+        return "There is nothing to find: no references"
+    said = [f"{named(model)} finds {percent(share)}" for share, model in known[:3]]
+    more = f", {len(known) - 3} more models less" if len(known) > 3 else ""
+    return f"{where}, {', '.join(said)} {of}{more}"
+
+
+def _reach(found: list[Estimate]) -> float:
+    """Return the largest recall at which the precision is one half or more."""
+    good = [recall for recall, e in zip(RECALLS, found) if e.value >= 0.5]
+    return max(good) if good else (np.nan if all(e.value != e.value for e in found) else 0.0)
+
+
+def _reached(reached: dict[str, float]) -> str:
+    known = sorted(((recall, model) for model, recall in reached.items() if recall == recall), reverse=True)
+    if not known:
+        return "There is no precision to show: no references"
+    recall, model = known[0]
+    if recall == 0.0:
+        return "No model keeps a precision of one half at any recall"
+    return f"{named(model)} keeps a precision of one half or more up to a recall of {percent(recall)}"
+
+
+def _matched(evaluation: Evaluation) -> str:
+    view = evaluation.protocol.matching
+    return f"Hits at {view.criterion} {'>' if view.strict else '>='} {view.threshold:g}."

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Estimates side by side: headline metrics, classes, groups, RoDeO's parts, differences, ranks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from calipers.errors import UsageError, did_you_mean
+from calipers.evaluation import Evaluation
+from calipers.findings import lower_is_better
+from calipers.plots.curves import slot_of
+from calipers.plots.figures import Axis, Blob, Forest, ForestRow, HeatMap, Mark
+from calipers.plots.words import at_level, named, why
+from calipers.results import Estimate
+from calipers.results.comparison import Comparison
+from calipers.results.ranking import Ranking
+from calipers.statistics.weights import plural
+
+MOST_ROWS = 40
+MOST_SERIES = 4  # more models become a heat map
+MOST_NAMED = 3
+RODEO_PARTS = ("total", "localization", "shape", "classification")
+
+
+def headline(evaluation: Evaluation) -> Forest:
+    """Return the headline metrics that lie between 0 and 1, a row per metric."""
+    names = [name for name in headline_of(evaluation) if _unit_bounds(evaluation, name)]
+    rows = [_row(name, [evaluation.get(name, model=model) for model in evaluation.models]) for name in names]
+    title = "The headline metrics side by side"
+    return Forest(title, _axis("value"), evaluation.models, tuple(rows), n="references", note=at_level(evaluation))
+
+
+def rodeo(evaluation: Evaluation) -> Forest:
+    """Return average precision beside RoDeO and its parts: place, shape and class."""
+    plans = evaluation.protocol.metrics
+    ranking = [plan.name for plan in plans if plan.kind == "average-precision"][:2]
+    parts = [plan.name for plan in plans if plan.kind == "rodeo"]
+    if not parts:
+        raise UsageError("this protocol has no RoDeO; use the preset rodeo or overview")
+    rows = [
+        _row(name, [evaluation.get(name, model=model) for model in evaluation.models]) for name in (*ranking, *parts)
+    ]
+    title = _why_in_words(evaluation)
+    return Forest(title, _axis("score"), evaluation.models, tuple(rows), n="references", note=at_level(evaluation))
+
+
+def classes(evaluation: Evaluation, *, metric: str | None = None, most: int = MOST_ROWS) -> Forest | HeatMap:
+    """Return one metric per class, pooled first; the classes with most references if there are many."""
+    metric = metric or _first_per_class(evaluation)
+    labels, lower = evaluation.cohort.classes, metric in lower_is_better(evaluation.protocol)
+    table = {label: [evaluation.get(metric, model=m, label=label) for m in evaluation.models] for label in labels}
+    order = sorted(labels, key=lambda label: -table[label][0].n_references)[:most]
+    pooled = [evaluation.get(metric, model=model) for model in evaluation.models]
+    rows = [_row("all classes", pooled, strong=True), *(_row(label, table[label]) for label in order)]
+    left = f" The {most} classes with most references of {len(labels)}." if len(labels) > most else ""
+    title = _weakest(metric, {label: table[label] for label in order}, evaluation.models, lower=lower)
+    return _side_by_side(evaluation, metric, rows, title, note=at_level(evaluation) + left)
+
+
+def groups(
+    evaluation: Evaluation, *, by: str | None = None, metric: str | None = None, most: int = MOST_ROWS
+) -> Forest | HeatMap:
+    """Return one metric per group of a ``by``, pooled first."""
+    known = {grouping.by: grouping for grouping in evaluation.groupings}
+    if not known:
+        raise UsageError("this evaluation has no groups: evaluate with by=, or use ev.by(...)")
+    if by is not None and by not in known:
+        raise UsageError(f"no grouping {by!r}; {did_you_mean(by, known)}")
+    grouping = known[by] if by is not None else next(iter(known.values()))
+    metric = metric or next(name for name in headline_of(evaluation) if any(r.metric == name for r in grouping.rows))
+    table, lower = grouping.table(metric, None, evaluation.models), metric in lower_is_better(evaluation.protocol)
+    shown = dict(list(table.items())[:most])
+    pooled = [evaluation.get(metric, model=model) for model in evaluation.models]
+    rows = [_row("all images", pooled, strong=True), *(_row(name, found, units=True) for name, found in shown.items())]
+    left = f" The first {most} of {len(table)} groups." if len(table) > most else ""
+    title = _weakest(metric, shown, evaluation.models, lower=lower)
+    unit = plural(pooled[0].unit)
+    rows[0] = replace(rows[0], n=f"{pooled[0].n_units} / {pooled[0].n_references}")
+    return _side_by_side(evaluation, metric, rows, title, note=at_level(evaluation) + left, n=f"{unit} / references")
+
+
+def differences(comparison: Comparison) -> Forest:
+    """Return every difference with its interval; none is 0."""
+    rows, longest = [], 0.0
+    for d in comparison.rows:
+        where = d.metric if d.label is None else f"{d.metric} of {d.label}"
+        e = d.estimate
+        rows.append(ForestRow(f"{where}: {named(d.model_a)} − {named(d.model_b)}", str(e.n_units), (_mark(e),)))
+        longest = max([longest, *(abs(v) for v in (e.value, e.low, e.high) if math.isfinite(v))])
+    shown = [d for d in comparison.rows if d.verdict in ("a_better", "b_better")]
+    title = f"{len(shown)} of {len(comparison.rows)} differences are more than chance"
+    limit = longest * 1.05 or 1.0
+    over = f"over {len(comparison.rows)} tests" if comparison.correction != "none" else "not corrected"
+    return Forest(
+        title,
+        Axis("difference", -limit, limit),
+        ("difference",),
+        tuple(rows),
+        n=plural(comparison.unit),
+        reference=0.0,
+        note=f"{100 * comparison.level:g} % intervals of paired differences; tests {comparison.correction}, {over}.",
+    )
+
+
+def blob(ranking: Ranking) -> Blob:
+    """Return how often each model had each rank."""
+    places, units = ranking.places, f"{ranking.n_units} {plural(ranking.unit)}"
+    shares = np.array([place.shares or (math.nan,) * len(places) for place in places], np.float64)
+    return Blob(
+        ranking.sentence().rstrip("."),
+        tuple(place.model for place in places),
+        shares.reshape(len(places), -1),
+        tuple(place.median for place in places),
+        tuple((place.low, place.high) for place in places),
+        note=f"{ranking.replicates - ranking.undefined} bootstrap replicates of {units}.",
+    )
+
+
+def headline_of(evaluation: Evaluation) -> tuple[str, ...]:
+    """Return the metrics that come first."""
+    return evaluation.protocol.headline or evaluation.metrics[:4]
+
+
+def _first_per_class(evaluation: Evaluation) -> str:
+    found = [name for name in headline_of(evaluation) if name in evaluation.metrics_per_class]
+    found += list(evaluation.metrics_per_class)
+    if not found:
+        raise UsageError("no metric of this protocol has values per class: its matching ignores classes")
+    return found[0]
+
+
+def _side_by_side(
+    evaluation: Evaluation, metric: str, rows: Sequence[ForestRow], title: str, note: str, n: str = "references"
+) -> Forest | HeatMap:
+    """Return a forest plot, or colours if there are too many models for it."""
+    label = metric + (" (lower is better)" if metric in lower_is_better(evaluation.protocol) else "")
+    if len(evaluation.models) <= MOST_SERIES or not _unit_bounds(evaluation, metric):
+        axis = _axis(label) if _unit_bounds(evaluation, metric) else Axis(label, 0.0)
+        slots = tuple(slot_of(evaluation, model) for model in evaluation.models)
+        return Forest(title, axis, evaluation.models, tuple(rows), n=n, slots=slots, note=note)
+    values = np.array([[mark.value for mark in row.marks] for row in rows], np.float64)
+    names = tuple(f"{row.name} (n = {row.n})" for row in rows)
+    return HeatMap(title, Axis("model", names=evaluation.models), Axis("", names=names), values, label, note=note)
+
+
+def _row(name: str, estimates: Sequence[Estimate], *, strong: bool = False, units: bool = False) -> ForestRow:
+    e = estimates[0]
+    n = f"{e.n_units} / {e.n_references}" if units else str(e.n_references)
+    return ForestRow(name, n, tuple(_mark(found) for found in estimates), strong)
+
+
+def _mark(e: Estimate) -> Mark:
+    return Mark(e.value, e.low, e.high, why(e))
+
+
+def _axis(label: str) -> Axis:
+    return Axis(label, 0.0, 1.0)
+
+
+def _unit_bounds(evaluation: Evaluation, metric: str) -> bool:
+    """Return whether a metric lies between 0 and 1 by its nature."""
+    for kind in evaluation.protocol.compile():
+        if metric in kind.facts.names:
+            return kind.facts.bounds == (0.0, 1.0)
+    return False
+
+
+def _weakest(metric: str, table: dict[str, list[Estimate]], models: Sequence[str], *, lower: bool) -> str:
+    """Return where every model is worst: ``AP is worst in Summit for A (0.32), in Valley for B (0.92)``."""
+    at: dict[str, list[str]] = {}
+    for k, model in enumerate(models):
+        known = {name: row[k].value for name, row in table.items() if row[k].value == row[k].value}
+        if len(set(known.values())) > 1:
+            worst = (max if lower else min)(known, key=known.__getitem__)
+            at.setdefault(worst, []).append(f"{named(model)} ({known[worst]:.2f})")
+    if not at:
+        return f"{metric} does not vary" if any(e.value == e.value for row in table.values() for e in row) else metric
+    places = [f"in {named(name)} for {_listed(who)}" for name, who in list(at.items())[:MOST_NAMED]]
+    return f"{metric} is worst {', '.join(places)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMED])
+    return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED} more"
+
+
+def _why_in_words(evaluation: Evaluation) -> str:
+    """Return the weakest of RoDeO's parts of every model, for up to three of them."""
+    parts = {
+        plan.options.get("part", "total"): plan.name for plan in evaluation.protocol.metrics if plan.kind == "rodeo"
+    }
+    words = {"localization": "place", "shape": "shape", "classification": "class"}
+    said = []
+    for model in evaluation.models[:3]:
+        values = {words[part]: evaluation.get(parts[part], model=model).value for part in words if part in parts}
+        known = {word: value for word, value in values.items() if value == value}
+        if len(known) > 1:
+            worst = min(known, key=known.__getitem__)
+            said.append(f"{named(model)} loses most by {worst} ({known[worst]:.2f})")
+    return "; ".join(said) or "RoDeO and its parts"

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Points in a plane, blobs of ranks, and boxes with dots."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from matplotlib.colors import to_rgba
+from matplotlib.lines import Line2D
+from matplotlib.transforms import Bbox
+
+from calipers.plots.figures import F64, Axis, Blob, BoxDots, Dots, Scatter, slots_of
+from calipers.plots.mpl.look import LINE, PAPER, SIGNS, THIN, colour, sign
+from calipers.plots.mpl.scales import diagonal, set_axis, set_names
+from calipers.plots.mpl.sheet import POINTS, Drawn, Sheet, drawable, grid, nothing, some
+from calipers.plots.mpl.words import width_of, words
+from calipers.plots.theme import style
+
+FEW = 200  # samples that are shown as dots
+NAMED = 60  # more names beside points than these would be a carpet
+Place = tuple[str, str, tuple[float, float]]  # of a name beside its point: alignments, offset in points
+AROUND: tuple[Place, ...] = (
+    ("left", "center", (5.0, 0.0)),
+    ("left", "bottom", (3.0, 2.5)),
+    ("left", "top", (3.0, -2.5)),
+    ("right", "center", (-5.0, 0.0)),
+    ("right", "bottom", (-3.0, 2.5)),
+    ("right", "top", (-3.0, -2.5)),
+    ("center", "bottom", (0.0, 4.5)),
+    ("center", "top", (0.0, -4.5)),
+)
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+def draw_scatter(figure: Scatter, sheet: Sheet) -> Drawn:
+    """Draw points, their error bars and their names."""
+    xs = [v for d in figure.dots for v in (d.x, d.x_low, d.x_high)]
+    ys = [v for d in figure.dots for v in (d.y, d.y_low, d.y_high)]
+    across, up = set_axis(sheet, "x", figure.x, xs, pad=0.06), set_axis(sheet, "y", figure.y, ys, pad=0.06)
+    grid(sheet, "y")
+    shown = [d for d in figure.dots if _points(d, figure).any()]
+    if not shown:
+        return nothing(sheet)
+    if figure.diagonal:
+        diagonal(sheet, across, up)
+    drawn, many = Drawn(), sum(len(d.x) for d in shown) > FEW
+    for dots in shown:
+        bar: dict[str, Any] = {
+            "color": colour(dots.slot),
+            "linewidth": 0.8,
+            "alpha": 0.8,
+            "zorder": 2,
+            "label": "_bars",
+        }
+        if dots.x_low is not None and dots.x_high is not None:
+            sheet.ax.hlines(dots.y, dots.x_low, dots.x_high, **bar)
+        if dots.y_low is not None and dots.y_high is not None:
+            sheet.ax.vlines(dots.x, dots.y_low, dots.y_high, **bar)
+        marker = sign(dots.slot, 3.2 if many else 5.0) | {"markeredgewidth": 0.2 if many else 0.5}
+        (handle,) = sheet.ax.plot(dots.x, dots.y, linestyle="none", zorder=3, label="_dots", **marker)
+        drawn.add(handle, dots.name)
+    _name_points(shown, figure, sheet)
+    return drawn if len(figure.dots) > 1 else Drawn()
+
+
+def _points(dots: Dots, figure: Scatter) -> Any:
+    return drawable(dots.x, figure.x.log) & drawable(dots.y, figure.y.log)
+
+
+def _name_points(shown: list[Dots], figure: Scatter, sheet: Sheet) -> None:
+    """Write each name at the first place around its point where it hits nothing else, or else on the right."""
+    scale = POINTS / sheet.ax.figure.dpi
+    found = [(d, k) for d in shown for k in np.flatnonzero(_points(d, figure)).tolist() if k < len(d.names)]
+    if len(found) > NAMED:
+        return
+    taken = [box for d, k in found for box in _boxes(d, k, sheet, scale)]
+    frame = Bbox(sheet.ax.get_window_extent().get_points() * scale)
+    size = sheet.text - 0.5
+    for dots, k in found:
+        said = words(dots.names[k])
+        x, y = sheet.ax.transData.transform((dots.x[k], dots.y[k])) * scale
+        areas = [_area(x, y, place, width_of(said, size), size) for place in AROUND]
+        free = [i for i, area in enumerate(areas) if not area.count_overlaps(taken) and _inside(area, frame)]
+        best = free[0] if free else 0
+        taken.append(areas[best])
+        ha, va, offset = AROUND[best]
+        look: dict[str, Any] = {"ha": ha, "va": va, "size": size, "color": PAPER.ink, "parse_math": False}
+        at = (float(dots.x[k]), float(dots.y[k]))
+        sheet.ax.annotate(said, at, offset, textcoords="offset points", **look)
+
+
+def _boxes(dots: Dots, k: int, sheet: Sheet, scale: float) -> list[Bbox]:
+    """Return what a point and its bars cover, in points."""
+    x, y = float(dots.x[k]), float(dots.y[k])
+    ends = [((x, y), (x, y))]
+    if dots.x_low is not None and dots.x_high is not None:
+        ends.append(((float(dots.x_low[k]), y), (float(dots.x_high[k]), y)))
+    if dots.y_low is not None and dots.y_high is not None:
+        ends.append(((x, float(dots.y_low[k])), (x, float(dots.y_high[k]))))
+    boxes = [Bbox(sheet.ax.transData.transform(pair) * scale) for pair in ends if np.isfinite(pair).all()]
+    return [box.padded(3.0 if n == 0 else 0.5) for n, box in enumerate(boxes)]
+
+
+def _area(x: float, y: float, place: Place, wide: float, tall: float) -> Bbox:
+    ha, va, (dx, dy) = place
+    left = {"left": 0.0, "center": -wide / 2, "right": -wide}[ha]
+    bottom = {"bottom": 0.0, "center": -tall / 2, "top": -tall}[va]
+    return Bbox.from_bounds(x + dx + left, y + dy + bottom, wide, tall)
+
+
+def _inside(box: Bbox, frame: Bbox) -> bool:
+    return bool(box.x0 >= frame.x0 and box.x1 <= frame.x1 and box.y0 >= frame.y0 and box.y1 <= frame.y1)
+
+
+def draw_blob(figure: Blob, sheet: Sheet) -> Drawn:
+    """Draw a row per model, the best on top; the area of a disc is the share of replicates with that rank."""
+    ax, shares = sheet.ax, np.atleast_2d(np.asarray(figure.shares, np.float64))
+    models, ranks = len(figure.models), shares.shape[1] if shares.size else 0
+    ticks = tuple(float(r) for r in range(1, ranks + 1)) if ranks <= 20 else ()
+    set_axis(sheet, "x", Axis("rank (1 = best)", 0.4, max(ranks, 1) + 0.6, ticks=ticks))
+    ax.set_ylim(max(models, 1) - 0.5, -0.5)
+    set_names(sheet, "y", figure.models)
+    grid(sheet, "x")
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    if not models or not some(shares):
+        return nothing(sheet)
+    pitch = min(sheet.height / models, sheet.width / max(ranks, 1))
+    area = (0.86 * pitch) ** 2  # of a disc that stands for all replicates, in square points
+    for m in range(models):
+        seen = np.flatnonzero(np.nan_to_num(shares[m]) > 0)
+        look: dict[str, Any] = {"color": colour(m), "alpha": 0.75, "linewidth": 0, "zorder": 2, "label": "_shares"}
+        ax.scatter(seen + 1, np.full(len(seen), m), s=shares[m][seen] * area, **look)
+        if m < len(figure.spans) and some(figure.spans[m]):
+            ax.hlines([m], *figure.spans[m], color=PAPER.ink, linewidth=0.9, zorder=3, label="_span")
+    kept = [(value, m) for m, value in enumerate(figure.medians) if math.isfinite(value)]
+    median: dict[str, Any] = {
+        "marker": "|",
+        "color": PAPER.ink,
+        "markersize": 9,
+        "markeredgewidth": 1.5,
+        "linestyle": "none",
+    }
+    ax.plot([v for v, _ in kept], [m for _, m in kept], zorder=4, label="_medians", **median)
+    return _blob_legend(median)
+
+
+def _blob_legend(median: dict[str, Any]) -> Drawn:
+    disc = Line2D([], [], marker="o", color=PAPER.soft, alpha=0.75, linestyle="none", markersize=7)
+    drawn = Drawn()
+    drawn.add(disc, "share of replicates (area)")
+    drawn.add(Line2D([], [], **median), "median")
+    drawn.add(Line2D([], [], color=PAPER.ink, linewidth=0.9), "interval")
+    return drawn
+
+
+def draw_box_dots(figure: BoxDots, sheet: Sheet) -> Drawn:
+    """Draw quartiles as a box, 5 and 95 % as whiskers, and the samples themselves where they are few."""
+    kept = [np.asarray(sample, np.float64) for sample in figure.samples]
+    kept = [sample[drawable(sample, figure.y.log)] for sample in kept]
+    set_axis(sheet, "x", Axis("", names=figure.names))
+    set_axis(sheet, "y", figure.y, kept)
+    grid(sheet, "y")
+    sheet.ax.tick_params(axis="x", length=0)
+    if not some(*kept):
+        if not figure.names:
+            sheet.ax.set_xticks([])
+        return nothing(sheet)
+    for k, (slot, sample) in enumerate(zip(slots_of(figure, len(figure.names)), kept)):
+        if len(sample):
+            _draw_box(sheet, k, slot, sample)
+            if len(sample) <= FEW:
+                _draw_dots(sheet, k, slot, sample)
+    return Drawn()
+
+
+def _draw_box(sheet: Sheet, place: int, slot: int, sample: F64) -> None:
+    names = ("whislo", "q1", "med", "q3", "whishi")
+    stats = dict(zip(names, np.quantile(sample, QUANTILES).tolist())) | {"fliers": []}
+    shade, width = colour(slot), THIN + 0.3
+    sheet.ax.bxp(
+        [stats],
+        positions=[place],
+        widths=0.5,
+        showfliers=False,
+        showcaps=False,
+        patch_artist=True,
+        manage_ticks=False,
+        boxprops={"facecolor": to_rgba(shade, 0.12), "edgecolor": shade, "linewidth": width, "zorder": 2},
+        whiskerprops={"color": shade, "linewidth": width, "zorder": 2},
+        medianprops={"color": shade, "linewidth": LINE + 0.7, "zorder": 4},
+    )
+
+
+def _draw_dots(sheet: Sheet, place: int, slot: int, sample: F64) -> None:
+    """Spread the dots sideways by the golden ratio in order of their values: even, and the same every time."""
+    order = np.argsort(np.argsort(sample, kind="stable"), kind="stable")
+    aside = (order * 0.6180339887498949 % 1.0 - 0.5) * (0.36 if len(sample) > 1 else 0.0)
+    look: dict[str, Any] = {"markersize": 2.8, "markerfacecolor": colour(slot), "markeredgewidth": 0.0, "alpha": 0.6}
+    marker = SIGNS[style(slot).marker]
+    sheet.ax.plot(place + aside, sample, linestyle="none", marker=marker, zorder=3, label="_samples", **look)

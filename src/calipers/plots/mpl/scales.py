@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Labels, limits and ticks of axes, as a figure asks for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
+
+from calipers.plots.figures import Axis, finite
+from calipers.plots.mpl.look import PAPER
+from calipers.plots.mpl.sheet import Sheet
+from calipers.plots.mpl.words import plain, width_of, words, wrapped
+
+Side = Literal["x", "y"]
+LEANING = 20  # characters of names that are not level: they take room below the axes
+PAD = 0.04  # of the range, where a limit comes from the data
+
+
+def set_axis(
+    sheet: Sheet, side: Side, axis: Axis, values: Sequence[Any] = (), *, pad: float = PAD, zero: bool = False
+) -> tuple[float, float]:
+    """Set label, scale, limits and ticks of one axis; return its limits.
+
+    Parameters
+    ----------
+    values
+        Arrays from which open limits are taken.
+    pad
+        Room beyond them, as a part of the range.
+    zero
+        Start at zero, as bars must.
+    """
+    ax = sheet.ax
+    set_label(sheet, side, axis.label)
+    if axis.log:
+        (ax.set_xscale if side == "x" else ax.set_yscale)("log", nonpositive="mask")
+    low, high = limits(axis, values, pad=pad, zero=zero)
+    (ax.set_xlim if side == "x" else ax.set_ylim)(low, high)
+    set_ticks(sheet, side, axis, low, high)
+    return low, high
+
+
+def set_label(sheet: Sheet, side: Side, label: str) -> None:
+    """Set the label of an axis, wrapped to its length."""
+    room = sheet.width if side == "x" else sheet.height
+    said = wrapped(label, max(room, 60.0), sheet.text)
+    place = sheet.ax.set_xlabel if side == "x" else sheet.ax.set_ylabel
+    place(said, size=sheet.text, color=PAPER.ink, labelpad=3, parse_math=False)
+
+
+def limits(axis: Axis, values: Sequence[Any] = (), *, pad: float = PAD, zero: bool = False) -> tuple[float, float]:
+    """Return the ends of an axis: as given, else from the data with some room; never empty, never infinite."""
+    if axis.names and not axis.ticks:
+        return -0.5, len(axis.names) - 0.5
+    found = [v for v in finite(values) if not axis.log or v > 0]
+    found += [v for v in axis.ticks if math.isfinite(v) and (not axis.log or v > 0)]
+    low, high = (min(found), max(found)) if found else (0.1, 1.0) if axis.log else (0.0, 1.0)
+    if zero and not axis.log:
+        low, high = min(low, 0.0), max(high, 0.0)
+    low, high = _padded(low, high, pad, axis.log, keep_zero=zero)
+    low = axis.low if _fits(axis.low, axis.log) else low
+    high = axis.high if _fits(axis.high, axis.log) else high
+    return (low, high) if low != high else _padded(low, high, pad, axis.log, keep_zero=False)
+
+
+def _fits(value: float, log: bool) -> bool:
+    return math.isfinite(value) and (value > 0 or not log)
+
+
+def _padded(low: float, high: float, pad: float, log: bool, *, keep_zero: bool) -> tuple[float, float]:
+    if log:
+        ratio = (high / low) ** pad if high > low else 2.0
+        return max(low / ratio, 1e-300), min(high * ratio, 1e300)
+    room = (high - low) * pad if high > low else abs(low) * 0.1 or 0.5
+    ends = (low if keep_zero and low == 0 else low - room, high if keep_zero and high == 0 else high + room)
+    return max(ends[0], -1e300), min(ends[1], 1e300)
+
+
+def set_ticks(sheet: Sheet, side: Side, axis: Axis, low: float, high: float) -> None:
+    """Set the ticks that the axis names, or good ones."""
+    along = sheet.ax.xaxis if side == "x" else sheet.ax.yaxis
+    if axis.names and not axis.ticks:
+        set_names(sheet, side, axis.names)
+    elif axis.ticks:
+        shown = [k for k, tick in enumerate(axis.ticks) if _fits(tick, axis.log)]
+        said = [words(axis.names[k]) if k < len(axis.names) else plain(axis.ticks[k]) for k in shown]
+        along.set_ticks([axis.ticks[k] for k in shown], said, parse_math=False)
+    else:
+        room = sheet.width / 45 if side == "x" else sheet.height / 28
+        along.set_major_locator(_locator(axis.log, low, high, int(min(max(room, 2), 8))))
+        along.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
+    along.set_ticks([], minor=True)
+
+
+def _locator(log: bool, low: float, high: float, most: int) -> MaxNLocator | LogLocator:
+    decades = abs(math.log10(high / low)) if log else 0.0
+    if decades > 3:
+        return LogLocator(numticks=most + 1)
+    if decades > 0.9:
+        return LogLocator(subs=(1, 2, 5), numticks=3 * most)
+    return MaxNLocator(most, steps=[1, 2, 2.5, 5, 10])
+
+
+def set_names(sheet: Sheet, side: Side, names: Sequence[str], strong: Sequence[bool] = ()) -> None:
+    """Name the categories at 0, 1, 2, ...; names that are too wide lean, and if there is no room some are left out."""
+    bold = [k < len(strong) and strong[k] for k in range(len(names))]
+    said = [words(name, weight="bold" if b else "normal") for name, b in zip(names, bold)]
+    room = (sheet.width if side == "x" else sheet.height) / max(len(names), 1)
+    line = sheet.text * 1.2
+    if side == "x":
+        said = [_in_two(text, room - 4, sheet.text) for text in said]
+    level = side == "y" or max((width_of(text, sheet.text) for text in said), default=0.0) <= room - 4
+    if not level:
+        said = [words(name, weight="bold" if b else "normal", most=LEANING) for name, b in zip(names, bold)]
+    every = 1 if side == "x" and level else max(1, math.ceil(line / room))
+    shown = list(range(0, len(names), every))
+    along = sheet.ax.xaxis if side == "x" else sheet.ax.yaxis
+    along.set_ticks(shown, [said[k] for k in shown], parse_math=False)
+    upright = room * every < line * 1.6
+    for k, label in zip(shown, along.get_ticklabels()):
+        label.set(parse_math=False, weight="bold" if bold[k] else "normal")
+        if not level:
+            label.set(rotation=90 if upright else 40, ha="right", rotation_mode="anchor")
+            label.set_verticalalignment("center" if upright else "top")
+
+
+def _in_two(text: str, room: float, size: float) -> str:
+    """Return a name in two lines if it needs and allows that."""
+    if width_of(text, size) <= room:
+        return text
+    lines = wrapped(text, room, size)
+    return lines if lines.count("\n") == 1 else text
+
+
+def diagonal(sheet: Sheet, x: tuple[float, float], y: tuple[float, float]) -> None:
+    """Draw where both axes say the same."""
+    low, high = max(min(x), min(y)), min(max(x), max(y))
+    if low < high:
+        points = np.geomspace(low, high, 50) if low > 0 else np.linspace(low, high, 50)
+        sheet.ax.plot(points, points, color=PAPER.soft, linewidth=0.7, linestyle=(0, (4, 3)), zorder=1, label="_equal")

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text from data, drawn as text: what has no glyph becomes a replacement sign, long names are cut."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from functools import lru_cache
+from typing import Any, cast
+
+import matplotlib as mpl
+from matplotlib.font_manager import FontProperties, fontManager, get_font
+from matplotlib.textpath import text_to_path
+
+LAST_RESORT = "DejaVu Sans"  # comes with matplotlib
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+NAME_LENGTH = 28
+SENTENCE_LENGTH = 600
+SAFE = 0.97  # letters on a grid of pixels run a little wider than their outlines
+
+
+def families() -> list[str]:
+    """Return the fonts of the reader's settings that exist, and the one that always does, for what they lack."""
+    wanted = mpl.rcParams["font.family"]
+    names = [wanted] if isinstance(wanted, str) else list(wanted)
+    return list(dict.fromkeys([*(name for name in names if _file(name, "normal", "normal")), LAST_RESORT]))
+
+
+def words(text: str, *, weight: str = "normal", style: str = "normal", most: int = NAME_LENGTH) -> str:
+    """Return a text that can be drawn, at most ``most`` characters long."""
+    text = str(text)
+    text = text if len(text) <= most else text[: most - 1].rstrip() + "…"
+    known = _glyphs(tuple(families()), weight, style)
+    return "".join(_drawable(character, known) for character in text)
+
+
+def _drawable(character: str, known: frozenset[int]) -> str:
+    if unicodedata.category(character) == "Zs":
+        return " "
+    return character if character.isprintable() and ord(character) in known else REPLACEMENT
+
+
+@lru_cache(maxsize=64)
+def _glyphs(names: tuple[str, ...], weight: str, style: str) -> frozenset[int]:
+    files = [file for name in names if (file := _file(name, weight, style))]
+    return frozenset(code for file in files for code in get_font(file).get_charmap())
+
+
+def _file(family: str, weight: str, style: str) -> str:
+    font = FontProperties(family=[family], style=cast("Any", style), weight=weight)
+    try:
+        found = fontManager.findfont(font, fallback_to_default=False)
+    except ValueError:  # no such font here
+        return ""
+    return str(found)
+
+
+def width_of(text: str, size: float, weight: str = "normal") -> float:
+    """Return how wide a text is, in points, as it will be drawn."""
+    if not text:
+        return 0.0
+    font = FontProperties(family=families(), size=size, weight=weight)
+    return float(max(text_to_path.get_text_width_height_descent(line, font, False)[0] for line in text.split("\n")))
+
+
+def wrapped(text: str, width: float, size: float, weight: str = "normal") -> str:
+    """Return a sentence in lines that are at most ``width`` points wide; a single word may be wider."""
+    lines, line = [], ""
+    for word in words(text, weight=weight, most=SENTENCE_LENGTH).split(" "):
+        longer = f"{line} {word}" if line else word
+        if line and width_of(longer, size, weight) > SAFE * width:
+            lines.append(line)
+            line = word
+        else:
+            line = longer
+    return "\n".join([*lines, line])
+
+
+def plain(value: float) -> str:
+    """Return a number for a tick: no exponents where people would not write one, a real minus sign."""
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else ""
+    text = f"{value:.6g}" if 1e-4 <= abs(value) < 1e6 else f"{value:.3g}"
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def stated(values: list[float]) -> list[str]:
+    """Return estimates of one column with equally many decimals; an undefined one is a dash."""
+    largest = max((abs(v) for v in values if math.isfinite(v)), default=0.0)
+    pattern = ".3f" if largest < 10 else ".1f" if largest < 1000 else ".0f" if largest < 1e6 else ".4g"
+    return [f"{v:{pattern}}".replace("-", "\N{MINUS SIGN}") if math.isfinite(v) else "–" for v in values]

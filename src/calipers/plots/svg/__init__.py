@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures as SVG that a strict page may hold: no scripts, no style attributes, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from calipers.errors import UsageError
+from calipers.plots import figures as kinds
+from calipers.plots.svg import (
+    bars,
+    blob,
+    boxdots,
+    contour,
+    curves,
+    forest,
+    heatmap,
+    histogram,
+    overlay,
+    scatter,
+)
+from calipers.plots.svg.describing import description
+from calipers.plots.svg.elements import Drawing, Sheet, num
+from calipers.plots.svg.styles import alone, stylesheet
+from calipers.plots.svg.words import safe, shortened
+
+__all__ = ["stylesheet", "svg"]
+
+NARROWEST = 240.0
+LONGEST_TITLE = 500  # characters of the finding
+NAME = re.compile(r"[A-Za-z0-9-]+")
+DRAWN: dict[type[kinds.Figure], Callable[[Any, Sheet], Drawing]] = {
+    kinds.Curves: curves.draw,
+    kinds.Forest: forest.draw,
+    kinds.Bars: bars.draw,
+    kinds.HeatMap: heatmap.draw,
+    kinds.Scatter: scatter.draw,
+    kinds.Blob: blob.draw,
+    kinds.BoxDots: boxdots.draw,
+    kinds.Contour: contour.draw,
+    kinds.Histogram: histogram.draw,
+    kinds.Overlay: overlay.draw,
+}
+
+
+def svg(figure: kinds.Figure, *, width: float = 640, name: str = "figure", standalone: bool = False) -> str:
+    """Return a figure as an SVG element.
+
+    Parameters
+    ----------
+    figure : Figure
+        What is shown. Its title and a description are for readers who do not see it; the page shows the title itself.
+    width : float
+        Pixels for which the figure is laid out, 340 to 1000 are usual; it scales to the width of what holds it.
+        An overlay is laid out in pixels of its image.
+    name : str
+        Prefix of ids, letters, digits and dashes, unique in a page.
+    standalone : bool
+        Return a whole file with its own style sheet and a background, for notebooks and folders.
+        Otherwise the page holds `stylesheet` once.
+
+    Raises
+    ------
+    UsageError
+        If there is no way to draw ``figure``, or ``name`` cannot be a part of an id.
+    """
+    if not NAME.fullmatch(name):
+        raise UsageError(f"name of a figure: expected letters, digits and dashes, got {name!r}")
+    drawing = _draw(figure)(figure, Sheet(max(float(width), NARROWEST), name))
+    w, h = num(drawing.width, 2), num(drawing.height, 2)
+    kind = type(figure).__name__.lower()
+    head = f'class="fig fig-kind-{kind}{" fig-alone" if standalone else ""}" viewBox="0 0 {w} {h}"'
+    if standalone:
+        head = f'xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" {head}'
+    label = f'role="img" aria-labelledby="{name}-title {name}-desc"'
+    said = f'<title id="{name}-title">{safe(shortened(figure.title or "Figure", LONGEST_TITLE))}</title>'
+    said += f'<desc id="{name}-desc">{safe(description(figure))}</desc>'
+    own = f'<style>{alone()}</style><rect width="{w}" height="{h}" class="fig-paper"/>' if standalone else ""
+    return f"<svg {head} {label}>{said}{own}{''.join(drawing.parts)}</svg>"
+
+
+def _draw(figure: kinds.Figure) -> Callable[[Any, Sheet], Drawing]:
+    for kind, draw in DRAWN.items():
+        if isinstance(figure, kind):
+            return draw
+    known = ", ".join(kind.__name__ for kind in DRAWN)
+    raise UsageError(f"figure: expected one of {known}, got {type(figure).__name__}")

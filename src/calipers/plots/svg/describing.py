@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A figure in a sentence, for readers who do not see it: its kind, its axes, its series and how much there is."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from calipers.plots import figures as f
+from calipers.plots.svg.words import clean, shortened
+from calipers.plots.ticks import said
+
+MOST = 12  # series that are named one by one
+LONGEST = 60
+
+
+def description(figure: f.Figure) -> str:
+    """Return the sentence, followed by the note of the figure."""
+    for kind, sentence in SENTENCES.items():
+        if isinstance(figure, kind):
+            found = sentence(figure)
+            break
+    else:
+        found = "Figure."
+    return clean(f"{found} {shortened(figure.note, 1000)}".strip())
+
+
+def _name(name: str) -> str:
+    """Return a name that does not turn the words beside it: one written from right to left is set apart."""
+    short = clean(shortened(name, LONGEST))
+    turns = any(unicodedata.bidirectional(c) in ("R", "AL", "AN") for c in short)
+    return f"\N{LEFT-TO-RIGHT MARK}{short}\N{LEFT-TO-RIGHT MARK}" if turns else short
+
+
+def _listed(names: Iterable[str]) -> str:
+    every = [name for name in names if name]
+    more = f" and {len(every) - MOST} more" if len(every) > MOST else ""
+    return ", ".join(every[:MOST]) + more
+
+
+def _count(n: int, word: str, words: str = "") -> str:
+    return f"{n} {word if n == 1 else words or word + 's'}"
+
+
+def _axis(axis: f.Axis) -> str:
+    label = clean(axis.label) or "no unit"
+    return f"{label} (logarithmic)" if axis.log else label
+
+
+def _curves(figure: f.Curves) -> str:
+    def one(line: f.Line) -> str:
+        band = ", with a band" if line.low is not None and line.high is not None else ""
+        return f"{_name(line.name) or 'unnamed'} ({_count(_known(line.x, line.y), 'point')}{band})"
+
+    lines = _listed(map(one, figure.lines))
+    said = f"Curves of {_axis(figure.y)} against {_axis(figure.x)}, {_count(len(figure.lines), 'series', 'series')}"
+    return f"{said}: {lines}." if lines else f"{said}."
+
+
+def _known(*values: Any) -> int:
+    return int(np.isfinite(sum(np.asarray(v, np.float64) for v in values)).sum())
+
+
+def _forest(figure: f.Forest) -> str:
+    drawn = sum(math.isfinite(mark.value) for row in figure.rows for mark in row.marks)
+    rows = _count(len(figure.rows), "row")
+    series = _listed(map(_name, figure.series))
+    undefined = sum(len(row.marks) for row in figure.rows) - drawn
+    left = f", {undefined} undefined" if undefined else ""
+    said = f"Forest plot of {_axis(figure.x)}, {rows}, {_count(drawn, 'estimate')}{left}"
+    return f"{said}; series: {series}." if series else f"{said}."
+
+
+def _bars(figure: f.Bars) -> str:
+    kind = "Stacked bars" if figure.stacked else "Bars"
+    n = _count(len(figure.x.names), "category", "categories")
+    return f"{kind} of {_axis(figure.y)} by {_axis(figure.x)}, {n}; series: {_listed(map(_name, figure.series))}."
+
+
+def _heatmap(figure: f.HeatMap) -> str:
+    n = f"{_count(len(figure.y.names), 'row')} and {_count(len(figure.x.names), 'column')}"
+    left = figure.values.size - _known(figure.values)
+    undefined = f", {_count(left, 'cell')} undefined" if left else ""
+    return f"Heat map of {clean(figure.label)}: {_axis(figure.y)} by {_axis(figure.x)}, {n}{undefined}."
+
+
+def _scatter(figure: f.Scatter) -> str:
+    def one(dots: f.Dots) -> str:
+        return f"{_name(dots.name) or 'unnamed'} ({_count(_known(dots.x, dots.y), 'point')})"
+
+    return f"Points of {_axis(figure.y)} against {_axis(figure.x)}; series: {_listed(map(one, figure.dots))}."
+
+
+def _blob(figure: f.Blob) -> str:
+    def one(m: int) -> str:
+        rank = f", median {figure.medians[m]:g}" if m < len(figure.medians) else ""
+        return f"{_name(figure.models[m])}{rank}"
+
+    return f"Ranks of {_count(len(figure.models), 'model')} over replicates: {'; '.join(map(one, range(len(figure.models))))}."
+
+
+def _boxes(figure: f.BoxDots) -> str:
+    def one(name: str, sample: f.F64) -> str:
+        good = sample[np.isfinite(sample)]
+        median = f", median {said(round(float(np.median(good)), 4))}" if len(good) else ""
+        return f"{_name(name)} (n = {len(good)}{median})"
+
+    return f"Box plots of {_axis(figure.y)}: {_listed(map(one, figure.names, figure.samples))}."
+
+
+def _contour(figure: f.Contour) -> str:
+    known = figure.values[np.isfinite(figure.values)]
+    span = f", from {said(float(known.min()))} to {said(float(known.max()))}" if len(known) else ""
+    n = f"{len(figure.xs)} by {len(figure.ys)} points"
+    return f"Contours of {clean(figure.label)} over {_axis(figure.x)} and {_axis(figure.y)}, {n}{span}."
+
+
+def _histogram(figure: f.Histogram) -> str:
+    bins = _count(max(len(figure.edges) - 1, 0), "bin")
+    cut = f", line at {said(figure.cut)}" if math.isfinite(figure.cut) else ""
+    series = _listed(map(_name, figure.series))
+    return f"Histogram of {_axis(figure.x)}, {_axis(figure.y)} in {bins}{cut}; series: {series}."
+
+
+def _overlay(figure: f.Overlay) -> str:
+    counted = Counter(mark.fate for mark in figure.marks)
+    boxes = ", ".join(f"{n} {fate}" for fate, n in counted.items()) or "no boxes"
+    picture = "" if figure.picture or figure.symbol else ", without the picture"
+    return f"Image of {figure.size[0]:g} by {figure.size[1]:g} pixels{picture}: {boxes}."
+
+
+SENTENCES: dict[type[f.Figure], Callable[[Any], str]] = {
+    f.Curves: _curves,
+    f.Forest: _forest,
+    f.Bars: _bars,
+    f.HeatMap: _heatmap,
+    f.Scatter: _scatter,
+    f.Blob: _blob,
+    f.BoxDots: _boxes,
+    f.Contour: _contour,
+    f.Histogram: _histogram,
+    f.Overlay: _overlay,
+}

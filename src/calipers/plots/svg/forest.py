@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forest plots: a row per class or group, its name and n on the left, an estimate with its interval per series."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from calipers.plots.figures import Forest, ForestRow, Mark, slots_of
+from calipers.plots.svg.axes import label_below, ticks_of, without_collisions
+from calipers.plots.svg.elements import Drawing, Sheet, el, rect, segments, sentence, title, words
+from calipers.plots.svg.empty import UNDEFINED, nothing
+from calipers.plots.svg.legends import Entry, legend
+from calipers.plots.svg.markers import fill, marker, stroke
+from calipers.plots.svg.scales import Scale, limits
+from calipers.plots.svg.words import BOLD, clean, fitted, shortened, width_of
+from calipers.plots.ticks import MINUS
+
+ROW = 23.0
+OFFSET = 11.0  # between the series of a row
+VALUES_FROM = 560.0  # pixels of width that leave room for the numbers
+BANDED = 7  # so many rows and more are told apart by bands
+TOLD = 400  # so many estimates at most say their number when pointed at
+TALL = 700.0  # a higher plot says its axis above, too
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the columns and rows are."""
+
+    x: Scale
+    names: float  # width of the names
+    n: float  # right edge of the numbers behind
+    values: float  # right edge of the estimates in words, NaN = not shown
+    top: float
+    row: float
+    rows: int
+    digits: int
+
+    def middle(self, k: int) -> float:
+        """Return the height of a row."""
+        return self.top + self.row * (k + 0.5)
+
+    @property
+    def bottom(self) -> float:
+        """The height of the axis."""
+        return self.top + self.row * self.rows + 3.0
+
+
+def draw(figure: Forest, sheet: Sheet) -> Drawing:
+    """Draw estimates with intervals."""
+    marks = [mark for row in figure.rows for mark in row.marks]
+    if not figure.rows:
+        return nothing(sheet, "no rows")
+    shown = limits(figure.x, [[m.value, m.low, m.high] for m in marks] + [figure.reference])
+    if shown is None or not any(map(is_drawn, marks)):
+        reasons = list(dict.fromkeys(mark.reason for mark in marks if mark.reason))
+        return nothing(sheet, reasons[0] if len(reasons) == 1 else UNDEFINED)
+    slots = slots_of(figure, len(figure.series))
+    several = len(figure.series) > 1
+    labels, top = legend(sheet, [Entry(s, slot, "marker") for s, slot in zip(figure.series, slots)]) if several else ([], 0.0)
+    at = _layout(figure, sheet, shown, top)
+    parts = [*labels, *_behind(figure, at, sheet)]
+    parts.extend(_whiskers(figure, at, slots))
+    for k, row in enumerate(figure.rows):
+        parts.extend(_row(figure, k, row, at, slots))
+    return Drawing(sheet.width, at.bottom + (44.0 if figure.x.label else 24.0), parts)
+
+
+def is_drawn(mark: Mark) -> bool:
+    """Tell whether an estimate has a place on the axis."""
+    return math.isfinite(mark.value)
+
+
+def _layout(figure: Forest, sheet: Sheet, shown: tuple[float, float], top: float) -> Layout:
+    width = sheet.width
+    most = (0.3 if width >= VALUES_FROM else 0.36) * width
+    names = min(max(_wide(shortened(row.name), row) for row in figure.rows), most)
+    behind = max(width_of(shortened(row.n, 16)) for row in figure.rows)
+    head = width_of(fitted(figure.n, 0.2 * width)) if behind else 0.0
+    n = names + (12.0 + max(behind, head) if behind else 0.0)
+    digits = min(max(2 - math.floor(math.log10(shown[1] - shown[0])), 0), 4)
+    beside = 0.0
+    if len(figure.series) == 1 and width >= VALUES_FROM:
+        beside = max(_wide(in_words(row.marks[0], digits), row) for row in figure.rows if row.marks)
+    right = width - (beside + 12.0 if beside else 10.0)
+    left = n + 16.0
+    row = ROW if len(figure.series) < 2 else max(ROW, 10.0 + OFFSET * len(figure.series))
+    start = top + 22.0 + (18.0 if _is_tall(row * len(figure.rows)) else 0.0)
+    scale = Scale(*shown, left, max(right, left + 60.0), figure.x.log)
+    return Layout(scale, names, n, width if beside else math.nan, start, row, len(figure.rows), digits)
+
+
+def _wide(text: str, row: ForestRow) -> float:
+    return width_of(text, bold=row.strong)
+
+
+def _is_tall(height: float) -> bool:
+    return height > TALL
+
+
+def _behind(figure: Forest, at: Layout, sheet: Sheet) -> list[str]:
+    """Return what lies under the estimates: bands, grid, lines, the axis, heads of the columns."""
+    found = []
+    if at.rows >= BANDED:
+        ends = [(0.0, at.middle(k), sheet.width, at.middle(k)) for k in range(1, at.rows, 2)]
+        found.append(el("path", d=segments(ends), cls="fig-zebra", stroke_width=at.row))
+    axis = ticks_of(figure.x, (at.x.low, at.x.high), most=max(int((at.x.end - at.x.start) / 40), 2))
+    lines = [(at.x.at(tick.at), at.top, at.x.at(tick.at), at.bottom) for tick in axis]
+    found.append(el("path", d=segments(lines), cls="fig-grid"))
+    if math.isfinite(figure.reference) and at.x.low <= figure.reference <= at.x.high:
+        x = at.x.at(figure.reference)
+        found.append(el("path", d=segments([(x, at.top - 3.0, x, at.bottom)]), cls="fig-guide"))
+    found.append(el("path", d=segments([(at.x.start, at.bottom, at.x.end, at.bottom)]), cls="fig-axis"))
+    heights = [at.bottom + 16.0, *([at.top - 8.0] if _is_tall(at.row * at.rows) else [])]
+    shown = without_collisions(axis, at.x)
+    found.extend(words(at.x.at(t.at), y, t.name, anchor="middle") for y in heights for t in shown)
+    head = at.top - (26.0 if len(heights) > 1 else 8.0)
+    if at.n > at.names:
+        found.append(words(at.n, head, figure.n, "fig-soft", width=max(at.n - 4.0, 20.0), anchor="end"))
+    if math.isfinite(at.values):
+        found.append(words(at.values, head, "value (interval)", "fig-soft", anchor="end"))
+    if figure.x.label:
+        found.append(label_below(figure.x.label, at.x, at.bottom + 37.0, sheet))
+    return found
+
+
+def _height(at: Layout, k: int, s: int, series: int) -> float:
+    return at.middle(k) + OFFSET * (s - (series - 1) / 2)
+
+
+def _whiskers(figure: Forest, at: Layout, slots: Sequence[int]) -> list[str]:
+    """Return the intervals, one path per series: an end beyond the axis has an arrow."""
+    found = []
+    for s, slot in enumerate(slots[: len(figure.series)]):
+        plain, strong = [], []
+        for k, row in enumerate(figure.rows):
+            if s < len(row.marks) and is_drawn(row.marks[s]):
+                piece = _whisker(row.marks[s], at, _height(at, k, s, len(figure.series)))
+                (strong if row.strong else plain).append(piece)
+        for pieces, cls in ((plain, "fig-whisker"), (strong, "fig-whisker fig-thick")):
+            if any(pieces):
+                found.append(el("path", d="".join(pieces), cls=f"{cls} {stroke(slot)}"))
+    return found
+
+
+def _whisker(mark: Mark, at: Layout, y: float) -> str:
+    if not (math.isfinite(mark.low) and math.isfinite(mark.high)):
+        return ""
+    if mark.high < at.x.low or mark.low > at.x.high:
+        return ""
+    low, high = at.x.within(mark.low), at.x.within(mark.high)
+    found = segments([(low, y, high, y)])
+    if mark.low < at.x.low:
+        found += segments([(low + 4.0, y - 3.5, low, y), (low + 4.0, y + 3.5, low, y)])
+    if mark.high > at.x.high:
+        found += segments([(high - 4.0, y - 3.5, high, y), (high - 4.0, y + 3.5, high, y)])
+    return found
+
+
+def _row(figure: Forest, k: int, row: ForestRow, at: Layout, slots: Sequence[int]) -> list[str]:
+    y = at.middle(k) + 4.0
+    bold = "fig-strong" if row.strong else ""
+    found = [words(0.0, y, row.name, bold, width=at.names / (BOLD if row.strong else 1.0) + 0.5)]
+    if row.n:
+        found.append(words(at.n, y, shortened(row.n, 16), bold or "fig-soft", anchor="end"))
+    if math.isfinite(at.values) and row.marks:
+        text = in_words(row.marks[0], at.digits)
+        found.append(words(at.values, y, text, bold, anchor="end", longest=60))
+    told = len(figure.rows) * len(figure.series) <= TOLD
+    reasons = {mark.reason for mark in row.marks if not is_drawn(mark)}
+    if len(reasons) == 1 and not any(map(is_drawn, row.marks)):
+        return [*found, _reason(reasons.pop(), at, at.middle(k))]
+    for s, (name, mark) in enumerate(zip(figure.series, row.marks)):
+        height = _height(at, k, s, len(figure.series))
+        if not is_drawn(mark):
+            found.append(_reason(mark.reason, at, height, slots[s]))
+            continue
+        inner = title(f"{row.name}, {name}: {in_words(mark, at.digits)}") if told else ""
+        found.append(_mark(mark, row, at, height, slots[s], inner))
+    return found
+
+
+def _reason(reason: str, at: Layout, y: float, slot: int | None = None) -> str:
+    x = at.x.start + 4.0
+    text = sentence(x + (9.0 if slot is not None else 0.0), y + 4.0, reason or "undefined", "fig-reason fig-halo-text", width=at.x.end - x)
+    return text if slot is None else marker(slot, x + 3.0, y, 2.5) + text
+
+
+def _mark(mark: Mark, row: ForestRow, at: Layout, y: float, slot: int, inner: str) -> str:
+    x = at.x.within(mark.value)
+    if not at.x.low <= mark.value <= at.x.high:  # beyond the axis: a pointer at its end
+        back = 5.0 if mark.value > at.x.high else -5.0
+        return el("path", inner, d=f"M{x:.1f} {y:.1f}l{-back:.0f}-5v10z", cls=f"fig-m {fill(slot)}")
+    if row.strong and len(row.marks) > 1:  # the shape still tells the series
+        return marker(slot, x, y, 5.2, inner)
+    if row.strong:
+        return el("path", inner, d=f"M{x:.1f} {y:.1f}m-7.5 0l7.5-6 7.5 6-7.5 6z", cls=f"fig-m {fill(slot)}")
+    return marker(slot, x, y, 4.0, inner)
+
+
+def in_words(mark: Mark, digits: int) -> str:
+    """Return an estimate with its interval: "0.83 (0.80 to 0.86)"."""
+    if not math.isfinite(mark.value):
+        return "–"
+    value, low, high = (f"{v:.{digits}f}".replace("-", MINUS) for v in (mark.value, mark.low, mark.high))
+    known = math.isfinite(mark.low) and math.isfinite(mark.high)
+    return clean(f"{value} ({low} to {high})" if known else value)

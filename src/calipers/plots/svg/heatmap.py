@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heat maps: a cell per row and column, its number as colour and, where it fits, as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from calipers.plots.figures import F64, HeatMap
+from calipers.plots.svg.elements import Drawing, Sheet, el, num, sentence, title, words
+from calipers.plots.svg.empty import nothing
+from calipers.plots.svg.legends import colours
+from calipers.plots.svg.shades import SHADES, ink_on, shade_of
+from calipers.plots.svg.words import shortened, width_of, wrapped
+from calipers.plots.ticks import MINUS
+
+HIGHEST, LOWEST = 34.0, 12.0  # pixels of a cell
+BROADEST = 120.0
+TOLD = 400  # so many cells at most say their number when pointed at
+LINE = 14.0
+SLOPE = 0.71  # of names at 45 degrees
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the cells are."""
+
+    left: float
+    top: float
+    wide: float
+    high: float
+
+    def corner(self, r: int, c: int) -> tuple[float, float]:
+        """Return the upper left corner of a cell."""
+        return self.left + self.wide * c, self.top + self.high * r
+
+
+def hatching(name: str) -> str:
+    """Return the definition of the texture of what is undefined."""
+    inner = el("path", d="M0 6L6 0", cls="fig-hatch")
+    return el("pattern", inner, id=f"{name}-hatch", width=6, height=6, patternUnits="userSpaceOnUse")
+
+
+def draw(figure: HeatMap, sheet: Sheet) -> Drawing:
+    """Draw a number per row and column."""
+    rows, columns = len(figure.y.names), len(figure.x.names)
+    if not rows or not columns:
+        return nothing(sheet, "no rows" if not rows else "no columns")
+    values = np.where(np.isfinite(figure.values), figure.values, np.nan)
+    labels, top = colours(sheet, figure.label, figure.low, figure.high)
+    left = min(max(width_of(shortened(name)) for name in figure.y.names), 0.3 * sheet.width) + 10.0
+    wide = min((sheet.width - left) / columns, BROADEST)
+    heads, above = _heads(figure, left, wide, sheet)
+    high = HIGHEST if rows <= 20 else max(min(HIGHEST, 640.0 / rows), LOWEST)
+    at = Layout(left, top + above, wide, high)
+    parts = [el("defs", hatching(sheet.name)), *labels, el("g", "".join(heads), transform=f"translate(0 {num(top)})")]
+    parts.extend(_names(figure, at))
+    steps = shade_of(values, figure.low, figure.high)
+    parts.extend(_cells(figure, steps, at, sheet) if steps.size <= TOLD else _areas(steps, at, sheet))
+    parts.extend(_texts(figure, values, steps, at))
+    return Drawing(sheet.width, at.top + high * rows + 4.0, parts)
+
+
+def _heads(figure: HeatMap, left: float, wide: float, sheet: Sheet) -> tuple[list[str], float]:
+    """Return names above the columns and their height: in two lines, or turned."""
+    names = figure.x.names
+    found = []
+    above = 0.0
+    if figure.x.label:
+        found.append(sentence(left, 12.0, figure.x.label, "fig-soft", width=sheet.width - left))
+        above = 19.0
+    lines = [wrapped(name, wide - 4.0) for name in names]
+    if all(line is not None for line in lines):
+        deep = max(len(line) for line in lines if line is not None)
+        for c, line in enumerate(lines):
+            for k, text in enumerate(line or []):
+                y = above + LINE * (deep - len(line or []) + k) + 11.0
+                found.append(words(left + wide * (c + 0.5), y, text, anchor="middle"))
+        return found, above + LINE * deep + 4.0
+    turned, deep = _turned(figure, left, wide, above, sheet)
+    return [*found, *turned], above + deep
+
+
+def _turned(figure: HeatMap, left: float, wide: float, above: float, sheet: Sheet) -> tuple[list[str], float]:
+    """Return names at 45 degrees, upright if the last one would leave the sheet."""
+    longest = 110.0
+    last = min(width_of(shortened(figure.x.names[-1])), longest)
+    upright = left + wide * (len(figure.x.names) - 0.5) + last * SLOPE + 10.0 > sheet.width
+    deep = min(max(width_of(shortened(name)) for name in figure.x.names), longest) * (1.0 if upright else SLOPE) + 14.0
+    every = max(int(-(-13.0 // wide)), 1)  # turned names need this much room between them
+    found = []
+    for c in range(0, len(figure.x.names), every):
+        x, y = left + wide * (c + 0.5) + (4.0 if upright else 3.0), above + deep - 5.0
+        text = words(0.0, 0.0, figure.x.names[c], width=longest)
+        found.append(el("g", text, transform=f"translate({num(x)} {num(y)})rotate(-{90 if upright else 45})"))
+    return found, deep
+
+
+def _names(figure: HeatMap, at: Layout) -> list[str]:
+    found = []
+    if figure.y.label:
+        found.append(sentence(at.left - 8.0, at.top - 5.0, figure.y.label, "fig-soft", width=at.left - 8.0, anchor="end"))
+    every = max(int(-(-13.0 // at.high)), 1)
+    for r in range(0, len(figure.y.names), every):
+        y = at.corner(r, 0)[1] + at.high / 2 + 4.0
+        found.append(words(at.left - 8.0, y, figure.y.names[r], width=at.left - 8.0, anchor="end"))
+    return found
+
+
+def _cells(figure: HeatMap, steps: F64 | np.ndarray, at: Layout, sheet: Sheet) -> list[str]:  # type: ignore[type-arg]
+    found = []
+    for r, row in enumerate(figure.y.names):
+        for c, column in enumerate(figure.x.names):
+            x, y = at.corner(r, c)
+            step = int(steps[r, c])
+            inner = title(f"{row}, {column}: {_text(figure, r, c) or 'undefined'}")
+            box = {"x": x + 0.5, "y": y + 0.5, "width": at.wide - 1.0, "height": at.high - 1.0}
+            if step < 0:
+                found.append(el("rect", inner, **box, fill=f"url(#{sheet.name}-hatch)", cls="fig-undefined"))
+            else:
+                found.append(el("rect", inner, **box, cls=f"fig-q{step}"))
+    return found
+
+
+def _areas(steps: np.ndarray, at: Layout, sheet: Sheet) -> list[str]:  # type: ignore[type-arg]
+    """Return many cells as one path per step of the colours, runs of equal cells as one."""
+    return areas(steps, at.left + at.wide * np.arange(steps.shape[1] + 1), at.top + at.high * np.arange(len(steps) + 1), sheet)
+
+
+def areas(steps: np.ndarray, x: F64, y: F64, sheet: Sheet) -> list[str]:  # type: ignore[type-arg]
+    """Return cells between the edges ``x`` and ``y`` as one path per step of the colours; -1 is undefined."""
+    found = []
+    for step in (-1, *range(len(SHADES))):
+        runs = []
+        for r in range(len(steps)):
+            same = np.concatenate([[False], steps[r] == step, [False]]).astype(np.int8)
+            edges = np.flatnonzero(np.diff(same))
+            high = num(float(y[r + 1] - y[r]))
+            for a, b in zip(edges[::2], edges[1::2]):
+                wide = float(x[b] - x[a])
+                runs.append(f"M{num(float(x[a]))} {num(float(y[r]))}h{num(wide)}v{high}h{num(-wide)}z")
+        if runs and step < 0:
+            found.append(el("path", d="".join(runs), fill=f"url(#{sheet.name}-hatch)", cls="fig-undefined"))
+        elif runs:
+            found.append(el("path", d="".join(runs), cls=f"fig-q{step} fig-seamless"))
+    return found
+
+
+def _text(figure: HeatMap, r: int, c: int) -> str:
+    if figure.words:
+        return figure.words[r][c] if r < len(figure.words) and c < len(figure.words[r]) else ""
+    value = figure.values[r, c]
+    if not np.isfinite(value):
+        return ""
+    span = figure.high - figure.low
+    digits = 2 if span <= 2 else 1 if span <= 20 else 0
+    return f"{value:.{digits}f}".replace("-", MINUS)
+
+
+def _texts(figure: HeatMap, values: F64, steps: np.ndarray, at: Layout) -> list[str]:  # type: ignore[type-arg]
+    """Return the texts of the cells, none if one of the numbers has no room in its cell."""
+    if at.high < 15.0:
+        return []
+    found = []
+    numbers_fit = all(
+        width_of(_text(figure, r, c)) <= at.wide - 3.0 or bool(figure.words) for r, c in np.argwhere(np.isfinite(values))
+    )
+    for (r, c), step in np.ndenumerate(steps):
+        x, y = at.corner(r, c)
+        middle, base = x + at.wide / 2, y + at.high / 2 + 4.0
+        if step < 0:
+            text = _text(figure, r, c) or "undefined"
+            text = text if width_of(text) <= at.wide - 6.0 else "–"
+            found.append(words(middle, base, text, "fig-reason fig-halo-text", anchor="middle"))
+        elif numbers_fit:
+            found.append(words(middle, base, _text(figure, r, c), ink_on(int(step)), width=at.wide - 3.0, anchor="middle"))
+    return found
+
+

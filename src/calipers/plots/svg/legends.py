@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Legends above the plane, names at the ends of lines, and the scale of colours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from calipers.plots.svg.elements import Sheet, el, label, rect, segments, words
+from calipers.plots.svg.markers import dashed, fill, marker, texture_id
+from calipers.plots.svg.shades import SHADES
+from calipers.plots.svg.words import LONGEST, fitted, shortened, width_of
+from calipers.plots.ticks import said
+
+SWATCH = {"line": 26.0, "outline": 26.0, "marker": 10.0, "area": 18.0}
+ROW = 18.0
+SPACE = 18.0  # between entries
+ALIGNED = 4  # so many entries and more stand in columns
+NEAR = 14.0  # names at the ends of lines keep this distance
+MOVED = 12.0  # a name may stand so far from the end of its line
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One series in a legend."""
+
+    name: str
+    slot: int
+    kind: str = "line"  # or "marker", "area", "outline"
+
+
+def legend(sheet: Sheet, entries: Sequence[Entry], top: float = 0.0) -> tuple[list[str], float]:
+    """Return the legend and its height: entries side by side, in columns if they are many."""
+    swatches = [SWATCH[entry.kind] + 6.0 for entry in entries]
+    room = max(sheet.width - max(swatches, default=0.0), 60.0)
+    widths = [s + width_of(fitted(entry.name, room)) + SPACE for s, entry in zip(swatches, entries)]
+    if len(entries) >= ALIGNED:
+        columns = max(int((sheet.width + SPACE) // max(widths)), 1)
+        rows = -(-len(entries) // columns)
+        columns = -(-len(entries) // rows)  # no short last row
+        at = [(k % columns * max(widths), k // columns) for k in range(len(entries))]
+    else:
+        at = _flowing(widths, sheet.width + SPACE)
+    found = []
+    for entry, (x, row) in zip(entries, at):
+        y = top + ROW * row + 9.0
+        found.extend(swatch(entry, x, y, sheet.name))
+        found.append(words(x + SWATCH[entry.kind] + 6.0, y + 4.0, entry.name, width=room))
+    return found, ROW * (max((row for _, row in at), default=-1) + 1) + 6.0
+
+
+def _flowing(widths: Sequence[float], room: float) -> list[tuple[float, int]]:
+    found = []
+    x, row = 0.0, 0
+    for width in widths:
+        if x and x + width > room:
+            x, row = 0.0, row + 1
+        found.append((x, row))
+        x += width
+    return found
+
+
+def swatch(entry: Entry, x: float, y: float, name: str) -> list[str]:
+    """Return how the series looks, in little."""
+    wide = SWATCH[entry.kind]
+    if entry.kind == "area":
+        return area(x, y - 6.0, x + wide, y + 6.0, entry.slot, name)
+    if entry.kind == "marker":
+        return [marker(entry.slot, x + wide / 2, y, 4.0)]
+    line = el("path", d=segments([(x, y, x + wide, y)]), cls=f"fig-line {dashed(entry.slot)}")
+    return [line] if entry.kind == "outline" else [line, marker(entry.slot, x + wide / 2, y)]
+
+
+def area(x0: float, y0: float, x1: float, y1: float, slot: int, name: str, inner: str = "") -> list[str]:
+    """Return a filled rectangle, with the texture of its series over the colour if it has one."""
+    found = [rect(x0, y0, x1, y1, fill(slot), inner)]
+    if slot % 7:
+        box = {"x": min(x0, x1), "y": min(y0, y1), "width": abs(x1 - x0), "height": abs(y1 - y0)}
+        found.append(el("rect", **box, fill=f"url(#{texture_id(slot, name)})", cls="fig-over"))
+    return found
+
+
+def room_at_ends(names: Sequence[str]) -> float:
+    """Return the width that names at the ends of lines need."""
+    return max((width_of(shortened(name, LONGEST)) for name in names), default=0.0) + SWATCH["line"] + 16.0
+
+
+def spread(ends: Sequence[float], low: float, high: float) -> list[float] | None:
+    """Return heights for names near the ends of their lines, none on another; None if they have no room there."""
+    order = sorted(range(len(ends)), key=lambda k: ends[k])
+    placed = [0.0] * len(ends)
+    before = low - NEAR
+    for k in order:
+        placed[k] = before = max(ends[k], before + NEAR)
+    after = high + NEAR
+    for k in reversed(order):  # share the shift between those above and those below
+        placed[k] = after = min((placed[k] + ends[k]) / 2 if placed[k] > ends[k] else placed[k], after - NEAR)
+    before = low - NEAR
+    for k in order:
+        placed[k] = before = max(placed[k], before + NEAR)
+    moved = max((abs(p - e) for p, e in zip(placed, ends)), default=0.0)
+    return placed if moved <= MOVED and max(placed, default=low) <= high + 1.0 else None
+
+
+def colours(sheet: Sheet, text: str, low: float, high: float) -> tuple[list[str], float]:
+    """Return the scale of colours above a map, and its height."""
+    bar, ends = 96.0, (said(float(f"{low:.3g}")), said(float(f"{high:.3g}")))
+    x = sheet.width - width_of(ends[1]) - 5.0 - bar
+    step = bar / len(SHADES)
+    found = [words(x - 5.0, 13.0, ends[0], anchor="end"), words(x + bar + 5.0, 13.0, ends[1])]
+    found.extend(
+        el("rect", x=x + k * step, y=3.0, width=step + 0.4, height=12.0, cls=f"fig-q{k}") for k in range(len(SHADES))
+    )
+    room = x - 5.0 - width_of(ends[0]) - 14.0
+    if width_of(text, bold=True) <= room:
+        found.append(label(0.0, 13.0, text, width=room))
+        return found, 24.0
+    found.append(label(0.0, 31.0, text, width=sheet.width))
+    return found, 42.0

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From numbers to pixels: limits of an axis, and the scale between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calipers.plots.figures import F64, NAN, Axis, finite
+
+HUGE = 1e300  # larger numbers leave no room to subtract
+PAD = 0.04  # of the span, between the data and the end of an axis
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A line of pixels that stands for numbers."""
+
+    low: float
+    high: float
+    start: float  # pixel of `low`
+    end: float  # pixel of `high`
+    log: bool = False
+
+    def __call__(self, values: Any) -> F64:
+        """Return the pixels of numbers; NaN where there is none, as for zero on a logarithmic scale."""
+        found = np.asarray(values, np.float64)
+        low, high = self.low, self.high
+        if self.log:
+            found = np.log10(np.where(found > 0, found, NAN))
+            low, high = math.log10(low), math.log10(high)
+        found = np.where(np.isfinite(found), np.clip(found, -HUGE, HUGE), NAN)
+        return np.asarray(self.start + (found - low) / (high - low) * (self.end - self.start), np.float64)
+
+    def at(self, value: float) -> float:
+        """Return the pixel of one number."""
+        return float(self(value))
+
+    def within(self, value: float) -> float:
+        """Return the pixel of one number, or that of the end it lies beyond."""
+        return self.at(min(max(value, self.low), self.high))
+
+
+def limits(axis: Axis, values: Sequence[Any], *, zero: bool = False) -> tuple[float, float] | None:
+    """Return the ends of an axis: those it names, else those of the data with a little room; None without numbers.
+
+    Parameters
+    ----------
+    zero : bool
+        Bars start at zero: it belongs to the axis.
+    """
+    found = [v for v in finite(values) if abs(v) < HUGE and (v > 0 or not axis.log)]
+    if zero and not axis.log and found:
+        found.append(0.0)
+    low, high = _given(axis.low, axis.log), _given(axis.high, axis.log)
+    if not found and (math.isnan(low) or math.isnan(high)):
+        return None
+    least, most = (low if math.isfinite(low) else min(found)), (high if math.isfinite(high) else max(found))
+    if least >= most:
+        return _around(least, most, axis.log)
+    lower, upper = _room(least, most, axis.log)
+    return (low if math.isfinite(low) else lower), (high if math.isfinite(high) else upper)
+
+
+def _given(end: float, log: bool) -> float:
+    return end if math.isfinite(end) and abs(end) < HUGE and (end > 0 or not log) else NAN
+
+
+def _around(least: float, most: float, log: bool) -> tuple[float, float]:
+    """Return limits around a single number, also if the ends came in the wrong order."""
+    if least > most:
+        return most, least
+    if log:
+        return least / 2, most * 2
+    spread = abs(least) * 0.1 or 0.5
+    return least - spread, most + spread
+
+
+def _room(least: float, most: float, log: bool) -> tuple[float, float]:
+    if log:
+        room = (most / least) ** PAD
+        return least / room, most * room
+    room = PAD * (most - least)
+    # An axis of counts or shares does not go below zero for the sake of room.
+    lower = least - room if least < 0 or least > room else 0.0
+    upper = most + room if most > 0 or most < -room else 0.0
+    return lower, upper

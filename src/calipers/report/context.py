@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the sections of the page share, made once: the evaluation, its comparisons, its pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from calipers.errors import UsageError
+from calipers.evaluate import evaluate
+from calipers.evaluation import Evaluation
+from calipers.metrics.contract import MetricPlan
+from calipers.pictures.album import Album, album
+from calipers.report.order import by_value
+from calipers.report.redaction import redacted
+from calipers.results.comparison import Comparison
+
+MOST_PAIRED = 4  # models of which all pairs are compared; of more, the leader is compared with the others
+ONE_ALARM = "FROC@1"
+PER_GROUP, PER_GROUP_OF_SEVERAL = 6, 4  # images
+Step = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Context:
+    """An evaluation and everything else that the page tells of it."""
+
+    evaluation: Evaluation
+    at_one: Evaluation | None  # sensitivity at one false alarm per image
+    duel: Comparison | None  # its best model against the others
+    comparison: Comparison | None  # the headline metrics
+    album: Album | None
+    command: tuple[str, ...]
+    hidden: bool  # ids are replaced, pictures left out
+
+
+def context_of(
+    evaluation: Evaluation,
+    *,
+    images: Path | None = None,
+    pictures: bool = True,
+    redact: bool = False,
+    command: Sequence[str] = (),
+    step: Step = lambda name: None,
+) -> Context:
+    """Work out what the page needs beyond the rows of the evaluation."""
+    if redact and images is not None:
+        raise UsageError("--redact leaves pictures out, so it cannot be used with --images")
+    evaluation = redacted(evaluation) if redact else evaluation
+    step("comparing")
+    at_one = sensitivity_at_one_alarm(evaluation)
+    duel = _compared(at_one, ONE_ALARM) if at_one is not None else None
+    comparison = _compared(evaluation, None)
+    step("pictures")
+    number = PER_GROUP if len(evaluation.models) == 1 else PER_GROUP_OF_SEVERAL
+    wanted = pictures and not redact
+    shown = album(evaluation, images, models=by_value(evaluation), per_group=number) if wanted else None
+    return Context(evaluation, at_one, duel, comparison, shown, () if redact else tuple(command), redact)
+
+
+def sensitivity_at_one_alarm(evaluation: Evaluation) -> Evaluation | None:
+    """Return the models judged by the references they find at one false alarm per image; None without scores."""
+    if not all(predictions.scored for predictions in evaluation.cohort.models.values()):
+        return None
+    protocol = evaluation.protocol
+    plan = MetricPlan(ONE_ALARM, "froc", {"rates": (1.0,), "thresholds": (protocol.matching.threshold,)})
+    return evaluate(evaluation.cohort, replace(protocol, metrics=(plan,), headline=(ONE_ALARM,)), ci=evaluation.ci)
+
+
+def _compared(evaluation: Evaluation, metric: str | None) -> Comparison | None:
+    """Return the comparison of all pairs of few models, of the leader with the others of many; None if impossible."""
+    if len(evaluation.models) < 2 or not evaluation.ci or not evaluation.protocol.replicates:
+        return None
+    leader = by_value(evaluation)[0]
+    first = leader if metric is not None or len(evaluation.models) > MOST_PAIRED else None
+    try:
+        return evaluation.compare(first, metrics=None if metric is None else [metric])
+    except UsageError:  # one unit only, or too few replicates: nothing can be compared, and the page goes without
+        return None

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTML by hand, with one rule: every text from the data passes through `text`, every attribute through `attribute`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+from calipers.plots.figures import Cell, Figure, Table
+from calipers.plots.svg import svg
+
+BIDI = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C], "\ufffd")
+LONGEST_CELL = 200
+MOST_STATIC_ROWS = 150
+FIGURE_WIDTH = 500  # at which text stays legible on a phone and is not too large on a desk
+
+
+def text(value: str) -> str:
+    """Return text safe for HTML; what is invisible or turns the direction of writing becomes a visible sign."""
+    shown = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in value).translate(BIDI)
+    return escape(shown)
+
+
+def cut(value: str, longest: int = LONGEST_CELL) -> str:
+    """Return the text, shortened if it is very long."""
+    return value if len(value) <= longest else value[: longest - 1] + "…"
+
+
+def section(name: str, title: str, *parts: str) -> str:
+    """Return a section with its heading; ``name`` is its address in the page."""
+    inner = "\n".join(part for part in parts if part)
+    heading = f'<h2 id="{name}-title">{text(title)}</h2>'
+    return f'<section id="{name}" aria-labelledby="{name}-title">\n{heading}\n{inner}\n</section>'
+
+
+def paragraph(words: str, kind: str = "") -> str:
+    """Return a paragraph; nothing for no words."""
+    mark = f' class="{kind}"' if kind else ""
+    return f"<p{mark}>{text(words)}</p>" if words else ""
+
+
+def details(summary: str, inner: str, *, name: str = "") -> str:
+    """Return what is shown on demand."""
+    mark = f' id="{name}"' if name else ""
+    return f"<details{mark}><summary>{text(summary)}</summary>\n{inner}\n</details>"
+
+
+def figure_block(figure: Figure, name: str) -> str:
+    """Return a figure with its finding above, its note below, and its numbers on demand."""
+    note = f'<p class="note">{text(figure.note)}</p>' if figure.note.strip() else ""
+    numbers = data_table(figure.table(), f"{name}-numbers", f"Numbers of this figure: {figure.title}")
+    return (
+        f'<figure class="plot" id="{name}">\n<figcaption>{text(figure.title)}</figcaption>\n'
+        f"{svg(figure, width=FIGURE_WIDTH, name=name)}\n{note}\n"
+        f"{details('Numbers of this figure', numbers)}\n</figure>"
+    )
+
+
+def data_table(table: Table, name: str, caption: str) -> str:
+    """Return a plain table of numbers, which the page can sort, filter, page through and save as CSV."""
+    rows = table.rows[:MOST_STATIC_ROWS]
+    left = len(table.rows) - len(rows)
+    if left:
+        caption += f" (the first {len(rows)} of {len(table.rows)} rows; evaluation.json has all)"
+    head = "".join(f'<th scope="col">{text(column)}</th>' for column in table.columns)
+    body = "\n".join(f"<tr>{''.join(_cell(cell) for cell in row)}</tr>" for row in rows)
+    return scrolling(
+        f'<table class="grid" id="{name}"><caption>{text(caption)}</caption><thead><tr>{head}</tr></thead>\n'
+        f"<tbody>{body}</tbody></table>",
+        caption,
+    )
+
+
+def scrolling(table: str, label: str) -> str:
+    """Return a table that scrolls within itself if it is too wide, also by keyboard."""
+    return f'<div class="wide" role="region" tabindex="0" aria-label="{text(cut(label, 120))}">{table}</div>'
+
+
+def items(entries: Sequence[str]) -> str:
+    """Return a list."""
+    return "<ul>" + "".join(f"<li>{text(entry)}</li>" for entry in entries) + "</ul>" if entries else ""
+
+
+def _cell(value: Cell) -> str:
+    if value is None:
+        return '<td class="num"></td>'
+    if isinstance(value, str):
+        return f"<td>{text(cut(value))}</td>"
+    return f'<td class="num">{digits(value)}</td>'
+
+
+def digits(value: float) -> str:
+    """Return a number with six digits that count; whole numbers whole."""
+    if isinstance(value, int) or (math.isfinite(value) and value == int(value) and abs(value) < 1e15):
+        return str(int(value))
+    return f"{value:.6g}"

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sections of the page, in the order in which they are read. One that has nothing to show is empty."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from calipers.report.context import Context
+from calipers.report.sections import (
+    comparison,
+    curves,
+    data,
+    errors,
+    forests,
+    images,
+    methods,
+    numbers,
+    reproduce,
+)
+
+SECTIONS: tuple[tuple[str, str, Callable[[Context], str]], ...] = (
+    ("data", "Data and cautions", data.section),
+    ("curves", "Curves", curves.section),
+    ("parts", "Why: place, shape, class", forests.parts),
+    ("classes", "Per class", forests.classes),
+    ("groups", "Per group", forests.groups),
+    ("errors", "Errors", errors.section),
+    ("choices", "Sensitivity to choices", errors.choices),
+    ("images", "Images", images.section),
+    ("comparison", "Comparison", comparison.section),
+    ("methods", "Methods", methods.section),
+    ("numbers", "All numbers", numbers.section),
+    ("reproduce", "Reproduce", reproduce.section),
+)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was evaluated, and what must be known before the numbers are trusted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from calipers.plots.figures import Cell, Table
+from calipers.report import markup
+from calipers.report.context import Context
+
+
+def section(page: Context) -> str:
+    """Return warnings, classes and the account of every input."""
+    ev = page.evaluation
+    said = markup.items(ev.warnings)
+    cautions = f'<div class="care"><h3>Before you trust these numbers</h3>{said}</div>' if ev.warnings else ""
+    parts = [cautions, markup.data_table(_classes(page), "table-classes", "References and predictions of every class")]
+    files = ev.cohort.intake.files
+    if files:
+        parts.append(markup.data_table(_files(page), "table-files", "Every input: records read = used + set aside"))
+    return "\n".join(part for part in parts if part)
+
+
+def _classes(page: Context) -> Table:
+    cohort = page.evaluation.cohort
+    table = cohort.references
+    counted = [int((table.label[~table.ignore] == c).sum()) for c in range(len(cohort.classes))]
+    ignored = int(table.ignore.sum())
+    of_models = [[int((p.label == c).sum()) for c in range(len(cohort.classes))] for p in cohort.models.values()]
+    columns = [counted, *of_models]
+    rows: list[tuple[Cell, ...]] = [(name, *(c[k] for c in columns)) for k, name in enumerate(cohort.classes)]
+    rows.append(("all classes", *(sum(c) for c in columns)))
+    extra = f", without {ignored} ignored" if ignored else ""
+    names = ("class", f"references{extra}", *(f"predictions of {markup.cut(m, 40)}" for m in cohort.models))
+    return Table(names, tuple(rows))
+
+
+def _files(page: Context) -> Table:
+    rows = []
+    for file in page.evaluation.cohort.intake.files:
+        aside = sum(file.quarantined.values())
+        rows.append((Path(file.file).name, file.role, file.format, file.read, file.used, aside, file.sha256[:16]))
+    return Table(("file", "role", "format", "read", "used", "set aside", "sha256 (first 16)"), tuple(rows))

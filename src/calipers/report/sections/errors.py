@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What went wrong, and how far the answer hangs on the threshold."""
+
+from __future__ import annotations
+
+from calipers.plots.catalogue import figure
+from calipers.plots.errors import SHARES
+from calipers.report.context import Context
+from calipers.report.markup import figure_block, paragraph
+from calipers.report.order import leading
+
+MOST_MODELS = 3
+
+
+def section(page: Context) -> str:
+    """Return fates, scores of right and wrong predictions, and how well hits fit; nothing without any object."""
+    ev = page.evaluation
+    if not len(ev.cohort.references) and not any(len(p) for p in ev.cohort.models.values()):
+        return ""
+    models = leading(ev, MOST_MODELS)
+    blocks = [figure_block(figure(ev, "fates", models=models), "fig-fates")]
+    if ev.protocol.matching.criterion in SHARES:
+        blocks.append(figure_block(figure(ev, "overlaps", models=models), "fig-overlaps"))
+    for k, model in enumerate(models):
+        predictions = ev.cohort.models[model]
+        if predictions.scored and len(predictions):
+            blocks.append(figure_block(figure(ev, "scores", model=model), f"fig-scores-{k}"))
+    left = len(ev.models) - len(models)
+    note = f"The {len(models)} leading models of {len(ev.models)}." if left else ""
+    return paragraph(note, "note") + f'<div class="pair">{"".join(blocks)}</div>'
+
+
+def choices(page: Context) -> str:
+    """Return the average precision against the threshold; nothing if it cannot be moved."""
+    ev = page.evaluation
+    if page.at_one is None or ev.protocol.matching.criterion not in SHARES or not len(ev.cohort.references):
+        return ""
+    words = (
+        f"The protocol calls a place right at {ev.protocol.matching.criterion} "
+        f"{ev.protocol.matching.threshold:g}. Nobody can prove that this threshold is the right one; the figure shows "
+        "what another one would say."
+    )
+    found = figure(ev, "thresholds", models=leading(ev, 5))
+    return paragraph(words) + figure_block(found, "fig-thresholds")

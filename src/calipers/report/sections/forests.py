@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Estimates side by side: RoDeO's parts beside average precision, classes, groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from calipers.evaluation import Evaluation
+from calipers.plots.catalogue import figure
+from calipers.plots.forests import headline_of
+from calipers.report.context import Context
+from calipers.report.grids import classes_table, groups_table
+from calipers.report.markup import details, figure_block, paragraph
+
+MOST_FIGURES = 4
+MOST_TABLED = 400  # cells of a static table of classes; the table of all numbers has the others
+
+
+def parts(page: Context) -> str:
+    """Return average precision beside RoDeO's parts, so that one sees why a model scores as it does."""
+    ev = page.evaluation
+    if not any(plan.kind == "rodeo" for plan in ev.protocol.metrics) or not len(ev.cohort.references):
+        return ""
+    words = (
+        "Average precision says how well predictions are ranked. RoDeO says what is wrong with them: their place "
+        "(loc), their shape, or their class (cls); missed and surplus boxes lower all three."
+    )
+    return paragraph(words) + figure_block(figure(ev, "rodeo"), "fig-rodeo")
+
+
+def classes(page: Context) -> str:
+    """Return the headline metrics per class; nothing for a single class."""
+    ev = page.evaluation
+    if len(ev.cohort.classes) < 2:
+        return ""
+    names = [name for name in headline_of(ev) if name in ev.metrics_per_class and _known(ev, name)]
+    few = len(ev.models) <= MOST_FIGURES and len(ev.cohort.classes) <= 20
+    shown = _one_of_a_kind(ev, names)[: MOST_FIGURES if few else 1]
+    blocks = [figure_block(figure(ev, "classes", metric=name), f"fig-classes-{k}") for k, name in enumerate(shown)]
+    if not blocks:
+        return ""
+    found = f'<div class="pair">{"".join(blocks)}</div>'
+    if len(ev.cohort.classes) * len(ev.models) <= MOST_TABLED:
+        tables = "".join(classes_table(ev, name) for name in shown)
+        return found + details("As tables", f'<div class="pairs">{tables}</div>')
+    return found + paragraph("All classes, metrics and models are in the table of all numbers below.", "note")
+
+
+def groups(page: Context) -> str:
+    """Return the headline metrics per group, grouping by grouping."""
+    ev, found = page.evaluation, []
+    for g, grouping in enumerate(ev.groupings):
+        places = {(row.metric, row.label) for row in grouping.rows}
+        names = [name for name in headline_of(ev) if (name, None) in places]
+        blocks = [
+            figure_block(figure(ev, "groups", by=grouping.by, metric=name), f"fig-groups-{g}-{k}")
+            for k, name in enumerate(_one_of_a_kind(ev, names)[:MOST_FIGURES])
+        ]
+        tables = "".join(groups_table(ev, grouping, name, None) for name in names)
+        found.append(f"<h3>{_title(grouping.title)}</h3>")
+        found.append(f'<div class="pair">{"".join(blocks)}</div>')
+        found.append(details("As tables, with mean and range of the groups", f'<div class="stack">{tables}</div>'))
+    return "\n".join(found)
+
+
+def _one_of_a_kind(evaluation: Evaluation, names: Sequence[str]) -> list[str]:
+    """Return the first metric of every kind: RoDeO without its parts."""
+    kinds = {plan.name: plan.kind for plan in evaluation.protocol.metrics}
+    first: dict[str, str] = {}
+    for name in names:
+        first.setdefault(kinds[name], name)
+    return list(first.values())
+
+
+def _title(words: str) -> str:
+    from calipers.report.markup import text
+
+    return text(words[:1].upper() + words[1:])
+
+
+def _known(evaluation: Evaluation, metric: str) -> bool:
+    """Return whether a metric has any value per class."""
+    return any(
+        row.metric == metric and row.label is not None and row.estimate.value == row.estimate.value
+        for row in evaluation.rows
+    )

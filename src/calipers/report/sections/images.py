@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures of the failures: worst, random, disputed, with the marks of references and predictions."""
+
+from __future__ import annotations
+
+from calipers.pictures.album import Album, AlbumEntry, AlbumGroup
+from calipers.pictures.overlays import short
+from calipers.plots.svg import svg
+from calipers.plots.theme import MARKS
+from calipers.report.context import Context
+from calipers.report.markup import items, paragraph, text
+
+TOGGLES = ("reference", "hit", "false alarm", "duplicate", "missed")
+
+
+def section(page: Context) -> str:
+    """Return the album: what the marks mean, switches for them, and the pictures of every group."""
+    album = page.album
+    if album is None or not album.groups:
+        return ""
+    groups = [_group(album, group, g) for g, group in enumerate(album.groups)]
+    return "\n".join([_store(album), items(album.notes), _switches(), *groups])
+
+
+def _store(album: Album) -> str:
+    """Return every picture once; the overlays refer to it."""
+    overlays = [overlay for group in album.groups for entry in group.entries for overlay in entry.overlays]
+    sizes = {overlay.symbol: overlay.size for overlay in overlays}
+    images = "".join(
+        f'<image id="{key}" class="fig-picture" href="{found.data}" width="{sizes[key][0]:g}" '
+        f'height="{sizes[key][1]:g}" preserveAspectRatio="none"/>'
+        for key, found in album.pictures.items()
+    )
+    return f'<svg class="store" width="0" height="0" aria-hidden="true"><defs>{images}</defs></svg>' if images else ""
+
+
+def _switches() -> str:
+    """Return a switch for every kind of mark; style sheets alone hide what is switched off."""
+    found = []
+    for fate in TOGGLES:
+        name = fate.replace(" ", "-")
+        line = f'<line class="fig-mark fig-{name}" x1="2" y1="6" x2="24" y2="6"/>'
+        sample = f'<svg class="sample" viewBox="0 0 26 12" aria-hidden="true">{line}</svg>'
+        found.append(
+            f'<label><input type="checkbox" id="show-{name}" checked> {sample} {text(MARKS[fate].words)}</label>'
+        )
+    return f'<fieldset class="switches"><legend>Marks</legend>{"".join(found)}</fieldset>'
+
+
+def _group(album: Album, group: AlbumGroup, number: int) -> str:
+    entries = "".join(_entry(entry, f"{number}-{k}") for k, entry in enumerate(group.entries))
+    return f'<h3>{text(group.title)}</h3>\n{paragraph(group.why, "note")}\n<div class="album">{entries}</div>'
+
+
+def _entry(entry: AlbumEntry, name: str) -> str:
+    """Return one image: a panel per model, side by side if there are several."""
+    several = len(entry.overlays) > 1
+    panels = []
+    for k, (model, overlay) in enumerate(zip(entry.models, entry.overlays)):
+        drawn = svg(overlay, name=f"shot-{name}-{k}")
+        said = overlay.title.removeprefix(f"{short(entry.id)}: ")
+        said = f"{model}: {said}" if several else said
+        panels.append(f'<div class="panel"><div class="shot">{drawn}</div><p>{text(said)}</p></div>')
+    facts = f' <span class="soft">{text(", ".join(entry.facts))}</span>' if entry.facts else ""
+    wide = " several" if several else ""
+    return (
+        f'<figure class="entry{wide}"><figcaption>{text(entry.id)}{facts}</figcaption>'
+        f'<div class="panels">{"".join(panels)}</div></figure>'
+    )

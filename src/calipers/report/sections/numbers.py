@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every row of the evaluation in one table that the reader searches, sorts and saves.
+
+The rows travel as compact JSON, because 80 classes of 10 models would be a megabyte of HTML; a script shows them page
+by page, as text only. Without scripts the section says where the same numbers are.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from calipers.report.context import Context
+from calipers.report.markup import paragraph
+from calipers.results import Row
+
+MOST_ROWS = 12_000
+COLUMNS = ("model", "metric", "class", "group", "value", "low", "high", "units", "references", "predictions", "note")
+ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+LONGEST_NAME = 200
+
+
+def section(page: Context) -> str:
+    """Return the place of the table; `payload` has its rows."""
+    total = len(page.evaluation.rows)
+    shown = min(total, MOST_ROWS)
+    left = f" The first {shown} are in this page, evaluation.json has all." if total > shown else ""
+    words = f"{total} estimates: every metric, model, class and group.{left}"
+    off = "This table needs JavaScript. The same rows are in evaluation.json, and many of them in the sections above."
+    return f'{paragraph(words)}<div id="every-row"></div><noscript>{paragraph(off, "note")}</noscript>'
+
+
+def payload(page: Context) -> str:
+    """Return the rows as JSON that may stand inside a script element: no sign of HTML is left in it."""
+    text = json.dumps(_document(page), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return "".join(ESCAPES.get(c, c) for c in text)
+
+
+def _document(page: Context) -> dict[str, Any]:
+    rows = page.evaluation.rows[:MOST_ROWS]
+    names: dict[str, dict[str, int]] = {"model": {}, "metric": {}, "class": {}, "group": {}, "note": {}}
+
+    def code(kind: str, name: str) -> int:
+        return names[kind].setdefault(name[:LONGEST_NAME], len(names[kind]))
+
+    packed = [_packed(row, code) for row in rows]
+    return {
+        "columns": COLUMNS,
+        "names": {kind: list(known) for kind, known in names.items()},
+        "rows": [list(column) for column in zip(*packed)] if packed else [[] for _ in COLUMNS],
+    }
+
+
+def _packed(row: Row, code: Any) -> tuple[Any, ...]:
+    e = row.estimate
+    group = ", ".join(f"{name} {value}" for name, value in (row.group or {}).items())
+    reason = "" if e.reason in (None, "not_requested") else str(e.reason).replace("_", " ")
+    note = "; ".join(filter(None, [reason, *(flag.replace("_", " ") for flag in e.flags)]))
+    return (
+        code("model", row.model),
+        code("metric", row.metric),
+        code("class", row.label or ""),
+        code("group", group),
+        *(_short(value) for value in (e.value, e.low, e.high)),
+        e.n_units,
+        e.n_references,
+        e.n_predictions,
+        code("note", note),
+    )
+
+
+def _short(value: float) -> float | int | None:
+    """Return a number with four digits that count: the page is for reading, evaluation.json for computing."""
+    if not math.isfinite(value):
+        return None
+    short = float(f"{value:.4g}")
+    return int(short) if short == int(short) and abs(short) < 1e15 else short

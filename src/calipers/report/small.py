@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results in a notebook: small, in the look of the page, safe to show beside anything else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from importlib import resources
+
+from calipers.evaluation import Evaluation
+from calipers.findings import without_interval
+from calipers.report.grids import metrics_table
+from calipers.report.markup import text
+from calipers.report.words import between, number, reason_word
+from calipers.results import Estimate
+from calipers.results.comparison import Comparison
+
+
+def of_evaluation(evaluation: Evaluation) -> str:
+    """Return all pooled estimates as a table."""
+    return framed(metrics_table(evaluation, evaluation.metrics))
+
+
+def of_estimate(e: Estimate) -> str:
+    """Return one estimate: value, interval, what stands behind it."""
+    behind = f"n = {e.n_images} images, {e.n_references} references"
+    if math.isnan(e.value):
+        return framed(
+            f'<span class="undefined">undefined: {text(reason_word(e.reason))}</span> <small>{behind}</small>'
+        )
+    beside = between(e.low, e.high) or without_interval(e)
+    level = f"{100 * e.level:g} % interval over {e.n_units} {e.unit}s; " if not math.isnan(e.low) else ""
+    return framed(f"<strong>{number(e.value)}</strong> {text(beside)} <small>{text(level + behind)}</small>")
+
+
+def of_comparison(found: Comparison) -> str:
+    """Return a row per difference, with its interval, test and verdict."""
+    names = ("metric", "a", "b", "a − b", "interval", "p", "verdict")
+    lines = []
+    for d in found.rows:
+        e, where = d.estimate, d.metric if d.label is None else f"{d.metric} of {d.label}"
+        p = "" if math.isnan(d.p_adjusted) else f"{d.p_adjusted:.2g}"
+        cells = (d.model_a, d.model_b, number(e.value), between(e.low, e.high), p, d.verdict.replace("_", " "))
+        lines.append(f"<tr><th scope=row>{text(where)}</th>{_cells(cells)}</tr>")
+    head = "".join(f"<th scope=col>{name}</th>" for name in names)
+    said = f"Differences over {found.n_units} {found.unit}s; p corrected ({found.correction}) for {found.family} tests."
+    table = (
+        f"<table><caption>{text(said)}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    )
+    return framed(table)
+
+
+def framed(inner: str) -> str:
+    """Return the inner part with its style, which reaches nothing else in the notebook."""
+    style = resources.files("calipers").joinpath("report", "assets", "small.css").read_text(encoding="utf-8")
+    return f'<style>{style}</style><div class="calipers">{inner}</div>'
+
+
+def _cells(values: Sequence[str]) -> str:
+    return "".join(f"<td>{text(value)}</td>" for value in values)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import calipers as cal
+from calipers.protocol import Protocol
+from calipers.report.context import context_of
+from calipers.report.verdict import verdict
+
+QUICK = replace(Protocol.load("overview"), replicates=200)
+
+
+def said_of(evaluation):
+    context = context_of(evaluation, pictures=False)
+    return verdict(context.evaluation, context.at_one, context.duel, context.comparison)
+
+
+def cohort_of(shares, n=40, scores=True):
+    """Return a cohort in which every model finds the given share of the images' single object."""
+    random = np.random.default_rng(0)
+    box = [[10.0, 10.0, 30.0, 30.0]]
+    references = [{"boxes": box, "labels": [0]} for _ in range(n)]
+    models = {}
+    for model, share in shares.items():
+        found = random.permutation(n) < round(share * n)
+        entry = {"boxes": box, "labels": [0], **({"scores": [0.9]} if scores else {})}
+        nothing = {"boxes": [], "labels": [], **({"scores": []} if scores else {})}
+        models[model] = [entry if hit else nothing for hit in found]
+    return cal.Cohort.from_arrays(references, models, classes=("lesion",))
+
+
+def test_a_clear_lead_is_stated_with_its_interval():
+    found = said_of(cal.evaluate(cohort_of({"A": 0.4, "B": 0.9}), QUICK))
+    assert found.first.startswith(
+        "B finds 50.0 points more of the references than A at one false alarm per image; 95 %"
+    )
+    assert "B finds 90 % of the 40 references (95 % interval" in found.further[0]
+
+
+def test_a_lead_that_chance_explains_is_not_claimed():
+    found = said_of(cal.evaluate(cohort_of({"A": 0.475, "B": 0.5}), QUICK))
+    assert found.first.startswith("No model is shown to find more: B finds 2.5 points more")
+    assert "chance could explain it" in found.first
+
+
+def test_equal_models_are_called_equal():
+    cohort = cohort_of({"A": 0.5})
+    cohort = replace(cohort, models={"A": cohort.models["A"], "B": cohort.models["A"]})
+    found = said_of(cal.evaluate(cohort, QUICK))
+    assert found.first.startswith("A and B find equally many references at one false alarm per image")
+    assert "The models do not differ in any headline metric." in found.further
+
+
+def test_one_model_is_described():
+    found = said_of(cal.evaluate(cohort_of({"ours": 0.8}), QUICK))
+    assert found.first.startswith("At one false alarm per image, ours finds 80 % of the 40 references (95 % interval")
+    assert found.further[0].startswith("AP@0.5 0.8")
+
+
+def test_without_intervals_nothing_is_called_more_than_chance():
+    found = said_of(cal.evaluate(cohort_of({"A": 0.4, "B": 0.9}), QUICK, ci=False))
+    assert found.first == "At one false alarm per image, B finds most: 90 % of the 40 references."
+    assert any("that was not tested" in sentence for sentence in found.further)
+    assert not any("chance" in sentence for sentence in (found.first, *found.further))
+
+
+def test_a_few_images_give_no_interval_and_the_reason():
+    found = said_of(cal.evaluate(cohort_of({"A": 0.5, "B": 1.0}, n=4), QUICK))
+    assert "there is no interval (too few units)" in found.first
+
+
+def test_models_without_scores_are_judged_by_the_headline():
+    found = said_of(cal.evaluate(cohort_of({"A": 0.4, "B": 0.9}, scores=False), QUICK))
+    assert "false alarm" not in found.first
+    assert found.first.startswith("B leads in")
+
+
+def test_nothing_to_judge():
+    images = [{"boxes": [], "labels": []}] * 6
+    nothing = [{"boxes": [], "labels": [], "scores": []}] * 6
+    cohort = cal.Cohort.from_arrays(images, nothing, classes=("a",))
+    found = said_of(cal.evaluate(cohort, QUICK))
+    assert found.first == "There is nothing to judge: no metric of the headline has a value."
+
+
+def test_the_demo_says_which_leads_are_more_than_chance():
+    found = said_of(cal.evaluate(cal.demo_cohort(), "overview"))
+    assert found.first.startswith("overpredicts finds 38.1 points more of the references than mislabels")
+    assert "overpredicts leads in AP@0.5 and FROC by more than chance." in found.further
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_lead_and_the_comparison_agree(seed):
+    ev = cal.evaluate(cal.demo_cohort(seed), QUICK)
+    context = context_of(ev, pictures=False)
+    row = min(context.duel.rows, key=lambda row: row.estimate.value)
+    assert f"{100 * row.estimate.value:.1f} points" in verdict(ev, context.at_one, context.duel, None).first
