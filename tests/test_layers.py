@@ -35,6 +35,7 @@ LAYERS = (
     ("estimation",),
     ("grouping",),
     ("evaluate", "comparing", "shortcuts", "recommend"),
+    ("opening",),
     ("plots",),
     ("pictures",),
     ("report",),
@@ -47,7 +48,7 @@ LAYERS = (
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 # One idea in two files: these count as the module they belong to.
-PART_OF = {"protocol_schema": "protocol", "ranking": "comparing"}
+PART_OF = {"protocol_schema": "protocol", "protocol_stored": "protocol", "ranking": "comparing"}
 
 # The only upward imports, inside functions or for types: an Evaluation offers these as methods.
 # (Its methods also call statistics, which lies below and needs no exception.)

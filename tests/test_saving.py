@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import math
 import os
 from pathlib import Path
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -19,7 +21,7 @@ from calipers.saving import shown_matches
 
 COLUMNS = [
     "model", "kind", "image", "row", "class", "fate", "partner", "similarity", "score", "x0", "y0", "x1", "y1", "area",
-    "place",
+    "extent", "ignore", "crowd", "place",
 ]  # fmt: skip
 FATES = {"reference": {"hit", "missed", "ignored"}, "prediction": {"hit", "duplicate", "false alarm", "ignored"}}
 
@@ -89,6 +91,38 @@ def test_boxes_and_scores_are_those_of_the_cohort(objects, cohort):
     predictions = cohort.models["mislabels"]
     assert [[o[k] for k in ("x0", "y0", "x1", "y1")] for o in rows] == predictions.boxes.tolist()
     assert [o["score"] for o in rows] == predictions.score.tolist()
+
+
+def test_what_makes_the_cohort_is_exact(folder, cohort):
+    table = pq.read_table(folder / "objects.parquet")
+    rows = table.filter((pc.field("model") == "mislabels") & (pc.field("kind") == "reference"))
+    references = cohort.references
+    for name in ("area", "extent", "ignore", "crowd"):
+        assert rows[name].to_numpy().tobytes() == getattr(references, name).tobytes()
+    assert rows["image"].to_pylist() == [cohort.images.ids[k] for k in references.image]
+    predictions = table.filter(pc.field("kind") == "prediction")
+    assert predictions["ignore"].null_count == predictions["crowd"].null_count == predictions.num_rows
+
+
+def test_images_have_a_table_with_their_kinds(tmp_path):
+    record = {"boxes": [[0, 0, 1, 1]], "labels": [0], "width": 9, "height": 8, "age": 4, "f": 0.1}
+    record |= {"ok": True, "name": "n", "spacing": [0.5, 0.25], "width_": 1}
+    found = [{"boxes": [[0, 0, 1, 1]], "labels": [0], "scores": [1.0]}]
+    saved = cal.evaluate(cal.Cohort.from_arrays([record], found, classes=("a",))).save(tmp_path / "out")
+    table = pq.read_table(saved / "images.parquet")
+    assert table.to_pylist() == [
+        {"image": "0", "width": 9.0, "height": 8.0, "spacing_x": 0.5, "spacing_y": 0.25}
+        | {"group_age": 4, "group_f": 0.1, "group_ok": True, "group_name": "n", "group_width_": 1}
+    ]
+    assert [str(field.type) for field in table.schema][-5:] == ["int64", "double", "bool", "string", "int64"]
+
+
+def test_the_record_of_the_run_vouches_for_all_but_the_page(folder):
+    files = json.loads((folder / "run.json").read_text())["files"]
+    assert set(files) == {"evaluation.json", "objects.parquet", "images.parquet", "images.csv"}
+    for name, facts in files.items():
+        data = (folder / name).read_bytes()
+        assert facts == {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
 
 
 def test_images_are_all_there(images, cohort):
@@ -164,7 +198,7 @@ def test_a_first_metric_on_small_objects_does_not_hide_the_others(tmp_path):
 
 def test_saving_twice_gives_equal_files(evaluation, folder, tmp_path):
     again = evaluation.save(tmp_path / "again")
-    for name in ("evaluation.json", "objects.parquet", "images.csv", "report.html"):
+    for name in ("evaluation.json", "objects.parquet", "images.parquet", "images.csv", "report.html"):
         assert (again / name).read_bytes() == (folder / name).read_bytes()
     hashes = [json.loads((place / "run.json").read_text())["result_hash"] for place in (folder, again)]
     assert hashes[0] == hashes[1]

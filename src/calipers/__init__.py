@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from calipers.errors import CalipersError, InputError, InputProblems, UsageError
     from calipers.evaluate import evaluate
     from calipers.evaluation import Evaluation
+    from calipers.opening import open_evaluation
     from calipers.protocol import Protocol, presets
     from calipers.readers import explain, read, sniff, write
     from calipers.results import Estimate, Row
@@ -50,6 +51,7 @@ _SURFACE = {
     "evaluate": "calipers.evaluate",
     "explain": "calipers.readers",
     "mixed_model": "calipers.statistics.mixed",
+    "open_evaluation": "calipers.opening",
     "presets": "calipers.protocol",
     "read": "calipers.readers",
     "rodeo": "calipers.shortcuts",
@@ -77,6 +79,7 @@ __all__ = [  # noqa: RUF022
     "evaluate",
     "explain",
     "mixed_model",
+    "open_evaluation",
     "presets",
     "read",
     "rodeo",

@@ -373,8 +373,14 @@ class Evaluation:
         force: bool = False,
         command: Sequence[str] = (),
         started: datetime | None = None,
+        images: str | Path | None = None,
+        redact: bool = False,
+        pictures: bool = True,
     ) -> Path:
-        """Write ``evaluation.json``, ``objects.parquet``, ``images.csv``, ``report.html`` and, last, ``run.json``.
+        """Write numbers, cohort and page into a folder; `calipers.open_evaluation` makes the evaluation of it again.
+
+        These are ``evaluation.json``, ``objects.parquet``, ``images.parquet``, ``images.csv``, ``report.html`` and,
+        last, ``run.json``.
 
         Parameters
         ----------
@@ -386,10 +392,13 @@ class Evaluation:
             How the evaluation was asked for; kept in ``run.json``.
         started
             When it began; the time of saving if left out.
+        images, redact, pictures
+            Of the page, as in `report`; the other files keep every name.
         """
         from calipers.saving import save
 
-        return save(self, Path(folder), force=force, command=command, started=started)
+        of_page = {"images": images, "redact": redact, "pictures": pictures}
+        return save(self, Path(folder), force=force, command=command, started=started, pictures=of_page)
 
 
 def beside(estimate: Estimate) -> dict[str, Any]:
@@ -412,5 +421,6 @@ def cohort_counts(cohort: Cohort) -> dict[str, Any]:
         "dimensions": cohort.dimensions,
         "groups": {name: len(set(column.tolist())) for name, column in cohort.images.groups.items()},
         "models": {name: len(predictions) for name, predictions in cohort.models.items()},
+        "unscored": [name for name, predictions in cohort.models.items() if not predictions.scored],
         "files": [file.as_dict() for file in cohort.intake.files],
     }

@@ -103,6 +103,19 @@ class Protocol:
         found = _build(_extended(tomllib.loads(_preset_text(base)), document), file)
         return _renamed(found, _preset(base), document)
 
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any], *, file: str = "<protocol>") -> Protocol:
+        """Return the protocol that `as_dict` gave, from a document that may have been changed since."""
+        from calipers.protocol_stored import toml_document
+
+        document = toml_document(stored, file)
+        check_document(document, file)
+        found = _build(document, file)
+        if found.as_dict() != stored:
+            hint = "only protocols that can be written as TOML are found again"
+            raise InputError("a protocol that says everything once", rule="stored-protocol", file=file, hint=hint)
+        return found
+
     def to_toml(self) -> str:
         """Return the protocol as TOML; reading it back gives an equal protocol."""
         from calipers.protocol_schema import render

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of an evaluation: JSON, a row per object, a row per image, the page, and last the record of the run."""
+"""The folder of an evaluation: JSON, the cohort with the fates, the page, and last the record of the run."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +21,21 @@ from calipers.matches import FATES, Matches, View
 from calipers.metrics.rodeo import Rodeo
 from calipers.metrics.rodeo_paths import RodeoPaths
 from calipers.readers.columnar import write_table
+from calipers.readers.source import hash_file
+from calipers.readers.stored import EVALUATION, QUARANTINE, RUN
+from calipers.readers.stored_tables import (
+    IMAGES,
+    KINDS,
+    OBJECTS,
+    coded,
+    constant,
+    fact_columns,
+    facts_of,
+    image_columns,
+    joined,
+    masked,
+    object_columns,
+)
 from calipers.results.delimited import delimited
 from calipers.results.files import check_folder, staged_folder, write_atomically
 from calipers.results.provenance import run_record
@@ -29,31 +44,46 @@ from calipers.tables import Cohort
 if TYPE_CHECKING:
     from calipers.evaluation import Evaluation
 
-QUARANTINE = "quarantine.jsonl"
-FILES = ("evaluation.json", "objects.parquet", "images.csv", QUARANTINE, "report.html", "run.json")
+PAGE = "report.html"
+FILES = (EVALUATION, OBJECTS, IMAGES, "images.csv", QUARANTINE, PAGE, RUN)
 OWN_COLUMNS = {"image", "model", "references", "predictions", "hits", "duplicates", "false_alarms", "missed"}
 EVERY_SIZE = 1e10
 
 
 def save(
-    evaluation: Evaluation, folder: Path, *, force: bool, command: Sequence[str], started: datetime | None = None
+    evaluation: Evaluation,
+    folder: Path,
+    *,
+    force: bool,
+    command: Sequence[str],
+    started: datetime | None = None,
+    pictures: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write everything or nothing; files appear together, ``run.json`` last, so that it vouches for the others."""
+    """Write everything or nothing; files appear together, ``run.json`` last, so that it vouches for the others.
+
+    ``pictures`` are further keywords of `Evaluation.report`. The page is the one file that the record of the run says
+    nothing of: it can be made anew from the others at any time.
+    """
     began = started or datetime.now(UTC)
     cohort = evaluation.cohort
     check_folder(folder, force=force, inputs=tuple(file.file for file in cohort.intake.files))
     document = evaluation.as_dict()
     matches = {model: shown_matches(evaluation, model) for model in cohort.models}
     with staged_folder(folder, owned=FILES) as stage:
-        write_atomically(stage / "evaluation.json", json.dumps(document, allow_nan=False, indent=1) + "\n")
-        write_table(stage / "objects.parquet", objects_table(cohort, matches))
+        write_atomically(stage / EVALUATION, json.dumps(document, allow_nan=False, indent=1) + "\n")
+        write_table(stage / OBJECTS, objects_table(cohort, matches), facts_of(cohort))
+        write_table(stage / IMAGES, image_columns(cohort))
         write_atomically(stage / "images.csv", delimited(images_table(evaluation, matches)))
         if cohort.intake.quarantine:
             lines = [json.dumps(vars_of(record)) for record in cohort.intake.quarantine]
             write_atomically(stage / QUARANTINE, "\n".join(lines) + "\n")
-        evaluation.report(stage / "report.html")
+        files = {
+            file.name: {"sha256": hash_file(file), "bytes": file.stat().st_size} for file in sorted(stage.iterdir())
+        }
+        evaluation.report(stage / PAGE, command=command, **(pictures or {}))
         record = run_record(
             document,
+            files=files,
             metric_ids=list(dict.fromkeys(row.metric_id for row in evaluation.rows)),
             settings={
                 "seed": evaluation.protocol.seed,
@@ -64,7 +94,7 @@ def save(
             command=command,
             started=began,
         )
-        write_atomically(stage / "run.json", json.dumps(record, indent=1) + "\n")
+        write_atomically(stage / RUN, json.dumps(record, indent=1) + "\n")
     return folder
 
 
@@ -89,15 +119,12 @@ def objects_table(cohort: Cohort, matches: dict[str, Matches]) -> dict[str, Any]
     """Return one row per object and model, references first: fate, partner and similarity under the first view.
 
     ``row`` counts the objects of a kind in cohort order; ``partner`` is the ``row`` on the other side. Numbers that
-    an object does not have are masked.
+    an object does not have are null.
     """
     parts = [part for model, table in matches.items() for part in _object_parts(cohort, model, table)]
-    return {
-        name: np.ma.concatenate([part[name] for part in parts])  # type: ignore[no-untyped-call]
-        if isinstance(parts[0][name], np.ma.MaskedArray)
-        else [value for part in parts for value in part[name]]
-        for name in parts[0]
-    }
+    tables = [table for model in matches for table in (cohort.references, cohort.models[model])]
+    columns = {name: joined([part[name] for part in parts]) for name in parts[0]}
+    return columns | {name: joined(facts) for name, facts in fact_columns(tables).items()}
 
 
 def _object_parts(cohort: Cohort, model: str, matches: Matches) -> list[dict[str, Any]]:
@@ -107,34 +134,25 @@ def _object_parts(cohort: Cohort, model: str, matches: Matches) -> list[dict[str
     found_by[matches.partner[hit]] = hit
     reached = np.full(len(references), np.nan)
     reached[matches.partner[hit]] = matches.similarity[hit]
-    corners = ("x0", "y0", "x1", "y1") if cohort.dimensions == 2 else ("x0", "y0", "z0", "x1", "y1", "z1")
     parts = []
-    for kind, table, fate, partner, similarity, score in (
-        ("reference", references, matches.reference_fate[0], found_by, reached, np.full(len(references), np.nan)),
-        ("prediction", predictions, matches.prediction_fate[0], matches.partner, matches.similarity, predictions.score),
+    for kind, table, fate, partner, similarity in (
+        (KINDS[0], references, matches.reference_fate[0], found_by, reached),
+        (KINDS[1], predictions, matches.prediction_fate[0], matches.partner, matches.similarity),
     ):
+        own = object_columns(cohort, table)
         part: dict[str, Any] = {
-            "model": [model] * len(table),
-            "kind": [kind] * len(table),
-            "image": [cohort.images.ids[i] for i in table.image.tolist()],
-            "row": _masked(np.arange(len(table))),
-            "class": [cohort.classes[c] for c in table.label.tolist()],
-            "fate": [FATES[f] for f in fate.tolist()],
-            "partner": _masked(partner.astype(np.int64)),
-            "similarity": _masked(similarity),
-            "score": _masked(score),
-            **{name: _masked(table.boxes[:, k]) for k, name in enumerate(corners)},
-            "area": _masked(table.area),
-            "place": _masked(table.place),
+            "model": constant(model, len(table)),
+            "kind": constant(kind, len(table)),
+            "image": own["image"],
+            "row": np.arange(len(table)),
+            "class": own["class"],
+            "fate": coded([FATES[code] for code in range(len(FATES))], fate),
+            "partner": masked(partner.astype(np.int64)),
+            "similarity": masked(similarity),
+            **own,
         }
         parts.append(part)
     return parts
-
-
-def _masked(values: NDArray[Any]) -> Any:
-    """Return the numbers with missing ones (NaN, or -1 for rows) masked: null in parquet, whatever the others are."""
-    missing = np.isnan(values) if values.dtype.kind == "f" else values < 0
-    return np.ma.MaskedArray(values, mask=missing)
 
 
 def images_table(evaluation: Evaluation, matches: dict[str, Matches]) -> dict[str, list[Any]]:

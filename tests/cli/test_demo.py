@@ -20,7 +20,7 @@ def test_it_leaves_data_pictures_and_results(folder):
     assert len(list((folder / "images").glob("*.png"))) == 120
     names = {"references.json", "mislabels.json", "overpredicts.json", "misses-small.json", "images.csv"}
     assert {file.name for file in (folder / "data").iterdir()} == names
-    results = {"evaluation.json", "objects.parquet", "images.csv", "report.html", "run.json"}
+    results = {"evaluation.json", "objects.parquet", "images.csv", "images.parquet", "report.html", "run.json"}
     assert {file.name for file in (folder / "results").iterdir()} == results
 
 

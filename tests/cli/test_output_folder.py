@@ -11,7 +11,7 @@ import pytest
 
 import calipers as cal
 
-NAMES = ["evaluation.json", "images.csv", "objects.parquet", "report.html", "run.json"]
+NAMES = ["evaluation.json", "images.csv", "images.parquet", "objects.parquet", "report.html", "run.json"]
 
 
 @pytest.fixture

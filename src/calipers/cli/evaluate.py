@@ -11,7 +11,14 @@ from typing import Any
 import click
 
 from calipers.cli.narration import Narrator
-from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
+from calipers.cli.options import (
+    named_files,
+    output_options,
+    picture_arguments,
+    picture_options,
+    reading_arguments,
+    reading_options,
+)
 from calipers.errors import UsageError
 from calipers.registry import INTERVALS
 
@@ -41,6 +48,7 @@ STATISTICS = ("cluster", "strata", "level", "replicates", "interval")  # options
 @click.option("--engine", type=click.Choice(["local"]), default="local", help="Where the work runs: this machine.")
 @click.option("--no-ci", is_flag=True, help="No intervals.")
 @click.option("--force", is_flag=True, help="Allow a DIR that holds something; results in it are replaced.")
+@picture_options
 @reading_options
 @output_options
 def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> None:
@@ -55,7 +63,7 @@ def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> Non
     from calipers.readers import read
 
     narrator, started = Narrator(quiet=given["quiet"] or given["as_json"]), datetime.now(UTC)
-    protocol = chosen_protocol(given)
+    protocol, pictures = chosen_protocol(given), chosen_pictures(given)
     if given["output"] is not None:
         inputs = (references, *named_files(predictions).values(), *([given["groups"]] if given["groups"] else []))
         check_output(given["output"], given["force"], inputs)
@@ -76,7 +84,7 @@ def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> Non
     narrator.warn(evaluation.warnings)
     if given["output"]:
         command = click.get_current_context().obj or ()
-        evaluation.save(given["output"], force=given["force"], command=command, started=started)
+        evaluation.save(given["output"], force=given["force"], command=command, started=started, **pictures)
     show(evaluation, narrator, given)
 
 
@@ -92,6 +100,19 @@ def chosen_protocol(given: dict[str, Any]) -> Any:
     if "," in changes.get("cluster", ""):
         changes["cluster"] = tuple(name.strip() for name in changes["cluster"].split(","))
     return replace(protocol, **changes) if changes else protocol
+
+
+def chosen_pictures(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of the page; without a folder there is no page."""
+    if not given["output"]:
+        for name, value in (
+            ("images", given["images"]),
+            ("no-images", given["no_images"]),
+            ("redact", given["redact"]),
+        ):
+            if value:
+                raise UsageError(f"--{name} is about the page, which -o DIR writes: give -o DIR too")
+    return picture_arguments(given, Path(given["output"]) if given["output"] else None)
 
 
 def check_output(folder: str, force: bool, inputs: tuple[str, ...]) -> None:

@@ -30,6 +30,8 @@ VERBS = {
     "agreement": ("calipers.cli.agreement:agreement", "compare criteria with the ratings of clinicians"),
     "mixed": ("calipers.cli.mixed:mixed", "say what IoU depends on, with patients and centres accounted for"),
     "check": ("calipers.cli.check:check", "check an evaluation against acceptance limits"),
+    "report": ("calipers.cli.report:report", "write the page of a saved evaluation anew, from its folder alone"),
+    "verify": ("calipers.cli.verify:verify", "compute a saved evaluation again, and compare every value"),
     "convert": ("calipers.cli.convert:convert", "write references or predictions in another format"),
 }
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from calipers.errors import UsageError, did_you_mean
+from calipers.errors import InputError, UsageError, did_you_mean
 
 F = TypeVar("F", bound=Callable[..., Any])
 SCALES = click.Choice(["unit", "raw"])
@@ -46,6 +46,36 @@ def output_options(function: F) -> F:
     ):
         function = option(function)
     return function
+
+
+def picture_options(function: F) -> F:
+    """Add the options that say which pictures and names the page shows."""
+    redact = "Page with hashes for ids and without pictures; other files of the folder keep all names."
+    for option in reversed(
+        (
+            click.option("--images", metavar="DIR", help="Folder of the pictures that the page shows."),
+            click.option("--no-images", is_flag=True, help="Leave pictures out of the page."),
+            click.option("--redact", is_flag=True, help=redact),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def picture_arguments(given: dict[str, Any], output: Path | None) -> dict[str, Any]:
+    """Take the options of pictures as keywords of `Evaluation.report`; ``output`` is the folder that is written to."""
+    images = given["images"]
+    if images is not None and given["no_images"]:
+        raise UsageError("--images and --no-images exclude each other")
+    if images is not None:
+        if not Path(images).is_dir():
+            hint = "give the folder in which the pictures are"
+            raise InputError("a folder", rule="not-a-folder", file=images, hint=hint)
+        if output is not None and output.resolve() == Path(images).resolve():
+            hint = "results are never written among the inputs: choose another folder"
+            raise InputError("an output that is not an input", rule="output-in-input", file=images, hint=hint)
+    pictures = not given["no_images"] and not given["redact"]
+    return {"images": images, "pictures": pictures, "redact": given["redact"]}
 
 
 def reading_arguments(given: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,33 +24,52 @@ MAX_RATIO = 200
 
 def read_table(opened: Opened) -> Table:
     """Read a parquet file into a table, after its declared sizes and column types were checked."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        file = pq.ParquetFile(io.BytesIO(opened.data) if isinstance(opened.data, bytes) else opened.file)
-        _check_sizes(file.metadata, opened)
-        _check_schema(file.schema_arrow, opened.file)
-        table = file.read()
-        table.validate(full=True)
+    with _refusing(opened.file):
+        table = _read(opened, _check_schema)
         columns = {name: _cells(table.column(name)) for name in table.column_names if not name.startswith("__index")}
-    except InputError:
-        raise
-    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-        raise InputError(
-            "a parquet file", rule="parquet-syntax", file=opened.file, value=str(error).split("\n")[0]
-        ) from None
     return Table(opened.file, "parquet", columns, np.arange(table.num_rows), False, notes=list(opened.notes))
 
 
-def write_table(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
-    """Write columns as parquet, whole or not at all."""
+def read_arrow(opened: Opened, check: Callable[[Any, str], None]) -> Any:
+    """Read a parquet file into an arrow table, after its declared sizes and, by ``check``, its schema were checked."""
+    with _refusing(opened.file):
+        return _read(opened, check)
+
+
+def write_table(path: Path, columns: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> None:
+    """Write columns (sequences, or arrow arrays) as parquet, whole or not at all."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    kept = (pa.Array, pa.ChunkedArray)
+    arrays = {name: column if isinstance(column, kept) else pa.array(column) for name, column in columns.items()}
     sink = io.BytesIO()
-    pq.write_table(pa.table({name: pa.array(column) for name, column in columns.items()}), sink, compression="zstd")
+    pq.write_table(pa.table(arrays).replace_schema_metadata(metadata), sink, compression="zstd")
     write_atomically(path, sink.getvalue())
+
+
+@contextmanager
+def _refusing(file: str) -> Iterator[None]:
+    """Turn what arrow says of a broken file into an error of ours."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except InputError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        raise InputError("a parquet file", rule="parquet-syntax", file=file, value=str(error).split("\n")[0]) from None
+
+
+def _read(opened: Opened, check: Callable[[Any, str], None]) -> Any:
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(io.BytesIO(opened.data) if isinstance(opened.data, bytes) else opened.file)
+    _check_sizes(file.metadata, opened)
+    check(file.schema_arrow, opened.file)
+    table = file.read()
+    table.validate(full=True)
+    return table
 
 
 def _check_sizes(metadata: Any, opened: Opened) -> None:

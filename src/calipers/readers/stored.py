@@ -15,7 +15,7 @@ from calipers.readers.jsonchunks import MAX_DEPTH, depth
 from calipers.readers.source import open_source, require_file
 from calipers.results.provenance import sha256_of
 
-EVALUATION, RUN = "evaluation.json", "run.json"
+EVALUATION, RUN, QUARANTINE = "evaluation.json", "run.json", "quarantine.jsonl"
 EVALUATION_SCHEMA, RUN_SCHEMA = "calipers.evaluation/1", "calipers.run/1"
 MAX_BYTES = 256 << 20  # half a million rows
 LONGEST_INT = 400
@@ -40,25 +40,45 @@ def read_stored(path: Path | str) -> Stored:
         ``result-hash`` if ``run.json`` beside it was written for other rows or another protocol.
     """
     path = Path(path)
-    folder = path.is_dir()
-    file = path / EVALUATION if folder else path
-    if folder and not file.exists():
-        hint = "calipers evaluate -o writes such a folder; this one is another, or the run did not end"
-        raise InputError(f"a folder with {EVALUATION}", rule="not-found", file=str(path), hint=hint)
-    document = _document(file, EVALUATION_SCHEMA, ("protocol", "rows"))
-    rows = document["rows"]
-    if not isinstance(rows, list):
-        raise InputError("a list of rows", rule="type", file=str(file), location="/rows", value=rows)
-    for k, row in enumerate(rows):
-        _check_row(row, f"/rows/{k}", str(file))
-    distinct = _distinct(rows, str(file))
-    found = _hash({"protocol": document["protocol"], "rows": rows}, str(file))
+    file = _within(path, EVALUATION) if path.is_dir() else path
+    document = _evaluation(file)
+    distinct = _distinct(document["rows"], str(file))
+    found = _hash({"protocol": document["protocol"], "rows": document["rows"]}, str(file))
     record = file.with_name(RUN)
     # A file of another name was not written by `evaluate -o`: a run.json beside it is of something else.
     vouched = file.name == EVALUATION and record.exists()
     if vouched:
         _compare(record, found, file)
     return Stored(str(file), distinct, found, vouched)
+
+
+def read_documents(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the whole of ``evaluation.json`` and of the ``run.json`` that vouches for its rows and protocol."""
+    if not folder.is_dir():
+        hint = "give the folder that calipers evaluate -o wrote"
+        raise InputError("the folder of an evaluation", rule="not-a-folder", file=str(folder), hint=hint)
+    file, record = _within(folder, EVALUATION), _within(folder, RUN)
+    document = _evaluation(file)
+    found = _hash({"protocol": document["protocol"], "rows": document["rows"]}, str(file))
+    return document, _compare(record, found, file)
+
+
+def _within(folder: Path, name: str) -> Path:
+    if not (folder / name).exists():
+        hint = "calipers evaluate -o writes such a folder; this one is another, or the run did not end"
+        raise InputError(f"a folder with {name}", rule="not-found", file=str(folder), hint=hint)
+    return folder / name
+
+
+def _evaluation(file: Path) -> dict[str, Any]:
+    """Return the document of an evaluation, every row checked."""
+    document = _document(file, EVALUATION_SCHEMA, ("protocol", "rows"))
+    rows = document["rows"]
+    if not isinstance(rows, list):
+        raise InputError("a list of rows", rule="type", file=str(file), location="/rows", value=rows)
+    for k, row in enumerate(rows):
+        _check_row(row, f"/rows/{k}", str(file))
+    return document
 
 
 def _hash(result: dict[str, Any], file: str) -> str:
@@ -68,8 +88,9 @@ def _hash(result: dict[str, Any], file: str) -> str:
         raise InputError("whole characters", rule="encoding", file=file, value=error.object[error.start]) from None
 
 
-def _compare(record: Path, found: str, file: Path) -> None:
-    recorded = _document(record, RUN_SCHEMA, ("result_hash",))["result_hash"]
+def _compare(record: Path, found: str, file: Path) -> dict[str, Any]:
+    document = _document(record, RUN_SCHEMA, ("result_hash",))
+    recorded = document["result_hash"]
     if recorded != found:
         raise InputError(
             f"the result that {RUN} beside it was written for, {str(recorded)[:12]}...",
@@ -78,6 +99,7 @@ def _compare(record: Path, found: str, file: Path) -> None:
             value=found[:12] + "...",
             hint="one of the two files was changed or exchanged after the run: evaluate again",
         )
+    return document
 
 
 def _document(file: Path, schema: str, keys: tuple[str, ...]) -> dict[str, Any]:

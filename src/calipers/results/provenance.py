@@ -44,11 +44,12 @@ def run_record(
     settings: Mapping[str, Any],
     command: Sequence[str],
     started: datetime,
+    files: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
     """Return the content of ``run.json`` for an evaluation document.
 
     ``result_hash`` covers rows and protocol only: two runs on the same data agree in it whatever the time and the
-    machine.
+    machine. ``files`` are those written beside it, each with its ``sha256`` and ``bytes``.
     """
     return {
         "schema": "calipers.run/1",
@@ -62,6 +63,7 @@ def run_record(
         "inputs": evaluation["cohort"]["files"],
         "cohort": {key: value for key, value in evaluation["cohort"].items() if key != "files"},
         "result_hash": sha256_of({"protocol": evaluation["protocol"], "rows": evaluation["rows"]}),
+        "files": {name: dict(facts) for name, facts in files.items()},
         "started": _stamp(started),
         "ended": _stamp(datetime.now(UTC)),
         "exit": 0,

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`calipers report DIR`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from calipers.cli.narration import Narrator
+from calipers.cli.options import output_options, picture_arguments, picture_options
+from calipers.errors import InputError
+
+PICTURE = b"data:image/"  # how a page holds a picture
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("folder", metavar="DIR")
+@click.option("-o", "--output", metavar="FILE", help="The page; DIR/report.html if left out.")
+@picture_options
+@click.option(
+    "--differences",
+    type=click.Choice(["refuse", "warn"]),
+    default="refuse",
+    help="If a value comes out with other bits than it was stored with: stop, or say so and go on.",
+)
+@click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number.")
+@click.option("--force", is_flag=True, help="Replace a page that is there; nothing else is replaced.")
+@output_options
+def report(folder: str, **given: Any) -> None:
+    """Write the page of a saved evaluation anew.
+
+    DIR was written by calipers evaluate -o. Nothing else is needed: the inputs may be gone. Every value is computed
+    again from the cohort in DIR and compared with the stored one.
+
+    \b
+    calipers report results --force
+    calipers report results --redact -o for-others.html
+    """
+    from calipers import __version__
+    from calipers.opening import open_folder
+    from calipers.saving import PAGE
+
+    narrator = Narrator(quiet=given["quiet"] or given["as_json"])
+    target = Path(folder) / PAGE if given["output"] is None else Path(given["output"])
+    pictures = picture_arguments(given, target.parent)
+    _check_target(folder, target, given)
+    opened = open_folder(folder, jobs=given["jobs"], progress=narrator.steps("matching", "resampling"))
+    if given["differences"] == "refuse":
+        opened.require_equal()
+    notes = list(opened.notes)
+    if given["redact"] and given["images"] is not None:
+        notes.append("--redact leaves pictures out: --images is not looked at")
+    narrator.warn(notes)
+    opened.evaluation.report(target, command=opened.command, **pictures)
+    content = target.read_bytes()
+    document = {
+        "schema": "calipers.report/1",
+        "calipers": __version__,
+        "page": str(target),
+        "bytes": len(content),
+        "pictures": content.count(PICTURE),
+        "redacted": given["redact"],
+        "notes": notes,
+    }
+    click.echo(json.dumps(document) if given["as_json"] else f"Open {target}")
+
+
+def _check_target(folder: str, target: Path, given: dict[str, Any]) -> None:
+    """Refuse a bad target before any work is done; of the folder itself only the page may be replaced."""
+    from calipers.results.files import check_file
+    from calipers.saving import FILES, PAGE
+
+    if not Path(folder).is_dir():
+        hint = "give the folder that calipers evaluate -o wrote"
+        raise InputError("the folder of an evaluation", rule="not-a-folder", file=folder, hint=hint)
+    kept = [str(Path(folder) / name) for name in FILES if name != PAGE]
+    check_file(given["output"] if given["output"] == "" else str(target), force=given["force"], inputs=kept)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`calipers verify DIR`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from calipers.cli.messages import one_line
+from calipers.cli.narration import Narrator
+from calipers.cli.options import output_options
+
+SHOWN = 10
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("folder", metavar="DIR")
+@click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number.")
+@output_options
+def verify(folder: str, jobs: int, as_json: bool, quiet: bool) -> int:
+    """Compute a saved evaluation again, and compare every value.
+
+    DIR was written by calipers evaluate -o; the inputs may be gone. Exit code 0: all values came out with the bits that
+    are stored; 1: at least one did not; 2: a file is missing, cut off or changed.
+
+    \b
+    calipers verify results
+    """
+    from calipers import __version__
+    from calipers.opening import open_folder, versions
+    from calipers.readers.stored_folder import check_files
+    from calipers.saving import FILES
+
+    narrator = Narrator(quiet=quiet or as_json)
+    opened = open_folder(folder, jobs=jobs, progress=narrator.steps("matching", "resampling"))
+    check_files(Path(folder), opened.run, FILES)  # also those that are not needed to open it
+    changed, (then, now) = opened.changed, versions(opened.run)
+    if as_json:
+        document = {
+            "schema": "calipers.verify/1",
+            "calipers": __version__,
+            "evaluation": opened.file,
+            "result_hash": opened.run["result_hash"],
+            "reproduced": not changed,
+            "values": opened.n_values,
+            "saved_with": then,
+            "verified_with": now,
+            "differences": [one.as_dict() for one in changed],
+        }
+        click.echo(json.dumps(document))
+        return int(bool(changed))
+    if then != now:
+        narrator.say(f"note: saved with {then}; this is {now}")
+    click.echo(f"{opened.n_values - len(changed)} of {opened.n_values} values came out as they are stored")
+    for one in changed[:SHOWN]:
+        click.echo(one_line(f"  {one}"))
+    if len(changed) > SHOWN:
+        click.echo(f"  ... and {len(changed) - SHOWN} more, see --json")
+    return int(bool(changed))

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cohort of a saved evaluation, from its two tables: the same arrays, bit by bit, or an error that says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import InputError
+from calipers.kernels import ragged
+from calipers.readers.source import Opened
+from calipers.readers.stored_columns import HINT, Columns
+from calipers.readers.stored_tables import CORNERS, FACT, GROUP, KINDS, SIDES, SPACINGS, TEXT, kinds_of
+from calipers.tables import Cohort, Images, Intake, Predictions, References
+from calipers.tables.checks import examine
+from calipers.tables.cohort import UNIT
+from calipers.tables.delivery import MOST_OBJECTS, Delivery, Source, settle
+from calipers.tables.objects import Column
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+OF_REFERENCES = ("image", "row", "class", "area", "extent", "ignore", "crowd", "place")
+Parts = Mapping[tuple[str, str], Columns]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What the document says of the cohort, for the tables to agree with."""
+
+    images: int
+    references: int
+    dimensions: int
+    classes: tuple[str, ...]
+    models: Mapping[str, int]
+    unscored: frozenset[str]
+
+
+def read_cohort(images: Opened, objects: Opened, counts: Counts, intake: Intake) -> Cohort:
+    """Return the cohort of ``images.parquet`` and ``objects.parquet``."""
+    held = _images(Columns.read(images), counts)
+    parts = _parts(Columns.read(objects), counts)
+    first = parts[next(iter(counts.models)), KINDS[0]]
+    shared = _objects(first, held, counts)
+    references = References(
+        **shared,
+        facts=_facts(first, ("references",)),
+        ignore=first.flags("ignore"),
+        crowd=first.flags("crowd"),
+    )
+    _check_repeated(first, parts, counts)
+    models = {}
+    for model in counts.models:
+        part = parts[model, KINDS[1]]
+        models[model] = Predictions(
+            **_objects(part, held, counts, score=part.numbers("score")),
+            facts=_facts(part, ("models", model)),
+            score=part.numbers("score"),
+            scored=model not in counts.unscored,
+        )
+    return Cohort(held, counts.classes, references, models, intake)
+
+
+def _images(columns: Columns, counts: Counts) -> Images:
+    if len(columns) != counts.images:
+        columns.refuse(f"{counts.images} images", "record-count", "", value=len(columns))
+    names, codes = columns.texts("image")
+    twice = np.bincount(codes, minlength=len(names))[codes] > 1
+    columns.refuse("one row per image", "dup-image", "image", twice)
+
+    def lengths(sides: tuple[str, ...]) -> F64:
+        found = [columns.numbers(side, missing=True) for side in sides[: counts.dimensions]]
+        for side, values in zip(sides, found):
+            columns.refuse("lengths above zero", "image-size", side, np.asarray(values <= 0))
+        return np.stack(found, axis=1)
+
+    groups = {name.removeprefix(GROUP): columns.free(name) for name in columns.names if name.startswith(GROUP)}
+    if UNIT in groups:
+        columns.refuse("another name for a group", "group-name", GROUP + UNIT)
+    return Images(tuple(names[code] for code in codes.tolist()), lengths(SIDES), lengths(SPACINGS), groups)
+
+
+def _parts(columns: Columns, counts: Counts) -> Parts:
+    """Return the rows of every model and kind: models in their order, the references before the predictions of each."""
+    if not counts.models:
+        raise InputError("at least one model", rule="no-predictions", file=columns.file, hint=HINT)
+    total = sum(counts.references + n for n in counts.models.values())
+    if len(columns) != total:
+        columns.refuse(f"{total} rows", "record-count", "", value=len(columns))
+    parts, start = {}, 0
+    for model, n_predictions in counts.models.items():
+        for kind, n in zip(KINDS, (counts.references, n_predictions)):
+            part = columns.part(start, n)
+            for name, wanted in (("model", model), ("kind", kind)):
+                found, codes = part.texts(name)
+                bad = np.array([text != wanted for text in found], np.bool_)[codes]
+                part.refuse(f"{wanted!r}", "stored-order", name, bad)
+            wrong = part.whole("row") != np.arange(n)
+            part.refuse("rows that count the objects of a kind", "stored-order", "row", wrong)
+            parts[model, kind] = part
+            start += n
+    return parts
+
+
+def _check_repeated(first: Columns, parts: Parts, counts: Counts) -> None:
+    """The references stand there once for every model, and must be the same."""
+    names = [*OF_REFERENCES, *CORNERS[counts.dimensions]]
+    for (model, kind), part in parts.items():
+        if kind != KINDS[0] or part is first:
+            continue
+        for name in (name for name in names if name in part.names):
+            if not part.table.column(name).equals(first.table.column(name)):
+                part.refuse("the same references for every model", "stored-order", name, value=model)
+
+
+def _objects(part: Columns, images: Images, counts: Counts, score: F64 | None = None) -> dict[str, Any]:
+    """Return what references and predictions have alike, checked by the rules that every input has to keep."""
+    if len(part) > MOST_OBJECTS:
+        part.refuse(f"at most {MOST_OBJECTS} objects", "too-large", "", value=len(part))
+    image, label = _image_of(part, images), _label_of(part, counts)
+    boxes = np.stack([part.numbers(name) for name in CORNERS[counts.dimensions]], axis=1)
+    area, extent = part.numbers("area"), part.numbers("extent")
+    part.refuse("areas above zero", "zero-area", "extent", np.asarray(extent <= 0))
+    places = np.arange(part.first, part.first + len(part))
+    delivery = Delivery(image, label, boxes, "xyxy", places, score=score, area=area)
+    # Whether references lie inside their image was judged when they were read; here it could change no number.
+    findings = examine(delivery, images.size, "predictions", score_scale="raw", declared=True)
+    settle(delivery, findings, Source(part.file, lambda place, field: f"row {place}"))
+    return {
+        "offsets": ragged.from_owner(image, len(images)),
+        "boxes": boxes,
+        "extent": extent,
+        "label": label.astype(np.int32),
+        "place": part.whole("place", missing=True),
+        "area": area,
+    }
+
+
+def _image_of(part: Columns, images: Images) -> I64:
+    """Return the image of every object; objects stand in the order of their images."""
+    names, codes = part.texts("image")
+    known = {name: k for k, name in enumerate(images.ids)}
+    image = np.array([known.get(name, -1) for name in names], np.int64)[codes]
+    part.refuse("an image of the evaluation", "unknown-image", "image", image < 0)
+    falls = np.diff(image, prepend=image[:1]) < 0
+    part.refuse("objects in the order of their images", "stored-order", "image", falls)
+    return image
+
+
+def _label_of(part: Columns, counts: Counts) -> I64:
+    names, codes = part.texts("class")
+    known = {name: k for k, name in enumerate(counts.classes)}
+    label = np.array([known.get(name, -1) for name in names], np.int64)[codes]
+    part.refuse("a class of the evaluation", "unknown-category", "class", label < 0)
+    return label
+
+
+def _facts(part: Columns, path: tuple[str, ...]) -> dict[str, Column]:
+    """Return the further columns of a table, each in the kind in which it was."""
+    told = kinds_of(part.table.schema.metadata)
+    for key in path:
+        told = told.get(key) if isinstance(told, dict) else None
+    if not isinstance(told, dict):
+        part.refuse("a list of the facts in the metadata", "missing-key", "", value="/".join(path))
+    found = {}
+    for name, kind in dict(told or {}).items():
+        column = part.free(FACT + name)
+        if kind != TEXT and column.dtype.kind == "U":
+            column = _parsed(part, FACT + name, column, kind)
+        found[name] = column
+    return found
+
+
+def _parsed(part: Columns, name: str, column: Column, kind: Any) -> Column:
+    """Return numbers or flags that were written as text, because another table has text under the name."""
+    try:
+        dtype = np.dtype(str(kind))
+        if dtype.kind not in "biuf":
+            raise ValueError(f"no kind {kind!r}")
+        return np.asarray(column == "True" if dtype.kind == "b" else column.astype(dtype))
+    except (ValueError, TypeError, OverflowError):
+        part.refuse(f"numbers of the kind {kind!r}", "column-type", name)
+        raise

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns of a table that Calipers wrote, asked for by name and kind; what is something else is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import InputError
+from calipers.readers.columnar import read_arrow
+from calipers.readers.parts import text_column
+from calipers.readers.source import Opened
+from calipers.tables.objects import Column
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+HINT = "this is not the table that Calipers wrote: take the folder from a backup, or evaluate again"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Some rows of a table, beginning with the row ``first`` of its file."""
+
+    table: Any  # of arrow
+    file: str
+    first: int = 0
+
+    @classmethod
+    def read(cls, opened: Opened) -> Columns:
+        """Read a parquet file."""
+        return cls(read_arrow(opened, _different_names), opened.file)
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all columns."""
+        return list(self.table.column_names)
+
+    def part(self, start: int, n: int) -> Columns:
+        """Return ``n`` rows from ``start`` on."""
+        return Columns(self.table.slice(start, n), self.file, self.first + start)
+
+    def refuse(self, expected: str, rule: str, name: str, bad: Flags | None = None, value: object = None) -> None:
+        """Raise if any row is bad, naming the first of them; without ``bad`` raise at once."""
+        if bad is not None and not bad.any():
+            return
+        where = "" if bad is None else f"row {self.first + int(np.argmax(bad))}"
+        if bad is not None and value is None and name in self.names:
+            value = self.table.column(name)[int(np.argmax(bad))].as_py()
+        raise InputError(expected, rule=rule, file=self.file, location=where, field=name, value=value, hint=HINT)
+
+    def numbers(self, name: str, *, missing: bool = False) -> F64:
+        """Return finite numbers; null, if some may be missing, is NaN."""
+        import pyarrow.types as kinds
+
+        column = self._column(name, "numbers of 64 bits", kinds.is_float64, missing=missing)
+        values = np.asarray(column.to_numpy(), np.float64)
+        bad = np.isinf(values) if missing else ~np.isfinite(values)
+        self.refuse("finite numbers", "non-finite", name, np.asarray(bad))
+        return values
+
+    def whole(self, name: str, *, missing: bool = False) -> I64:
+        """Return whole numbers that are not negative; null, if some may be missing, is -1."""
+        import pyarrow.types as kinds
+
+        column = self._column(name, "whole numbers of 64 bits", kinds.is_int64, missing=missing)
+        values = np.asarray(column.fill_null(-1).to_numpy(), np.int64)
+        bad = values < (-1 if missing else 0)
+        self.refuse("numbers that are not negative", "range", name, np.asarray(bad))
+        return values
+
+    def flags(self, name: str) -> Flags:
+        """Return true or false for every row."""
+        import pyarrow.types as kinds
+
+        return np.asarray(self._column(name, "flags", kinds.is_boolean).to_numpy(), np.bool_)
+
+    def texts(self, name: str) -> tuple[list[str], I64]:
+        """Return the distinct texts of a column, and the number of its text for every row."""
+        import pyarrow as pa
+        import pyarrow.types as kinds
+
+        column = self._column(name, "text", lambda kind: kinds.is_string(kind) or kinds.is_large_string(kind))
+        coded = pa.chunked_array(column.chunks, column.type).combine_chunks().dictionary_encode()
+        if isinstance(coded, pa.ChunkedArray):
+            coded = coded.unify_dictionaries().combine_chunks()
+        return coded.dictionary.to_pylist(), np.asarray(coded.indices.to_numpy(), np.int64)
+
+    def free(self, name: str) -> Column:
+        """Return a column that a user gave: flags, numbers or text, in the kind in which it was."""
+        import pyarrow.types as kinds
+
+        kind = self._column(name, "flags, numbers or text", lambda kind: True, missing=True).type
+        if kinds.is_string(kind) or kinds.is_large_string(kind):
+            return texts_column(*self.texts(name))
+        plain = kinds.is_integer(kind) or kinds.is_boolean(kind) or kinds.is_float32(kind) or kinds.is_float64(kind)
+        floating = kinds.is_floating(kind)
+        column = self._column(name, "flags, numbers or text", lambda _: plain, missing=floating)
+        return np.asarray(column.to_numpy())
+
+    def _column(self, name: str, wanted: str, fits: Callable[[Any], bool], *, missing: bool = False) -> Any:
+        if name not in self.names:
+            self.refuse(f"the column {name!r}", "missing-column", "", value=self.names)
+        column = self.table.column(name)
+        if not fits(column.type):
+            self.refuse(wanted, "column-type", name, value=str(column.type))
+        if column.null_count and not missing:
+            self.refuse(f"{wanted} in every row", "type", name, np.asarray(column.is_null().to_numpy(), np.bool_))
+        return column
+
+
+def texts_column(names: list[str], codes: I64) -> Column:
+    """Return the texts of codes as an array."""
+    return text_column(names)[codes] if len(codes) else np.array([], np.str_)
+
+
+def _different_names(schema: Any, file: str) -> None:
+    for name in schema.names:
+        if schema.names.count(name) > 1:
+            raise InputError("column names that differ", rule="dup-column", file=file, field=name, hint=HINT)

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folder of an evaluation, read back: the record of the run has to vouch for every file that is used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from calipers.errors import InputError
+from calipers.readers.jsonchunks import MAX_DEPTH, depth
+from calipers.readers.source import Opened, open_source
+from calipers.readers.stored import COUNT, EVALUATION, QUARANTINE, RUN, TEXT, Check, read_documents
+from calipers.readers.stored_cohort import Counts, read_cohort
+from calipers.readers.stored_tables import IMAGES, OBJECTS
+from calipers.tables import Cohort, FileIntake, Intake
+from calipers.tables.intake import Quarantined
+
+AGAIN = "it was changed or cut off after the run: take the folder from a backup, or evaluate again"
+
+
+@dataclass(frozen=True)
+class StoredFolder:
+    """What a folder holds: the document of the numbers, the record of the run, and the cohort."""
+
+    file: str  # evaluation.json
+    document: Mapping[str, Any]
+    run: Mapping[str, Any]
+    cohort: Cohort
+    sha256: str  # of evaluation.json
+    bytes: int
+
+
+def read_folder(folder: Path) -> StoredFolder:
+    """Read the folder that an evaluation was saved in; nothing in it is trusted, the inputs need not exist."""
+    document, run = read_documents(folder)
+    file = str(folder / EVALUATION)
+    opened = _vouched(folder, run, EVALUATION)
+    cohort = _member(document, "cohort", dict, file, "")
+    aside = _vouched(folder, run, QUARANTINE) if QUARANTINE in _files(folder, run) else None
+    intake = _intake(cohort, aside, file)
+    counts = _counts(cohort, file)
+    tables = (_vouched(folder, run, IMAGES), _vouched(folder, run, OBJECTS))
+    return StoredFolder(file, document, run, read_cohort(*tables, counts, intake), opened.sha256, opened.size)
+
+
+def check_files(folder: Path, run: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Raise unless those files of ``names`` that the record of the run speaks of are as they were written."""
+    for name in names:
+        if name in _files(folder, run):
+            _vouched(folder, run, name)
+
+
+def _files(folder: Path, run: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the files that the record of the run speaks of."""
+    hint = "an earlier version of Calipers saved this folder, without the cohort: evaluate again"
+    if "files" not in run:
+        raise InputError("the key 'files'", rule="missing-key", file=str(folder / RUN), hint=hint)
+    return dict(_member(run, "files", dict, str(folder / RUN), ""))
+
+
+def _vouched(folder: Path, run: Mapping[str, Any], name: str) -> Opened:
+    """Open a file of the folder; its bytes must be those that were written."""
+    record = str(folder / RUN)
+    told = _member(_files(folder, run), name, dict, record, "/files")
+    wanted = _member(told, "sha256", str, record, f"/files/{name}")
+    opened = open_source(folder / name)
+    if opened.sha256 != wanted:
+        expected = f"the file that {RUN} was written for, {wanted[:12]}..."
+        raise InputError(expected, rule="file-hash", file=opened.file, value=opened.sha256[:12] + "...", hint=AGAIN)
+    return opened
+
+
+def _counts(cohort: Mapping[str, Any], file: str) -> Counts:
+    """Return what the document says of the cohort, for the tables to agree with."""
+    classes = _member(cohort, "classes", list, file, "/cohort")
+    models = _member(cohort, "models", dict, file, "/cohort")
+    unscored = _member(cohort, "unscored", list, file, "/cohort")
+    for place, check, entries in (
+        ("classes", TEXT, classes),
+        ("unscored", TEXT, unscored),
+        ("models", COUNT, models.values()),
+    ):
+        for entry in entries:
+            _fits(entry, check, file, f"/cohort/{place}")
+    if not classes or len(set(classes)) < len(classes):
+        raise InputError("class names that differ", rule="dup-category", file=file, location="/cohort/classes")
+    for name in ("images", "references", "dimensions"):
+        _fits(_member(cohort, name, int, file, "/cohort"), COUNT, file, f"/cohort/{name}")
+    if cohort["dimensions"] not in (2, 3):
+        place, found = "/cohort/dimensions", cohort["dimensions"]
+        raise InputError("2 or 3 dimensions", rule="range", file=file, location=place, value=found)
+    return Counts(
+        images=cohort["images"],
+        references=cohort["references"],
+        dimensions=cohort["dimensions"],
+        classes=tuple(classes),
+        models=dict(models),
+        unscored=frozenset(unscored),
+    )
+
+
+ACCOUNT: Mapping[str, Check] = {
+    **dict.fromkeys(("file", "role", "format", "sha256"), TEXT),
+    **dict.fromkeys(("bytes", "read", "used"), COUNT),
+    "quarantined": ("an object of rule and number", lambda value: _all(value, dict, COUNT)),
+    "notes": ("a list of texts", lambda value: _all(value, list, TEXT)),
+}
+
+
+def _intake(cohort: Mapping[str, Any], aside: Opened | None, file: str) -> Intake:
+    """Return the accounts of the inputs, and the records that were set aside."""
+    files = []
+    for k, entry in enumerate(_member(cohort, "files", list, file, "/cohort")):
+        place = f"/cohort/files/{k}"
+        _record(entry, ACCOUNT, file, place)
+        if entry["read"] != entry["used"] + sum(entry["quarantined"].values()):
+            raise InputError("read = used + quarantined", rule="range", file=file, location=place, value=entry["read"])
+        facts = {**{key: entry[key] for key in ACCOUNT}, "notes": tuple(entry["notes"])}
+        files.append(FileIntake(**facts))
+    quarantine = () if aside is None else tuple(_quarantined(aside))
+    intake = Intake(tuple(files), quarantine)
+    if len(quarantine) != intake.quarantined:
+        expected = f"{intake.quarantined} records in {QUARANTINE}"
+        raise InputError(expected, rule="record-count", file=file, value=len(quarantine), hint=AGAIN)
+    return intake
+
+
+def _quarantined(opened: Opened) -> list[Quarantined]:
+    keys = ("file", "location", "rule", "record")
+    found = []
+    for k, line in enumerate(bytes(opened.data).splitlines(), start=1):
+        try:
+            entry: Any = json.loads(line) if depth(line) <= MAX_DEPTH else None
+        except ValueError as error:
+            raise InputError(
+                "valid JSON", rule="json-syntax", file=opened.file, location=f"line {k}", value=str(error), hint=AGAIN
+            ) from None
+        _record(entry, dict.fromkeys(keys, TEXT), opened.file, f"line {k}")
+        found.append(Quarantined(**{key: entry[key] for key in keys}))
+    return found
+
+
+def _member(document: Mapping[str, Any], key: str, kind: type, file: str, where: str) -> Any:
+    """Return a member of a document that has to be there and of that kind."""
+    if key not in document:
+        raise InputError(f"the key {key!r}", rule="missing-key", file=file, location=where or "/")
+    value = document[key]
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        words = {dict: "an object", list: "a list", str: "text", int: "a whole number"}
+        raise InputError(words[kind], rule="type", file=file, location=f"{where}/{key}", value=value)
+    return value
+
+
+def _record(entry: Any, checks: Mapping[str, Check], file: str, where: str) -> None:
+    if not isinstance(entry, dict):
+        raise InputError("an object", rule="type", file=file, location=where, value=entry)
+    for key, check in checks.items():
+        _fits(_member(entry, key, object, file, where), check, file, f"{where}/{key}")
+
+
+def _fits(value: Any, check: Check, file: str, where: str) -> None:
+    expected, fits = check
+    if not fits(value):
+        raise InputError(expected, rule="type", file=file, location=where, value=value)
+
+
+def _all(value: Any, kind: type, check: Check) -> bool:
+    if not isinstance(value, kind):
+        return False
+    entries: Iterable[Any] = value.values() if isinstance(value, dict) else value  # type: ignore[assignment]
+    return all(check[1](entry) for entry in entries)

@@ -1,0 +1,188 @@
+"""`calipers report DIR` and `calipers verify DIR`: the page anew, and every value once more, from the folder alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+
+import pytest
+
+from calipers.evaluation import Evaluation
+from calipers.results.provenance import sha256_of
+
+
+@pytest.fixture
+def saved(calipers, files, tmp_path):
+    """A saved evaluation whose inputs are gone."""
+    out = tmp_path / "out"
+    argv = ["evaluate", files.references, files.ours, files.theirs, "--groups", files.groups, "--by", "centre"]
+    assert calipers(*argv, "-o", out, "--seed", 3).code == 0
+    shutil.rmtree(files.folder)
+    return out
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Note what the page is asked for."""
+    found, write = [], Evaluation.report
+
+    def report(self, path, **options):
+        found.append(options)
+        return write(self, path)
+
+    monkeypatch.setattr(Evaluation, "report", report)
+    return found
+
+
+def contents(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def forge(folder):
+    """Change a stored value, and the record of the run with it."""
+    document, run = (json.loads((folder / name).read_text()) for name in ("evaluation.json", "run.json"))
+    document["rows"][0]["value"] = 0.125
+    text = json.dumps(document)
+    (folder / "evaluation.json").write_text(text)
+    run["files"]["evaluation.json"]["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    run["result_hash"] = sha256_of({"protocol": document["protocol"], "rows": document["rows"]})
+    run["environment"]["numpy"] = "1.0.0"
+    (folder / "run.json").write_text(json.dumps(run))
+
+
+def test_the_page_is_made_anew(calipers, saved):
+    before = contents(saved)
+    (saved / "report.html").unlink()
+    said = calipers("report", saved)
+    assert (said.code, said.out) == (0, f"Open {saved / 'report.html'}\n")
+    assert contents(saved) == before
+
+
+def test_a_page_that_is_there_stays_without_force(calipers, saved):
+    (saved / "report.html").write_text("mine")
+    said = calipers("report", saved)
+    assert (said.code, "[output-exists]" in said.err, "--force" in said.err) == (2, True, True)
+    assert (saved / "report.html").read_text() == "mine"
+    assert calipers("report", saved, "--force").code == 0
+    assert "<!doctype html>" in (saved / "report.html").read_text()
+    assert calipers("verify", saved).code == 0
+
+
+def test_the_page_can_go_elsewhere(calipers, saved, tmp_path):
+    before = contents(saved)
+    assert calipers("report", saved, "-o", tmp_path / "page.html", "-q").err == ""
+    assert (tmp_path / "page.html").read_bytes() == before["report.html"]
+    assert contents(saved) == before
+
+
+def test_json_says_what_was_written(calipers, saved, tmp_path):
+    page = tmp_path / "page.html"
+    said = calipers("report", saved, "-o", page, "--json", "--redact")
+    assert list(said.json) == ["schema", "calipers", "page", "bytes", "pictures", "redacted", "notes"]
+    assert (said.json["schema"], said.json["page"], said.json["redacted"]) == ("calipers.report/1", str(page), True)
+    assert (said.json["bytes"], said.json["pictures"], said.json["notes"]) == (page.stat().st_size, 0, [])
+
+
+@pytest.mark.parametrize("name", ["run.json", "evaluation.json", "objects.parquet", "images.parquet", "images.csv"])
+def test_nothing_but_the_page_is_replaced(calipers, saved, name):
+    before = contents(saved)
+    said = calipers("report", saved, "-o", saved / name, "--force")
+    assert (said.code, "[output-in-input]" in said.err) == (2, True)
+    assert contents(saved) == before
+
+
+def test_bad_places_are_refused_before_any_work(calipers, saved, tmp_path, monkeypatch):
+    monkeypatch.setattr("calipers.opening.open_folder", lambda *args, **kwargs: pytest.fail("was opened"))
+    for output in ("", tmp_path, tmp_path / "none" / "page.html"):
+        assert calipers("report", saved, "-o", output, "--force").code == 2
+    for folder in (tmp_path / "none", saved / "run.json"):
+        said = calipers("report", folder)
+        assert (said.code, "[not-a-folder]" in said.err) == (2, True)
+
+
+def test_options_of_the_page_are_passed_on(calipers, saved, asked, tmp_path):
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    page = tmp_path / "page.html"
+    plain = {"images": None, "pictures": True, "redact": False}
+    for options, wanted in (
+        ([], plain),
+        (["--images", pictures], {**plain, "images": str(pictures)}),
+        (["--no-images"], {**plain, "pictures": False}),
+        (["--redact"], {**plain, "pictures": False, "redact": True}),
+    ):
+        assert calipers("report", saved, "-o", page, "--force", *options).code == 0
+        found = asked.pop()
+        assert list(found.pop("command"))[:2] == ["calipers", "evaluate"]  # how the numbers were made
+        assert found == wanted
+
+
+def test_options_of_pictures_that_make_no_sense(calipers, saved, tmp_path):
+    page = tmp_path / "page.html"
+    assert "exclude each other" in calipers("report", saved, "-o", page, "--images", tmp_path, "--no-images").err
+    assert "[not-a-folder]" in calipers("report", saved, "-o", page, "--images", tmp_path / "none").err
+    assert "[output-in-input]" in calipers("report", saved, "-o", page, "--images", tmp_path).err
+    said = calipers("report", saved, "--force", "--images", tmp_path, "--redact")
+    assert (said.code, "--images is not looked at" in said.err) == (0, True)
+
+
+def test_evaluate_passes_them_on_too(calipers, files, asked, tmp_path):
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    argv = ["evaluate", files.references, files.ours, "--no-ci"]
+    assert calipers(*argv, "-o", tmp_path / "a", "--images", pictures).code == 0
+    assert {**asked.pop(), "command": 0} == {"images": str(pictures), "pictures": True, "redact": False, "command": 0}
+    assert calipers(*argv, "-o", tmp_path / "b", "--redact").code == 0
+    assert {**asked.pop(), "command": 0} == {"images": None, "pictures": False, "redact": True, "command": 0}
+    for option in (["--images", pictures], ["--no-images"], ["--redact"]):
+        said = calipers(*argv, *option)
+        assert (said.code, "-o DIR" in said.err) == (2, True)
+    said = calipers(*argv, "-o", pictures, "--images", pictures)
+    assert (said.code, "[output-in-input]" in said.err) == (2, True)
+
+
+def test_redacting_the_page_leaves_the_other_files_alone(calipers, files, tmp_path):
+    argv = ["evaluate", files.references, files.ours, "--no-ci"]
+    assert calipers(*argv, "-o", tmp_path / "a").code == 0
+    assert calipers(*argv, "-o", tmp_path / "b", "--redact").code == 0
+    for name in ("evaluation.json", "objects.parquet", "images.parquet", "images.csv"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    assert "other files of the folder keep all names" in " ".join(calipers("evaluate", "--help").out.split())
+
+
+def test_values_that_differ_stop_the_page(calipers, saved, tmp_path):
+    forge(saved)
+    page = tmp_path / "page.html"
+    said = calipers("report", saved, "-o", page)
+    assert (said.code, "[not-reproduced]" in said.err, "/rows/0/value" in said.err) == (2, True, True)
+    assert "numpy 1.0.0" in said.err
+    assert not page.exists()
+    said = calipers("report", saved, "-o", page, "--differences", "warn", "--json")
+    assert (said.code, len(said.json["notes"])) == (0, 2)
+    assert "stored values differ" in page.read_text()
+
+
+def test_verify_counts_what_came_out_again(calipers, saved):
+    said = calipers("verify", saved, "--json")
+    assert said.code == 0
+    assert said.json["schema"] == "calipers.verify/1"
+    assert (said.json["reproduced"], said.json["differences"]) == (True, [])
+    values = said.json["values"]
+    assert calipers("verify", saved).out == f"{values} of {values} values came out as they are stored\n"
+    forge(saved)
+    said = calipers("verify", saved)
+    assert said.code == 1
+    assert said.out.startswith(
+        f"{values - 1} of {values} values came out as they are stored\n  /rows/0/value (ours, AP)"
+    )
+    assert "numpy 1.0.0" in said.err
+    found = calipers("verify", saved, "--json")
+    assert (found.code, found.json["reproduced"]) == (1, False)
+    assert found.json["differences"][0]["stored"] == 0.125
+
+
+def test_verify_refuses_what_was_changed(calipers, saved):
+    (saved / "images.csv").write_text("changed")
+    said = calipers("verify", saved)
+    assert (said.code, "[file-hash]" in said.err, "images.csv" in said.err) == (2, True, True)

@@ -1,0 +1,531 @@
+"""A saved evaluation comes back from its folder alone, bit by bit, or the error says which file is to blame."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import shutil
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import calipers as cal
+from calipers.opening import open_folder
+from calipers.results.provenance import sha256_of
+from calipers.tables import Predictions
+from cases import cohort_of
+
+BOX = {"boxes": [[1.0, 2.0, 30.1, 40.2]], "labels": [0]}
+FAST = replace(cal.Protocol.load("overview"), replicates=100)
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    """Arrays of one kind with the same bytes; texts may be held in cells of another width."""
+    if a.dtype.kind in "UO":
+        return a.tolist() == b.tolist() and b.dtype.kind in "UO"
+    return (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
+
+
+def assert_same_objects(a: Any, b: Any) -> None:
+    for field in fields(a):
+        one, other = getattr(a, field.name), getattr(b, field.name)
+        if field.name == "facts":
+            assert list(one) == list(other)
+            assert all(same_bits(one[name], other[name]) for name in one)
+        elif field.name == "scored":
+            assert one is other
+        else:
+            assert same_bits(one, other), field.name
+
+
+def assert_same(a: cal.Evaluation, b: cal.Evaluation) -> None:
+    """Two evaluations are one: cohort, protocol, every estimate, groups, warnings, document and page."""
+    assert a.protocol == b.protocol
+    assert (a.cohort.classes, a.models, a.ci) == (b.cohort.classes, b.models, b.ci)
+    assert a.cohort.images.ids == b.cohort.images.ids
+    assert same_bits(a.cohort.images.size, b.cohort.images.size)
+    assert same_bits(a.cohort.images.spacing, b.cohort.images.spacing)
+    assert list(a.cohort.images.groups) == list(b.cohort.images.groups)
+    for name, column in a.cohort.images.groups.items():
+        assert same_bits(column, b.cohort.images.groups[name]), name
+    assert_same_objects(a.cohort.references, b.cohort.references)
+    for model in a.models:
+        assert_same_objects(a.cohort.models[model], b.cohort.models[model])
+    assert a.cohort.intake == b.cohort.intake
+    assert [repr(row) for row in a.rows] == [repr(row) for row in b.rows]  # the digits of repr are the bits
+    assert repr(a.groups) == repr(b.groups)
+    assert a.warnings == b.warnings
+    assert a.to_json() == b.to_json()
+
+
+def returns(evaluation: cal.Evaluation, place: Path) -> cal.Evaluation:
+    """Save, open, and check that nothing changed."""
+    folder = evaluation.save(place / "saved")
+    again = cal.open_evaluation(folder)
+    assert_same(evaluation, again)
+    assert again.report(place / "page.html").read_bytes() == (folder / "report.html").read_bytes()
+    return again
+
+
+def arrays(n: int = 6, **further: Any) -> list[dict[str, Any]]:
+    return [{**BOX, "width": 99, "height": 99, **{key: value[k] for key, value in further.items()}} for k in range(n)]
+
+
+def said(n: int = 6, **changes: Any) -> list[dict[str, Any]]:
+    return [{**BOX, "scores": [0.1 + k / 10], **changes} for k in range(n)]
+
+
+@pytest.mark.parametrize("preset", cal.presets())
+def test_the_demo_comes_back(preset, tmp_path):
+    returns(cal.evaluate(cal.demo_cohort(), replace(cal.Protocol.load(preset), replicates=100)), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "kind", ["crowds", "ignored", "declared areas", "tied scores", "mostly empty", "volumes", "volumes on a grid"]
+)
+def test_awkward_cohorts_come_back(kind, tmp_path):
+    returns(cal.evaluate(cohort_of(kind, seed=3, n_images=30, models=2), FAST, seed=7), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "by", [("centre",), ("size",), ("centre,size", "class"), ("visits=1:2", "size=400:2500", "centre,class")]
+)
+def test_groups_come_back(by, tmp_path):
+    cohort = cal.demo_cohort()
+    visits = np.arange(cohort.n_images) % 4
+    returns(cal.evaluate(cohort.with_groups({"visits": visits}), FAST, by=by), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cluster": "image"},
+        {"cluster": ("centre", "patient")},
+        {"strata": "centre"},
+        {"interval": "percentile", "level": 0.9},
+        {"interval": "bca"},
+        {"replicates": 0},
+        {"size_from": "box", "rescale_to": (100.0, 100.0)},
+        {"seed": 2**63},
+    ],
+)
+def test_ways_of_being_sure_come_back(changes, tmp_path):
+    returns(cal.evaluate(cal.demo_cohort(), replace(FAST, **changes)), tmp_path)
+
+
+def test_an_evaluation_without_intervals_comes_back(tmp_path):
+    assert not returns(cal.evaluate(cal.demo_cohort(), FAST, ci=False, by="centre"), tmp_path).ci
+
+
+NAMES = ['"quoted", comma', "=1+1", "Ünïcödé 肺 🫁", "", "a\nb\tc", "'; DROP TABLE", " ", "x" * 5000]
+
+
+def test_names_come_back_to_the_letter(tmp_path):
+    n = len(NAMES)
+    records = [
+        {**record, "labels": [k], "image_id": f"{k}{NAMES[k]}"}
+        for k, record in enumerate(arrays(n, patient=NAMES, model=NAMES, group_model=NAMES, image_=NAMES))
+    ]
+    found = [{**record, "labels": [k], "image_id": f"{k}{NAMES[k]}"} for k, record in enumerate(said(n))]
+    found = [{**record, "scores": [0.5]} for record in found]
+    cohort = cal.Cohort.from_arrays(records, dict.fromkeys(NAMES, found), classes=[f"c{name}" for name in NAMES])
+    again = returns(cal.evaluate(cohort, replace(FAST, cluster="image"), by=["patient"]), tmp_path)
+    assert again.models == tuple(NAMES)
+    assert "" in {row.group["patient"] for row in again.rows if row.group}
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.arange(6, dtype=np.int8),
+        np.arange(6, dtype=np.uint64) + 2**63,
+        np.array([0.1, np.nan, -0.0, 1e300, 5e-324, 2.0]),
+        np.array([0.1, 2, 3, 4, 5, 6], np.float32),
+        np.array([True, False] * 3),
+        np.array(["10", "9", "", "é", "A", "a"]),
+        np.array(["10", "9", "B", "é", "A", "a"]),
+        np.arange(6, dtype=">i4"),
+    ],
+    ids=lambda column: column.dtype.str,
+)
+def test_columns_keep_their_kind_and_with_it_the_order_of_units(column, tmp_path):
+    cohort = cal.Cohort.from_arrays(arrays(), said(), classes=("a",)).with_groups({"unit": column})
+    missing = (column != column) | (column == "")  # images without a unit: it cannot be what is drawn
+    evaluation = cal.evaluate(cohort, replace(FAST, cluster="image" if missing.any() else "unit"), by="unit")
+    folder = evaluation.save(tmp_path / "out")
+    again = cal.open_evaluation(folder)
+    assert [repr(row) for row in again.rows] == [repr(row) for row in evaluation.rows]
+    held = again.cohort.group("unit")
+    assert held.dtype == column.dtype.newbyteorder("=") or column.dtype.kind == "U"
+    assert held.tolist().__repr__() == column.tolist().__repr__()
+
+
+def test_facts_come_back_also_where_two_tables_mean_different_things(tmp_path):
+    cohort = cal.Cohort.from_arrays(arrays(), {"a": said(), "b": said()}, classes=("a", "never"))
+    facts = {"rating": np.array([0.1, 1e300, -0.0, 3.0, 4.0, 5.0]), "type": np.array(list("abcdef"))}
+    cohort = replace(
+        cohort,
+        references=replace(cohort.references, facts=facts),
+        models={
+            "a": replace(cohort.models["a"], facts={"rating": np.array(list("ghijkl")), "flag": np.arange(6) > 2}),
+            "b": replace(cohort.models["b"], facts={"flag": np.arange(6)}),
+        },
+    )
+    returns(cal.evaluate(cohort, FAST), tmp_path)
+
+
+def test_a_model_that_says_nothing_and_one_without_scores_come_back(tmp_path):
+    nothing = [{"boxes": np.zeros((0, 4)), "labels": [], "scores": []}] * 6
+    cohort = cal.Cohort.from_arrays(arrays(), {"silent": nothing, "plain": said()}, classes=("a", "b"))
+    plain = replace(cohort.models["plain"], score=np.ones(6), scored=False)
+    again = returns(cal.evaluate(cohort.with_predictions("plain", plain), FAST), tmp_path)
+    assert [p.scored for p in again.cohort.models.values()] == [True, False]
+    assert any("has no scores" in warning for warning in again.warnings)
+
+
+def test_a_cohort_without_any_object_comes_back(tmp_path):
+    nothing = {"boxes": np.zeros((0, 4)), "labels": []}
+    cohort = cal.Cohort.from_arrays([nothing] * 3, [{**nothing, "scores": []}] * 3, classes=("a",))
+    returns(cal.evaluate(cohort, FAST), tmp_path)
+
+
+def test_raw_scores_come_back(tmp_path):
+    found = [{**BOX, "scores": [score]} for score in (-3.5, 1e6, 0.0, -0.0, 5e-324, 7.25)]
+    cohort = cal.Cohort.from_arrays(arrays(), found, classes=("a",), score_scale="raw")
+    returns(cal.evaluate(cohort, FAST), tmp_path)
+
+
+def test_areas_from_sides_as_delivered_come_back(tmp_path):
+    """`(x + w) - x` is not `w`: the area of the box has to be stored, not computed from the corners."""
+    boxes = [{"boxes": [[1000.1 + k, 0.7, 32.3, 31.7]], "labels": [0]} for k in range(6)]
+    found = [{**record, "scores": [0.5]} for record in boxes]
+    cohort = cal.Cohort.from_arrays(boxes, found, classes=("a",), box_format="xywh")
+    corners = cohort.references.boxes
+    assert ((corners[:, 2:] - corners[:, :2]).prod(axis=1) != cohort.references.extent).any()
+    returns(cal.evaluate(cohort, replace(cal.Protocol.load("coco"), replicates=100, size_from="box")), tmp_path)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """References and predictions on disk, some records broken."""
+    images = [{"id": k, "width": 90, "height": 90, "patient": f"p{k}"} for k in (1, 2, 3, "x")]
+    objects = [{"id": k, "image_id": i, "category_id": 1, "bbox": [5, 5, 9, 9]} for k, i in enumerate((1, 2, "x"))]
+    objects.append({"id": 9, "image_id": 3, "category_id": 1, "bbox": [5, 5, 0, 9]})
+    references = {"images": images, "categories": [{"id": 1, "name": "n"}], "annotations": objects}
+    found = [{"image_id": i, "category_id": 1, "bbox": [5, 5, 9, 8], "score": s} for i, s in ((1, 0.5), ("x", 0.2))]
+    found.append({"image_id": 2, "category_id": 1, "bbox": [5, 5, 9, 8], "score": 7})
+    folder = tmp_path / "inputs"
+    folder.mkdir()
+    (folder / "refs.json").write_text(json.dumps(references))
+    (folder / "ours.json").write_text(json.dumps(found))
+    return folder
+
+
+def test_what_was_set_aside_comes_back_and_the_inputs_may_be_gone(files, tmp_path):
+    cohort = cal.read(files / "refs.json", files / "ours.json", lenient=True)
+    assert cohort.intake.quarantined == 2
+    evaluation = cal.evaluate(cohort, FAST)
+    folder = evaluation.save(tmp_path / "saved")
+    shutil.rmtree(files)
+    again = cal.open_evaluation(folder)
+    assert_same(evaluation, again)
+    assert [record.rule for record in again.cohort.intake.quarantine] == ["zero-area", "score-range"]
+    assert sum("set aside" in warning for warning in again.warnings) == 2
+
+
+def test_what_was_opened_can_be_saved_compared_and_opened_again(tmp_path):
+    first = cal.evaluate(cal.demo_cohort(), FAST)
+    second = cal.open_evaluation(first.save(tmp_path / "a"))
+    third = cal.open_evaluation(second.save(tmp_path / "b"))
+    assert_same(first, third)
+    assert repr(third.compare("mislabels", "overpredicts")) == repr(first.compare("mislabels", "overpredicts"))
+    for name in ("evaluation.json", "objects.parquet", "images.parquet"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    evaluation = cal.evaluate(cal.demo_cohort(), FAST, by="centre")
+    return evaluation.save(tmp_path_factory.mktemp("made") / "out")
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    return Path(shutil.copytree(made, tmp_path / "out"))
+
+
+def vouch(folder: Path) -> None:
+    """Write a run.json that agrees with whatever the folder holds now."""
+    run, document = (json.loads((folder / name).read_text()) for name in ("run.json", "evaluation.json"))
+    run["result_hash"] = sha256_of({"protocol": document["protocol"], "rows": document["rows"]})
+    for name, facts in run["files"].items():
+        facts["sha256"] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    (folder / "run.json").write_text(json.dumps(run))
+
+
+def edit(folder: Path, change: Any, name: str = "evaluation.json") -> None:
+    document = json.loads((folder / name).read_text())
+    change(document)
+    (folder / name).write_text(json.dumps(document))
+    if name != "run.json":
+        vouch(folder)
+
+
+def refused(folder: Path) -> cal.InputError:
+    with pytest.raises(cal.InputError) as caught:
+        cal.open_evaluation(folder)
+    return caught.value
+
+
+@pytest.mark.parametrize("name", ["evaluation.json", "objects.parquet", "images.parquet", "run.json"])
+@pytest.mark.parametrize("damage", ["missing", "cut", "empty", "foreign"])
+def test_damaged_files_are_named(folder, name, damage):
+    file = folder / name
+    if damage == "missing":
+        file.unlink()
+    else:
+        data = file.read_bytes()
+        file.write_bytes({"cut": data[: len(data) // 2], "empty": b"", "foreign": b"[1, 2]"}[damage])
+    error = refused(folder)
+    assert name in error.file or (damage == "missing" and name in error.expected)
+
+
+def test_one_flipped_bit_is_noticed(folder):
+    data = bytearray((folder / "objects.parquet").read_bytes())
+    data[len(data) // 2] ^= 1
+    (folder / "objects.parquet").write_bytes(data)
+    assert refused(folder).rule == "file-hash"
+
+
+def test_other_folders_are_refused(tmp_path):
+    assert refused(tmp_path).rule == "not-found"
+    assert refused(tmp_path / "none").rule == "not-a-folder"
+    (tmp_path / "file").write_text("x")
+    assert refused(tmp_path / "file").rule == "not-a-folder"
+
+
+def test_folders_of_earlier_versions_are_told_what_to_do(folder):
+    edit(folder, lambda run: run.pop("files"), "run.json")
+    error = refused(folder)
+    assert (error.rule, "evaluate again" in error.hint) == ("missing-key", True)
+
+
+def test_a_number_that_does_not_come_out_is_named(folder):
+    def change(document):
+        document["rows"][7]["value"] = 0.125
+
+    now = json.loads((folder / "evaluation.json").read_text())["rows"][7]
+    edit(folder, change)
+    error = refused(folder)
+    assert (error.rule, error.location, error.value) == ("not-reproduced", "/rows/7/value", repr(now["value"]))
+    assert "0.125" in error.expected
+    assert f"{now['model']}, {now['metric']}" in error.expected
+    assert f"calipers {cal.__version__}, numpy {np.__version__}" in error.hint
+
+
+def test_the_last_bit_counts_and_so_does_the_sign_of_zero(folder):
+    def change(document):
+        row = document["rows"][0]
+        row["high"] = float(np.nextafter(row["high"], 1))
+        document["statistics"]["beside"][3]["percentile"][0] += 1e-16
+
+    edit(folder, change)
+    opened = open_folder(folder)
+    assert [one.place for one in opened.changed] == ["/rows/0/high", "/statistics/beside/3/percentile"]
+
+
+def test_differences_can_be_a_warning_that_stays_with_the_numbers(folder):
+    edit(folder, lambda document: document["rows"][0].update(value=0.5))
+    with pytest.warns(UserWarning, match="1 of .* stored values differ; the first is /rows/0/value"):
+        evaluation = cal.open_evaluation(folder, differences="warn")
+    assert evaluation.rows[0].estimate.value != 0.5
+    assert any("stored values differ" in warning for warning in evaluation.warnings)
+    with pytest.raises(cal.UsageError, match="'refuse' or 'warn'"):
+        cal.open_evaluation(folder, differences="ignore")  # type: ignore[arg-type]
+
+
+def test_rows_that_are_gone_are_noticed(folder):
+    edit(folder, lambda document: document["rows"].pop())
+    assert refused(folder).location == "/rows"
+
+
+WRONG_DOCUMENTS = {
+    "no cohort": lambda d: d.pop("cohort"),
+    "cohort as a list": lambda d: d.update(cohort=[]),
+    "no classes": lambda d: d["cohort"].update(classes=[]),
+    "classes twice": lambda d: d["cohort"].update(classes=["a", "a"]),
+    "classes as numbers": lambda d: d["cohort"].update(classes=[1]),
+    "other classes": lambda d: d["cohort"].update(classes=["a"]),
+    "models as a list": lambda d: d["cohort"].update(models=["a"]),
+    "no models": lambda d: d["cohort"].update(models={}),
+    "one model more": lambda d: d["cohort"]["models"].update(more=3),
+    "fewer predictions": lambda d: d["cohort"]["models"].update(mislabels=3),
+    "a negative count": lambda d: d["cohort"].update(references=-1),
+    "a flag for a count": lambda d: d["cohort"].update(images=True),
+    "four dimensions": lambda d: d["cohort"].update(dimensions=4),
+    "volumes": lambda d: d["cohort"].update(dimensions=3),
+    "no unscored": lambda d: d["cohort"].pop("unscored"),
+    "files as text": lambda d: d["cohort"].update(files="x"),
+    "a file as text": lambda d: d["cohort"].update(files=["x"]),
+    "accounts that are off": lambda d: d["cohort"]["files"][0].update(read=3),
+    "set aside without records": lambda d: d["cohort"]["files"][0].update(used=188, quarantined={"x": 1}),
+    "notes as text": lambda d: d["cohort"]["files"][0].update(notes="x"),
+    "other groups": lambda d: d["cohort"]["groups"].update(patient=3),
+    "no statistics": lambda d: d.pop("statistics"),
+    "beside as text": lambda d: d["statistics"].update(beside="x"),
+    "beside as numbers": lambda d: d["statistics"].update(beside=[1]),
+    "by as a number": lambda d: d["statistics"]["groups"][0].update(by=3),
+    "by of no column": lambda d: d["statistics"]["groups"][0].update(by="nothing"),
+    "protocol as text": lambda d: d.update(protocol="coco"),
+    "protocol without a key": lambda d: d["protocol"].pop("level"),
+    "protocol with a key more": lambda d: d["protocol"].update(more=1),
+    "metrics as a table": lambda d: d["protocol"].update(metrics={}),
+    "a metric as text": lambda d: d["protocol"]["metrics"].append("AP"),
+    "a metric of no kind": lambda d: d["protocol"]["metrics"][0].update(kind="x"),
+    "matching as a list": lambda d: d["protocol"].update(matching=[]),
+    "a criterion as a list": lambda d: d["protocol"]["matching"].update(criterion=["x"]),
+    "a headline of numbers": lambda d: d["protocol"].update(headline=[[]]),
+    "sizes as numbers": lambda d: d["protocol"].update(sizes={"a": 3}),
+    "a level of two": lambda d: d["protocol"].update(level=2.0),
+    "a cluster of no column": lambda d: d["protocol"].update(cluster="nothing"),
+    "masks": lambda d: d["protocol"].update(size_from="mask"),
+    "a rescaling of text": lambda d: d["protocol"].update(rescale_to="x"),
+    "a seed as text": lambda d: d["protocol"].update(seed="x"),
+}
+
+
+@pytest.mark.parametrize("change", WRONG_DOCUMENTS.values(), ids=WRONG_DOCUMENTS)
+def test_documents_that_vouch_for_themselves_are_not_trusted(folder, change):
+    edit(folder, change)
+    with pytest.raises(cal.CalipersError) as caught:
+        cal.open_evaluation(folder)
+    assert caught.value.exit_code == 2
+
+
+def column(table: pa.Table, name: str, values: Any) -> pa.Table:
+    return table.set_column(table.column_names.index(name), name, values)
+
+
+def entry(name: str, value: Any, row: int = 0) -> Any:
+    """Change one cell."""
+
+    def change(table: pa.Table) -> pa.Table:
+        cells = table[name].to_pylist()
+        cells[row] = value
+        return column(table, name, pa.array(cells, table[name].type))
+
+    return change
+
+
+WRONG_OBJECTS = {
+    "a box of NaN": (entry("x0", float("nan")), "non-finite"),
+    "a box of null": (entry("x0", None), "type"),
+    "an infinite box": (entry("y1", float("inf"), -1), "non-finite"),
+    "a turned box": (entry("x1", -5.0, -1), "neg-size"),
+    "a huge box": (entry("x1", 1e200, -1), "non-finite"),
+    "no area": (entry("extent", 0.0, -1), "zero-area"),
+    "a negative area": (entry("area", -1.0, -1), "area-range"),
+    "a score of NaN": (entry("score", float("nan"), -1), "non-finite"),
+    "no score": (entry("score", None, -1), "type"),
+    "another class": (entry("class", "unheard", -1), "unknown-category"),
+    "no class": (entry("class", None, -1), "type"),
+    "another image": (entry("image", "unheard", -1), "unknown-image"),
+    "images out of order": (entry("image", "P001_1", -1), "stored-order"),
+    "a place before the start": (entry("place", -2, -1), "range"),
+    "another model": (entry("model", "unheard"), "stored-order"),
+    "another kind": (entry("kind", "prediction"), "stored-order"),
+    "rows that do not count": (entry("row", 5), "stored-order"),
+    "references that differ": (entry("x0", 0.5), "stored-order"),
+    "a flag of null": (entry("ignore", None), "type"),
+    "a row less": (lambda t: t.slice(1), "record-count"),
+    "a row more": (lambda t: pa.concat_tables([t, t.slice(0, 1)]), "record-count"),
+    "no rows": (lambda t: t.slice(0, 0), "record-count"),
+    "a column less": (lambda t: t.drop_columns(["extent"]), "missing-column"),
+    "a column twice": (lambda t: t.append_column("x0", t["x0"]), "dup-column"),
+    "boxes of half the digits": (lambda t: column(t, "x0", t["x0"].cast(pa.float32())), "column-type"),
+    "boxes of text": (lambda t: column(t, "x0", pa.array(["1"] * len(t))), "column-type"),
+    "rows of numbers with a point": (lambda t: column(t, "row", t["row"].cast(pa.float64())), "column-type"),
+    "classes in lists": (lambda t: column(t, "class", pa.array([["a"]] * len(t))), "column-type"),
+    "flags of numbers": (lambda t: column(t, "ignore", pa.array([1] * len(t))), "column-type"),
+    "no metadata": (lambda t: t.replace_schema_metadata(None), "missing-key"),
+    "metadata that is no JSON": (lambda t: t.replace_schema_metadata({"calipers.facts": "["}), "missing-key"),
+    "facts that are not there": (
+        lambda t: t.replace_schema_metadata({"calipers.facts": '{"references": {"a": "text"}, "models": {}}'}),
+        "missing-column",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "rule"), WRONG_OBJECTS.values(), ids=WRONG_OBJECTS)
+def test_tables_of_objects_that_vouch_for_themselves_are_not_trusted(folder, change, rule):
+    pq.write_table(change(pq.read_table(folder / "objects.parquet")), folder / "objects.parquet")
+    vouch(folder)
+    error = refused(folder)
+    assert (error.rule, Path(error.file).name) == (rule, "objects.parquet")
+
+
+WRONG_IMAGES = {
+    "an image twice": (lambda t: pa.concat_tables([t, t.slice(0, 1)]), "record-count"),
+    "an image renamed like another": (lambda t: entry("image", t["image"][1].as_py())(t), "dup-image"),
+    "no name": (entry("image", None), "type"),
+    "no width": (entry("width", 0.0), "image-size"),
+    "an infinite width": (entry("width", float("inf")), "non-finite"),
+    "names of numbers": (lambda t: column(t, "image", pa.array(range(len(t)))), "column-type"),
+    "a patient without a name": (entry("group_patient", None), "type"),
+    "patients in lists": (lambda t: column(t, "group_patient", pa.array([["a"]] * len(t))), "column-type"),
+    "dates": (lambda t: column(t, "group_patient", pa.array([0] * len(t), pa.date32())), "column-type"),
+    "a group called image": (lambda t: t.append_column("group_image", t["image"]), "group-name"),
+    "a column less": (lambda t: t.drop_columns(["spacing_x"]), "missing-column"),
+}
+
+
+@pytest.mark.parametrize(("change", "rule"), WRONG_IMAGES.values(), ids=WRONG_IMAGES)
+def test_tables_of_images_that_vouch_for_themselves_are_not_trusted(folder, change, rule):
+    pq.write_table(change(pq.read_table(folder / "images.parquet")), folder / "images.parquet")
+    vouch(folder)
+    error = refused(folder)
+    assert error.rule == rule
+    assert error.hint
+
+
+def test_groups_that_are_gone_are_noticed(folder):
+    table = pq.read_table(folder / "images.parquet")
+    pq.write_table(table.drop_columns(["group_centre"]), folder / "images.parquet")
+    vouch(folder)
+    assert (refused(folder).rule, refused(folder).location) == ("record-count", "/cohort/groups")
+
+
+def test_bytes_at_random_never_end_in_a_traceback(folder):
+    random = np.random.Generator(np.random.Philox(4))
+    for name in ("objects.parquet", "images.parquet"):
+        whole = (folder / name).read_bytes()
+        for _ in range(40):
+            data = bytearray(whole)
+            for place in random.integers(0, len(data), 5):
+                data[place] = random.integers(0, 256)
+            (folder / name).write_bytes(data)
+            vouch(folder)
+            with contextlib.suppress(cal.CalipersError):
+                open_folder(folder)
+        (folder / name).write_bytes(whole)
+
+
+def test_the_page_can_change_without_harm(folder):
+    (folder / "report.html").unlink()
+    assert cal.open_evaluation(folder).models
+
+
+@pytest.mark.slow
+def test_a_large_folder_opens_in_reasonable_time(tmp_path):
+    from calipers.synthetic import random_cohort
+
+    cohort = random_cohort(5000, 10, seed=1, objects=14.0)
+    assert isinstance(cohort.models["model-1"], Predictions)
+    evaluation = cal.evaluate(cohort, "coco", ci=False)
+    returns(evaluation, tmp_path)
