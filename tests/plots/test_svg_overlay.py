@@ -6,7 +6,7 @@ import pytest
 
 from calipers.errors import UsageError
 from calipers.plots.figures import BoxMark, Overlay
-from calipers.plots.svg import svg
+from calipers.plots.svg import stylesheet, svg
 from calipers.plots.theme import MARKS
 from plots.drawn import PIXEL, having, tree
 
@@ -14,7 +14,7 @@ Box = tuple[float, float, float, float]
 
 
 def drawn(box: Box, fate: str = "hit", size: tuple[float, float] = (200.0, 100.0)) -> dict[str, str]:
-    [mark] = having(tree(Overlay("t", size, (BoxMark(fate, box, "nodule", 0.83),))), "fig-mark")
+    [[mark]] = having(tree(Overlay("t", size, (BoxMark(fate, box, "nodule", 0.83),))), "fig-mark")
     return mark.attrib | {"title": mark[0].text or ""}
 
 
@@ -22,25 +22,30 @@ def test_a_box_stands_at_its_pixels() -> None:
     mark = drawn((10.25, 20, 60, 50))
     assert [mark[key] for key in ("x", "y", "width", "height")] == ["10.25", "20", "49.75", "30"]
     assert mark["title"] == "hit: nodule, score 0.83"
-    assert (mark["data-fate"], mark["data-score"], mark["vector-effect"]) == ("hit", "0.83", "non-scaling-stroke")
+
+
+def test_lines_keep_their_width_when_a_picture_is_enlarged() -> None:
+    assert ".fig-halo,.fig-mark rect{vector-effect:non-scaling-stroke}" in stylesheet()
 
 
 def test_every_fate_has_a_layer_and_every_box_a_halo_below() -> None:
     marks = tuple(BoxMark(fate, (1, 1, 9, 9), "a") for fate in MARKS)
     root = tree(Overlay("t", (10.0, 10.0), marks))
+    order = list(root)
     for fate in MARKS:
-        [layer] = having(root, f"fig-layer-{fate.replace(' ', '-')}")
-        halo, mark = layer
-        assert "fig-halo" in halo.get("class", "")
-        assert f"fig-mark fig-{fate.replace(' ', '-')}" == mark.get("class")
-        assert mark.get("data-fate") == fate
+        name = fate.replace(" ", "-")
+        halo, layer = having(root, f"fig-layer-{name}")
+        assert halo.get("class") == f"fig-layer fig-layer-{name} fig-halo fig-halo-{name}"
+        assert halo.get("d") == "M1 1h8v8h-8z"
+        assert layer.get("class") == f"fig-layer fig-layer-{name} fig-mark fig-{name}"
+        assert order.index(halo) < min(order.index(other) for other in having(root, "fig-mark"))
     assert root.get("viewBox") == "0 0 10 10"
     assert "fig-backdrop" in root[2].get("class", "")
 
 
 def test_a_layer_without_boxes_is_not_there() -> None:
     root = tree(Overlay("t", (10.0, 10.0), (BoxMark("hit", (1, 1, 2, 2), "a"),)))
-    assert len(having(root, "fig-layer")) == 1
+    assert len(having(root, "fig-layer")) == 2  # the halo and the box
 
 
 @pytest.mark.parametrize("box", [(-50, 10, 60, 90), (-9, -9, 999, 999), (150, 50, 300, 150)])

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes on an image: one group per fate, so that a page can hide it; every box has a halo and says what it is."""
+"""Boxes on an image: one group per fate, so that a page can hide it; every box has a halo and says what it is.
+
+All halos lie below all boxes: a box beside another would else vanish under its halo.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from calipers.errors import UsageError
 from calipers.plots.figures import BoxMark, Overlay
 from calipers.plots.svg.elements import Drawing, Sheet, num, title
 from calipers.plots.svg.empty import nothing
-from calipers.plots.svg.words import safe
 from calipers.plots.theme import MARKS
 
 # From below to above: what was found is never hidden by what was left out.
@@ -18,8 +20,8 @@ ORDER = ("ignored", "reference", "duplicate", "false alarm", "hit", "missed")
 INSET = 0.004  # of the longer side: how far inside the edge a cut box is drawn
 TRACE = 0.02  # of the longer side: length at least of what a box outside leaves
 PICTURE = re.compile(r"data:image/[a-z+.-]+;base64,[A-Za-z0-9+/=]*")
+OUTSIDE = ' class="fig-outside"'
 SYMBOL = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
-FIXED = ' vector-effect="non-scaling-stroke"'
 
 
 def slug(fate: str) -> str:
@@ -34,13 +36,17 @@ def draw(figure: Overlay, sheet: Sheet) -> Drawing:
         return nothing(sheet, "the size of the image is not known")
     whole = f'width="{num(width, 2)}" height="{num(height, 2)}"'
     parts = [f'<rect {whole} class="fig-backdrop"/>', _picture(figure, whole)]
+    halos, layers = [], []
     for fate in ORDER:
         marks = [mark for mark in figure.marks if _fate(mark) == fate and all(map(math.isfinite, mark.box))]
         marks.sort(key=lambda mark: -_area(mark.box))  # small ones above, within reach of the pointer
-        drawn = "".join(_mark(mark, width, height) for mark in marks)
-        if drawn:
-            parts.append(f'<g class="fig-layer fig-layer-{slug(fate)}">{drawn}</g>')
-    return Drawing(width, height, parts)
+        if marks:
+            places, layer = [_place(mark, width, height) for mark in marks], f"fig-layer fig-layer-{slug(fate)}"
+            around = "".join(f"M{num(x, 2)} {num(y, 2)}h{num(w, 2)}v{num(h, 2)}h{num(-w, 2)}z" for x, y, w, h in places)
+            halos.append(f'<path class="{layer} fig-halo fig-halo-{slug(fate)}" d="{around}"/>')
+            drawn = "".join(_mark(mark, place, width, height) for mark, place in zip(marks, places))
+            layers.append(f'<g class="{layer} fig-mark fig-{slug(fate)}">{drawn}</g>')
+    return Drawing(width, height, [*parts, *halos, *layers])
 
 
 def _fate(mark: BoxMark) -> str:
@@ -76,23 +82,26 @@ def said(mark: BoxMark) -> str:
     return f"{MARKS[mark.fate].words}: {mark.label}{score}"
 
 
-def _mark(mark: BoxMark, width: float, height: float) -> str:
-    x0, x1 = sorted((mark.box[0], mark.box[2]))
-    y0, y1 = sorted((mark.box[1], mark.box[3]))
-    more, outside = "", x1 < 0 or y1 < 0 or x0 > width or y0 > height
-    if outside:
-        more = ", outside the image"
-    elif x0 < 0 or y0 < 0 or x1 > width or y1 > height:
-        more = ", reaches beyond the image"
+def _place(mark: BoxMark, width: float, height: float) -> tuple[float, float, float, float]:
+    """Return x, y, width and height of a box as it is drawn."""
+    (x0, x1), (y0, y1) = sorted((mark.box[0], mark.box[2])), sorted((mark.box[1], mark.box[3]))
+    outside = _outside(mark, width, height)
     (a0, a1), (b0, b1) = _cut(x0, x1, width, width, height, outside), _cut(y0, y1, height, width, height, outside)
-    # A box without width would not be drawn at all.
-    place = (
-        f'x="{num(a0, 2)}" y="{num(b0, 2)}" width="{num(max(a1 - a0, 0.01), 2)}" height="{num(max(b1 - b0, 0.01), 2)}"'
-    )
-    score = f' data-score="{mark.score:.4g}"' if math.isfinite(mark.score) else ""
-    cls = f"fig-mark fig-{slug(mark.fate)}" + (" fig-outside" if outside else "")
-    box = f'<rect {place} class="{cls}" data-fate="{safe(mark.fate)}"{score}{FIXED}>{title(said(mark) + more)}</rect>'
-    return f'<rect {place} class="fig-halo fig-halo-{slug(mark.fate)}"{FIXED}/>{box}'
+    return a0, b0, max(a1 - a0, 0.01), max(b1 - b0, 0.01)  # a box without width would not be drawn at all
+
+
+def _outside(mark: BoxMark, width: float, height: float) -> bool:
+    (x0, x1), (y0, y1) = sorted((mark.box[0], mark.box[2])), sorted((mark.box[1], mark.box[3]))
+    return x1 < 0 or y1 < 0 or x0 > width or y0 > height
+
+
+def _mark(mark: BoxMark, place: tuple[float, float, float, float], width: float, height: float) -> str:
+    outside = _outside(mark, width, height)
+    beyond = min(mark.box) < 0 or max(mark.box[0::2]) > width or max(mark.box[1::2]) > height
+    more = ", outside the image" if outside else ", reaches beyond the image" if beyond else ""
+    names = ("x", "y", "width", "height")
+    at = " ".join(f'{name}="{num(value, 2)}"' for name, value in zip(names, place))
+    return f"<rect {at}{OUTSIDE if outside else ''}>{title(said(mark) + more)}</rect>"
 
 
 def _cut(low: float, high: float, side: float, width: float, height: float, outside: bool) -> tuple[float, float]:
