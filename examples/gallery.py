@@ -26,9 +26,9 @@ PAGE = """<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport c
 section{{background:var(--paper);color:var(--ink);padding:1.25rem}}
 .wall{{display:grid;gap:2rem 2.5rem;max-width:80rem;margin:auto;
 grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr))}}
-figure{{margin:0;min-width:0}}figcaption{{font-weight:600;margin-bottom:.5rem}}
+h1{{margin:1rem 1.25rem}}figure{{margin:0;min-width:0}}figcaption{{font-weight:600;margin-bottom:.5rem}}
 .narrow{{display:none}}@media(max-width:36rem){{.broad{{display:none}}.narrow{{display:block}}}}
-</style>{body}</html>"""
+</style><main><h1>Figures of Calipers</h1>{body}</main></html>"""
 
 
 def curve(name: str, slot: int, height: float, points: int = 101) -> f.Line:

@@ -293,6 +293,10 @@ def test_limits(axis: f.Axis, values: list[list[float]], expected: tuple[float, 
     assert limits(axis, values) == (expected if expected is None else pytest.approx(expected))
 
 
+def test_bars_of_no_height_stand_on_the_axis() -> None:
+    assert limits(f.Axis("n"), [[0, 0]], zero=True) == (0, 1)
+
+
 def test_a_scale_says_where_numbers_are() -> None:
     assert Scale(0, 10, 100, 200)([0, 5, 20, NAN]).tolist()[:3] == [100, 150, 300]
     assert Scale(1, 100, 0, 10, log=True).at(10) == pytest.approx(5)

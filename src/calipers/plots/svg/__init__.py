@@ -29,6 +29,7 @@ from calipers.plots.svg.words import safe, shortened
 __all__ = ["stylesheet", "svg"]
 
 NARROWEST = 240.0
+MARGIN = 12.0  # around a drawing that stands alone
 LONGEST_TITLE = 500  # characters of the finding
 NAME = re.compile(r"[A-Za-z0-9-]+")
 DRAWN: dict[type[kinds.Figure], Callable[[Any, Sheet], Drawing]] = {
@@ -69,15 +70,20 @@ def svg(figure: kinds.Figure, *, width: float = 640, name: str = "figure", stand
     if not NAME.fullmatch(name):
         raise UsageError(f"name of a figure: expected letters, digits and dashes, got {name!r}")
     drawing = _draw(figure)(figure, Sheet(max(float(width), NARROWEST), name))
-    w, h = num(drawing.width, 2), num(drawing.height, 2)
+    pad = MARGIN if standalone and not isinstance(figure, kinds.Overlay) else 0.0
+    w, h, start = num(drawing.width + 2 * pad, 2), num(drawing.height + 2 * pad, 2), num(-pad)
     kind = type(figure).__name__.lower()
-    head = f'class="fig fig-kind-{kind}{" fig-alone" if standalone else ""}" viewBox="0 0 {w} {h}"'
+    head = f'class="fig fig-kind-{kind}{" fig-alone" if standalone else ""}" viewBox="{start} {start} {w} {h}"'
     if standalone:
         head = f'xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" {head}'
     label = f'role="img" aria-labelledby="{name}-title {name}-desc"'
     said = f'<title id="{name}-title">{safe(shortened(figure.title or "Figure", LONGEST_TITLE))}</title>'
     said += f'<desc id="{name}-desc">{safe(description(figure))}</desc>'
-    own = f'<style>{alone()}</style><rect width="{w}" height="{h}" class="fig-paper"/>' if standalone else ""
+    own = (
+        f'<style>{alone()}</style><rect x="{start}" y="{start}" width="{w}" height="{h}" class="fig-paper"/>'
+        if standalone
+        else ""
+    )
     return f"<svg {head} {label}>{said}{own}{''.join(drawing.parts)}</svg>"
 
 

@@ -59,7 +59,7 @@ def draw(figure: BoxDots, sheet: Sheet) -> Drawing:
 
 def _side(figure: BoxDots, sheet: Sheet, samples: list[F64], shown: tuple[float, float]) -> Side:
     n = len(figure.names)
-    named = [f"{shortened(name, 20)} (n\xa0=\xa0{len(sample)})" for name, sample in zip(figure.names, samples)]
+    named = [f"{shortened(name, 16)} (n\xa0=\xa0{len(sample)})" for name, sample in zip(figure.names, samples)]
     category = Axis("", names=tuple(named))
     across = (-0.5, n - 0.5)
     plan = Plan(category, figure.y, across, shown)

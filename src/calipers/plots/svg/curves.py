@@ -118,16 +118,15 @@ def _markers(line: Line, at: Plane, *, several: bool) -> list[str]:
     good = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
     if not shown and several:
         shown = _spaced(x, good, at, line.slot)
-    if not shown and len(good) == 1:
-        shown = good.tolist()
-    shown += [int(k) for k in good if _is_alone(int(k), good)]
-    found = [k for k in dict.fromkeys(shown) if np.isfinite(x[k] + y[k]) and at.holds(x[k], y[k])]
+    found = [k for k in dict.fromkeys([*shown, *_alone(good)]) if np.isfinite(x[k] + y[k]) and at.holds(x[k], y[k])]
     return [marker(line.slot, float(x[k]), float(y[k])) for k in found]
 
 
-def _is_alone(k: int, good: I64) -> bool:
-    """Tell whether a point has no neighbours: no line shows it."""
-    return not np.isin([k - 1, k + 1], good).any()
+def _alone(good: I64) -> list[int]:
+    """Return the points without neighbours: no line shows them."""
+    gaps = np.diff(good) > 1
+    before, after = np.concatenate([[True], gaps]), np.concatenate([gaps, [True]])
+    return [int(k) for k in good[before & after]] if len(good) else []
 
 
 def _spaced(x: F64, good: I64, at: Plane, slot: int) -> list[int]:

@@ -21,7 +21,7 @@ ROW = 23.0
 OFFSET = 11.0  # between the series of a row
 VALUES_FROM = 560.0  # pixels of width that leave room for the numbers
 BANDED = 7  # so many rows and more are told apart by bands
-TOLD = 400  # so many estimates at most say their number when pointed at
+TOLD = 200  # so many estimates at most say their number when pointed at
 TALL = 700.0  # a higher plot says its axis above, too
 
 

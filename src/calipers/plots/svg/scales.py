@@ -62,6 +62,8 @@ def limits(axis: Axis, values: Sequence[Any], *, zero: bool = False) -> tuple[fl
     if not found and (math.isnan(low) or math.isnan(high)):
         return None
     least, most = (low if math.isfinite(low) else min(found)), (high if math.isfinite(high) else max(found))
+    if zero and least == most == 0:
+        return 0.0, 1.0
     if least >= most:
         return _around(least, most, axis.log)
     lower, upper = _room(least, most, axis.log)

@@ -10,8 +10,8 @@ import numpy as np
 from calipers.plots.figures import F64
 from calipers.plots.svg.scales import HUGE, I64
 
-TOLERANCE = 0.12  # pixels that a left out point may lie off the line
-COLUMN = 0.5  # pixels: of all points in such a column, first, lowest, highest and last stay
+TOLERANCE = 0.2  # pixels that a left out point may lie off the line
+COLUMN = 1.0  # pixels: of all points in such a column, first, lowest, highest and last stay
 MANY = 1500  # points of a line that are first thinned by columns
 
 

@@ -19,6 +19,7 @@ BLANK = frozenset("\t\n\r\u2028\u2029")
 # Widths in tenths of the size, of a wide sans serif: on another font the text is narrower, never wider.
 NARROW, WIDE = frozenset("iljtfrI.,:;'|![]()/ ·"), frozenset("mwMW@%—…OQGN")
 SIGNS = frozenset("\N{MINUS SIGN}+=<>×±~")
+FAR_SIGNS = 0x2000  # symbols from here on may come from any font
 BOLD = 1.12  # times as wide
 
 
@@ -81,6 +82,8 @@ def _tenths(c: str) -> float:
         return 9.2
     if c in SIGNS:
         return 8.4
+    if ord(c) >= FAR_SIGNS and c not in "–\N{NARROW NO-BREAK SPACE}":
+        return 10.2
     return 7.0 if c.isupper() else 6.1
 
 
