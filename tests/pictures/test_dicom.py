@@ -182,6 +182,20 @@ def test_patients_are_named_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert "Muster" not in caplog.text + repr(pixels.note) + " ".join(str(one.message) for one in said)
 
 
+def test_even_a_talkative_pydicom_logs_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "pydicom")
+    path = written(tmp_path / "a.dcm")
+    pydicom.config.debug(True, default_handler=False)
+    try:
+        caplog.clear()
+        read_pixels(path)
+        assert not caplog.records
+        pydicom.dcmread(path)
+        assert "Muster" in caplog.text  # what would have been logged, and that it may be again
+    finally:
+        pydicom.config.debug(False)
+
+
 def test_damaged_files_end_in_our_error_and_quote_nothing(tmp_path: Path) -> None:
     whole = written(tmp_path / "a.dcm", WindowCenter=300, WindowWidth=400).read_bytes()
     random = np.random.default_rng(0)
