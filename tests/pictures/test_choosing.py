@@ -40,8 +40,10 @@ def test_of_equal_cuts_the_higher() -> None:
     assert operating_point(matches_of(scene([[0, 20]], {"m": found}))) == 0.9
 
 
-def test_equal_scores_are_cut_together() -> None:
-    found = [[(0, 0.5), (60, 0.5), (80, 0.5), (20, 0.2)]]
+@pytest.mark.parametrize("places", [(0, 60, 80), (60, 80, 0)])
+def test_equal_scores_are_cut_together(places: tuple[float, ...]) -> None:
+    # Counted one by one, the hit could come first and 0.5 would be as good as 0.2.
+    found = [[*((place, 0.5) for place in places), (20, 0.2)]]
     assert operating_point(matches_of(scene([[0, 20]], {"m": found}))) == 0.2
 
 

@@ -182,6 +182,20 @@ def test_patients_are_named_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert "Muster" not in caplog.text + repr(pixels.note) + " ".join(str(one.message) for one in said)
 
 
+def test_even_a_talkative_pydicom_logs_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "pydicom")
+    path = written(tmp_path / "a.dcm")
+    pydicom.config.debug(True, default_handler=False)
+    try:
+        caplog.clear()
+        read_pixels(path)
+        assert not caplog.records
+        pydicom.dcmread(path)
+        assert "Muster" in caplog.text  # what would have been logged, and that it may be again
+    finally:
+        pydicom.config.debug(False)
+
+
 def test_damaged_files_end_in_our_error_and_quote_nothing(tmp_path: Path) -> None:
     whole = written(tmp_path / "a.dcm", WindowCenter=300, WindowWidth=400).read_bytes()
     random = np.random.default_rng(0)
@@ -202,3 +216,17 @@ def test_without_pydicom_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.
     path = written(tmp_path / "a.dcm")
     monkeypatch.setitem(__import__("sys").modules, "pydicom", None)
     assert "calipers[dicom]" in refused(path, "missing-extra").hint
+
+
+def test_an_album_of_dicom_files_names_no_patient(tmp_path: Path) -> None:
+    from calipers.pictures.album import album
+    from pictures.scenes import scene
+
+    values = np.arange(20_000, dtype=np.uint16).reshape(100, 200)
+    written(tmp_path / "i0.dcm", values)
+    written(tmp_path / "i1", values)
+    written(tmp_path / "i2.dcm", values, PhotometricInterpretation="PALETTE COLOR")
+    found = album(scene([[0], [0], [0]], {"m": [[], [], []]}), tmp_path)
+    assert list(found.pictures) == ["picture-0", "picture-1"]
+    assert any(note.startswith("1 picture could not be read; the first, of i2") for note in found.notes)
+    assert "Muster" not in repr(found)

@@ -71,7 +71,7 @@ def test_what_is_ignored_is_drawn_as_ignored_and_not_counted() -> None:
 
 
 def test_predictions_that_the_protocol_leaves_out_are_not_drawn() -> None:
-    found = [[(0, 0.9), (60, 0.7), (80, 0.6)]]
+    found = [[(0, 0.9), (60, 0.7), (70, 0.69), (80, 0.6)]]
     evaluation = scene([[0]], {"m": found}, protocol(further="max_dets = 2\nscore_cut = 0.65"))
     assert fates(overlay(evaluation, "m", 0, cut=0.0)) == {"reference": [0], "hit": [0], "false alarm": [60]}
 

@@ -66,12 +66,12 @@ def read_dicom(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
 def _unlogged() -> Iterator[None]:
     """Keep pydicom from logging: its warnings quote elements."""
     logger = logging.getLogger("pydicom")
-    before = logger.disabled
-    logger.disabled = True
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)  # a level also holds for the loggers below it
     try:
         yield
     finally:
-        logger.disabled = before
+        logger.setLevel(before)
 
 
 def _check_syntax(file: BinaryIO, name: str) -> None:

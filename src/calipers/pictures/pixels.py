@@ -15,7 +15,7 @@ U8 = NDArray[np.uint8]
 MOST_PIXELS = 100_000_000  # of one picture or slice
 PERCENTILES = (1.0, 99.0)
 SAMPLED = 1_000_000  # pixels that are enough for a percentile
-AT_ONCE = 4_000_000  # pixels that are scaled in one step: bounds the memory
+AT_ONCE = 500_000  # pixels that are scaled in one step: bounds the memory
 
 
 class PictureError(InputError):
@@ -61,12 +61,19 @@ def windowed(values: NDArray[Any], file: str) -> U8:
 
 
 def scaled(values: NDArray[Any], low: float, high: float) -> U8:
-    """Return numbers as eight bits: ``low`` and below black, ``high`` and above white."""
+    """Return numbers as eight bits: ``low`` and below black, ``high`` and above white; all black if they are equal."""
     found = np.zeros(values.shape, np.uint8)
+    if not high > low:
+        return found
+    exact: type[np.floating[Any]] = np.float32 if np.can_cast(values.dtype, np.float32) else np.float64
     rows = max(1, AT_ONCE // max(1, values[:1].size))
     with np.errstate(all="ignore"):
         for start in range(0, len(values), rows):
-            part = values[start : start + rows].astype(np.float64)
-            share = (part / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0)  # halves: the range itself may overflow
-            found[start : start + rows] = np.nan_to_num(np.clip(share, 0.0, 1.0) * 255.0, nan=0.0).round()
+            part = values[start : start + rows].astype(exact)
+            part *= 0.5  # halves: the range itself may overflow
+            part -= exact(low * 0.5)
+            part *= exact(255.0 / (high * 0.5 - low * 0.5))
+            np.clip(part, 0.0, 255.0, out=part)
+            part += 0.5
+            found[start : start + rows] = np.nan_to_num(part, copy=False, nan=0.0)
     return found
