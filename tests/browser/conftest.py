@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from browser.chromium import TO_INSTALL, arguments, find_chromium, is_required
-from browser.opening import Opener
+from browser.opening import PAPER, Opener
 from browser.reports import Reports
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -23,8 +24,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     path = find_chromium()
+    if path is None and is_required():
+        pytest.fail(TO_INSTALL, pytrace=False)
     if path is None:
-        (pytest.fail if is_required() else pytest.skip)(TO_INSTALL)
+        pytest.skip(TO_INSTALL)
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -40,6 +43,30 @@ def opened(browser: Browser, tmp_path) -> Iterator[Opener]:
     yield opener
     problems = opener.close()
     assert not problems, "the page was not quiet:\n" + "\n".join(problems)
+
+
+@pytest.fixture(scope="module")
+def read(request: pytest.FixtureRequest, browser: Browser, reports: Reports) -> Iterator[Page]:
+    """The page of a report, opened once for all tests of a module that only read it: `every_report(of="read")`."""
+    yield from _kept(browser, reports[request.param])
+
+
+@pytest.fixture(scope="module")
+def bare(request: pytest.FixtureRequest, browser: Browser, reports: Reports) -> Iterator[Page]:
+    """The same without JavaScript."""
+    yield from _kept(browser, reports[request.param], javascript=False)
+
+
+@pytest.fixture(scope="module")
+def printed(request: pytest.FixtureRequest, browser: Browser, reports: Reports) -> Iterator[Page]:
+    """The same on paper of A4, within its margins."""
+    yield from _kept(browser, reports[request.param], **PAPER, print=True)
+
+
+def _kept(browser: Browser, path: Path, **options: Any) -> Iterator[Page]:
+    opener = Opener(browser, path.parent)
+    yield opener(path, **options)
+    opener.close()
 
 
 @pytest.fixture(scope="session")

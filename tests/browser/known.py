@@ -20,13 +20,12 @@ FAULTS: dict[str, dict[str, str]] = {
 RULES = {"scrollable-region-focusable"}
 
 
-def every_report(test: str, *, but: Sequence[str] = ()):
-    """Parametrise a test by ``name`` over every report; those with a known fault are expected to fail."""
+def every_report(test: str = "", *, of: str = "name", but: Sequence[str] = ()):
+    """Parametrise a test over every report, by ``name`` or by a fixture; one with a known fault is expected to fail."""
     faults = FAULTS.get(test, {})
     marks = {name: fault(why) for name, why in faults.items()}
-    return pytest.mark.parametrize(
-        "name", [pytest.param(name, marks=marks.get(name, ())) for name in EVERY if name not in but]
-    )
+    given = [pytest.param(name, marks=marks.get(name, ())) for name in EVERY if name not in but]
+    return pytest.mark.parametrize(of, given, indirect=of != "name")
 
 
 def fault(why: str):

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
+PIXELS = 96 / 25.4  # per millimetre
+MARGIN = 10  # mm, what browsers leave on paper
+PAPER = {"width": int((210 - 2 * MARGIN) * PIXELS), "height": int((297 - 2 * MARGIN) * PIXELS)}  # A4
 OWN = ("data:", "blob:")  # requests that leave nothing but the page itself
 VIOLATIONS = """
 addEventListener('securitypolicyviolation', event => {

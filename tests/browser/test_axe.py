@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 PHONE = {"width": 390, "height": 844}
-ROWS = 8
+ROWS = 4
 OPTIONS = {"resultTypes": ["violations"]}
 
 

@@ -10,9 +10,7 @@ from browser.reading import all_words, as_plain, open_all, plain
 
 # What a page may be built of. Whatever else appears was made of a name.
 STRUCTURE = "html head meta title style script body header nav main section article footer div p span"
-TEXT = (
-    "h1 h2 h3 h4 a ul ol li dl dt dd pre code details summary strong em b small sup sub abbr cite br hr time noscript"
-)
+TEXT = "h1 h2 h3 h4 a ul ol li dl dt dd pre code details summary strong em small sup sub abbr cite br hr time noscript"
 TABLES = (
     "table caption colgroup col thead tbody tfoot tr th td figure figcaption button input label select option output"
 )
@@ -49,9 +47,10 @@ def test_nothing_is_made_of_a_name(opened, reports):
     assert [link for link in links if not link.startswith((own, "#", "data:image/", "blob:", "https://doi.org/"))] == []
 
 
-def test_no_more_scripts_than_in_a_usual_report(opened, reports):
-    scripts = "[...document.scripts].map(s => s.type + s.textContent.slice(0, 80)).filter(s => !s.includes('json'))"
-    usual, hostile = (opened(reports[name]).evaluate(scripts) for name in ("demo", "hostile"))
+def test_no_more_scripts_and_styles_than_in_a_usual_report(opened, reports):
+    own = """[[...document.scripts].filter(s => s.type !== 'application/json').map(s => s.textContent),
+        [...document.querySelectorAll('style')].map(s => s.textContent)]"""
+    usual, hostile = (opened(reports[name]).evaluate(own) for name in ("demo", "hostile"))
     assert hostile == usual
 
 

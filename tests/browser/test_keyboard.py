@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from browser.known import fault
 from browser.reading import INTERACTIVE
 
 if TYPE_CHECKING:
@@ -67,6 +68,17 @@ def test_the_focus_is_seen(opened, reports, name, dark):
         focused.evaluate("e => e.focus({focusVisible: true})")
         assert not same, f"focused looks as any other time: {where}"
         assert focused.evaluate(SHOWN), f"focused but not on the screen: {where}"
+
+
+@fault("there is no way past the contents of a page")
+def test_the_first_stop_leads_to_the_content(opened, reports):
+    page = opened(reports["demo"])
+    page.keyboard.press("Tab")
+    leads_to = "document.getElementById(document.activeElement.hash?.slice(1))"
+    assert page.evaluate(f"{leads_to}?.closest('main') != null")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('main') != null")
 
 
 @pytest.mark.parametrize("key", ["Enter", "Space"])

@@ -19,8 +19,8 @@ WIDEST = """() => [...document.querySelectorAll('body *')]
         && ![...ancestors(e)].some(a => getComputedStyle(a).overflowX !== 'visible'))
     .slice(0, 3).map(e => e.outerHTML.slice(0, 100))"""
 SMALL = """[...document.querySelectorAll('main *')].filter(e => !e.closest('svg, sup, sub, [aria-hidden], .star')
-    && [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()))
-    .map(e => getComputedStyle(e).fontSize + ' ' + e.outerHTML.slice(0, 99)).filter(s => parseFloat(s) < 10).slice(0, 3)"""
+    && [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) && parseFloat(getComputedStyle(e).fontSize) < 10)
+    .slice(0, 3).map(e => getComputedStyle(e).fontSize + ' ' + e.outerHTML.slice(0, 99))"""
 ANCESTORS = "window.ancestors = function* (e) { while ((e = e.parentElement) && e !== document.body) yield e; }"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,13 +13,19 @@ from browser.reading import all_words, headings, words
 from browser.reports import EVERY
 from calipers.report.words import headline_of
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
 # Words that slip out of a program; as the whole of a text they are never meant.
 SLIPS = re.compile(r"(undefined|nan|null|none|inf|infinity|-inf|true|false|\[\]|\{\})", re.IGNORECASE)
 TEXTS = """() => { const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
     while (walk.nextNode())
         if (!walk.currentNode.parentElement.closest('script, style, pre')) found.push(walk.currentNode.data.trim());
     return found; }"""
-FIGURES = "figure svg, figure img"
+FIGURES = (
+    "[...document.querySelectorAll('figure svg, figure img')].filter(e => e.getBoundingClientRect().height).length"
+)
+HIDDEN = "[...document.querySelectorAll('h1, h2')].filter(h => !h.checkVisibility()).map(h => h.textContent)"
 
 
 def ways(value: float) -> tuple[str, ...]:
@@ -27,11 +34,11 @@ def ways(value: float) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_the_outline_is_the_same(opened, reports, name):
+def test_headings_and_figures_are_all_there(opened, reports, name):
     without, with_script = (opened(reports[name], javascript=on) for on in (False, True))
     assert headings(without) == headings(with_script)
-    hidden = "[...document.querySelectorAll('h1, h2')].filter(h => !h.checkVisibility()).map(h => h.textContent)"
-    assert without.evaluate(hidden) == []
+    assert without.evaluate(HIDDEN) == []
+    assert without.evaluate(FIGURES) == with_script.evaluate(FIGURES)
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY if name != "hostile"])
@@ -58,26 +65,25 @@ def test_the_verdict_comes_first(opened, reports):
     assert verdict.bounding_box()["y"] < 600, "on the first screen"
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_figures_are_there(opened, reports, name):
-    without, with_script = (opened(reports[name], javascript=on) for on in (False, True))
-    seen = f"[...document.querySelectorAll('{FIGURES}')].filter(e => e.getBoundingClientRect().height > 0).length"
-    assert without.evaluate(seen) == with_script.evaluate(seen)
+@every_report("slips", of="bare", but=["hostile"])
+def test_nothing_slips_out_of_the_program(bare):
+    assert_no_slips(bare)
 
 
-@pytest.mark.parametrize("javascript", [True, False], ids=["script", "no-script"])
-@every_report("slips", but=["hostile"])
-def test_nothing_slips_out_of_the_program(opened, reports, name, javascript):
-    page = opened(reports[name], javascript=javascript)
+@every_report("slips", of="read", but=["hostile"])
+def test_nothing_slips_out_of_the_script(read):
+    assert_no_slips(read)
+
+
+def assert_no_slips(page: Page) -> None:
     slips = [text for text in page.evaluate(TEXTS) if SLIPS.fullmatch(text)]
     assert slips == []
     text = all_words(page)
     assert not re.search(r"\bNaN\b|\[object |\bnan\b|<built-in|0x[0-9a-f]{8}|array\(|np\.float", text)
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_what_cannot_work_is_not_offered(opened, reports, name):
-    page = opened(reports[name], javascript=False)
-    controls = page.locator("button, input, select")
+@every_report(of="bare")
+def test_what_cannot_work_is_not_offered(bare):
+    controls = bare.locator("button, input, select")
     offered = [control.evaluate("e => e.outerHTML.slice(0, 120)") for control in controls.all() if control.is_visible()]
     assert [html for html in offered if 'type="checkbox"' not in html and 'type="radio"' not in html] == []

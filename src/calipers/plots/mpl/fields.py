@@ -38,7 +38,7 @@ def draw_heat_map(figure: HeatMap, sheet: Sheet) -> Drawn:
     gap = min(1.0, sheet.width / columns / 12)
     ax.pcolormesh(*edges, np.ma.masked_invalid(values), cmap=BLUES, norm=colours, edgecolors=PAPER.page, linewidth=gap)
     for r, c in np.argwhere(~np.isfinite(values)).tolist():
-        look: dict[str, Any] = {"facecolor": PAPER.band, "edgecolor": PAPER.line, "hatch": "////", "linewidth": 0}
+        look: dict[str, Any] = {"facecolor": PAPER.band, "edgecolor": PAPER.soft, "hatch": "////", "linewidth": 0}
         ax.add_patch(Rectangle((c - 0.5, r - 0.5), 1, 1, label="_undefined", **look))
     _write_cells(figure, sheet, values, colours)
     _colour_bar(sheet, colours, figure.label)
