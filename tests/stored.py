@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -57,3 +58,20 @@ def save(folder: Path, rows: list[dict[str, Any]], *, run: bool = True) -> Path:
         record = {"schema": "calipers.run/1", "result_hash": sha256_of({"protocol": PROTOCOL, "rows": rows})}
         (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
     return folder
+
+
+def vouch(folder: Path) -> None:
+    """Write a run.json that agrees with whatever the folder holds now."""
+    run, document = (json.loads((folder / name).read_text()) for name in ("run.json", "evaluation.json"))
+    run["result_hash"] = sha256_of({"protocol": document["protocol"], "rows": document["rows"]})
+    for name, facts in run["files"].items():
+        facts["sha256"] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    (folder / "run.json").write_text(json.dumps(run))
+
+
+def edit(folder: Path, change: Any, name: str = "evaluation.json") -> None:
+    document = json.loads((folder / name).read_text())
+    change(document)
+    (folder / name).write_text(json.dumps(document))
+    if name != "run.json":
+        vouch(folder)

@@ -197,7 +197,14 @@ def test_every_rule_is_explained() -> None:
         ("reference/json.md", ["calipers.evaluation/1", "calipers.error/1", "calipers.inspect/1", "calipers.run/1"]),
         (
             "reference/json.md",
-            ["calipers.check/1", "calipers.agreement/1", "calipers.comparison/1", "calipers.mixed/1"],
+            [
+                "calipers.report/1",
+                "calipers.verify/1",
+                "calipers.check/1",
+                "calipers.agreement/1",
+                "calipers.comparison/1",
+                "calipers.mixed/1",
+            ],
         ),
         ("reference/requirements.md", ["calipers.requirements/1", *KEYS, "clopper-pearson-units"]),
         ("how-to/formats.md", ["coco", "csv", "nih", "parquet", *cal.tables.BOX_FORMATS]),

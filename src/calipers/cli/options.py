@@ -65,9 +65,11 @@ def picture_options(function: F) -> F:
 def picture_arguments(given: dict[str, Any], output: Path | None) -> dict[str, Any]:
     """Take the options of pictures as keywords of `Evaluation.report`; ``output`` is the folder that is written to."""
     images = given["images"]
-    if images is not None and given["no_images"]:
-        raise UsageError("--images and --no-images exclude each other")
     if images is not None:
+        if given["no_images"]:
+            raise UsageError("--images and --no-images exclude each other")
+        if given["redact"]:
+            raise UsageError("--redact leaves pictures out, so it cannot be used with --images")
         if not Path(images).is_dir():
             hint = "give the folder in which the pictures are"
             raise InputError("a folder", rule="not-a-folder", file=images, hint=hint)

@@ -51,8 +51,6 @@ def report(folder: str, **given: Any) -> None:
     if given["differences"] == "refuse":
         opened.require_equal()
     notes = list(opened.notes)
-    if given["redact"] and given["images"] is not None:
-        notes.append("--redact leaves pictures out: --images is not looked at")
     narrator.warn(notes)
     opened.evaluation.report(target, command=opened.command, **pictures)
     content = target.read_bytes()
