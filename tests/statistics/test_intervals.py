@@ -349,3 +349,17 @@ def test_strata_that_leave_little_to_draw_have_no_interval(freedom: int) -> None
     assert (found.reason, found.method) == ("too_few_units", "none")
     assert one(0.6, sample(), Support(30, freedom=4)).flags == ("few_units",)
     assert one(0.6, sample(), Support(30, freedom=9)).flags == ()
+
+
+@pytest.mark.parametrize("shape", [(200, 40), (20, 7), (13, 5), (1, 3), (0, 2)])
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95])
+def test_quantiles_have_numpys_bits_and_leave_out_nan(shape, level):
+    random = np.random.default_rng(sum(shape))
+    rows = random.random(shape)
+    rows[random.random(shape) < 0.1] = np.nan
+    rows[:, 0] = np.nan
+    found = np.stack(making.quantiles(rows, level))
+    for k in range(shape[1]):
+        known = rows[~np.isnan(rows[:, k]), k]
+        expected = np.quantile(known, [(1 - level) / 2, (1 + level) / 2]) if len(known) else np.full(2, np.nan)
+        np.testing.assert_array_equal(found[:, k], expected)

@@ -102,6 +102,7 @@ def thresholds(evaluation: Evaluation, *, models: Sequence[str] | None = None) -
     metric = AveragePrecision(
         [plan_of(replace(view, threshold=level), f"AP@{level:g}", ties=evaluation.protocol.ties) for level in levels]
     )
+    metric.facts = replace(metric.facts, per_class=False)  # only the mean over classes is drawn
     cohort = with_areas(evaluation.cohort, evaluation.protocol)
     cohort = replace(cohort, models={model: cohort.models[model] for model in chosen})
     evidence = collect(cohort, jobs_of(cohort, [metric]))

@@ -23,6 +23,7 @@ from calipers.statistics.weights import plural
 MOST_ROWS = 40
 MOST_SERIES = 4  # more models become a heat map
 MOST_NAMED = 3
+MOST_HEAT_ROWS = 25
 RODEO_PARTS = ("total", "localization", "shape", "classification")
 
 
@@ -142,6 +143,7 @@ def _side_by_side(
         axis = _axis(label) if _unit_bounds(evaluation, metric) else Axis(label, 0.0)
         slots = tuple(slot_of(evaluation, model) for model in evaluation.models)
         return Forest(title, axis, evaluation.models, tuple(rows), n=n, slots=slots, note=note)
+    rows = rows[: 1 + MOST_HEAT_ROWS]
     values = np.array([[mark.value for mark in row.marks] for row in rows], np.float64)
     names = tuple(f"{row.name} (n = {row.n})" for row in rows)
     return HeatMap(title, Axis("model", names=evaluation.models), Axis("", names=names), values, label, note=note)

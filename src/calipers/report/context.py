@@ -18,7 +18,7 @@ from calipers.results.comparison import Comparison
 
 MOST_PAIRED = 4  # models of which all pairs are compared; of more, the leader is compared with the others
 ONE_ALARM = "FROC@1"
-PER_GROUP, PER_GROUP_OF_SEVERAL = 6, 4  # images
+PER_GROUP = {1: 6, 2: 4, 3: 4, 4: 3}  # models -> images of each group
 Step = Callable[[str], None]
 
 
@@ -53,7 +53,7 @@ def context_of(
     duel = _compared(at_one, ONE_ALARM) if at_one is not None else None
     comparison = _compared(evaluation, None)
     step("pictures")
-    number = PER_GROUP if len(evaluation.models) == 1 else PER_GROUP_OF_SEVERAL
+    number = PER_GROUP.get(len(evaluation.models), min(PER_GROUP.values()))
     wanted = pictures and not redact
     shown = album(evaluation, images, models=by_value(evaluation), per_group=number) if wanted else None
     return Context(evaluation, at_one, duel, comparison, shown, () if redact else tuple(command), redact)

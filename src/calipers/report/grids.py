@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from calipers.evaluation import Evaluation
 from calipers.findings import legend, lower_is_better, marks_of, same_for_all, speaks_for, without_interval
+from calipers.plots.forests import headline_of
 from calipers.report.markup import digits, scrolling, text
 from calipers.report.words import best_of, between, number, reason_word, short, undefined
 from calipers.results import Estimate
@@ -19,7 +20,8 @@ LONG = 20  # characters of a name that need not stay in one piece
 MOST_GROUPS = 60
 NUMBER = {"n": "references"}
 BESIDE = (
-    "All classes together. Percentile: the interval that papers use, for comparison. Bias: mean of the replicates "
+    "The headline metrics, all classes together; evaluation.json has the others. Percentile: the interval that papers "
+    "use, for comparison. Bias: mean of the replicates "
     "minus the value. Monte-Carlo error: standard error of the two bounds that comes from the number of replicates. "
     "Left out: replicates without a value."
 )
@@ -81,7 +83,7 @@ def beside_table(evaluation: Evaluation) -> str:
     """Return what stands beside the intervals: how each was made, the percentile interval, bias, Monte-Carlo error."""
     names = ("metric", "model", "value", "interval", "made by", "percentile", "bias", "Monte-Carlo error", "left out")
     lines = []
-    for metric in evaluation.metrics:
+    for metric in headline_of(evaluation):
         for model in evaluation.models:
             e = evaluation.get(metric, model=model)
             cells = (short(model), number(e.value), between(e.low, e.high), e.method, between(*e.percentile))

@@ -13,7 +13,7 @@ from calipers.plots.svg import svg
 BIDI = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C], "\ufffd")
 LONGEST_CELL = 200
 LONG_CELL = 30  # characters that may be broken anywhere
-MOST_STATIC_ROWS = 150
+MOST_STATIC_ROWS = 60
 FIGURE_WIDTH = 500  # at which text stays legible on a phone and is not too large on a desk
 
 
@@ -58,9 +58,9 @@ def figure_block(figure: Figure, name: str) -> str:
     )
 
 
-def data_table(table: Table, name: str, caption: str) -> str:
+def data_table(table: Table, name: str, caption: str, most: int = MOST_STATIC_ROWS) -> str:
     """Return a plain table of numbers, which the page can sort, filter, page through and save as CSV."""
-    rows = table.rows[:MOST_STATIC_ROWS]
+    rows = table.rows[:most]
     left = len(table.rows) - len(rows)
     if left:
         caption += f" (the first {len(rows)} of {len(table.rows)} rows; evaluation.json has all)"

@@ -349,13 +349,23 @@ def clopper_pearson(k: float, n: float, level: float = 0.95) -> tuple[float, flo
 
 
 def quantiles(rows: F64, level: float) -> tuple[F64, F64]:
-    """Return the two outer quantiles of every column (NumPy's type 7), leaving out NaN."""
-    at = [(1 - level) / 2, (1 + level) / 2]
-    found = np.quantile(rows, at, axis=0)
-    for k in np.flatnonzero(np.isnan(found[0])):
-        defined = rows[~np.isnan(rows[:, k]), k]
-        found[:, k] = np.quantile(defined, at) if len(defined) else np.nan
-    return found[0], found[1]
+    """Return the two outer quantiles of every column (type 7, with NumPy's bits), leaving out NaN."""
+    ordered = np.sort(rows, axis=0)  # NaN come last
+    n = len(rows) - np.isnan(rows).sum(axis=0)
+    return _quantile(ordered, n, (1 - level) / 2), _quantile(ordered, n, (1 + level) / 2)
+
+
+def _quantile(ordered: F64, n: NDArray[np.int64], q: float) -> F64:
+    """Return one quantile of the first n of every sorted column; NaN where there are none."""
+    if not len(ordered):
+        return np.full(ordered.shape[1], np.nan)
+    at = np.maximum(n - 1, 0) * q
+    below = np.floor(at)
+    share, k = at - below, below.astype(np.int64)
+    columns = np.arange(ordered.shape[1])
+    a, b = ordered[k, columns], ordered[np.minimum(k + 1, np.maximum(n - 1, 0)), columns]
+    # From the nearer end, as NumPy does it: the result lies between the two, and is exact at both.
+    return np.asarray(np.where(share >= 0.5, b - (b - a) * (1 - share), a + (b - a) * share))
 
 
 def _ruled(sample: Sample, k: int, support: Support, chosen: Limits) -> Interval:

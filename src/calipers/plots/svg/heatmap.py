@@ -18,7 +18,7 @@ from calipers.plots.ticks import MINUS
 
 HIGHEST, LOWEST = 34.0, 12.0  # pixels of a cell
 BROADEST = 120.0
-TOLD = 400  # so many cells at most say their number when pointed at
+TOLD = 150  # so many cells at most say their number when pointed at
 LINE = 14.0
 SLOPE = 0.71  # of names at 45 degrees
 

@@ -13,8 +13,8 @@ from calipers.report.markup import data_table, figure_block, items, paragraph
 from calipers.results.comparison import Comparison
 from calipers.results.ranking import Ranking
 
-MOST_SENTENCES = 12
-MOST_ROWS = 24
+MOST_SENTENCES = 8
+MOST_ROWS = 18
 
 
 def section(page: Context) -> str:

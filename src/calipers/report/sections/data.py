@@ -9,13 +9,17 @@ from calipers.plots.figures import Cell, Table
 from calipers.report import markup
 from calipers.report.context import Context
 
+MOST_COLUMNS = 4  # models
+MOST_CLASSES = 100
+
 
 def section(page: Context) -> str:
     """Return warnings, classes and the account of every input."""
     ev = page.evaluation
     said = markup.items(ev.warnings)
     cautions = f'<div class="care"><h3>Before you trust these numbers</h3>{said}</div>' if ev.warnings else ""
-    parts = [cautions, markup.data_table(_classes(page), "table-classes", "References and predictions of every class")]
+    caption = "References and predictions of every class"
+    parts = [cautions, markup.data_table(_classes(page), "table-classes", caption, MOST_CLASSES)]
     files = ev.cohort.intake.files
     if files:
         parts.append(markup.data_table(_files(page), "table-files", "Every input: records read = used + set aside"))
@@ -27,12 +31,13 @@ def _classes(page: Context) -> Table:
     table = cohort.references
     counted = [int((table.label[~table.ignore] == c).sum()) for c in range(len(cohort.classes))]
     ignored = int(table.ignore.sum())
-    of_models = [[int((p.label == c).sum()) for c in range(len(cohort.classes))] for p in cohort.models.values()]
+    shown = dict(list(cohort.models.items())[:MOST_COLUMNS])
+    of_models = [[int((p.label == c).sum()) for c in range(len(cohort.classes))] for p in shown.values()]
     columns = [counted, *of_models]
     rows: list[tuple[Cell, ...]] = [(name, *(c[k] for c in columns)) for k, name in enumerate(cohort.classes)]
     rows.append(("all classes", *(sum(c) for c in columns)))
     extra = f", without {ignored} ignored" if ignored else ""
-    names = ("class", f"references{extra}", *(f"predictions of {markup.cut(m, 40)}" for m in cohort.models))
+    names = ("class", f"references{extra}", *(f"predictions of {markup.cut(m, 40)}" for m in shown))
     return Table(names, tuple(rows))
 
 

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every row of the evaluation in one table that the reader searches, sorts and saves.
 
-The rows travel as compact JSON, because 80 classes of 10 models would be a megabyte of HTML; a script shows them page
+The rows travel as JSON, deflated, because 80 classes of 10 models would be a megabyte of HTML; a script shows them page
 by page, as text only. Without scripts the section says where the same numbers are.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import math
+import zlib
 from typing import Any
 
 from calipers.report.context import Context
@@ -18,7 +20,6 @@ from calipers.results import Row
 
 MOST_ROWS = 12_000
 COLUMNS = ("model", "metric", "class", "group", "value", "low", "high", "units", "references", "predictions", "note")
-ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 LONGEST_NAME = 200
 
 
@@ -35,9 +36,10 @@ def section(page: Context) -> str:
 
 
 def payload(page: Context) -> str:
-    """Return the rows as JSON that may stand inside a script element: no sign of HTML is left in it."""
+    """Return the rows for a script element, as ``{"deflate": base64}``: no sign of HTML is in it."""
     text = json.dumps(_document(page), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return "".join(ESCAPES.get(c, c) for c in text)
+    packed = base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")
+    return json.dumps({"deflate": packed})
 
 
 def _document(page: Context) -> dict[str, Any]:
