@@ -10,6 +10,8 @@ import pytest
 
 from calipers.kernels import route
 
+BROWSER = "tests/browser/"
+
 
 @pytest.fixture(params=["numpy", "native"])
 def kernel_route(request: pytest.FixtureRequest) -> Iterator[str]:
@@ -18,6 +20,21 @@ def kernel_route(request: pytest.FixtureRequest) -> Iterator[str]:
         if request.param == "native" and route.native() is None:
             pytest.skip("the native kernels were not built")
         yield request.param
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests in a browser in one process: one browser, and every report is made once.
+
+    Marks of groups do not do it: they are without effect under pytest 9.2 with xdist 3.8.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class OneBrowser(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return BROWSER if nodeid.startswith(BROWSER) else nodeid
+
+    return OneBrowser(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Keep all of these tests in one process: one browser, and every report is made once."""
-    item.add_marker(pytest.mark.xdist_group("browser"))
-
-
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     path = find_chromium()
