@@ -131,3 +131,11 @@ def test_a_class_without_references_is_left_out_of_the_mean() -> None:
     )
     assert cal.average_precision(cohort) == cal.average_precision(wider) == pytest.approx(1.0)
     assert np.isnan(values_of(metric_of("average-precision"), wider)[2:, 0]).all()
+
+
+@pytest.mark.parametrize(
+    ("interpolation", "rough"), [("coco101", True), ("voc11", True), ("every-point", False), ("tie-aware", False)]
+)
+def test_only_average_precision_at_fixed_recalls_is_rough(interpolation: str, rough: bool) -> None:
+    facts = metric_of("average-precision", interpolation=interpolation).facts
+    assert facts.rough == (frozenset(facts.names) if rough else frozenset())

@@ -30,6 +30,14 @@ def assert_near(found: np.ndarray, expected: np.ndarray, tolerance: float = 1e-1
 
 
 @every_metric
+def test_facts_say_whether_the_pooled_value_is_the_mean_over_classes(case: Case) -> None:
+    metric = case.metric()
+    values = values_of(metric, cohort_of("plain", seed=21, n_images=40))[:, 0]
+    is_mean = abs(np.nanmean(values[1:]) - values[0]) < 1e-12
+    assert is_mean == (metric.facts.names[0] in metric.facts.class_means)
+
+
+@every_metric
 def test_the_order_of_images_does_not_matter(case: Case) -> None:
     metric = case.metric()
     for kind in SETS:
