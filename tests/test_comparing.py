@@ -359,7 +359,7 @@ def test_ranking_of_a_data_set_metric(demo):
     assert (found.unit, found.n_units, found.test, found.family) == ("patient", 80, "bootstrap", 6)
     assert found.replicates == 300
     assert found.winner_kept == found["overpredicts"].shares[0] == 1.0
-    assert found.sentence().startswith("overpredicts is first in AP@0.5, and in 100% of 300 replicates.")
+    assert found.sentence().startswith("overpredicts is first in AP@0.5, and in 100 % of 300 replicates.")
     json.dumps(found.as_dict(), allow_nan=False)
     with pytest.raises(KeyError):
         found["nobody"]

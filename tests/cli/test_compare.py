@@ -77,7 +77,7 @@ def test_tables_sentences_and_a_ranking(compare):
     assert "Holm over 2; 80 patients)." in said.out
     assert "misses-small is better than overpredicts in F1@0.5" in said.out
     assert lines[-3].split()[:3] == ["1", "overpredicts", "0.948"]
-    assert lines[-1].startswith("overpredicts is first in AP@0.5, and in 100% of 200 replicates.")
+    assert lines[-1].startswith("overpredicts is first in AP@0.5, and in 100 % of 200 replicates.")
     assert "120 images, 189 references, 2 models; protocol overview" in said.err
 
 

@@ -12,6 +12,7 @@ from calipers.evaluate import evaluate
 from calipers.evaluation import Evaluation
 from calipers.metrics.contract import MetricPlan
 from calipers.pictures.album import Album, album
+from calipers.report.naming import bearable
 from calipers.report.order import by_value
 from calipers.report.redaction import redacted
 from calipers.results.comparison import Comparison
@@ -47,7 +48,7 @@ def context_of(
     """Work out what the page needs beyond the rows of the evaluation."""
     if redact and images is not None:
         raise UsageError("--redact leaves pictures out, so it cannot be used with --images")
-    evaluation = redacted(evaluation) if redact else evaluation
+    evaluation = bearable(redacted(evaluation) if redact else evaluation)
     step("comparing")
     at_one = sensitivity_at_one_alarm(evaluation)
     duel = _compared(at_one, ONE_ALARM) if at_one is not None else None

@@ -121,7 +121,7 @@ class Ranking:
         said += "" if self.label is None else f" of {self.label}"
         if self.reason is not None:
             return f"{said}; how firmly is unknown ({self.reason.replace('_', ' ')})."
-        kept = f"{said}, and in {self.winner_kept:.0%} of {self.replicates - self.undefined} replicates."
+        kept = f"{said}, and in {100 * self.winner_kept:.0f} % of {self.replicates - self.undefined} replicates."
         if len(self.places) > 2 and self.tau.mean == self.tau.mean:
             kept += f" The order agrees with theirs by a tau of {self.tau.mean:.2f} on average."
         return kept
