@@ -16,10 +16,12 @@ from calipers.report.naming import bearable
 from calipers.report.order import by_value
 from calipers.report.redaction import redacted
 from calipers.results.comparison import Comparison
+from calipers.results.provenance import sha256_of
 
 MOST_PAIRED = 4  # models of which all pairs are compared; of more, the leader is compared with the others
 ONE_ALARM = "FROC@1"
-PER_GROUP = {1: 6, 2: 4, 3: 4, 4: 3}  # models -> images of each group
+MOST_IMAGES = 6  # of each group, for a single model
+FEW_MODELS = 3
 Step = Callable[[str], None]
 
 
@@ -33,6 +35,8 @@ class Context:
     comparison: Comparison | None  # the headline metrics
     album: Album | None
     command: tuple[str, ...]
+    protocol_hash: str
+    result_hash: str  # as in run.json; "" if ids are replaced
     hidden: bool  # ids are replaced, pictures left out
 
 
@@ -48,16 +52,25 @@ def context_of(
     """Work out what the page needs beyond the rows of the evaluation."""
     if redact and images is not None:
         raise UsageError("--redact leaves pictures out, so it cannot be used with --images")
+    document = evaluation.protocol.as_dict()
+    rows = [] if redact else [row.as_dict() for row in evaluation.rows]
+    hashes = sha256_of(document), "" if redact else sha256_of({"protocol": document, "rows": rows})
     evaluation = bearable(redacted(evaluation) if redact else evaluation)
     step("comparing")
     at_one = sensitivity_at_one_alarm(evaluation)
     duel = _compared(at_one, ONE_ALARM) if at_one is not None else None
     comparison = _compared(evaluation, None)
     step("pictures")
-    number = PER_GROUP.get(len(evaluation.models), min(PER_GROUP.values()))
-    wanted = pictures and not redact
-    shown = album(evaluation, images, models=by_value(evaluation), per_group=number) if wanted else None
-    return Context(evaluation, at_one, duel, comparison, shown, () if redact else tuple(command), redact)
+    shown = _album(evaluation, images) if pictures and not redact else None
+    return Context(evaluation, at_one, duel, comparison, shown, () if redact else tuple(command), *hashes, redact)
+
+
+def _album(evaluation: Evaluation, images: Path | None) -> Album:
+    """Return the images: fewer of each kind, and of fewer models, the more models there are."""
+    few = len(evaluation.models) <= FEW_MODELS
+    number = MOST_IMAGES if len(evaluation.models) == 1 else MOST_IMAGES - 2 if few else MOST_IMAGES - 3
+    order = by_value(evaluation)
+    return album(evaluation, images, models=order, per_group=number, most_models=FEW_MODELS if few else 2)
 
 
 def sensitivity_at_one_alarm(evaluation: Evaluation) -> Evaluation | None:

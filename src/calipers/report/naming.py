@@ -11,6 +11,7 @@ import numpy as np
 
 from calipers.evaluation import Evaluation
 from calipers.results import Row
+from calipers.results.groups import GroupSummary
 from calipers.tables import Cohort
 
 LONGEST = 200
@@ -26,7 +27,12 @@ def bearable(evaluation: Evaluation) -> Evaluation:
     if not names.changed:
         return evaluation
     groupings = tuple(
-        replace(grouping, rows=tuple(_row(row, names) for row in grouping.rows)) for grouping in evaluation.groupings
+        replace(
+            grouping,
+            rows=tuple(_row(row, names) for row in grouping.rows),
+            summaries=tuple(_summary(summary, names) for summary in grouping.summaries),
+        )
+        for grouping in evaluation.groupings
     )
     protocol = evaluation.protocol
     cluster = protocol.cluster
@@ -41,7 +47,7 @@ def bearable(evaluation: Evaluation) -> Evaluation:
         rows=tuple(_row(row, names) for row in evaluation.rows),
         evidence={(names(model), key): found for (model, key), found in evaluation.evidence.items()},
         groupings=groupings,
-        groups=tuple(replace(s, model=names(s.model), label=_maybe(s.label, names)) for s in evaluation.groups),
+        groups=tuple(_summary(summary, names) for summary in evaluation.groups),
     )
 
 
@@ -69,6 +75,10 @@ def _maybe(name: str | None, names: Short) -> str | None:
 def _row(row: Row, names: Short) -> Row:
     group = None if row.group is None else {names(name): names(value) for name, value in row.group.items()}
     return replace(row, model=names(row.model), label=_maybe(row.label, names), group=group)
+
+
+def _summary(summary: GroupSummary, names: Short) -> GroupSummary:
+    return replace(summary, model=names(summary.model), label=_maybe(summary.label, names))
 
 
 def _cohort(cohort: Cohort, names: Short) -> Cohort:

@@ -9,7 +9,7 @@ from calipers.kernels.route import native
 from calipers.plots.figures import Table
 from calipers.report.context import Context
 from calipers.report.markup import data_table, details, paragraph, text
-from calipers.results.provenance import environment, sha256_of
+from calipers.results.provenance import environment
 
 
 def section(page: Context) -> str:
@@ -33,7 +33,6 @@ def _facts(page: Context) -> list[tuple[str, str]]:
     from calipers import __version__
 
     ev = page.evaluation
-    document = ev.protocol.as_dict()
     facts = {
         "calipers": __version__,
         "kernels": "numpy" if native() is None else "native",
@@ -41,10 +40,10 @@ def _facts(page: Context) -> list[tuple[str, str]]:
         "seed": str(ev.protocol.seed),
         "random numbers": "Philox4x64, key = [seed, replicate]",
         "replicates": str(ev.statistics["replicates"]),
-        "protocol sha256": sha256_of(document),
+        "protocol sha256": page.protocol_hash,
     }
-    if not page.hidden:
-        facts["result sha256"] = sha256_of({"protocol": document, "rows": [row.as_dict() for row in ev.rows]})
+    if page.result_hash:
+        facts["result sha256"] = page.result_hash
     return list(facts.items())
 
 
