@@ -35,18 +35,18 @@ def headline(evaluation: Evaluation) -> Forest:
     return Forest(title, _axis("value"), evaluation.models, tuple(rows), n="references", note=at_level(evaluation))
 
 
-def rodeo(evaluation: Evaluation) -> Forest:
+def rodeo(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Forest:
     """Return average precision beside RoDeO and its parts: place, shape and class."""
+    chosen = evaluation.models if models is None else tuple(models)
     plans = evaluation.protocol.metrics
     ranking = [plan.name for plan in plans if plan.kind == "average-precision"][:2]
     parts = [plan.name for plan in plans if plan.kind == "rodeo"]
     if not parts:
         raise UsageError("this protocol has no RoDeO; use the preset rodeo or overview")
-    rows = [
-        _row(name, [evaluation.get(name, model=model) for model in evaluation.models]) for name in (*ranking, *parts)
-    ]
-    title = _why_in_words(evaluation)
-    return Forest(title, _axis("score"), evaluation.models, tuple(rows), n="references", note=at_level(evaluation))
+    rows = [_row(name, [evaluation.get(name, model=m) for m in chosen]) for name in (*ranking, *parts)]
+    title, slots = _why_in_words(evaluation, chosen), tuple(slot_of(evaluation, model) for model in chosen)
+    note = at_level(evaluation)
+    return Forest(title, _axis("score"), chosen, tuple(rows), n="references", slots=slots, note=note)
 
 
 def classes(evaluation: Evaluation, *, metric: str | None = None, most: int = MOST_ROWS) -> Forest | HeatMap:
@@ -190,14 +190,14 @@ def _listed(names: Sequence[str]) -> str:
     return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED} more"
 
 
-def _why_in_words(evaluation: Evaluation) -> str:
+def _why_in_words(evaluation: Evaluation, models: Sequence[str]) -> str:
     """Return the weakest of RoDeO's parts of every model, for up to three of them."""
     parts = {
         plan.options.get("part", "total"): plan.name for plan in evaluation.protocol.metrics if plan.kind == "rodeo"
     }
     words = {"localization": "place", "shape": "shape", "classification": "class"}
     said = []
-    for model in evaluation.models[:3]:
+    for model in models[:MOST_NAMED]:
         values = {words[part]: evaluation.get(parts[part], model=model).value for part in words if part in parts}
         known = {word: value for word, value in values.items() if value == value}
         if len(known) > 1:

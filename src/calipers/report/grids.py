@@ -10,6 +10,7 @@ from calipers.evaluation import Evaluation
 from calipers.findings import legend, lower_is_better, marks_of, same_for_all, speaks_for, without_interval
 from calipers.plots.forests import headline_of
 from calipers.report.markup import digits, scrolling, text
+from calipers.report.order import by_value
 from calipers.report.words import best_of, between, number, reason_word, short, undefined
 from calipers.results import Estimate
 from calipers.results.groups import GroupedRows, GroupSummary
@@ -43,6 +44,25 @@ def metrics_table(evaluation: Evaluation, metrics: Sequence[str]) -> str:
     said.append(speaks_for(evaluation.statistics, every))
     head = _head("metric", evaluation.models, NUMBER if varies else {})
     return frame(" ".join(filter(None, said)), head, lines, kind=_few(evaluation), below=_below(every))
+
+
+def models_table(evaluation: Evaluation, metrics: Sequence[str]) -> str:
+    """Return the pooled estimates of many models: a row per model, best first, a column per metric."""
+    lower = lower_is_better(evaluation.protocol)
+    columns = [[evaluation.get(metric, model=model) for model in evaluation.models] for metric in metrics]
+    every = [e for column in columns for e in column]
+    say_why = not same_for_all(every)
+    stars = [best_of(column, lower=metric in lower) for metric, column in zip(metrics, columns)]
+    lines = {
+        model: _line(model, "".join(_cell(c[k], s[k], say_why=say_why) for c, s in zip(columns, stars)), ())
+        for k, model in enumerate(evaluation.models)
+    }
+    number = f"{columns[0][0].n_images} images, {columns[0][0].n_references} references"
+    said = [f"All classes together, n = {number}.", *_legend(evaluation, [m for m in metrics if m in lower])]
+    said.append(speaks_for(evaluation.statistics, every))
+    head = _head("model, best first", metrics, {})
+    shown = [lines[model] for model in by_value(evaluation)]
+    return frame(" ".join(filter(None, said)), head, shown, kind="sheet models", below=_below(every))
 
 
 def classes_table(evaluation: Evaluation, metric: str) -> str:
@@ -154,7 +174,7 @@ def _cell(estimate: Estimate, best: bool, *, say_why: bool) -> str:
         return f"<td class=undefined>{text(reason_word(estimate.reason))}</td>"
     value, kind = number(estimate.value), ""
     if best:
-        value, kind = value + '<span class=star title="best of its row">&#9733;</span>', " class=best"
+        value, kind = value + '<span class=star title="best model">&#9733;</span>', " class=best"
     why = without_interval(estimate) if say_why else ""
     beside = between(estimate.low, estimate.high) + marks_of(estimate) or why
     small = f"<small>{text(beside)}</small>" if beside else ""
@@ -190,5 +210,5 @@ def _below(estimates: Sequence[Estimate]) -> list[str]:
 def _legend(evaluation: Evaluation, lower: Sequence[str]) -> list[str]:
     said = [f"Higher is better, except for {', '.join(lower)}." if lower else "Higher is better."]
     if len(evaluation.models) > 1:
-        said.append("A star marks the best model of a row.")
+        said.append("A star marks the best model of a metric.")
     return said

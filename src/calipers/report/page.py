@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
 from calipers.evaluation import Evaluation, cohort_counts
-from calipers.plots.catalogue import figure
-from calipers.plots.forests import headline_of
+from calipers.plots.forests import headline, headline_of
 from calipers.plots.svg import stylesheet
 from calipers.report import markup
 from calipers.report.context import Context, Step, context_of
-from calipers.report.grids import metrics_table
+from calipers.report.grids import metrics_table, models_table
 from calipers.report.markup import text
 from calipers.report.sections import SECTIONS, numbers
 from calipers.report.verdict import verdict
@@ -89,12 +89,20 @@ def _answer(context: Context) -> str:
     said = verdict(ev, context.at_one, context.duel, context.comparison)
     further = "".join(f"<li>{text(sentence)}</li>" for sentence in said.further)
     answer = f'<p class="verdict">{text(said.first)}</p>' + (f'<ul class="further">{further}</ul>' if further else "")
-    names = headline_of(ev)
-    chart = markup.figure_block(figure(ev, "headline"), "fig-headline") if len(ev.models) <= MOST_NAMED else ""
-    table = metrics_table(ev, names)
-    inner = answer + (f'<div class="pair"><div>{table}</div>{chart}</div>' if chart else table)
+    inner = answer + _headline(ev)
     heading = '<h2 id="content-title">The answer</h2>'
     return f'<section id="content" aria-labelledby="content-title" tabindex="-1">{heading}{inner}</section>'
+
+
+def _headline(evaluation: Evaluation) -> str:
+    """Return the headline metrics: beside a figure for few models, a row per model for many."""
+    names = headline_of(evaluation)
+    if len(evaluation.models) > MOST_NAMED:
+        return models_table(evaluation, names)
+    table, chart = metrics_table(evaluation, names), headline(evaluation)
+    if all(math.isnan(mark.value) for row in chart.rows for mark in row.marks):
+        return table
+    return f'<div class="pair"><div>{table}</div>{markup.figure_block(chart, "fig-headline")}</div>'
 
 
 def _models(models: Sequence[str]) -> str:

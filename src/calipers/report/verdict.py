@@ -98,6 +98,8 @@ def _leads(evaluation: Evaluation, all_pairs: Comparison | None) -> list[str]:
     """Return who leads in which headline metrics, and whether by more than chance."""
     lower, sure, unsure = lower_is_better(evaluation.protocol), dict[str, list[str]](), dict[str, list[str]]()
     names = headline_of(evaluation)
+    if all(math.isnan(evaluation.get(name, model=model).value) for name in names for model in evaluation.models):
+        return []
     for metric in names:
         estimates = [evaluation.get(metric, model=model) for model in evaluation.models]
         best = [m for m, leads in zip(evaluation.models, best_of(estimates, lower=metric in lower)) if leads]

@@ -67,8 +67,10 @@
       }
       this.bar.append(csv, this.count);
       const frame = this.table.closest(".wide") || this.table;
+      let last = frame;
+      while (last.nextElementSibling && last.nextElementSibling.matches(".note")) last = last.nextElementSibling;
       if (this.rows.length > 8) frame.before(this.bar);
-      else frame.after(this.bar);
+      else last.after(this.bar);
     }
 
     headings() {

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from calipers.errors import UsageError
 from calipers.plots import forests
@@ -20,10 +21,9 @@ MOST_ROWS = 18
 def section(page: Context) -> str:
     """Return differences with intervals and tests, and how firmly the order stands; nothing for one model."""
     found = page.comparison
-    if found is None:
+    if found is None or all(math.isnan(row.estimate.value) for row in found.rows):
         return ""
-    shown = Comparison(**{**{f: getattr(found, f) for f in found.__dataclass_fields__}, "rows": found.rows[:MOST_ROWS]})
-    figure = forests.differences(shown)
+    figure = forests.differences(replace(found, rows=found.rows[:MOST_ROWS]))
     sentences = items([row.sentence for row in found.rows[:MOST_SENTENCES]])
     more = len(found.rows) - MOST_SENTENCES
     parts = [

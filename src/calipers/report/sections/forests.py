@@ -11,8 +11,10 @@ from calipers.plots.forests import headline_of
 from calipers.report.context import Context
 from calipers.report.grids import classes_table, groups_table
 from calipers.report.markup import details, figure_block, paragraph
+from calipers.report.order import leading
 
 MOST_FIGURES = 4
+MOST_LINES = 5  # models
 MOST_TABLED = 400  # cells of a static table of classes; the table of all numbers has the others
 
 
@@ -25,7 +27,7 @@ def parts(page: Context) -> str:
         "Average precision says how well predictions are ranked. RoDeO says what is wrong with them: their place "
         "(loc), their shape, or their class (cls); missed and surplus boxes lower all three."
     )
-    return paragraph(words) + figure_block(figure(ev, "rodeo"), "fig-rodeo")
+    return paragraph(words) + figure_block(figure(ev, "rodeo", models=leading(ev, MOST_LINES)), "fig-rodeo")
 
 
 def classes(page: Context) -> str:
@@ -58,10 +60,15 @@ def groups(page: Context) -> str:
         ]
         inside = [label for metric, label in places if label is not None and metric in names[:1]]
         tabled = [*((name, None) for name in names), *((names[0], label) for label in inside)]
+        groups = len(grouping.table(*tabled[0], ev.models)) if tabled else 0
+        most = max(1, MOST_TABLED // max(1, groups * len(ev.models)))
+        tabled, left = tabled[:most], len(tabled) - most
         tables = "".join(groups_table(ev, grouping, *place) for place in tabled)
         found.append(f"<h3>{_title(grouping.title)}</h3>")
         found.append(f'<div class="pair">{"".join(blocks)}</div>')
         found.append(details("As tables, with mean and range of the groups", f'<div class="stack">{tables}</div>'))
+        more = f"{left} more tables of groups are in the table of all numbers." if left > 0 else ""
+        found.append(paragraph(more, "note"))
     return "\n".join(found)
 
 
