@@ -11,7 +11,7 @@ import pytest
 from browser.known import every_report
 from browser.reading import all_words, headings, words
 from browser.reports import EVERY
-from calipers.report.words import headline_of
+from calipers.plots.forests import headline_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
