@@ -88,11 +88,12 @@ EVERY = tuple(MADE)
 
 
 class Reports:
-    """Writes a report when it is first asked for, and keeps it."""
+    """Writes a report when it is first asked for, and keeps it; also a failure, so that it is waited for once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.evaluations: dict[str, cal.Evaluation] = {}
+        self.failures: dict[str, Exception] = {}
 
     def evaluation(self, name: str) -> cal.Evaluation:
         """Return the evaluation behind a report."""
@@ -102,4 +103,10 @@ class Reports:
 
     def __getitem__(self, name: str) -> Path:
         path = self.folder / f"{name.replace(' ', '-')}.html"
-        return path if path.exists() else self.evaluation(name).report(path)
+        if name in self.failures:
+            raise self.failures[name]
+        try:
+            return path if path.exists() else self.evaluation(name).report(path)
+        except Exception as failure:
+            self.failures[name] = failure
+            raise

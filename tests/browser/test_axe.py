@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 
 PHONE = {"width": 390, "height": 844}
 ROWS = 4
-OPTIONS = {"resultTypes": ["violations"]}
+MAIN = ("demo", "grouped")
 
 
-def violations(page: Page) -> list[str]:
-    """Return broken rules as ``rule: element: what is wrong``."""
+def violations(page: Page, *, contrast: bool = True) -> list[str]:
+    """Return broken rules as ``rule: element: what is wrong``; contrast takes most of the time."""
     from axe_playwright_python.sync_playwright import Axe
 
-    found = Axe().run(page, options=OPTIONS).response["violations"]
+    options = {"resultTypes": ["violations"], "rules": {"color-contrast": {"enabled": contrast}}}
+    found = Axe().run(page, options=options).response["violations"]
     return [
         f"{rule['id']}: {node['html'][:120]}: {node['failureSummary']}" for rule in found for node in rule["nodes"][:3]
     ]
@@ -32,10 +33,10 @@ def shorten(page: Page) -> None:
     page.evaluate(f"for (const row of document.querySelectorAll('tbody tr:nth-child(n+{ROWS + 1})')) row.remove()")
 
 
-def assert_no_rule_is_broken(page: Page) -> None:
+def assert_no_rule_is_broken(page: Page, *, contrast: bool = True) -> None:
     open_all(page)
     shorten(page)
-    found = [broken for broken in violations(page) if broken.split(":")[0] not in RULES]
+    found = [broken for broken in violations(page, contrast=contrast) if broken.split(":")[0] not in RULES]
     assert not found, "\n".join(found)
 
 
@@ -46,10 +47,10 @@ def test_no_rule_is_broken_on_a_desk(opened, reports, name):
 
 @every_report("axe")
 def test_no_rule_is_broken_on_a_phone_in_the_dark(opened, reports, name):
-    assert_no_rule_is_broken(opened(reports[name], dark=True, **PHONE))
+    assert_no_rule_is_broken(opened(reports[name], dark=True, **PHONE), contrast=name in MAIN)
 
 
-@pytest.mark.parametrize("name", ["demo", "grouped"])
+@pytest.mark.parametrize("name", MAIN)
 def test_no_rule_is_broken_otherwise(opened, reports, name):
     assert_no_rule_is_broken(opened(reports[name], dark=True))
     assert_no_rule_is_broken(opened(reports[name], **PHONE))

@@ -12,7 +12,7 @@ from browser.reading import INTERACTIVE
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-MOST_STOPS = 400
+MOST_STOPS = 1000
 # The place of the focus in the list of what answers, -1 elsewhere (a scroller, the end of the page).
 PLACE = "window.__targets.indexOf(document.activeElement)"
 LOOK = "e => { const s = getComputedStyle(e); return [s.outlineStyle, s.outlineWidth, s.boxShadow, s.borderColor]; }"

@@ -11,7 +11,6 @@ import pytest
 from browser.known import every_report
 from browser.reading import all_words, headings, words
 from browser.reports import EVERY
-from calipers.plots.forests import headline_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -45,7 +44,7 @@ def test_headings_and_figures_are_all_there(opened, reports, name):
 def test_headline_numbers_and_models_are_there(opened, reports, name):
     evaluation = reports.evaluation(name)
     shown = words(opened(reports[name], javascript=False))
-    for metric in headline_of(evaluation):
+    for metric in evaluation.protocol.headline or evaluation.metrics[:1]:
         assert metric in shown
         for model in evaluation.models:
             value = float(evaluation.get(metric, model=model))
