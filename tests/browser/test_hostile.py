@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from browser.known import fault
 from browser.names import HIT, HOSTILE
 from browser.reading import all_words, as_plain, open_all, plain
 
@@ -75,7 +74,6 @@ def test_the_direction_of_the_text_around_a_name_stays(opened, reports):
     assert not set(text) & set("\u202a\u202b\u202c\u202d\u202e"), "embeddings and overrides reach beyond their name"
 
 
-@fault("long names are repeated in full in titles")
 def test_one_long_name_does_not_make_the_page_long(reports):
     text = reports["hostile"].read_text(encoding="utf-8")
     assert text.count("m" * 1000) <= 2

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from browser.known import fault
 from browser.reading import INTERACTIVE
 
 if TYPE_CHECKING:
@@ -70,7 +69,6 @@ def test_the_focus_is_seen(opened, reports, name, dark):
         assert focused.evaluate(SHOWN), f"focused but not on the screen: {where}"
 
 
-@fault("there is no way past the contents of a page")
 def test_the_first_stop_leads_to_the_content(opened, reports):
     page = opened(reports["demo"])
     page.keyboard.press("Tab")

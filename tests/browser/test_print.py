@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from browser.known import every_report, fault
+from browser.known import every_report
 from browser.opening import MARGIN, PAPER
 from browser.test_layout import assert_no_sideways_scroll, paper_and_ink
 
@@ -58,7 +58,6 @@ def test_the_number_of_pages_is_sane(printed):
     assert 1 <= pages <= 1.7 * math.ceil(height / HEIGHT) + 2
 
 
-@fault("the dark colours are not limited to screens")
 def test_dark_readers_print_on_white_paper_too(opened, reports):
     page = opened(reports["demo"], **PAPER, print=True, dark=True)
     paper, ink = paper_and_ink(page)

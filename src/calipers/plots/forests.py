@@ -81,7 +81,9 @@ def groups(
     title = _weakest(metric, shown, evaluation.models, lower=lower)
     unit = plural(pooled[0].unit)
     rows[0] = replace(rows[0], n=f"{pooled[0].n_units} / {pooled[0].n_references}")
-    return _side_by_side(evaluation, metric, rows, title, note=at_level(evaluation) + left, n=f"{unit} / references")
+    return _side_by_side(
+        evaluation, metric, rows, title, note=at_level(evaluation) + left, n=f"{unit} / references", what="group"
+    )
 
 
 def differences(comparison: Comparison) -> Forest:
@@ -135,7 +137,13 @@ def _first_per_class(evaluation: Evaluation) -> str:
 
 
 def _side_by_side(
-    evaluation: Evaluation, metric: str, rows: Sequence[ForestRow], title: str, note: str, n: str = "references"
+    evaluation: Evaluation,
+    metric: str,
+    rows: Sequence[ForestRow],
+    title: str,
+    note: str,
+    n: str = "references",
+    what: str = "class",
 ) -> Forest | HeatMap:
     """Return a forest plot, or colours if there are too many models for it."""
     label = metric + (" (lower is better)" if metric in lower_is_better(evaluation.protocol) else "")
@@ -146,7 +154,7 @@ def _side_by_side(
     rows = rows[: 1 + MOST_HEAT_ROWS]
     values = np.array([[mark.value for mark in row.marks] for row in rows], np.float64)
     names = tuple(f"{row.name} (n = {row.n})" for row in rows)
-    return HeatMap(title, Axis("model", names=evaluation.models), Axis("", names=names), values, label, note=note)
+    return HeatMap(title, Axis("model", names=evaluation.models), Axis(what, names=names), values, label, note=note)
 
 
 def _row(name: str, estimates: Sequence[Estimate], *, strong: bool = False, units: bool = False) -> ForestRow:

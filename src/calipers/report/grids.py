@@ -106,12 +106,13 @@ def beside_table(evaluation: Evaluation) -> str:
     for metric in headline_of(evaluation):
         for model in evaluation.models:
             e = evaluation.get(metric, model=model)
-            cells = (short(model), number(e.value), between(e.low, e.high), e.method, between(*e.percentile))
-            small = [_fine(e.bias), ", ".join(filter(None, map(_fine, e.mc_error))), str(e.undefined)]
-            facts = "".join(f"<td>{text(cell)}</td>" for cell in (*cells, *small))
+            made = "" if e.method == "none" else e.method
+            errors = ", ".join(filter(None, map(_fine, e.mc_error)))
+            cells = (short(model), number(e.value), between(e.low, e.high), made, between(*e.percentile), _fine(e.bias))
+            facts = "".join(f"<td>{text(cell)}</td>" for cell in (*cells, errors, str(e.undefined)))
             lines.append(f"<tr><th scope=row>{text(metric)}</th>{facts}</tr>")
     head = "".join(f"<th scope=col>{name}</th>" for name in names)
-    return f"<p class=note>{BESIDE}</p>" + frame("", f"<tr>{head}</tr>", lines)
+    return frame(BESIDE, f"<tr>{head}</tr>", lines, label="Beside the intervals")
 
 
 def _fine(value: float) -> str:

@@ -64,7 +64,7 @@ def data_table(table: Table, name: str, caption: str, most: int = MOST_STATIC_RO
     left = len(table.rows) - len(rows)
     if left:
         caption += f" (the first {len(rows)} of {len(table.rows)} rows; evaluation.json has all)"
-    head = "".join(f'<th scope="col">{text(column)}</th>' for column in table.columns)
+    head = "".join(f'<th scope="col">{text(cut(column))}</th>' for column in table.columns)
     body = "\n".join(f"<tr>{''.join(_cell(cell) for cell in row)}</tr>" for row in rows)
     return scrolling(
         f'<table class="grid" id="{name}"><caption>{text(caption)}</caption><thead><tr>{head}</tr></thead>\n'
@@ -75,7 +75,7 @@ def data_table(table: Table, name: str, caption: str, most: int = MOST_STATIC_RO
 
 def scrolling(table: str, label: str) -> str:
     """Return a table that scrolls within itself if it is too wide, also by keyboard."""
-    return f'<div class="wide" role="region" tabindex="0" aria-label="{text(cut(label, 120))}">{table}</div>'
+    return f'<div class="wide" role="group" tabindex="0" aria-label="{text(cut(label, 120) or "table")}">{table}</div>'
 
 
 def items(entries: Sequence[str]) -> str:

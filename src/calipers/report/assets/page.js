@@ -173,7 +173,7 @@
     const table = make("table", { id: "all-numbers", className: "grid" },
       make("caption", { textContent: "Every row of the evaluation" }), make("thead", {}, head), make("tbody"));
     const frame = make("div", { className: "wide", tabIndex: 0 }, table);
-    frame.setAttribute("role", "region");
+    frame.setAttribute("role", "group");
     frame.setAttribute("aria-label", "Every row of the evaluation");
     place.append(frame);
     return new Grid(table, data.columns, rows, "all-numbers");
