@@ -10,12 +10,14 @@ from calipers.plots.catalogue import figure
 from calipers.plots.forests import headline_of
 from calipers.report.context import Context
 from calipers.report.grids import classes_table, groups_table
-from calipers.report.markup import details, figure_block, paragraph
+from calipers.report.markup import details, figure_block, paragraph, text
 from calipers.report.order import leading
+from calipers.results.groups import GroupedRows
 
 MOST_FIGURES = 4
 MOST_LINES = 5  # models
-MOST_TABLED = 400  # cells of a static table of classes; the table of all numbers has the others
+FEW_GROUPS = 12
+MOST_TABLED = 300  # cells of a static table of classes; the table of all numbers has the others
 
 
 def parts(page: Context) -> str:
@@ -50,26 +52,33 @@ def classes(page: Context) -> str:
 
 def groups(page: Context) -> str:
     """Return the headline metrics per group, grouping by grouping."""
-    ev, found = page.evaluation, []
-    for g, grouping in enumerate(ev.groupings):
-        places = {(row.metric, row.label): None for row in grouping.rows}  # a set that keeps its order
-        names = [name for name in headline_of(ev) if (name, None) in places]
-        blocks = [
-            figure_block(figure(ev, "groups", by=grouping.by, metric=name), f"fig-groups-{g}-{k}")
-            for k, name in enumerate(_one_of_a_kind(ev, names)[:MOST_FIGURES])
-        ]
-        inside = [label for metric, label in places if label is not None and metric in names[:1]]
-        tabled = [*((name, None) for name in names), *((names[0], label) for label in inside)]
-        groups = len(grouping.table(*tabled[0], ev.models)) if tabled else 0
-        most = max(1, MOST_TABLED // max(1, groups * len(ev.models)))
-        tabled, left = tabled[:most], len(tabled) - most
-        tables = "".join(groups_table(ev, grouping, *place) for place in tabled)
-        found.append(f"<h3>{_title(grouping.title)}</h3>")
-        found.append(f'<div class="pair">{"".join(blocks)}</div>')
-        found.append(details("As tables, with mean and range of the groups", f'<div class="stack">{tables}</div>'))
-        more = f"{left} more tables of groups are in the table of all numbers." if left > 0 else ""
-        found.append(paragraph(more, "note"))
-    return "\n".join(found)
+    return "\n".join(_grouping(page.evaluation, grouping, g) for g, grouping in enumerate(page.evaluation.groupings))
+
+
+def _grouping(ev: Evaluation, grouping: GroupedRows, number: int) -> str:
+    """Return figures and tables of one ``by``; of many groups fewer of them, the table of all numbers has the rest."""
+    places = {(row.metric, row.label): None for row in grouping.rows}  # a set that keeps its order
+    names = [name for name in headline_of(ev) if (name, None) in places]
+    if not names:
+        return ""
+    n_groups = len(grouping.table(names[0], None, ev.models))
+    shown = _one_of_a_kind(ev, names)[: MOST_FIGURES if n_groups <= FEW_GROUPS else 1]
+    blocks = [
+        figure_block(figure(ev, "groups", by=grouping.by, metric=name), f"fig-groups-{number}-{k}")
+        for k, name in enumerate(shown)
+    ]
+    inside = [label for metric, label in places if label is not None and metric == names[0]]
+    tabled = [*((name, None) for name in names), *((names[0], label) for label in inside)]
+    most = max(1, MOST_TABLED // (n_groups * len(ev.models)))
+    tables = "".join(groups_table(ev, grouping, *place) for place in tabled[:most])
+    left = len(tabled) - most
+    parts = [
+        f"<h3>{text(grouping.title[:1].upper() + grouping.title[1:])}</h3>",
+        f'<div class="pair">{"".join(blocks)}</div>',
+        details("As tables, with mean and range of the groups", f'<div class="stack">{tables}</div>'),
+        paragraph(f"{left} more tables of groups are in the table of all numbers.", "note") if left > 0 else "",
+    ]
+    return "\n".join(parts)
 
 
 def _one_of_a_kind(evaluation: Evaluation, names: Sequence[str]) -> list[str]:
@@ -79,12 +88,6 @@ def _one_of_a_kind(evaluation: Evaluation, names: Sequence[str]) -> list[str]:
     for name in names:
         first.setdefault(kinds[name], name)
     return list(first.values())
-
-
-def _title(words: str) -> str:
-    from calipers.report.markup import text
-
-    return text(words[:1].upper() + words[1:])
 
 
 def _known(evaluation: Evaluation, metric: str) -> bool:
