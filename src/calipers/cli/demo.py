@@ -46,7 +46,14 @@ def demo(output: str, seed: int, preset: str, force: bool, as_json: bool, quiet:
     evaluation = evaluate(cohort, protocol, seed=seed, progress=narrator.steps("matching", "resampling"))
     narrator.warn(evaluation.warnings)
     command = click.get_current_context().obj or ()
-    evaluation.save(folder / "results", force=True, command=command, started=started, images=folder / "images")
+    evaluation.save(
+        folder / "results",
+        force=True,
+        command=command,
+        started=started,
+        images=folder / "images",
+        step=narrator.doing,
+    )
     page = folder / "results" / "report.html"
     if as_json:
         click.echo(json.dumps({**evaluation.as_dict(), "page": str(page)}))

@@ -84,7 +84,9 @@ def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> Non
     narrator.warn(evaluation.warnings)
     if given["output"]:
         command = click.get_current_context().obj or ()
-        evaluation.save(given["output"], force=given["force"], command=command, started=started, **pictures)
+        evaluation.save(
+            given["output"], force=given["force"], command=command, started=started, step=narrator.doing, **pictures
+        )
     show(evaluation, narrator, given)
 
 

@@ -56,7 +56,7 @@ def context_of(
     rows = [] if redact else [row.as_dict() for row in evaluation.rows]
     hashes = sha256_of(document), "" if redact else sha256_of({"protocol": document, "rows": rows})
     evaluation = bearable(redacted(evaluation) if redact else evaluation)
-    step("comparing")
+    step("comparing models")
     at_one = sensitivity_at_one_alarm(evaluation)
     duel = _compared(at_one, ONE_ALARM) if at_one is not None else None
     comparison = _compared(evaluation, None)

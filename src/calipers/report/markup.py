@@ -14,7 +14,7 @@ BIDI = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x
 LONGEST_CELL = 200
 LONG_CELL = 30  # characters that may be broken anywhere
 MOST_STATIC_ROWS = 60
-FIGURE_WIDTH = 500  # at which text stays legible on a phone and is not too large on a desk
+FIGURE_WIDTH = 460  # at which text stays legible on a phone and is not too large on a desk
 
 
 def text(value: str) -> str:
