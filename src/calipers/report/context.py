@@ -54,7 +54,7 @@ def context_of(
         raise UsageError("--redact leaves pictures out, so it cannot be used with --images")
     document = evaluation.protocol.as_dict()
     rows = [] if redact else [row.as_dict() for row in evaluation.rows]
-    hashes = sha256_of(document), "" if redact else sha256_of({"protocol": document, "rows": rows})
+    hashes = _hash(document), "" if redact else _hash({"protocol": document, "rows": rows})
     evaluation = bearable(redacted(evaluation) if redact else evaluation)
     step("comparing models")
     at_one = sensitivity_at_one_alarm(evaluation)
@@ -63,6 +63,14 @@ def context_of(
     step("pictures")
     shown = _album(evaluation, images) if pictures and not redact else None
     return Context(evaluation, at_one, duel, comparison, shown, () if redact else tuple(command), *hashes, redact)
+
+
+def _hash(document: object) -> str:
+    """Return the hash of a document; "" if half a surrogate pair is in it, which has no bytes."""
+    try:
+        return sha256_of(document)
+    except UnicodeEncodeError:
+        return ""
 
 
 def _album(evaluation: Evaluation, images: Path | None) -> Album:
