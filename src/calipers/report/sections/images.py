@@ -22,7 +22,8 @@ def section(page: Context) -> str:
     album = page.album
     if album is None or not (album.pictures or any(o.marks for o in _overlays(album))):
         return ""
-    groups = [_group(album, group, g) for g, group in enumerate(album.groups)]
+    volumes = page.evaluation.cohort.dimensions == 3
+    groups = [_group(group, str(g), volumes=volumes) for g, group in enumerate(album.groups)]
     return "\n".join([_store(album), items(album.notes), _switches(), *groups])
 
 
@@ -54,12 +55,12 @@ def _switches() -> str:
     return f'<fieldset class="switches"><legend>Marks</legend>{"".join(found)}</fieldset>'
 
 
-def _group(album: Album, group: AlbumGroup, number: int) -> str:
-    entries = "".join(_entry(entry, f"{number}-{k}") for k, entry in enumerate(group.entries))
+def _group(group: AlbumGroup, name: str, *, volumes: bool) -> str:
+    entries = "".join(_entry(entry, f"{name}-{k}", volumes=volumes) for k, entry in enumerate(group.entries))
     return f'<h3>{text(group.title)}</h3>\n{paragraph(group.why, "note")}\n<div class="album">{entries}</div>'
 
 
-def _entry(entry: AlbumEntry, name: str) -> str:
+def _entry(entry: AlbumEntry, name: str, *, volumes: bool) -> str:
     """Return one image: a panel per model, side by side if there are several."""
     several = len(entry.overlays) > 1
     panels = []
@@ -67,7 +68,8 @@ def _entry(entry: AlbumEntry, name: str) -> str:
         drawn = svg(overlay, name=f"shot-{name}-{k}")
         said = overlay.title.removeprefix(f"{short(entry.id)}: ")
         said = f"{model}: {said}" if several else said
-        wrong = paragraph(_wrong(overlay), "note")
+        found = _wrong(overlay)
+        wrong = paragraph(f"in this slice: {found}" if volumes and found else found, "note")
         panels.append(f'<div class="panel"><div class="shot">{drawn}</div><p>{text(said)}</p>{wrong}</div>')
     facts = f' <span class="soft">{text(", ".join(entry.facts))}</span>' if entry.facts else ""
     wide = " several" if several else ""
