@@ -359,7 +359,7 @@ class Evaluation:
         command
             How the evaluation was asked for; shown in the page.
         step
-            Called with the name of each step.
+            Called with the name of each step, at last with an empty one.
         """
         from calipers.report import write_page
 
@@ -376,6 +376,7 @@ class Evaluation:
         images: str | Path | None = None,
         redact: bool = False,
         pictures: bool = True,
+        step: Callable[[str], None] = lambda name: None,
     ) -> Path:
         """Write numbers, cohort and page into a folder; `calipers.open_evaluation` makes the evaluation of it again.
 
@@ -392,12 +393,12 @@ class Evaluation:
             How the evaluation was asked for; kept in ``run.json``.
         started
             When it began; the time of saving if left out.
-        images, redact, pictures
+        images, redact, pictures, step
             Of the page, as in `report`; the other files keep every name.
         """
         from calipers.saving import save
 
-        of_page = {"images": images, "redact": redact, "pictures": pictures}
+        of_page = {"images": images, "redact": redact, "pictures": pictures, "step": step}
         return save(self, Path(folder), force=force, command=command, started=started, pictures=of_page)
 
 

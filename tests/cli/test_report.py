@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +29,7 @@ def asked(monkeypatch):
     found = []
 
     def report(self, path, **options):
+        options.pop("step")("a step is told, and goes nowhere but to a terminal")
         found.append(options)
         path.write_text("page")
         return path
@@ -132,6 +134,10 @@ def test_evaluate_passes_them_on_too(calipers, files, asked, tmp_path):
     pictures = tmp_path / "pictures"
     pictures.mkdir()
     argv = ["evaluate", files.references, files.ours, "--no-ci"]
+    said = calipers(*argv, "-o", tmp_path / "none", "--images", pictures)
+    assert (said.code, "[no-picture]" in said.err, asked) == (2, True, [])  # before any work
+    names = [image["file_name"] for image in json.loads(Path(files.references).read_text())["images"]]
+    (pictures / names[0]).write_bytes(b"")  # the page was replaced in this test, nobody looks into it
     assert calipers(*argv, "-o", tmp_path / "a", "--images", pictures).code == 0
     assert {**asked.pop(), "command": 0} == {"images": str(pictures), "pictures": True, "redact": False, "command": 0}
     assert calipers(*argv, "-o", tmp_path / "b", "--redact").code == 0

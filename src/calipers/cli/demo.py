@@ -42,11 +42,19 @@ def demo(output: str, seed: int, preset: str, force: bool, as_json: bool, quiet:
     protocol = Protocol.load(preset)
     folder = output_folder(output, force=force)
     narrator.say(f"drawing 120 phantom images into {folder / 'images'}")
-    cohort = _read_back(_write_data(folder, seed))
+    files = _write_data(folder, seed)
+    cohort = _read_back(files)
     evaluation = evaluate(cohort, protocol, seed=seed, progress=narrator.steps("matching", "resampling"))
     narrator.warn(evaluation.warnings)
     command = click.get_current_context().obj or ()
-    evaluation.save(folder / "results", force=True, command=command, started=started, images=folder / "images")
+    evaluation.save(
+        folder / "results",
+        force=True,
+        command=command,
+        started=started,
+        images=folder / "images" if files["pictures"] else None,
+        step=narrator.doing,
+    )
     page = folder / "results" / "report.html"
     if as_json:
         click.echo(json.dumps({**evaluation.as_dict(), "page": str(page)}))
@@ -69,14 +77,15 @@ def _write_data(folder: Path, seed: int) -> dict[str, Any]:
     images, data = folder / "images", folder / "data"
     images.mkdir(exist_ok=True)
     data.mkdir(exist_ok=True)
-    draw_images(cohort, images, seed=seed)
+    drawn = draw_images(cohort, images, seed=seed)
     write(cohort, data / "references.json")
     for model in cohort.models:
         write(cohort, data / f"{model}.json", what=model)
     groups = {name: column.tolist() for name, column in cohort.images.groups.items()}
     write_atomically(data / "images.csv", delimited({"image": cohort.images.ids, **groups}))
     models = {model: str(data / f"{model}.json") for model in cohort.models}
-    return {"references": str(data / "references.json"), "predictions": models, "groups": str(data / "images.csv")}
+    inputs = {"references": str(data / "references.json"), "predictions": models, "groups": str(data / "images.csv")}
+    return {**inputs, "pictures": drawn}
 
 
 def _read_back(files: dict[str, Any]) -> Any:

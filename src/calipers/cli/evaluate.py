@@ -68,6 +68,10 @@ def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> Non
         inputs = (references, *named_files(predictions).values(), *([given["groups"]] if given["groups"] else []))
         check_output(given["output"], given["force"], inputs)
     cohort = read(references, named_files(predictions), **reading_arguments(given))
+    if given["images"] is not None:
+        from calipers.pictures.finding import PictureFiles
+
+        PictureFiles.of(Path(given["images"]), cohort)  # a folder without them is told before the work, not after
     narrator.say(
         f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.classes)} classes; "
         f"protocol {protocol.name}"
@@ -84,7 +88,9 @@ def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> Non
     narrator.warn(evaluation.warnings)
     if given["output"]:
         command = click.get_current_context().obj or ()
-        evaluation.save(given["output"], force=given["force"], command=command, started=started, **pictures)
+        evaluation.save(
+            given["output"], force=given["force"], command=command, started=started, step=narrator.doing, **pictures
+        )
     show(evaluation, narrator, given)
 
 

@@ -58,6 +58,12 @@ class Narrator:
 
         return progress
 
+    def doing(self, name: str) -> None:
+        """Show what is being done, on a terminal, until something else is; "" when it is over."""
+        if self.live and (time.monotonic() - self.began >= PATIENCE or not name):
+            line = f"  page: {name}" if name else ""
+            click.echo("\r" + line.ljust(WIDTH) + ("" if name else "\r"), err=True, nl=False)
+
     def _show(self, name: str, done: int, total: int, elapsed: float) -> None:
         """Show how far a step is, on a terminal, once the whole work takes longer than a second."""
         if not self.live or (time.monotonic() - self.began < PATIENCE and not self.shown):

@@ -52,7 +52,7 @@ def report(folder: str, **given: Any) -> None:
         opened.require_equal()
     notes = list(opened.notes)
     narrator.warn(notes)
-    opened.evaluation.report(target, command=opened.command, **pictures)
+    opened.evaluation.report(target, command=opened.command, step=narrator.doing, **pictures)
     content = target.read_bytes()
     document = {
         "schema": "calipers.report/1",

@@ -54,15 +54,23 @@ def context_of(
         raise UsageError("--redact leaves pictures out, so it cannot be used with --images")
     document = evaluation.protocol.as_dict()
     rows = [] if redact else [row.as_dict() for row in evaluation.rows]
-    hashes = sha256_of(document), "" if redact else sha256_of({"protocol": document, "rows": rows})
+    hashes = _hash(document), "" if redact else _hash({"protocol": document, "rows": rows})
     evaluation = bearable(redacted(evaluation) if redact else evaluation)
-    step("comparing")
+    step("comparing models")
     at_one = sensitivity_at_one_alarm(evaluation)
     duel = _compared(at_one, ONE_ALARM) if at_one is not None else None
     comparison = _compared(evaluation, None)
     step("pictures")
     shown = _album(evaluation, images) if pictures and not redact else None
     return Context(evaluation, at_one, duel, comparison, shown, () if redact else tuple(command), *hashes, redact)
+
+
+def _hash(document: object) -> str:
+    """Return the hash of a document; "" if half a surrogate pair is in it, which has no bytes."""
+    try:
+        return sha256_of(document)
+    except UnicodeEncodeError:
+        return ""
 
 
 def _album(evaluation: Evaluation, images: Path | None) -> Album:

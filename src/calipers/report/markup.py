@@ -14,7 +14,7 @@ BIDI = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x
 LONGEST_CELL = 200
 LONG_CELL = 30  # characters that may be broken anywhere
 MOST_STATIC_ROWS = 60
-FIGURE_WIDTH = 500  # at which text stays legible on a phone and is not too large on a desk
+FIGURE_WIDTH = 460  # at which text stays legible on a phone and is not too large on a desk
 
 
 def text(value: str) -> str:
@@ -89,11 +89,11 @@ def _cell(value: Cell) -> str:
     if isinstance(value, str):
         mark = ' class="long"' if len(value) > LONG_CELL else ""
         return f"<td{mark}>{text(cut(value))}</td>"
-    return f'<td class="num">{digits(value)}</td>'
+    return f'<td class="num">{digits(value, 4)}</td>'
 
 
-def digits(value: float) -> str:
-    """Return a number with six digits that count; whole numbers whole."""
+def digits(value: float, n: int = 6) -> str:
+    """Return a number with ``n`` digits that count; whole numbers whole."""
     if isinstance(value, int) or (math.isfinite(value) and value == int(value) and abs(value) < 1e15):
         return str(int(value))
-    return f"{value:.6g}"
+    return f"{value:.{n}g}"

@@ -29,6 +29,7 @@ def bearable(evaluation: Evaluation) -> Evaluation:
     groupings = tuple(
         replace(
             grouping,
+            by=_by(grouping.by, names),
             rows=tuple(_row(row, names) for row in grouping.rows),
             summaries=tuple(_summary(summary, names) for summary in grouping.summaries),
         )
@@ -74,11 +75,19 @@ def _maybe(name: str | None, names: Short) -> str | None:
 
 def _row(row: Row, names: Short) -> Row:
     group = None if row.group is None else {names(name): names(value) for name, value in row.group.items()}
-    return replace(row, model=names(row.model), label=_maybe(row.label, names), group=group)
+    estimate = replace(row.estimate, unit=names(row.estimate.unit))
+    return replace(row, model=names(row.model), label=_maybe(row.label, names), group=group, estimate=estimate)
 
 
 def _summary(summary: GroupSummary, names: Short) -> GroupSummary:
-    return replace(summary, model=names(summary.model), label=_maybe(summary.label, names))
+    label = _maybe(summary.label, names)
+    return replace(summary, by=_by(summary.by, names), model=names(summary.model), label=label)
+
+
+def _by(by: str, names: Short) -> str:
+    """Return a grouping with the names of its columns shortened: ``centre,age=40:60``."""
+    parts = [entry.partition("=") for entry in by.split(",")]
+    return ",".join(names(name) + sign + cuts for name, sign, cuts in parts)
 
 
 def _cohort(cohort: Cohort, names: Short) -> Cohort:

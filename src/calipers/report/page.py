@@ -40,8 +40,9 @@ def write_page(
 ) -> Path:
     """Write the page of an evaluation, whole or not at all."""
     context = context_of(evaluation, images=images, pictures=pictures, redact=redact, command=command, step=step)
-    step("page")
+    step("figures and tables")
     write_atomically(path, page(context))
+    step("")
     return path
 
 

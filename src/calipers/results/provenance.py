@@ -19,7 +19,7 @@ def canonical(document: Any) -> str:
 
 def sha256_of(document: Any) -> str:
     """Return the hash of a document in canonical form."""
-    return hashlib.sha256(canonical(document).encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(canonical(document).encode("utf-8")).hexdigest()
 
 
 def environment() -> dict[str, Any]:

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from calipers.pictures.album import Album, AlbumEntry, AlbumGroup
 from calipers.pictures.overlays import short
 from calipers.plots.figures import Overlay
 from calipers.plots.svg import svg
 from calipers.plots.theme import MARKS
 from calipers.report.context import Context
-from calipers.report.markup import items, paragraph, text
+from calipers.report.markup import cut, items, paragraph, text
 
+MOST_NAMED = 4  # classes
 TOGGLES = ("reference", "hit", "false alarm", "duplicate", "missed")
 
 
@@ -64,10 +67,22 @@ def _entry(entry: AlbumEntry, name: str) -> str:
         drawn = svg(overlay, name=f"shot-{name}-{k}")
         said = overlay.title.removeprefix(f"{short(entry.id)}: ")
         said = f"{model}: {said}" if several else said
-        panels.append(f'<div class="panel"><div class="shot">{drawn}</div><p>{text(said)}</p></div>')
+        wrong = paragraph(_wrong(overlay), "note")
+        panels.append(f'<div class="panel"><div class="shot">{drawn}</div><p>{text(said)}</p>{wrong}</div>')
     facts = f' <span class="soft">{text(", ".join(entry.facts))}</span>' if entry.facts else ""
     wide = " several" if several else ""
     return (
         f'<figure class="entry{wide}"><figcaption>{text(entry.id)}{facts}</figcaption>'
         f'<div class="panels">{"".join(panels)}</div></figure>'
     )
+
+
+def _wrong(overlay: Overlay) -> str:
+    """Return the classes of what was missed and of what was called wrongly: a print cannot be pointed at."""
+    said = []
+    for fate, words in (("missed", "missed"), ("false alarm", "false"), ("duplicate", "twice")):
+        counts = Counter(mark.label for mark in overlay.marks if mark.fate == fate)
+        names = [cut(name, 40) + (f" ({n})" if n > 1 else "") for name, n in counts.most_common(MOST_NAMED)]
+        more = [f"{len(counts) - MOST_NAMED} more"] if len(counts) > MOST_NAMED else []
+        said += [f"{words}: {', '.join([*names, *more])}"] if counts else []
+    return "; ".join(said)

@@ -33,6 +33,14 @@ CITATIONS = {
     "2024;21:195-212.",
 }
 OF_KIND = {"average-precision": "coco", "average-recall": "coco", "froc": "froc", "rodeo": "rodeo"}
+WORDS = {
+    "froc": "FROC",
+    "rodeo": "RoDeO",
+    "ppv": "positive predictive value",
+    "f-beta": "F scores",
+    "false-alarms": "false alarms per image",
+    "count": "counts",
+}
 
 
 def section(page: Context) -> str:
@@ -82,8 +90,9 @@ def _sentences(page: Context, cite: _Cited) -> Iterator[str]:
         f"{view.threshold:g} (assignment {view.assignment}, at most {view.max_dets} predictions per image and class)."
     )
     kinds = dict.fromkeys(plan.kind for plan in ev.protocol.metrics)
-    named = [f"{kind.replace('-', ' ')} {cite(OF_KIND[kind])}" for kind in kinds if kind in OF_KIND]
-    named += [kind.replace("-", " ") for kind in kinds if kind not in OF_KIND]
+    words = {kind: WORDS.get(kind, kind.replace("-", " ")) for kind in kinds}
+    named = [f"{words[kind]} {cite(OF_KIND[kind])}" for kind in kinds if kind in OF_KIND]
+    named += [words[kind] for kind in kinds if kind not in OF_KIND]
     yield f"We report {join(named)}, as metrics that fit the question {cite('reloaded')}."
     yield from _certainty(page, cite)
 
