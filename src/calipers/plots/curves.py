@@ -17,7 +17,7 @@ from calipers.metrics.contract import Metric
 from calipers.metrics.curve_points import FrocCurve, PrecisionCurve
 from calipers.metrics.froc import RATES
 from calipers.plots.figures import Axis, Curves, Line
-from calipers.plots.words import at_level, named, percent
+from calipers.plots.words import at_level, hit_rule, named, percent
 from calipers.results import Estimate
 from calipers.saving import shown_matches
 from calipers.statistics.estimates import estimates
@@ -127,5 +127,4 @@ def _reached(reached: dict[str, float]) -> str:
 
 
 def _matched(evaluation: Evaluation) -> str:
-    view = evaluation.protocol.matching
-    return f"Hits at {view.criterion} {'>' if view.strict else '>='} {view.threshold:g}."
+    return f"Hits at {hit_rule(evaluation.protocol.matching)}."

@@ -110,5 +110,4 @@ def join(names: Sequence[str]) -> str:
 
 def plural(name: str, n: int) -> str:
     """Return ``1 image``, ``2 images``, ``3 classes``."""
-    many = f"{name}es" if name.endswith("s") else f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
-    return f"{n} {name if n == 1 else many}"
+    return f"{n} {name if n == 1 else named_plural(name)}"
