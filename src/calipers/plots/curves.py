@@ -81,7 +81,7 @@ def precision_recall(evaluation: Evaluation, *, models: Sequence[str] | None = N
     return Curves(
         _reached(reached),
         Axis("recall", 0.0, 1.0),
-        Axis("precision, mean over classes", 0.0, 1.0),
+        Axis("precision, mean over classes" if _of_classes(evaluation) else "precision", 0.0, 1.0),
         lines,
         levels=tuple(k / 10 for k in range(11)),
         note=f"{at_level(evaluation)} {_matched(evaluation)}".strip(),
@@ -124,6 +124,11 @@ def _reached(reached: dict[str, float]) -> str:
     if recall == 0.0:
         return "No model keeps a precision of one half at any recall"
     return f"{named(model)} keeps a precision of one half or more up to a recall of {percent(recall)}"
+
+
+def _of_classes(evaluation: Evaluation) -> bool:
+    """Return whether classes are judged one by one."""
+    return evaluation.protocol.matching.within_class and len(evaluation.cohort.classes) > 1
 
 
 def _matched(evaluation: Evaluation) -> str:

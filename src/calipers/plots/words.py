@@ -49,9 +49,15 @@ def hit_rule(view: View) -> str:
 def at_level(evaluation: Evaluation) -> str:
     """Return what bands and whiskers are; empty if there are none."""
     said = evaluation.statistics
-    if said["interval"] is None or not any(math.isfinite(row.estimate.low) for row in evaluation.rows):
+    if not has_intervals(evaluation):
         return ""
     return f"{100 * said['level']:g} % intervals over {said['n_units']} {plural(said['unit'])}, each point by itself."
+
+
+def has_intervals(evaluation: Evaluation) -> bool:
+    """Return whether any number has an interval: they may be off, or the units too few."""
+    asked = evaluation.statistics["interval"] is not None
+    return asked and any(math.isfinite(row.estimate.low) for row in evaluation.rows)
 
 
 def why(estimate: Estimate) -> str:

@@ -155,7 +155,7 @@ def _lead(
 
 
 def _certainty(all_pairs: Comparison | None, metric: str, model: str, rivals: int) -> str:
-    """Return whether a lead is ``sure``: every rival beaten, tests corrected. A rival not met leaves it ``untested``."""
+    """Return how firm a lead is: ``sure`` if every rival is beaten, tests corrected; ``untested`` if one is not met."""
     rows = [] if all_pairs is None else [row for row in all_pairs.rows if row.metric == metric and row.label is None]
     met = [row for row in rows if model in (row.model_a, row.model_b) and row.verdict != "undefined"]
     won = [row for row in met if row.verdict in WON and (row.model_a if WON[row.verdict] else row.model_b) == model]
