@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -101,3 +102,57 @@ def test_the_lead_and_the_comparison_agree(seed):
     context = context_of(ev, pictures=False)
     row = min(context.duel.rows, key=lambda row: row.estimate.value)
     assert f"{100 * row.estimate.value:.1f} points" in verdict(ev, context.at_one, context.duel, None).first
+
+
+def test_a_model_without_a_value_is_not_called_equal():
+    ev = cal.evaluate(cohort_of({"A": 0.5, "B": 0.0}), QUICK.only(["PPV@0.5"]))
+    assert np.isnan(ev.get("PPV@0.5", model="B").value)
+    found = said_of(ev)
+    assert "Only A has a value of PPV@0.5." in found.further
+    assert not any("do not differ" in sentence for sentence in found.further)
+
+
+def test_a_model_without_a_value_does_not_make_a_clear_lead_doubtful():
+    ev = cal.evaluate(cohort_of({"A": 0.5, "B": 0.0, "C": 1.0}), QUICK.only(["PPV@0.5", "sensitivity@0.5"]))
+    assert "C leads in sensitivity@0.5 by more than chance." in said_of(ev).further
+
+
+def test_models_that_share_a_first_place_are_named_together():
+    cohort = cohort_of({"A": 0.8, "C": 0.3})
+    models = {"A": cohort.models["A"], "B": cohort.models["A"], "C": cohort.models["C"]}
+    found = said_of(cal.evaluate(replace(cohort, models=models), QUICK))
+    assert any(sentence.startswith("A and B share the best AP@0.5") for sentence in found.further)
+    assert not any("chance" in sentence for sentence in found.further)
+
+
+def test_a_lead_below_a_tenth_of_a_point_is_not_zero():
+    found = said_of(cal.evaluate(cohort_of({"A": 0.5, "B": 0.5004}, n=2500), QUICK))
+    assert "B finds less than 0.1 points more of the references than A" in found.first
+
+
+def test_an_interval_beyond_zero_that_fails_the_test_is_explained_by_its_p_value():
+    found = said_of(cal.evaluate(cohort_of({"A": 0.2, "B": 1.0}, n=5), QUICK))
+    assert "to 100.0), but the test leaves room for chance (p = 0.062)." in found.first
+
+
+def test_both_ends_of_an_interval_have_the_same_digits():
+    found = said_of(cal.evaluate(cal.demo_cohort(), QUICK))
+    low, high = re.search(r"interval ([\d.]+) to ([\d.]+)\)", found.further[0]).groups()
+    assert ("." in low) == ("." in high)
+
+
+def test_of_many_models_a_lead_over_rivals_that_were_not_met_is_not_judged():
+    names = [f"m{k}" for k in range(5)]
+    ev = cal.evaluate(cohort_of(dict(zip(names, (0.9, 0.5, 0.4, 0.3, 0.1)))), QUICK.only(["AP@0.5"]))
+    context = context_of(ev, pictures=False)
+    assert {row.model_a for row in context.comparison.rows} == {"m0"}
+    met = replace(context.comparison, rows=tuple(r for r in context.comparison.rows if r.model_b != "m4"))
+    found = verdict(ev, context.at_one, context.duel, met)
+    assert any(s.startswith("m0 has the best") and s.endswith("that was not tested.") for s in found.further)
+    assert not any("chance could explain" in sentence for sentence in found.further)
+
+
+def test_it_says_what_counts_as_found():
+    assert said_of(cal.evaluate(cal.demo_cohort(), replace(Protocol.load("rodeo"), replicates=200))).further[-1] == (
+        "A reference counts as found at box-iou >= 0.1."
+    )

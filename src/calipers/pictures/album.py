@@ -146,7 +146,7 @@ def _plans(evaluation: Evaluation, judged: tuple[_Judged, ...], n: int, seed: in
     for one in judged:
         why = f"Most missed references, false alarms and duplicates together ({one.cut_in_words})."
         yield from plan(f"Worst of {short(one.model)}", why, worst(one.outcomes, n).tolist(), (one,))
-    why = f"Drawn at random from all {cohort.n_images} images (seed {seed}): what is usual."
+    why = f"Drawn at random from {_all(cohort.n_images)} (seed {seed}): what is usual."
     yield from plan("Random", why, sample(cohort.n_images, n, seed).tolist(), judged)
     why = "Models differ most in the references that they find and in the number of their false alarms."
     yield from plan("Most disputed", why, disputed([one.outcomes for one in judged], n).tolist(), judged)
@@ -193,3 +193,7 @@ def _facts(evaluation: Evaluation, image: int) -> tuple[str, ...]:
     asked = [name.partition("=")[0].strip() for summary in evaluation.groups for name in summary.by.split(",")]
     names = [name for name in dict.fromkeys((*ALWAYS_SAID, *asked)) if name in groups]
     return tuple(f"{short(name)} {short(str(groups[name][image]))}" for name in names)
+
+
+def _all(n_images: int) -> str:
+    return "the only image" if n_images == 1 else f"all {n_images} images"

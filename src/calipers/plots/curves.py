@@ -17,7 +17,7 @@ from calipers.metrics.contract import Metric
 from calipers.metrics.curve_points import FrocCurve, PrecisionCurve
 from calipers.metrics.froc import RATES
 from calipers.plots.figures import Axis, Curves, Line
-from calipers.plots.words import at_level, named, percent
+from calipers.plots.words import at_level, hit_rule, named, percent
 from calipers.results import Estimate
 from calipers.saving import shown_matches
 from calipers.statistics.estimates import estimates
@@ -81,7 +81,7 @@ def precision_recall(evaluation: Evaluation, *, models: Sequence[str] | None = N
     return Curves(
         _reached(reached),
         Axis("recall", 0.0, 1.0),
-        Axis("precision, mean over classes", 0.0, 1.0),
+        Axis("precision, mean over classes" if _of_classes(evaluation) else "precision", 0.0, 1.0),
         lines,
         levels=tuple(k / 10 for k in range(11)),
         note=f"{at_level(evaluation)} {_matched(evaluation)}".strip(),
@@ -126,6 +126,10 @@ def _reached(reached: dict[str, float]) -> str:
     return f"{named(model)} keeps a precision of one half or more up to a recall of {percent(recall)}"
 
 
+def _of_classes(evaluation: Evaluation) -> bool:
+    """Return whether classes are judged one by one."""
+    return evaluation.protocol.matching.within_class and len(evaluation.cohort.classes) > 1
+
+
 def _matched(evaluation: Evaluation) -> str:
-    view = evaluation.protocol.matching
-    return f"Hits at {view.criterion} {'>' if view.strict else '>='} {view.threshold:g}."
+    return f"Hits at {hit_rule(evaluation.protocol.matching)}."

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -42,7 +43,11 @@ def fates(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Bar
             (of_prediction == matching.DUPLICATE).sum(),
         ]
     title = _most_frequent(chosen, heights)
-    note = f"All predictions, whatever their score. {evaluation.cohort.n_images} images."
+    n_images, cut = evaluation.cohort.n_images, evaluation.protocol.matching.score_cut
+    which = (
+        "All predictions, whatever their score." if cut == -math.inf else f"Predictions with scores from {cut:g} on."
+    )
+    note = f"{which} {n_images} {'image' if n_images == 1 else 'images'}."
     return Bars(title, Axis("fate", names=names), Axis("objects", 0.0), chosen, heights.T, note=note)
 
 
@@ -57,6 +62,8 @@ def scores(evaluation: Evaluation, *, model: str | None = None) -> Histogram:
     edges = np.linspace(low, high, BINS + 1)
     hit, wrong = fate == matching.HIT, (fate == matching.FALSE_ALARM) | (fate == matching.DUPLICATE)
     counts = np.array([np.histogram(table.score[rows], edges)[0] for rows in (hit, wrong)], np.float64)
+    tied = np.intersect1d(table.score[hit], table.score[wrong]).size
+    halves = " Pairs with equal scores count half." if tied else ""
     return Histogram(
         _overlap_in_words(model, table.score[hit], table.score[wrong]),
         Axis("score", low, high),
@@ -65,7 +72,7 @@ def scores(evaluation: Evaluation, *, model: str | None = None) -> Histogram:
         ("hits", "false alarms and duplicates"),
         counts,
         slots=(0, 1),
-        note=f"n = {int(hit.sum())} hits and {int(wrong.sum())} false alarms and duplicates.",
+        note=f"n = {int(hit.sum())} hits and {int(wrong.sum())} false alarms and duplicates.{halves}",
     )
 
 
@@ -100,7 +107,7 @@ def thresholds(evaluation: Evaluation, *, models: Sequence[str] | None = None) -
     _check_share(view.criterion)
     levels = tuple(round(0.05 * k, 2) for k in range(1, 20))
     metric = AveragePrecision(
-        [plan_of(replace(view, threshold=level), f"AP@{level:g}", ties=evaluation.protocol.ties) for level in levels]
+        [plan_of(replace(view, threshold=level), f"AP@{level:g}", **_ranking_of(evaluation)) for level in levels]
     )
     metric.facts = replace(metric.facts, per_class=False)  # only the mean over classes is drawn
     cohort = with_areas(evaluation.cohort, evaluation.protocol)
@@ -122,6 +129,13 @@ def thresholds(evaluation: Evaluation, *, models: Sequence[str] | None = None) -
         levels=(0.1, 0.25, 0.5, 0.75, 0.9),
         note=at_level(evaluation),
     )
+
+
+def _ranking_of(evaluation: Evaluation) -> dict[str, str]:
+    """Return how the protocol averages precision, so that the curve runs through its numbers."""
+    plans = (plan for plan in evaluation.protocol.metrics if plan.kind == "average-precision")
+    used = next((plan.options.get("interpolation", "coco101") for plan in plans), "coco101")
+    return {"ties": evaluation.protocol.ties, "interpolation": used}
 
 
 def _check_share(criterion: str) -> None:
@@ -151,18 +165,36 @@ def _overlap_in_words(model: str, hits: F64, wrong: F64) -> str:
 
 def _orders_in_words(levels: Sequence[float], lines: Sequence[Line]) -> str:
     """Return whether the best model stays the best over the thresholds."""
-    if len(lines) == 1:
-        y = lines[0].y
-        if np.isnan(y).all():
-            return "There is nothing to show: no references"
-        return f"From a threshold of {levels[0]:g} to {levels[-1]:g} the AP falls from {y[0]:.2f} to {y[-1]:.2f}"
     table = np.array([line.y for line in lines])
     if np.isnan(table).all():
         return "There is nothing to show: no references"
-    best = np.argmax(np.nan_to_num(table, nan=-1.0), axis=0)
-    moves = np.flatnonzero(np.diff(best))
-    if not len(moves):
-        return f"{named(lines[int(best[0])].name)} has the highest AP at every threshold"
-    at = levels[int(moves[0]) + 1]
-    first, then = lines[int(best[moves[0]])].name, lines[int(best[moves[0] + 1])].name
-    return f"The best model depends on the threshold: {named(first)} first, {named(then)} from {at:g} on"
+    if len(lines) == 1:
+        first, last = table[0, 0], table[0, -1]
+        moved = f"falls from {first:.2f} to {last:.2f}" if first > last else f"stays at {first:.2f}"
+        return f"From a threshold of {levels[0]:g} to {levels[-1]:g} the AP {moved}"
+    filled = np.nan_to_num(table, nan=-1.0)
+    ahead = filled == filled.max(axis=0)  # (models, levels): models that nobody exceeds
+    if ahead.all():
+        return "The models have the same AP at every threshold"
+    always = np.flatnonzero(ahead.all(axis=1))
+    if len(always):
+        alone = int(ahead.sum(axis=0).max()) == 1
+        names = " and ".join(named(lines[k].name) for k in always[:2])
+        if len(always) == 1:
+            return f"{names} has the highest AP at every threshold{'' if alone else ', at some with others'}"
+        return f"{names}{'' if len(always) == 2 else ' and others'} share the highest AP at every threshold"
+    return _changes(levels, [line.name for line in lines], ahead)
+
+
+def _changes(levels: Sequence[float], names: Sequence[str], ahead: NDArray[np.bool_]) -> str:
+    """Return how the lead passes from model to model; who leads keeps the lead until somebody exceeds it."""
+    start = np.argmin(ahead, axis=1)  # level at which a model is exceeded first
+    first = leader = int(np.argmax(start))
+    turns = []
+    for k, level in enumerate(levels):
+        if not ahead[leader, k]:
+            leader = int(np.argmax(ahead[:, k]))
+            turns.append((leader, level))
+    said = [f"{named(names[first])} first", *(f"{named(names[m])} from {level:g} on" for m, level in turns[:2])]
+    more = "" if len(turns) <= 2 else ", then it changes again" if len(turns) == 3 else ", then it changes more often"
+    return f"The best model depends on the threshold: {', '.join(said)}{more}"

@@ -54,12 +54,12 @@ def classes(evaluation: Evaluation, *, metric: str | None = None, most: int = MO
     metric = metric or _first_per_class(evaluation)
     labels, lower = evaluation.cohort.classes, metric in lower_is_better(evaluation.protocol)
     table = {label: [evaluation.get(metric, model=m, label=label) for m in evaluation.models] for label in labels}
-    order = sorted(labels, key=lambda label: -table[label][0].n_references)[:most]
+    order = sorted(labels, key=lambda label: -table[label][0].n_references)[: _room(evaluation, metric, most)]
     pooled = [evaluation.get(metric, model=model) for model in evaluation.models]
     rows = [_row("all classes", pooled, strong=True), *(_row(label, table[label]) for label in order)]
-    left = f" The {most} classes with most references of {len(labels)}." if len(labels) > most else ""
-    title = _weakest(metric, {label: table[label] for label in order}, evaluation.models, lower=lower)
-    return _side_by_side(evaluation, metric, rows, title, note=at_level(evaluation) + left)
+    left = f"The {len(order)} classes with most references of {len(labels)}" if len(labels) > len(order) else ""
+    title = _weakest(metric, {label: table[label] for label in order}, evaluation.models, lower=lower, among=left)
+    return _side_by_side(evaluation, metric, rows, title, left)
 
 
 def groups(
@@ -74,30 +74,33 @@ def groups(
     grouping = known[by] if by is not None else next(iter(known.values()))
     metric = metric or next(name for name in headline_of(evaluation) if any(r.metric == name for r in grouping.rows))
     table, lower = grouping.table(metric, None, evaluation.models), metric in lower_is_better(evaluation.protocol)
-    shown = dict(list(table.items())[:most])
+    shown = dict(list(table.items())[: _room(evaluation, metric, most)])
     pooled = [evaluation.get(metric, model=model) for model in evaluation.models]
     rows = [_row("all images", pooled, strong=True), *(_row(name, found, units=True) for name, found in shown.items())]
-    left = f" The first {most} of {len(table)} groups." if len(table) > most else ""
-    title = _weakest(metric, shown, evaluation.models, lower=lower)
+    left = f"The first {len(shown)} of {len(table)} groups" if len(table) > len(shown) else ""
+    title = _weakest(metric, shown, evaluation.models, lower=lower, among=left)
     unit = plural(pooled[0].unit)
     rows[0] = replace(rows[0], n=f"{pooled[0].n_units} / {pooled[0].n_references}")
-    return _side_by_side(
-        evaluation, metric, rows, title, note=at_level(evaluation) + left, n=f"{unit} / references", what="group"
-    )
+    return _side_by_side(evaluation, metric, rows, title, left, n=f"{unit} / references", what="group")
 
 
-def differences(comparison: Comparison) -> Forest:
-    """Return every difference with its interval; none is 0."""
+def differences(comparison: Comparison, *, most: int | None = None) -> Forest:
+    """Return the differences with their intervals, or the first ``most`` of them; none is 0."""
     rows, longest = [], 0.0
-    for d in comparison.rows:
+    for d in comparison.rows[:most]:
         where = d.metric if d.label is None else f"{d.metric} of {d.label}"
         e = d.estimate
         rows.append(ForestRow(f"{where}: {named(d.model_a)} − {named(d.model_b)}", str(e.n_units), (_mark(e),)))
         longest = max([longest, *(abs(v) for v in (e.value, e.low, e.high) if math.isfinite(v))])
     shown = [d for d in comparison.rows if d.verdict in ("a_better", "b_better")]
-    title = f"{len(shown)} of {len(comparison.rows)} differences are more than chance"
+    tested = len(comparison.rows) - comparison.untested
+    title = f"{len(shown)} of {tested} {'' if not comparison.untested else 'tested '}differences are more than chance"
     limit = longest * 1.05 or 1.0
-    over = f"over {len(comparison.rows)} tests" if comparison.correction != "none" else "not corrected"
+    tests = f"tests corrected for {comparison.family} ({comparison.correction})"
+    left = f" The first {len(rows)} of {len(comparison.rows)} differences." if len(rows) < len(comparison.rows) else ""
+    manner = tests if comparison.correction != "none" else "tests not corrected"
+    known = any(math.isfinite(row.estimate.low) for row in comparison.rows[:most])
+    what = f"{100 * comparison.level:g} % intervals of paired differences, each by itself" if known else "No intervals"
     return Forest(
         title,
         Axis("difference", -limit, limit),
@@ -105,7 +108,7 @@ def differences(comparison: Comparison) -> Forest:
         tuple(rows),
         n=plural(comparison.unit),
         reference=0.0,
-        note=f"{100 * comparison.level:g} % intervals of paired differences; tests {comparison.correction}, {over}.",
+        note=f"{what}; {manner}.{left}",
     )
 
 
@@ -141,20 +144,31 @@ def _side_by_side(
     metric: str,
     rows: Sequence[ForestRow],
     title: str,
-    note: str,
+    left: str,
     n: str = "references",
     what: str = "class",
 ) -> Forest | HeatMap:
     """Return a forest plot, or colours if there are too many models for it."""
     label = metric + (" (lower is better)" if metric in lower_is_better(evaluation.protocol) else "")
-    if len(evaluation.models) <= MOST_SERIES or not _unit_bounds(evaluation, metric):
+    left = f"{left}." if left else ""
+    if not _coloured(evaluation, metric):
+        note = f"{at_level(evaluation)} {left}".strip()
         axis = _axis(label) if _unit_bounds(evaluation, metric) else Axis(label, 0.0)
         slots = tuple(slot_of(evaluation, model) for model in evaluation.models)
         return Forest(title, axis, evaluation.models, tuple(rows), n=n, slots=slots, note=note)
-    rows = rows[: 1 + MOST_HEAT_ROWS]
     values = np.array([[mark.value for mark in row.marks] for row in rows], np.float64)
     names = tuple(f"{row.name} (n = {row.n})" for row in rows)
-    return HeatMap(title, Axis("model", names=evaluation.models), Axis(what, names=names), values, label, note=note)
+    return HeatMap(title, Axis("model", names=evaluation.models), Axis(what, names=names), values, label, note=left)
+
+
+def _coloured(evaluation: Evaluation, metric: str) -> bool:
+    """Return whether there are too many models for a forest plot."""
+    return len(evaluation.models) > MOST_SERIES and _unit_bounds(evaluation, metric)
+
+
+def _room(evaluation: Evaluation, metric: str, most: int) -> int:
+    """Return how many rows are drawn: fewer as colours, which are large."""
+    return min(most, MOST_HEAT_ROWS) if _coloured(evaluation, metric) else most
 
 
 def _row(name: str, estimates: Sequence[Estimate], *, strong: bool = False, units: bool = False) -> ForestRow:
@@ -179,18 +193,32 @@ def _unit_bounds(evaluation: Evaluation, metric: str) -> bool:
     return False
 
 
-def _weakest(metric: str, table: dict[str, list[Estimate]], models: Sequence[str], *, lower: bool) -> str:
-    """Return where every model is worst: ``AP is worst in Summit for A (0.32), in Valley for B (0.92)``."""
+def _weakest(
+    metric: str, table: dict[str, list[Estimate]], models: Sequence[str], *, lower: bool, among: str = ""
+) -> str:
+    """Return where every model is worst: ``AP is worst in Summit for A (0.32), in Valley for B (0.92)``.
+
+    ``among`` says what the rows are if they are not all: the worst place of all may be one that is not shown.
+    """
     at: dict[str, list[str]] = {}
     for k, model in enumerate(models):
         known = {name: row[k].value for name, row in table.items() if row[k].value == row[k].value}
         if len(set(known.values())) > 1:
-            worst = (max if lower else min)(known, key=known.__getitem__)
-            at.setdefault(worst, []).append(f"{named(model)} ({known[worst]:.2f})")
+            value = (max if lower else min)(known.values())
+            at.setdefault(_places([name for name in known if known[name] == value]), []).append(
+                f"{named(model)} ({value:.2f})"
+            )
     if not at:
-        return f"{metric} does not vary" if any(e.value == e.value for row in table.values() for e in row) else metric
-    places = [f"in {named(name)} for {_listed(who)}" for name, who in list(at.items())[:MOST_NAMED]]
-    return f"{metric} is worst {', '.join(places)}"
+        several = any(sum(row[k].value == row[k].value for row in table.values()) > 1 for k in range(len(models)))
+        return f"{metric} does not vary" if several else metric
+    places = [f"in {name} for {_listed(who)}" for name, who in list(at.items())[:MOST_NAMED]]
+    where = f"{among}: " if among else ""
+    return f"{where}{metric} is worst {', '.join(places)}"
+
+
+def _places(names: Sequence[str]) -> str:
+    """Return the places that share the worst value: the first, and how many more."""
+    return named(names[0]) if len(names) == 1 else f"{named(names[0])} and {len(names) - 1} more"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -12,11 +12,13 @@ from calipers.evaluate import evaluate
 from calipers.evaluation import Evaluation
 from calipers.metrics.contract import MetricPlan
 from calipers.pictures.album import Album, album
+from calipers.plots.forests import headline_of
 from calipers.report.naming import bearable
 from calipers.report.order import by_value
 from calipers.report.redaction import redacted
 from calipers.results.comparison import Comparison
 from calipers.results.provenance import sha256_of
+from calipers.results.ranking import Ranking
 
 MOST_PAIRED = 4  # models of which all pairs are compared; of more, the leader is compared with the others
 ONE_ALARM = "FROC@1"
@@ -33,6 +35,7 @@ class Context:
     at_one: Evaluation | None  # sensitivity at one false alarm per image
     duel: Comparison | None  # its best model against the others
     comparison: Comparison | None  # the headline metrics
+    ranking: Ranking | None  # how firmly the order of three models or more stands
     album: Album | None
     command: tuple[str, ...]
     protocol_hash: str
@@ -62,7 +65,8 @@ def context_of(
     comparison = _compared(evaluation, None)
     step("pictures")
     shown = _album(evaluation, images) if pictures and not redact else None
-    return Context(evaluation, at_one, duel, comparison, shown, () if redact else tuple(command), *hashes, redact)
+    order, words = _ranked(evaluation) if comparison is not None else None, () if redact else tuple(command)
+    return Context(evaluation, at_one, duel, comparison, order, shown, words, *hashes, redact)
 
 
 def _hash(document: object) -> str:
@@ -97,6 +101,17 @@ def _compared(evaluation: Evaluation, metric: str | None) -> Comparison | None:
     leader = by_value(evaluation)[0]
     first = leader if metric is not None or len(evaluation.models) > MOST_PAIRED else None
     try:
-        return evaluation.compare(first, metrics=None if metric is None else [metric])
+        return evaluation.compare(first, metrics=headline_of(evaluation) if metric is None else [metric])
     except UsageError:  # one unit only, or too few replicates: nothing can be compared, and the page goes without
         return None
+
+
+def _ranked(evaluation: Evaluation) -> Ranking | None:
+    """Return the ranking by the first headline metric; None for two models, or if one of them has no value."""
+    if len(evaluation.models) < 3:
+        return None
+    try:
+        found = evaluation.rank()
+    except UsageError:  # a model without a value has no rank
+        return None
+    return found if found.reason is None else None

@@ -12,6 +12,7 @@ from calipers.plots.forests import headline_of
 from calipers.report.markup import digits, scrolling, text
 from calipers.report.order import by_value
 from calipers.report.words import best_of, between, number, reason_word, short, undefined
+from calipers.report.words import plural as counted
 from calipers.results import Estimate
 from calipers.results.groups import GroupedRows, GroupSummary
 from calipers.statistics.weights import plural
@@ -39,7 +40,8 @@ def metrics_table(evaluation: Evaluation, metrics: Sequence[str]) -> str:
     for metric, estimates, n in zip(metrics, rows, behind):
         cells = _cells(estimates, lower=metric in lower, say_why=not same_for_all(every))
         lines.append(_line(metric, cells, (n,) if varies else ()))
-    number = f"{rows[0][0].n_images} images" + (" (and n references)" if varies else f", {behind[0]} references")
+    number = counted("image", rows[0][0].n_images)
+    number += " (and n references)" if varies else f", {counted('reference', behind[0])}"
     said = [f"All classes together, n = {number}.", *_legend(evaluation, [m for m in metrics if m in lower])]
     said.append(speaks_for(evaluation.statistics, every))
     head = _head("metric", evaluation.models, NUMBER if varies else {})
@@ -57,7 +59,8 @@ def models_table(evaluation: Evaluation, metrics: Sequence[str]) -> str:
         model: _line(model, "".join(_cell(c[k], s[k], say_why=say_why) for c, s in zip(columns, stars)), ())
         for k, model in enumerate(evaluation.models)
     }
-    number = f"{columns[0][0].n_images} images, {columns[0][0].n_references} references"
+    behind = [counted("reference", n) for n in dict.fromkeys(column[0].n_references for column in columns)]
+    number = ", ".join([counted("image", columns[0][0].n_images), *(behind if len(behind) == 1 else [])])
     said = [f"All classes together, n = {number}.", *_legend(evaluation, [m for m in metrics if m in lower])]
     said.append(speaks_for(evaluation.statistics, every))
     head = _head("model, best first", metrics, {})
@@ -200,7 +203,7 @@ def _summary_lines(over: Sequence[GroupSummary]) -> list[str]:
     def span(summary: GroupSummary) -> str:
         return f"{number(summary.lowest)} to {number(summary.highest)}" if summary.n_defined else ""
 
-    rows = ((f"mean of {over[0].n_groups} groups", mean), ("range", span))
+    rows = ((f"mean of {counted('group', over[0].n_groups)}", mean), ("range", span))
     return [_line(name, "".join(f"<td>{say(s)}</td>" for s in over), ("",), kind="over") for name, say in rows]
 
 

@@ -11,7 +11,7 @@ from calipers.evaluation import Evaluation
 from calipers.findings import without_interval
 from calipers.report.grids import metrics_table
 from calipers.report.markup import text
-from calipers.report.words import between, number, reason_word
+from calipers.report.words import between, number, plural, reason_word
 from calipers.results import Estimate
 from calipers.results.comparison import Comparison
 
@@ -23,13 +23,13 @@ def of_evaluation(evaluation: Evaluation) -> str:
 
 def of_estimate(e: Estimate) -> str:
     """Return one estimate: value, interval, what stands behind it."""
-    behind = f"n = {e.n_images} images, {e.n_references} references"
+    behind = f"n = {plural('image', e.n_images)}, {plural('reference', e.n_references)}"
     if math.isnan(e.value):
         return framed(
             f'<span class="undefined">undefined: {text(reason_word(e.reason))}</span> <small>{behind}</small>'
         )
     beside = between(e.low, e.high) or without_interval(e)
-    level = f"{100 * e.level:g} % interval over {e.n_units} {e.unit}s; " if not math.isnan(e.low) else ""
+    level = f"{100 * e.level:g} % interval over {plural(e.unit, e.n_units)}; " if not math.isnan(e.low) else ""
     return framed(f"<strong>{number(e.value)}</strong> {text(beside)} <small>{text(level + behind)}</small>")
 
 
@@ -43,7 +43,8 @@ def of_comparison(found: Comparison) -> str:
         cells = (d.model_a, d.model_b, number(e.value), between(e.low, e.high), p, d.verdict.replace("_", " "))
         lines.append(f"<tr><th scope=row>{text(where)}</th>{_cells(cells)}</tr>")
     head = "".join(f"<th scope=col>{name}</th>" for name in names)
-    said = f"Differences over {found.n_units} {found.unit}s; p corrected ({found.correction}) for {found.family} tests."
+    over, tests = plural(found.unit, found.n_units), plural("test", found.family)
+    said = f"Differences over {over}; p corrected ({found.correction}) for {tests}."
     table = (
         f"<table><caption>{text(said)}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
     )

@@ -4,19 +4,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from calipers.evaluation import Evaluation
 from calipers.findings import lower_is_better
 from calipers.plots.forests import headline_of
-from calipers.plots.words import named, percent
-from calipers.report.words import best_of, join
+from calipers.plots.words import hit_rule, named, near_an_end, percent
+from calipers.report.words import join, plural, reason_word
 from calipers.results import Estimate
 from calipers.results.comparison import Comparison
 from calipers.results.difference import Difference
 
 WON = {"a_better": True, "b_better": False}
+WORDS = {  # kind of lead -> sentence, the firmest first
+    "sure": "{models} leads in {metrics} by more than chance.",
+    "unsure": "{models} has the best {metrics}, but chance could explain it.",
+    "untested": "{models} has the best {metrics}; that was not tested.",
+    "shared": "{models} share the best {metrics}.",
+    "alone": "Only {models} has a value of {metrics}.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +49,17 @@ def verdict(
         The headline metrics of all models, or of one against the others.
     """
     found = list(_clinical(at_one, duel)) if at_one is not None else []
+    rule = [_rule(at_one)] if found and at_one is not None else []
     found += _leads(evaluation, all_pairs) if len(evaluation.models) > 1 else _alone(evaluation, bool(found))
     if not found:
         found = ["There is nothing to judge: no metric of the headline has a value."]
-    return Verdict(found[0], tuple(found[1:]))
+    return Verdict(found[0], (*found[1:], *rule))
+
+
+def _rule(at_one: Evaluation) -> str:
+    """Return what is found: protocols differ much in the place they ask for."""
+    view = at_one.protocol.matching
+    return f"A reference counts as found at {hit_rule(view)}{'' if view.within_class else ', whatever the class'}."
 
 
 def _clinical(at_one: Evaluation, duel: Comparison | None) -> Sequence[str]:
@@ -56,28 +70,40 @@ def _clinical(at_one: Evaluation, duel: Comparison | None) -> Sequence[str]:
     if not known:
         return ()
     best, model = max(known, key=lambda entry: entry[0].value)
-    share = f"{percent(best.value)} of the {best.n_references} references"
+    share = f"{percent(best.value)} of the {plural('reference', best.n_references)}{_interval(best)}"
     if len(at_one.models) == 1:
-        return (f"At one false alarm per image, {named(model)} finds {share}{_interval(best)}.",)
+        return (f"At one false alarm per image, {named(model)} finds {share}.",)
     row = _closest(duel, model)
-    if row is None:
-        return (f"At one false alarm per image, {named(model)} finds most: {share}{_interval(best)}.",)
-    return _ahead(row, model), f"{named(model)} finds {share}{_interval(best)}."
+    if row is not None:
+        return _ahead(row, model, len(at_one.models)), f"{named(model)} finds {share}."
+    if best.value in [e.value for e, other in known if other != model]:
+        return (f"At one false alarm per image, no model finds more than {named(model)}: {share}.",)
+    return (f"At one false alarm per image, {named(model)} finds most: {share}.",)
 
 
-def _ahead(row: Difference, model: str) -> str:
+def _ahead(row: Difference, model: str, n_models: int) -> str:
     """Return how far the best model is ahead of the next one, and whether that is more than chance."""
     value, low, high, other = _from(row, model)
     where = "at one false alarm per image"
     ahead = f"{named(model)} finds {_points(value)} more of the references than {named(other)} {where}"
-    if math.isnan(low):
-        return f"{ahead}; there is no interval ({str(row.estimate.reason).replace('_', ' ')})."
-    span = f"{100 * row.estimate.level:g} % interval {100 * low:.1f} to {100 * high:.1f}"
-    if row.verdict in WON:
-        return f"{ahead}; {span}."
+    span = _span(low, high, row.estimate.level)
     if value == 0.0:
-        return f"{named(model)} and {named(other)} find equally many references {where}; {span}."
-    return f"No model is shown to find more: {ahead}, but chance could explain it ({span})."
+        return f"{named(model)} and {named(other)} find equally many references {where}{span and f'; {span}'}."
+    if math.isnan(low):
+        return f"{ahead}; there is no interval ({reason_word(row.estimate.reason)})."
+    if row.verdict in WON:
+        return f"{ahead}{span and f'; {span}'}."
+    doubt = f"No model is shown to find {'more' if n_models == 2 else 'most'}: {ahead}"
+    if low <= 0.0 or math.isnan(row.p_adjusted):
+        return f"{doubt}, but chance could explain it{span and f' ({span})'}."
+    tests = f" after correction for {row.family} tests" if row.family > 1 else ""
+    return f"{doubt}{span and f' ({span})'}, but the test leaves room for chance (p = {row.p_adjusted:.2g}{tests})."
+
+
+def _span(low: float, high: float, level: float) -> str:
+    """Return an interval in points; nothing if it has no width. No share exceeds another by more than 100 points."""
+    low, high = max(100 * low, -100.0), min(100 * high, 100.0)
+    return f"{100 * level:g} % interval {low:.1f} to {high:.1f}" if low < high else ""
 
 
 def _closest(duel: Comparison | None, model: str) -> Difference | None:
@@ -96,28 +122,46 @@ def _from(row: Difference, model: str) -> tuple[float, float, float, str]:
 
 def _leads(evaluation: Evaluation, all_pairs: Comparison | None) -> list[str]:
     """Return who leads in which headline metrics, and whether by more than chance."""
-    lower, sure, unsure = lower_is_better(evaluation.protocol), dict[str, list[str]](), dict[str, list[str]]()
-    names = headline_of(evaluation)
-    if all(math.isnan(evaluation.get(name, model=model).value) for name in names for model in evaluation.models):
-        return []
-    for metric in names:
-        estimates = [evaluation.get(metric, model=model) for model in evaluation.models]
-        best = [m for m, leads in zip(evaluation.models, best_of(estimates, lower=metric in lower)) if leads]
-        for model in best:
-            shown = len(best) == 1 and _shown(all_pairs, metric, model, len(evaluation.models))
-            (sure if shown else unsure).setdefault(model, []).append(metric)
-    if not sure and not unsure:
-        return ["The models do not differ in any headline metric."]
-    said = [f"{named(model)} leads in {join(metrics)} by more than chance." for model, metrics in sure.items()]
-    doubt = "; that was not tested" if all_pairs is None else ", but chance could explain it"
-    return said + [f"{named(model)} has the best {join(metrics)}{doubt}." for model, metrics in unsure.items()]
+    said: dict[tuple[str, str], list[str]] = {}
+    valued = False
+    for metric in headline_of(evaluation):
+        values = {model: evaluation.get(metric, model=model).value for model in evaluation.models}
+        known = {model: value for model, value in values.items() if value == value}
+        valued = valued or bool(known)
+        found = _lead(evaluation, all_pairs, metric, known)
+        if found is not None:
+            said.setdefault(found, []).append(metric)
+    if not said:
+        return ["The models do not differ in any headline metric."] if valued else []
+    order = sorted(said.items(), key=lambda entry: list(WORDS).index(entry[0][0]))
+    return [WORDS[kind].format(models=models, metrics=join(metrics)) for (kind, models), metrics in order]
 
 
-def _shown(all_pairs: Comparison | None, metric: str, model: str, n_models: int) -> bool:
-    """Return whether a model beats every other one in a metric, tests corrected."""
+def _lead(
+    evaluation: Evaluation, all_pairs: Comparison | None, metric: str, known: Mapping[str, float]
+) -> tuple[str, str] | None:
+    """Return the kind of lead in a metric (see `WORDS`) and who has it; None if nobody is ahead of anybody."""
+    if not known:
+        return None
+    if len(known) == 1:
+        return "alone", named(next(iter(known)))
+    top = (min if metric in lower_is_better(evaluation.protocol) else max)(known.values())
+    best = [model for model, value in known.items() if value == top]
+    if len(best) == len(known):
+        return None
+    if len(best) > 1:
+        return "shared", join([named(model) for model in best])
+    return _certainty(all_pairs, metric, best[0], len(known) - 1), named(best[0])
+
+
+def _certainty(all_pairs: Comparison | None, metric: str, model: str, rivals: int) -> str:
+    """Return how firm a lead is: ``sure`` if every rival is beaten, tests corrected; ``untested`` if one is not met."""
     rows = [] if all_pairs is None else [row for row in all_pairs.rows if row.metric == metric and row.label is None]
-    won = [row for row in rows if row.verdict in WON and (row.model_a if WON[row.verdict] else row.model_b) == model]
-    return len(won) == n_models - 1
+    met = [row for row in rows if model in (row.model_a, row.model_b) and row.verdict != "undefined"]
+    won = [row for row in met if row.verdict in WON and (row.model_a if WON[row.verdict] else row.model_b) == model]
+    if len(won) < len(met):
+        return "unsure"
+    return "sure" if len(won) == rivals else "untested"
 
 
 def _alone(evaluation: Evaluation, known: bool) -> list[str]:
@@ -131,12 +175,19 @@ def _alone(evaluation: Evaluation, known: bool) -> list[str]:
 
 
 def _interval(e: Estimate, *, share: bool = True) -> str:
+    """Return an interval in brackets, both ends with the same number of digits."""
     if math.isnan(e.low):
         return ""
-    low, high = ((percent(v).removesuffix(" %") if share else f"{v:.2f}") for v in (e.low, e.high))
+    if share:
+        fine = near_an_end(e.low) or near_an_end(e.high)
+        low, high = (f"{100 * v:.{int(fine)}f}" for v in (e.low, e.high))
+    else:
+        low, high = (f"{v:.2f}" for v in (e.low, e.high))
     return f" ({100 * e.level:g} % interval {low} to {high})"
 
 
 def _points(value: float) -> str:
     amount = f"{100 * value:.1f}"
+    if amount == "0.0":
+        return "less than 0.1 points"
     return f"{amount} point" if amount == "1.0" else f"{amount} points"

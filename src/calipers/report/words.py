@@ -11,6 +11,7 @@ from calipers.results import Estimate
 from calipers.statistics.weights import plural as named_plural
 
 LONGEST = 60  # characters of a name
+TAIL = 20  # of them from its end: versions and folds stand there
 MEANINGS = {
     "average-precision": "Precision along the ranking by score, averaged over recall; mean over the classes that have "
     "references. False alarms with low scores cost little; a right place with a wrong class counts for nothing.",
@@ -53,8 +54,8 @@ def intervals_in_words(evaluation: Evaluation) -> str:
     if said["interval"] == "bootse-t-logit":
         words.append(
             "Each is a t interval around the value, with the standard deviation of its replicates as standard error, "
-            "on the scale of the metric (logit between 0 and 1, log from 0 on), and with one degree of freedom less "
-            f"than {units}."
+            "on the scale of the metric (logit between 0 and 1, log from 0 on), with as many degrees of freedom as "
+            f"{units} less {'one' if evaluation.protocol.strata is None else 'one per ' + evaluation.protocol.strata}."
         )
     else:
         words.append(f"Kind of interval: {said['interval']}.")
@@ -99,8 +100,8 @@ def reason_word(reason: str | None) -> str:
 
 
 def short(name: str) -> str:
-    """Return a name that fits a heading."""
-    return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+    """Return a name that fits a heading; of a long one its beginning and its end."""
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - TAIL - 1]}…{name[-TAIL:]}"
 
 
 def join(names: Sequence[str]) -> str:
@@ -110,5 +111,4 @@ def join(names: Sequence[str]) -> str:
 
 def plural(name: str, n: int) -> str:
     """Return ``1 image``, ``2 images``, ``3 classes``."""
-    many = f"{name}es" if name.endswith("s") else f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
-    return f"{n} {name if n == 1 else many}"
+    return f"{n} {name if n == 1 else named_plural(name)}"

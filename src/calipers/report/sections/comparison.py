@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
-from calipers.errors import UsageError
 from calipers.plots import forests
 from calipers.plots.figures import Table
 from calipers.report.context import Context
 from calipers.report.markup import data_table, figure_block, items, paragraph
+from calipers.report.words import plural as counted
 from calipers.results.comparison import Comparison
-from calipers.results.ranking import Ranking
 
 MOST_SENTENCES = 8
 MOST_ROWS = 18
@@ -23,30 +21,21 @@ def section(page: Context) -> str:
     found = page.comparison
     if found is None or all(math.isnan(row.estimate.value) for row in found.rows):
         return ""
-    figure = forests.differences(replace(found, rows=found.rows[:MOST_ROWS]))
+    figure = forests.differences(found, most=MOST_ROWS)
     sentences = items([row.sentence for row in found.rows[:MOST_SENTENCES]])
     more = len(found.rows) - MOST_SENTENCES
+    ranks = figure_block(forests.blob(page.ranking), "fig-ranking") if page.ranking is not None else ""
     parts = [
         paragraph(
-            f"Paired differences on the same images, over {found.n_units} {found.unit}s; tests corrected together "
-            f"({found.correction}, {found.family} tests)."
+            f"Paired differences on the same images, over {counted(found.unit, found.n_units)}; tests corrected "
+            f"together ({found.correction}, {counted('test', found.family)})."
         ),
-        f'<div class="pair">{figure_block(figure, "fig-differences")}{_ranks(page)}</div>',
+        f'<div class="pair">{figure_block(figure, "fig-differences")}{ranks}</div>',
         sentences,
-        paragraph(f"{more} more differences are in the table.", "note") if more > 0 else "",
+        paragraph(f"{counted('more difference', more)} in the table.", "note") if more > 0 else "",
         data_table(_table(found), "table-differences", "All differences"),
     ]
     return "\n".join(part for part in parts if part)
-
-
-def _ranks(page: Context) -> str:
-    if len(page.evaluation.models) < 3:
-        return ""
-    try:
-        ranking: Ranking = page.evaluation.rank()
-    except UsageError:  # a model without a value has no rank
-        return ""
-    return figure_block(forests.blob(ranking), "fig-ranking") if ranking.reason is None else ""
 
 
 def _table(found: Comparison) -> Table:

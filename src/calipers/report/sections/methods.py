@@ -3,8 +3,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
+from calipers.evaluation import Evaluation
+from calipers.findings import speaks_for
+from calipers.plots.curves import BAND_REPLICATES
+from calipers.plots.words import has_intervals, hit_rule
+from calipers.protocol_schema import NO_LIMIT
 from calipers.report.context import Context
 from calipers.report.grids import beside_table
 from calipers.report.markup import details, paragraph, text
@@ -22,8 +28,6 @@ CITATIONS = {
     "clusters": "Field CA, Welsh AH. Bootstrapping clustered data. J R Stat Soc B 2007;69:369-390.",
     "clopper-pearson": "Clopper CJ, Pearson ES. The use of confidence or fiducial limits illustrated in the case of "
     "the binomial. Biometrika 1934;26:404-413.",
-    "wilson": "Wilson EB. Probable inference, the law of succession, and statistical inference. J Am Stat Assoc "
-    "1927;22:209-212.",
     "permutation": "Phipson B, Smyth GK. Permutation p-values should never be zero. Stat Appl Genet Mol Biol "
     "2010;9:39.",
     "holm": "Holm S. A simple sequentially rejective multiple test procedure. Scand J Stat 1979;6:65-70.",
@@ -32,7 +36,8 @@ CITATIONS = {
     "reloaded": "Maier-Hein L, et al. Metrics reloaded: recommendations for image analysis validation. Nat Methods "
     "2024;21:195-212.",
 }
-OF_KIND = {"average-precision": "coco", "average-recall": "coco", "froc": "froc", "rodeo": "rodeo"}
+OF_KIND = {"average-recall": "coco", "froc": "froc", "rodeo": "rodeo"}
+VOC = ("voc11", "every-point")  # interpolations of the average precision
 WORDS = {
     "froc": "FROC",
     "rodeo": "RoDeO",
@@ -54,7 +59,7 @@ def section(page: Context) -> str:
         f'<ol class="citations">{listed}</ol>',
         details("What the metrics mean", f"<dl>{meaning}</dl>"),
     ]
-    if ev.ci:
+    if has_intervals(ev):
         inner = paragraph(intervals_in_words(ev)) + beside_table(ev)
         parts.append(details("Beside the intervals: percentile interval, bias, Monte-Carlo error", inner))
     return "\n".join(parts)
@@ -77,45 +82,94 @@ def _sentences(page: Context, cite: _Cited) -> Iterator[str]:
     from calipers import __version__
 
     ev = page.evaluation
-    cohort, view = ev.cohort, ev.protocol.matching
+    cohort, ignored = ev.cohort, int(ev.cohort.references.ignore.sum())
     yield (
         f"We evaluated {plural('model', len(ev.models))} on {plural('image', cohort.n_images)} with "
-        f"{plural('reference', len(cohort.references))} of {plural('class', len(cohort.classes))} with Calipers "
+        f"{plural('reference', len(cohort.references))} of {plural('class', len(cohort.classes))}"
+        f"{f' ({ignored} of them ignored: neither found nor missed)' if ignored else ''} with Calipers "
         f"{__version__}, protocol {ev.protocol.name!r}."
     )
-    sign = "more than" if view.strict else "at least"
-    within = "of the same class " if view.within_class else "of any class "
-    yield (
-        f"A prediction counted as a hit if its {view.criterion} with a reference {within}was {sign} "
-        f"{view.threshold:g} (assignment {view.assignment}, at most {view.max_dets} predictions per image and class)."
-    )
-    kinds = dict.fromkeys(plan.kind for plan in ev.protocol.metrics)
-    words = {kind: WORDS.get(kind, kind.replace("-", " ")) for kind in kinds}
-    named = [f"{words[kind]} {cite(OF_KIND[kind])}" for kind in kinds if kind in OF_KIND]
-    named += [words[kind] for kind in kinds if kind not in OF_KIND]
-    yield f"We report {join(named)}, as metrics that fit the question {cite('reloaded')}."
+    yield from _matching(ev)
+    named = [f"{WORDS.get(kind, kind.replace('-', ' '))}{_source(ev, kind, cite)}" for kind in _kinds(ev)]
+    yield f"We report {join(named)}; on the choice of metrics see {cite('reloaded')}."
     yield from _certainty(page, cite)
+    yield from _comparing(page, cite)
+
+
+def _kinds(ev: Evaluation) -> list[str]:
+    return list(dict.fromkeys(plan.kind for plan in ev.protocol.metrics))
+
+
+def _source(ev: Evaluation, kind: str, cite: _Cited) -> str:
+    """Return the citations of a kind of metric; nothing for plain ones."""
+    keys = [OF_KIND[kind]] if kind in OF_KIND else []
+    if kind == "average-precision":
+        plans = [plan for plan in ev.protocol.metrics if plan.kind == kind]
+        keys = list(dict.fromkeys("voc" if plan.options.get("interpolation") in VOC else "coco" for plan in plans))
+    return f" {cite(*keys)}" if keys else ""
+
+
+def _matching(ev: Evaluation) -> Iterator[str]:
+    """Yield when a prediction is a hit, and what is left out."""
+    view, thresholds = ev.protocol.matching, ev.protocol.thresholds
+    limit = "" if view.max_dets == NO_LIMIT else f", at most {view.max_dets} predictions per image and class"
+    cut = "" if view.score_cut == -math.inf else f", scores of at least {view.score_cut:g}"
+    yield (
+        f"A prediction counted as a hit of a reference of {'the same' if view.within_class else 'any'} class at "
+        f"{hit_rule(view)} (assignment {view.assignment}{limit}{cut})."
+    )
+    if len(thresholds) > 1:
+        span = f"{len(thresholds)} thresholds from {min(thresholds):g} to {max(thresholds):g}"
+        yield f"Metrics that name no threshold of their own are means over {span}."
+    if "rodeo" in _kinds(ev):
+        yield "RoDeO pairs boxes by its own rule."
 
 
 def _certainty(page: Context, cite: _Cited) -> Iterator[str]:
-    said = page.evaluation.statistics
-    if said["interval"] is None:
-        yield "No intervals were computed."
+    """Yield where the intervals come from, or why there are none."""
+    ev = page.evaluation
+    said = ev.statistics
+    if not has_intervals(ev):
+        yield speaks_for(said, [row.estimate for row in ev.rows]) or "No intervals were computed."
         return
     units = named_plural(said["unit"])
     sources = ("bootstrap",) if said["unit"] == "image" else ("bootstrap", "clusters")
     yield (
         f"{100 * said['level']:g} % confidence intervals come from {said['replicates']} bootstrap replicates over "
-        f"{said['n_units']} {units} ({said['interval']}, seed {said['seed']}) {cite(*sources)}; where fewer than five "
-        f"{units} had an error, the interval is Clopper and Pearson's for the share of {units} without error "
-        f"{cite('clopper-pearson')}."
+        f"{said['n_units']} {units}{_drawn(ev)} ({said['interval']}, seed {said['seed']}) {cite(*sources)}; they speak "
+        f"for {said['generalises_to']}."
     )
-    if page.comparison is not None:
-        tests = sorted({row.test for row in page.comparison.rows})
-        marks = cite("permutation", "holm") if page.comparison.correction == "holm" else cite("permutation")
+    if page.at_one is not None and said["replicates"] > BAND_REPLICATES:
+        yield f"Bands of curves are intervals of every point by itself, from {BAND_REPLICATES} replicates."
+    if any(row.estimate.method == "clopper-pearson-units" for row in ev.rows):
         yield (
-            f"Models were compared on the same {units} by {join(tests)} tests of the paired differences, corrected for "
-            f"{page.comparison.family} tests ({page.comparison.correction}) {marks}."
+            f"Where fewer than five {units}, and fewer than half of them, had an error, or all of them had one, the "
+            f"interval is Clopper and Pearson's for the share of {units} without error {cite('clopper-pearson')}."
         )
-    if len(page.evaluation.models) > 2:
+
+
+def _drawn(ev: Evaluation) -> str:
+    """Return how units were drawn, if not from one urn."""
+    cluster, strata = ev.protocol.cluster, ev.protocol.strata
+    if strata is not None:
+        return f", drawn inside every {strata}"
+    return f", and {named_plural(cluster[1])} inside each" if not isinstance(cluster, str) and len(cluster) > 1 else ""
+
+
+def _comparing(page: Context, cite: _Cited) -> Iterator[str]:
+    """Yield which models were compared, by which tests, and what the tests were corrected for."""
+    units, found = named_plural(page.evaluation.statistics["unit"]), page.comparison
+    if found is not None:
+        tests = sorted({row.test for row in found.rows})
+        sources = [name for name in ("permutation", "holm") if name in (*tests, found.correction)]
+        every = len({row.model_a for row in found.rows}) > 1 or len(page.evaluation.models) == 2
+        who = "Models were compared" if every else "The model that came first was compared with each of the others"
+        yield (
+            f"{who} on the same {units} by {join(tests)} tests of the paired differences, corrected for "
+            f"{plural('test', found.family)} ({found.correction}){f' {cite(*sources)}' if sources else ''}."
+        )
+    if page.duel is not None and page.duel.family:
+        alone = plural("test", page.duel.family)
+        yield f"At one false alarm per image the best model was compared with the others, by itself ({alone})."
+    if page.ranking is not None:
         yield f"How firmly the order stands was judged by ranking the bootstrap replicates {cite('ranking')}."

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The paragraph on methods is true of the protocol that was used."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html import unescape
+
+import pytest
+
+import calipers as cal
+from calipers.report.context import context_of
+from calipers.report.sections.methods import section
+from calipers.synthetic import random_cohort
+
+QUICK = replace(cal.Protocol.load("overview"), replicates=200)
+
+
+def words(cohort=None, protocol=QUICK, **choices):
+    ev = cal.evaluate(cohort or cal.demo_cohort(), protocol, **choices)
+    return unescape(section(context_of(ev, pictures=False)).split("</ol>")[0])
+
+
+@pytest.mark.parametrize("preset", cal.presets())
+def test_no_limit_is_not_told_as_a_number(preset):
+    assert "9223372036854775807" not in words(protocol=replace(cal.Protocol.load(preset), replicates=100))
+
+
+def test_a_distance_is_a_hit_below_its_threshold():
+    near = replace(QUICK.matching, criterion="centre-distance", threshold=20.0, score_cut=0.3)
+    protocol = replace(QUICK.only(["sensitivity@0.5"]), matching=near, thresholds=(20.0,), score_cut=0.3)
+    said = words(protocol=protocol)
+    assert "at centre-distance <= 20 (" in said
+    assert "scores of at least 0.3" in said
+
+
+def test_thresholds_that_are_averaged_are_named():
+    assert "means over 10 thresholds from 0.5 to 0.95" in words()
+
+
+def test_the_source_of_the_average_precision_follows_its_interpolation():
+    assert "Everingham" in words(protocol=replace(cal.Protocol.load("voc2007"), replicates=100))
+    assert "Everingham" not in words()
+
+
+def test_tests_are_cited_only_if_they_were_used():
+    assert "Phipson" not in words(protocol=QUICK.only(["AP"]))
+    assert "Phipson" in words()
+
+
+def test_without_intervals_none_are_described():
+    assert "No intervals: there is only one patient." in words(random_cohort(1, 2, seed=5, models=2, empty_share=0))
+    assert "No intervals were computed." in words(ci=False)
+
+
+def test_strata_and_levels_are_told():
+    assert "over 80 patients, drawn inside every centre" in words(protocol=replace(QUICK, strata="centre"))
+    cohort = cal.demo_cohort()
+    rooms = [f"room {k % 8}" for k in range(cohort.n_images)]
+    protocol = replace(QUICK, cluster=("room", "patient"))
+    assert "over 8 rooms, and patients inside each" in words(cohort.with_groups({"room": rooms}), protocol)
+
+
+def test_ignored_references_are_told():
+    cohort = random_cohort(30, 3, seed=4, models=2, ignore_share=0.2)
+    number = int(cohort.references.ignore.sum())
+    assert f"({number} of them ignored" in words(cohort)
+    assert "ignored" not in words()
+
+
+def test_the_ranking_is_told_only_where_it_is_shown():
+    assert "ranking the bootstrap replicates" in words()
+    assert "ranking the bootstrap replicates" not in words(ci=False)
