@@ -111,11 +111,17 @@ def beside_table(evaluation: Evaluation) -> str:
             e = evaluation.get(metric, model=model)
             made = "" if e.method == "none" else e.method
             errors = ", ".join(filter(None, map(_fine, e.mc_error)))
-            cells = (short(model), number(e.value), between(e.low, e.high), made, between(*e.percentile), _fine(e.bias))
-            facts = "".join(f"<td>{text(cell)}</td>" for cell in (*cells, errors, str(e.undefined)))
-            lines.append(f"<tr><th scope=row>{text(metric)}</th>{facts}</tr>")
+            said = (between(e.low, e.high), made, between(*e.percentile))
+            facts = "".join(f"<td>{text(fact)}</td>" for fact in said) + _number(e.bias, _fine(e.bias))
+            facts += f"<td>{errors}</td><td class=num>{e.undefined}</td>"
+            value = _number(e.value, number(e.value))
+            lines.append(f"<tr><th scope=row>{text(metric)}</th><td>{text(short(model))}</td>{value}{facts}</tr>")
     head = "".join(f"<th scope=col>{name}</th>" for name in names)
     return frame(BESIDE, f"<tr>{head}</tr>", lines, label="Beside the intervals")
+
+
+def _number(value: float, shown: str) -> str:
+    return "<td class=num></td>" if math.isnan(value) else f'<td data-v="{digits(value)}">{shown}</td>'
 
 
 def _fine(value: float) -> str:
@@ -198,13 +204,20 @@ def _summary_lines(over: Sequence[GroupSummary]) -> list[str]:
     def mean(summary: GroupSummary) -> str:
         some = f"{summary.n_defined} of {summary.n_groups} groups" if summary.n_defined < summary.n_groups else ""
         spread = "" if math.isnan(summary.sd) else f"SD {number(summary.sd)}"
-        return f"{number(summary.mean)}<small>{', '.join(filter(None, (spread, some)))}</small>"
+        small = f"<small>{', '.join(filter(None, (spread, some)))}</small>"
+        return f'<td data-v="{_known(summary.mean)}">{number(summary.mean)}{small}</td>'
 
     def span(summary: GroupSummary) -> str:
-        return f"{number(summary.lowest)} to {number(summary.highest)}" if summary.n_defined else ""
+        ends = f'data-low="{_known(summary.lowest)}" data-high="{_known(summary.highest)}"'
+        shown = f"{number(summary.lowest)} to {number(summary.highest)}" if summary.n_defined else ""
+        return f'<td data-v="" {ends}>{shown}</td>'
 
     rows = ((f"mean of {counted('group', over[0].n_groups)}", mean), ("range", span))
-    return [_line(name, "".join(f"<td>{say(s)}</td>" for s in over), ("",), kind="over") for name, say in rows]
+    return [_line(name, "".join(map(say, over)), ("",), kind="over") for name, say in rows]
+
+
+def _known(value: float) -> str:
+    return "" if math.isnan(value) else digits(value)
 
 
 def _below(estimates: Sequence[Estimate]) -> list[str]:

@@ -58,14 +58,19 @@ def figure_block(figure: Figure, name: str) -> str:
     )
 
 
-def data_table(table: Table, name: str, caption: str, most: int = MOST_STATIC_ROWS) -> str:
-    """Return a plain table of numbers, which the page can sort, filter, page through and save as CSV."""
+def data_table(table: Table, name: str, caption: str, most: int = MOST_STATIC_ROWS, *, over: int = 0) -> str:
+    """Return a plain table of numbers, which the page can sort, filter, page through and save as CSV.
+
+    So many of the last rows sum up those ``over`` them, and stay last.
+    """
     rows = table.rows[:most]
     left = len(table.rows) - len(rows)
     if left:
         caption += f" (the first {len(rows)} of {len(table.rows)} rows; evaluation.json has all)"
     head = "".join(f'<th scope="col">{text(cut(column))}</th>' for column in table.columns)
-    body = "\n".join(f"<tr>{''.join(_cell(cell) for cell in row)}</tr>" for row in rows)
+    plain = len(table.rows) - over
+    marks = [' class="over"' if k >= plain else "" for k in range(len(rows))]
+    body = "\n".join(f"<tr{mark}>{''.join(_cell(cell) for cell in row)}</tr>" for mark, row in zip(marks, rows))
     return scrolling(
         f'<table class="grid" id="{name}"><caption>{text(caption)}</caption><thead><tr>{head}</tr></thead>\n'
         f"<tbody>{body}</tbody></table>",

@@ -70,4 +70,4 @@ def _cohort(cohort: Cohort, mask: Mask) -> Cohort:
 
 def _file(file: FileIntake, mask: Mask) -> FileIntake:
     left = (f"{len(file.notes)} notes on an input are left out of this page.",) if file.notes else ()
-    return replace(file, file=mask.name("file", file.file), notes=left)
+    return replace(file, file=mask.name("file", file.file), notes=left, sha256="")

@@ -4,7 +4,10 @@
 "use strict";
 (() => {
   const PAGE = 25;
+  const CLOSEST = 40; // times
   const FORMULA = /^'*[=+\-@\t\r\0]/;
+  const INVISIBLE = /(?![ \n])[\p{C}\p{Z}]/gu;
+  const collator = new Intl.Collator(undefined, { numeric: true });
 
   const make = (tag, properties = {}, ...children) => {
     const node = Object.assign(document.createElement(tag), properties);
@@ -29,12 +32,11 @@
     setTimeout(() => URL.revokeObjectURL(address), 10000);
   };
 
+  // Numbers go before texts.
   const compare = (a, b) => {
-    const blank = (v) => v === null || v === undefined || v === "";
-    if (blank(a) || blank(b)) return blank(a) - blank(b);
     if (typeof a === "number" && typeof b === "number") return a - b;
     if (typeof a === "number" || typeof b === "number") return typeof a === "number" ? -1 : 1;
-    return String(a).localeCompare(String(b), undefined, { numeric: true });
+    return collator.compare(a, b);
   };
 
   // A table of rows { cells, node() }; pinned rows stay last whatever the order is.
@@ -120,6 +122,7 @@
       const n = this.shown.length;
       const of = n === this.rows.length ? n + " rows" : n + " of " + this.rows.length + " rows";
       this.count.textContent = paged && n ? `${this.at + 1} to ${Math.min(this.at + PAGE, n)} of ${of}` : of;
+      this.bar.classList.toggle("partial", part.length < this.rows.length); // paper says so too
       if (this.back) {
         this.back.disabled = this.at === 0;
         this.on.disabled = this.at + PAGE >= n;
@@ -135,8 +138,10 @@
   // Tables that are already in the page.
   const number = (text) => (text === "" ? null : Number(text));
   const fromCell = (cell) => {
+    if (cell.classList.contains("undefined")) return null; // the words say why there is no number
     if (cell.dataset.v !== undefined) return number(cell.dataset.v);
-    return cell.classList.contains("num") ? number(cell.textContent) : cell.textContent;
+    const text = cell.title || cell.textContent;
+    return cell.matches(".num, .n") && !isNaN(text) ? number(text) : text;
   };
   const fromTable = (table) => {
     const heads = [...table.tHead.rows[0].cells], trs = [...table.tBodies[0].rows];
@@ -152,8 +157,11 @@
       let text = null;
       return { cells, csv, pinned: tr.classList.contains("over"), node: () => tr, text: () => (text ??= tr.textContent.toLowerCase()) };
     });
-    return new Grid(table, columns, rows, table.id || "table");
+    return new Grid(table, columns, rows, table.id || table.closest("[id]").id);
   };
+
+  // Signs that are invisible or turn the direction of writing are shown as one that is seen, as in the rest of the page.
+  const visible = (value) => (value === null ? "" : String(value).replace(INVISIBLE, "\ufffd"));
 
   // The table of all rows, which travels as columns of numbers and codes of names.
   const everyRow = (place, data) => {
@@ -166,7 +174,7 @@
         cells, pinned: false,
         text: () => (text ??= cells.join(" ").toLowerCase()),
         node: () => make("tr", {}, ...cells.map((value, k) =>
-          make("td", { className: coded[k] ? "" : "num", textContent: value === null ? "" : String(value) }))),
+          make("td", { className: coded[k] ? "" : "num", textContent: visible(value) }))),
       });
     }
     const head = make("tr", {}, ...data.columns.map((name) => Object.assign(make("th", { textContent: name }), { scope: "col" })));
@@ -185,8 +193,8 @@
       this.stage = make("div", { className: "stage" });
       this.words = make("p", { className: "soft" });
       const close = make("button", { type: "button", textContent: "Close" });
-      const buttons = [["Zoom in", 0.8], ["Zoom out", 1.25]].map(([name, factor]) => {
-        const button = make("button", { type: "button", textContent: name });
+      const buttons = [["Zoom in", "+", 0.8], ["Zoom out", "-", 1.25]].map(([name, key, factor]) => {
+        const button = make("button", { type: "button", textContent: name, title: "Key: " + key });
         button.addEventListener("click", () => this.zoom(factor));
         return button;
       });
@@ -194,21 +202,40 @@
       this.dialog = make("dialog", { className: "viewer" }, bar, this.stage);
       this.dialog.setAttribute("aria-label", "Enlarged picture");
       close.addEventListener("click", () => this.dialog.close());
-      this.stage.addEventListener("wheel", (event) => { event.preventDefault(); this.zoom(event.deltaY > 0 ? 1.15 : 0.87); }, { passive: false });
+      this.dialog.addEventListener("close", () => this.opener.focus());
       this.dialog.addEventListener("keydown", (event) => this.keyed(event));
-      let from = null;
-      this.stage.addEventListener("pointerdown", (event) => { from = [event.clientX, event.clientY]; this.stage.setPointerCapture(event.pointerId); });
-      this.stage.addEventListener("pointermove", (event) => {
-        if (!from) return;
-        const scale = this.box[2] / this.stage.clientWidth;
-        this.move((from[0] - event.clientX) * scale, (from[1] - event.clientY) * scale);
-        from = [event.clientX, event.clientY];
-      });
-      this.stage.addEventListener("pointerup", () => { from = null; });
+      this.stage.addEventListener("wheel", (event) => this.wheeled(event), { passive: false });
+      this.dragging();
       document.querySelector("#images").append(this.dialog);
     }
 
-    open(svg) {
+    dragging() {
+      let from = null;
+      this.stage.addEventListener("pointerdown", (event) => {
+        if (!event.isPrimary || event.button !== 0) return;
+        from = this.point(event);
+        this.stage.setPointerCapture(event.pointerId);
+      });
+      this.stage.addEventListener("pointermove", (event) => {
+        if (!from || !event.isPrimary) return;
+        const at = this.point(event);
+        this.move(from.x - at.x, from.y - at.y); // the same point of the picture stays under the pointer
+      });
+      this.stage.addEventListener("lostpointercapture", () => { from = null; });
+    }
+
+    // Where the pointer is, in pixels of the picture.
+    point(event) {
+      return new DOMPoint(event.clientX, event.clientY).matrixTransform(this.svg.getScreenCTM().inverse());
+    }
+
+    wheeled(event) {
+      event.preventDefault();
+      if (event.deltaY) this.zoom(event.deltaY > 0 ? 1.15 : 1 / 1.15, this.point(event));
+    }
+
+    open(svg, opener) {
+      this.opener = opener;
       const copy = svg.cloneNode(true), title = copy.querySelector("title");
       copy.querySelectorAll("[id]").forEach((node) => node.removeAttribute("id"));
       ["id", "aria-labelledby", "width", "height"].forEach((name) => copy.removeAttribute(name));
@@ -221,10 +248,12 @@
       this.dialog.showModal();
     }
 
-    zoom(factor) {
-      const [x, y, w, h] = this.box, limit = Math.min(this.whole[2], w * factor), ratio = limit / w;
-      if (limit < 8) return;
-      this.box = [x + (w - limit) / 2, y + (h - h * ratio) / 2, limit, h * ratio];
+    // The point that stays where it is: the middle if none is given.
+    zoom(factor, point) {
+      const [x, y, w, h] = this.box, [, , whole, high] = this.whole;
+      const width = Math.max(whole / CLOSEST, Math.min(whole, w * factor)), height = (high * width) / whole;
+      const still = point || { x: x + w / 2, y: y + h / 2 };
+      this.box = [still.x - ((still.x - x) * width) / w, still.y - ((still.y - y) * height) / h, width, height];
       this.move(0, 0);
     }
 
@@ -235,6 +264,7 @@
     }
 
     keyed(event) {
+      if (event.ctrlKey || event.metaKey || event.altKey) return; // these belong to the browser
       const step = this.box[2] / 10;
       const moves = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, -step], ArrowDown: [0, step] };
       if (event.key === "+" || event.key === "=") this.zoom(0.8);
@@ -253,8 +283,7 @@
       const svg = shot.querySelector("svg"), title = svg.querySelector("title");
       const button = make("button", { type: "button", className: "enlarge", textContent: "\u2922" });
       button.setAttribute("aria-label", "Enlarge " + (title ? title.textContent : "picture"));
-      button.addEventListener("click", () => viewer.open(svg));
-      shot.addEventListener("click", (event) => { if (event.target !== button) viewer.open(svg); });
+      shot.addEventListener("click", () => viewer.open(svg, button));
       shot.append(button);
     });
     if (!section.querySelector(".store")) return;
@@ -278,6 +307,7 @@
         button.textContent = "Copied";
       } catch {
         getSelection().selectAllChildren(words);
+        button.textContent = "Not allowed to copy: the text is selected";
       }
     });
     list.after(button);

@@ -19,7 +19,7 @@ def section(page: Context) -> str:
     said = markup.items(ev.warnings)
     cautions = f'<div class="care"><h3>Before you trust these numbers</h3>{said}</div>' if ev.warnings else ""
     caption = "References and predictions of every class"
-    parts = [cautions, markup.data_table(_classes(page), "table-classes", caption, MOST_CLASSES)]
+    parts = [cautions, markup.data_table(_classes(page), "table-classes", caption, MOST_CLASSES, over=1)]
     files = ev.cohort.intake.files
     if files:
         parts.append(markup.data_table(_files(page), "table-files", "Every input: records read = used + set aside"))
