@@ -107,3 +107,10 @@ def test_errors_cross_process_borders() -> None:
     assert str(several) == str(cal.InputProblems([error, error], 7))
     assert "7 problems" in str(several)
     assert "and 5 more" in str(several)
+
+
+def test_python_dash_m_is_the_command_line() -> None:
+    done = subprocess.run([sys.executable, "-m", "calipers", "--version"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.startswith("calipers ")) == (0, True)
+    wrong = subprocess.run([sys.executable, "-m", "calipers", "nonsense"], capture_output=True, text=True, timeout=60)
+    assert (wrong.returncode, "no verb 'nonsense'" in wrong.stderr) == (2, True)

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m calipers`` is the command line."""
 
-import sys
-
 from calipers.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
