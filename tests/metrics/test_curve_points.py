@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 import calipers as cal
+from calipers.kernels import curves
+from calipers.matches import COUNTED
 from calipers.metrics.curve_points import FrocCurve, PrecisionCurve
 from calipers.saving import shown_matches
 from calipers.synthetic.random import random_cohort
@@ -72,3 +74,16 @@ def test_without_references_every_point_is_undefined_and_says_why():
     for curve in (FrocCurve.of(matches.views[0], RATES), PrecisionCurve.of(matches.views[0], RECALLS)):
         assert np.isnan(curve.value(matches, ones(matches))).all()
         assert curve.reasons(matches)[0, 0] == "no_references"
+
+
+@pytest.mark.parametrize("levels", [None, 8])
+def test_the_precision_under_weights_is_that_of_every_single_point(levels):
+    cohort = random_cohort(40, 3, seed=2, tie_levels=levels, ignore_share=0.2)
+    matches = shown_matches(cal.evaluate(cohort, "overview", ci=False), "model-1")
+    weights = np.random.default_rng(0).multinomial(40, np.ones(40) / 40, size=20)
+    index, limit = matches.index(matches.views[0]), matches.views[0].max_dets
+    problem = matches.curves([index], weights, limit, blocks=True)
+    needed = curves.needed_hits(matches.reference_totals(weights)[:, index, COUNTED], np.array(RECALLS))
+    fate = problem.table.fates[index][problem.ranked.order]
+    slow = curves.precision_at(curves.curve(fate, problem.ranked, problem.ordered_weights()), needed)
+    assert np.array_equal(curves.precisions(problem, needed), slow)

@@ -185,6 +185,24 @@ def needed_hits(positives: I64, recalls: F64) -> I64:
     return np.maximum(np.where(j / count < recalls, j + 1, j), 1)
 
 
+def precisions(problem: Problem, needed: I64) -> F64:
+    """Return (R, K, n): the interpolated precision of one view at each ``needed`` (R, K, n) number of hits.
+
+    Under weights only the ends of runs of hits are looked at: the envelope is the same, see `replicates`.
+    """
+    if problem.plain:
+        fate = problem.table.fates[problem.views[0]][problem.ranked.order]
+        return precision_at(curve(fate, problem.ranked, None), needed)
+    plan = problem.plan(enveloped=True)
+    step = max(1, replicates.AT_ONCE // max(1, len(plan.row_image)))
+    found = np.empty(needed.shape)
+    for first in range(0, len(needed), step):
+        rows = slice(first, first + step)
+        hits, every = replicates.running(plan, problem.weights[rows])
+        found[rows] = precision_at(Curve(plan.point_offsets, hits, every, hits), needed[rows])
+    return found
+
+
 def precision_at(c: Curve, needed: I64) -> F64:
     """Return (R, K, n): the interpolated precision at each needed number of hits; 0 where it is never reached."""
     best = replicates.envelope(precision(c.hits, c.every), c.offsets)

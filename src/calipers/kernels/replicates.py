@@ -178,7 +178,7 @@ def hits_at(p: Plan, weights: NDArray[np.integer], allowed: F64) -> I64:
     filled = np.flatnonzero(np.diff(p.point_offsets))
     for first in range(0, len(weights) if len(filled) else 0, step):
         rows = slice(first, first + step)
-        hits, every = _running(p, weights[rows])
+        hits, every = running(p, weights[rows])
         for k in range(allowed.shape[1]):
             reached = np.where(every - hits <= allowed[rows, k, None], hits, 0)
             result[rows, filled, k] = np.maximum.reduceat(reached, p.point_offsets[filled], axis=1)
@@ -186,7 +186,7 @@ def hits_at(p: Plan, weights: NDArray[np.integer], allowed: F64) -> I64:
 
 
 def _block(p: Plan, weights: NDArray[np.integer], positives: I64, recalls: int) -> F64:
-    hits, every = _running(p, weights)
+    hits, every = running(p, weights)
     values = hits / (every + EPS)
     cells = ragged.owners(p.point_offsets)
     total = positives.reshape(len(positives), -1)
@@ -202,7 +202,7 @@ def _block(p: Plan, weights: NDArray[np.integer], positives: I64, recalls: int) 
     return np.asarray(mean.reshape(positives.shape))
 
 
-def _running(p: Plan, weights: NDArray[np.integer]) -> tuple[I64, I64]:
+def running(p: Plan, weights: NDArray[np.integer]) -> tuple[I64, I64]:
     """Return (R, P): the weight of the hits and of all counted predictions up to every operating point."""
     marks = np.zeros((len(weights), len(p.mark_at)), np.int64)
     n_classes = (len(p.hit_offsets) - 1) // max(1, len(p.group_of))

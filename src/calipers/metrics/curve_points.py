@@ -67,9 +67,7 @@ class PrecisionCurve(MatchMetric):
         index = evidence.index(output.views[0])
         problem = evidence.curves([index], weights, output.max_dets, blocks=output.options["ties"] == "block")
         positives = evidence.reference_totals(weights)[:, index, COUNTED]
-        weight = None if problem.plain else problem.ordered_weights()
-        curve = curves.curve(problem.table.fates[index][problem.ranked.order], problem.ranked, weight)
-        found = curves.precision_at(curve, curves.needed_hits(positives, self.recalls))
+        found = curves.precisions(problem, curves.needed_hits(positives, self.recalls))
         return class_mean(np.where(positives[:, :, None] > 0, found, np.nan))[:, :1]
 
 

@@ -24,7 +24,6 @@ MOST_ROWS = 40
 MOST_SERIES = 4  # more models become a heat map
 MOST_NAMED = 3
 MOST_HEAT_ROWS = 25
-RODEO_PARTS = ("total", "localization", "shape", "classification")
 
 
 def headline(evaluation: Evaluation) -> Forest:

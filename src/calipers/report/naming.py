@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of a bearable length: a page repeats each of them hundreds of times, and nobody reads a megabyte."""
+"""Names that can be borne and told apart: a page repeats each of them hundreds of times, and nobody reads a megabyte.
+
+Names that show nothing, and names that look the same though they differ in signs that nobody sees, get a mark.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from hashlib import sha256
+from unicodedata import normalize
 
 import numpy as np
 
@@ -16,10 +20,12 @@ from calipers.tables import Cohort
 
 LONGEST = 200
 KEPT = 120
+UNSEEN = "\ufffd"
+INVISIBLE = {*map(chr, range(0xFE00, 0xFE10)), "\u115f", "\u1160", "\u3164", "\uffa0", "\u2800"}  # drawn as nothing
 
 
 def bearable(evaluation: Evaluation) -> Evaluation:
-    """Return the evaluation with names of more than 200 characters shortened, each to another one."""
+    """Return the evaluation with names of more than 200 characters shortened, and those that look alike marked."""
     cohort = evaluation.cohort
     columns = {name: {str(value) for value in column.tolist()} for name, column in cohort.images.groups.items()}
     values = set().union(*columns.values()) if columns else set()
@@ -53,20 +59,47 @@ def bearable(evaluation: Evaluation) -> Evaluation:
 
 
 class Short:
-    """What every name becomes; names that are short enough stay."""
+    """What every name becomes; names that are short enough, and look like no other, stay."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self.changed: Mapping[str, str] = {name: _shortened(name) for name in names if len(name) > LONGEST}
+        alike: dict[str, list[str]] = {}
+        for name in dict.fromkeys(names):
+            alike.setdefault(_look(name), []).append(name)
+        self.changed: Mapping[str, str] = {
+            name: changed
+            for look, found in alike.items()
+            for name in found
+            if (changed := _changed(name, look, several=len(found) > 1)) != name
+        }
 
     def __call__(self, name: str) -> str:
         """Return a name as it is shown."""
         return self.changed.get(name, name)
 
 
+def _look(name: str) -> str:
+    """Return what is seen of a name: unprintable signs as one and the same, spaces as a browser draws them."""
+    if name.isprintable() and name.isascii():
+        return " ".join(name.split())
+    plain = "".join(c if c.isprintable() else UNSEEN for c in normalize("NFC", name) if c not in INVISIBLE)
+    return " ".join(plain.split())
+
+
+def _changed(name: str, look: str, *, several: bool) -> str:
+    if len(name) > LONGEST:
+        return _shortened(name)
+    if not name or not look:
+        return f"(no name, {_mark(name)})" if name else "(no name)"
+    return f"{name} ({_mark(name)})" if several and name != look else name
+
+
 def _shortened(name: str) -> str:
     """Return the beginning, the length, and a few digits that tell it from others with the same beginning."""
-    mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:6]
-    return f"{name[:KEPT]}… ({len(name)} characters, {mark})"
+    return f"{name[:KEPT]}… ({len(name)} characters, {_mark(name)})"
+
+
+def _mark(name: str) -> str:
+    return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:6]
 
 
 def _maybe(name: str | None, names: Short) -> str | None:
