@@ -1,4 +1,4 @@
-"""What else a page does: copies its methods, skips to the answer, opens and closes, and is large enough to be pressed."""
+"""What else a page does: copies its methods, skips to the answer, opens, closes, and is large enough for fingers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from browser.test_axe import PHONE
 
 SMALLEST = 24  # px, WCAG 2.5.8
 # A box with its label is one target; a link within a sentence is as high as its line.
-SMALL = f"""[...document.querySelectorAll("{INTERACTIVE}")].filter(e => e.checkVisibility() && !e.matches('.skip, .wide'))
+SMALL = f"""[...document.querySelectorAll("{INTERACTIVE}")]
+    .filter(e => e.checkVisibility() && !e.matches('.skip, .wide'))
     .filter(e => !(e.tagName === 'A' && getComputedStyle(e).display === 'inline'
         && [...e.parentElement.childNodes].some(n => n.nodeType === 3 && n.data.trim())))
     .map(e => [e, (e.type === 'checkbox' ? e.closest('label') : e).getBoundingClientRect()])
@@ -35,7 +36,7 @@ def test_the_methods_are_copied_with_their_citations(opened, reports):
 
 def test_where_copying_is_forbidden_the_text_is_selected_and_the_button_says_so(opened, reports):
     page = opened(reports["demo"])
-    page.evaluate("navigator.clipboard.writeText = () => Promise.reject(new Error('forbidden'))")
+    page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('forbidden')); }")
     page.get_by_role("button", name="Copy text and citations").click()
     page.get_by_role("button", name="Not allowed to copy").wait_for()
     assert page.evaluate("getSelection().toString()") == page.locator("#methods-text").inner_text()

@@ -96,8 +96,7 @@ def test_only_what_is_filtered_is_taken_in_the_order_that_is_seen(opened, report
     head, *rows = csv_of(table, tmp_path)
     assert head[0] == "class"
     names = [row[0] for row in rows]
-    assert names == [*(f"finding {k}" for k in range(79, 69, -1)), "finding 7"]
-    assert len(rows) == 11
+    assert names == [f"finding {k}" for k in range(80, 0, -1) if "7" in str(k)]
 
 
 def test_all_pages_are_taken_not_only_the_one_that_is_seen(opened, reports, tmp_path):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
 PAGE = 25  # rows
-BEFORE, AFTER = ("dispatchEvent(new Event('{}'))".format(name) for name in ("beforeprint", "afterprint"))
+BEFORE, AFTER = (f"dispatchEvent(new Event('{name}'))" for name in ("beforeprint", "afterprint"))
 
 
 def table_in(page: Page, selector: str) -> Locator:
