@@ -11,7 +11,7 @@ import numpy as np
 
 import calipers as cal
 from browser.names import HOSTILE
-from calipers.synthetic import random_cohort
+from calipers.synthetic import draw_images, random_cohort
 from calipers.tables.objects import empty_predictions
 
 EVERY_SO_MANY = 30  # hostile names, one is a model too
@@ -72,6 +72,23 @@ def _hostile() -> cal.Evaluation:
     return cal.evaluate(cohort, _light("overview", 100), by=[GROUP])
 
 
+def _sparse() -> cal.Evaluation:
+    """Ten classes, the last without references, and a centre without any: numbers beside words in the same column."""
+    chance = np.random.default_rng(0)
+    references, found = [], []
+    for k in range(40):
+        box = {"boxes": [[0, 0, 10, 10]], "labels": [k % 9], "centre": f"centre {k % 2 + 1}", "patient": f"p{k}"}
+        references.append(box)
+        shift = chance.uniform(0, 5)
+        found.append({"boxes": [[0, shift, 10, 10 + shift]], "labels": [k % 10], "scores": [chance.uniform(0.1, 1)]})
+    references.append({"boxes": np.zeros((0, 4)), "labels": [], "centre": "centre 3", "patient": "p40"})
+    found.append({"boxes": [[0, 0, 10, 10]], "labels": [0], "scores": [0.5]})
+    classes = tuple(f"finding {k + 1}" for k in range(10))
+    other = [{**one, "scores": [1 - one["scores"][0] / 2]} for one in found]
+    cohort = cal.Cohort.from_arrays(references, {"ours": found, "theirs": other}, classes=classes)
+    return cal.evaluate(cohort, _light("overview", 100), by=["centre"])
+
+
 MADE: dict[str, Callable[[], cal.Evaluation]] = {
     "demo": _demo,
     "grouped": partial(_demo, by=["centre", "size"]),
@@ -85,6 +102,9 @@ MADE: dict[str, Callable[[], cal.Evaluation]] = {
     "hostile": _hostile,
 }
 EVERY = tuple(MADE)
+# Asked for by name only: the page is the same, and every look at every report takes its time.
+MADE |= {"with pictures": _demo, "sparse": _sparse}
+PICTURES = {"with pictures"}
 
 
 class Reports:
@@ -106,7 +126,16 @@ class Reports:
         if name in self.failures:
             raise self.failures[name]
         try:
-            return path if path.exists() else self.evaluation(name).report(path)
+            return path if path.exists() else self.evaluation(name).report(path, images=self._images(name))
         except Exception as failure:
             self.failures[name] = failure
             raise
+
+    def _images(self, name: str) -> Path | None:
+        """Draw the images of a report that shows them."""
+        if name not in PICTURES:
+            return None
+        folder = self.folder / f"images of {name}"
+        folder.mkdir()
+        draw_images(self.evaluation(name).cohort, folder)
+        return folder

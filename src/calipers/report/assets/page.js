@@ -104,7 +104,8 @@
       if (this.key >= 0) {
         const sign = this.down ? -1 : 1, k = this.key;
         const blank = (row) => row.cells[k] === null || row.cells[k] === "";
-        this.shown.sort((a, b) => a.pinned - b.pinned || blank(a) - blank(b) || sign * compare(a.cells[k], b.cells[k]));
+        const loose = (a, b) => blank(a) - blank(b) || (blank(a) ? 0 : sign * compare(a.cells[k], b.cells[k]));
+        this.shown.sort((a, b) => (a.pinned || b.pinned ? a.pinned - b.pinned : loose(a, b)));
       }
       this.at = 0;
       this.draw();
@@ -135,6 +136,12 @@
     }
   }
 
+  // What a filter looks through: words, not digits that happen to be in a number.
+  const searched = (words) => {
+    let text = null;
+    return () => (text ??= words.join(" ").toLowerCase());
+  };
+
   // Tables that are already in the page.
   const number = (text) => (text === "" ? null : Number(text));
   const fromCell = (cell) => {
@@ -154,8 +161,8 @@
       const cells = [...tr.cells].map(fromCell);
       const csv = [...tr.cells].flatMap((cell, k) =>
         wide[k] ? [cells[k], number(cell.dataset.low || ""), number(cell.dataset.high || "")] : [cells[k]]);
-      let text = null;
-      return { cells, csv, pinned: tr.classList.contains("over"), node: () => tr, text: () => (text ??= tr.textContent.toLowerCase()) };
+      const words = [...tr.cells].filter((_, k) => typeof cells[k] !== "number").map((cell) => cell.textContent);
+      return { cells, csv, pinned: tr.classList.contains("over"), node: () => tr, text: searched(words) };
     });
     return new Grid(table, columns, rows, table.id || table.closest("[id]").id);
   };
@@ -169,10 +176,9 @@
     const n = data.rows[0].length, rows = [];
     for (let i = 0; i < n; i++) {
       const cells = data.rows.map((column, k) => (coded[k] ? coded[k][column[i]] : column[i]));
-      let text = null;
       rows.push({
         cells, pinned: false,
-        text: () => (text ??= cells.join(" ").toLowerCase()),
+        text: searched(cells.filter((_, k) => coded[k])),
         node: () => make("tr", {}, ...cells.map((value, k) =>
           make("td", { className: coded[k] ? "" : "num", textContent: visible(value) }))),
       });
