@@ -19,6 +19,8 @@ def section(page: Context) -> str:
     said = markup.items(ev.warnings)
     cautions = f'<div class="care"><h3>Before you trust these numbers</h3>{said}</div>' if ev.warnings else ""
     caption = "References and predictions of every class"
+    if len(ev.models) > MOST_COLUMNS:
+        caption += f", of the first {MOST_COLUMNS} of {len(ev.models)} models"
     parts = [cautions, markup.data_table(_classes(page), "table-classes", caption, MOST_CLASSES)]
     files = ev.cohort.intake.files
     if files:
