@@ -71,6 +71,11 @@ def test_a_switch_for_every_kind_of_mark(evaluation):
     assert found == ["reference", "hit", "false-alarm", "duplicate", "missed"]
 
 
+def test_ignored_boxes_get_a_switch_where_there_are_any():
+    ev = cal.evaluate(random_cohort(12, 2, 0, ignore_share=0.5), QUICK, ci=False)
+    assert 'id="show-ignored" checked' in shown(ev)
+
+
 def test_pictures_can_be_left_out(evaluation):
     assert shown(evaluation, pictures=False) == ""
 

@@ -71,3 +71,10 @@ def test_ignored_references_are_told():
 def test_the_ranking_is_told_only_where_it_is_shown():
     assert "ranking the bootstrap replicates" in words()
     assert "ranking the bootstrap replicates" not in words(ci=False)
+
+
+def test_bands_that_are_made_otherwise_are_told():
+    assert "Bands of curves" not in words()
+    said = words(protocol=replace(QUICK, interval="percentile"))
+    assert "(percentile, seed 0)" in said
+    assert "Bands of curves are bootse-t-logit intervals of every point by itself, from 200 replicates." in said

@@ -436,3 +436,26 @@ def test_a_notebook_shows_the_table(evaluation):
     assert repr(evaluation) == (
         "<Evaluation of mislabels, overpredicts, misses-small under overview: 11 metrics, 4 classes, 120 images>"
     )
+
+
+def test_models_left_out_of_the_table_of_classes_are_told():
+    text = page(cal.evaluate(cohort_of({f"m{k}": [10 - k] for k in range(6)}), QUICK), pictures=False)
+    assert "References and predictions of every class, of the first 4 of 6 models" in text
+
+
+def test_numbers_of_one_have_no_plural():
+    box = {"boxes": [[0, 0, 10, 10]], "labels": [0]}
+    models = {name: [{**box, "scores": [0.5]}] for name in ("a", "b")}
+    cohort = cal.Cohort.from_arrays([box], models, classes=("lesion",))
+    text = page(cal.evaluate(cohort, QUICK)) + cal.evaluate(cohort, QUICK)["a", "AP"]._repr_html_()
+    assert not re.search(r"(?<![\d.])1 (images|references|models|classes|tests|groups)\b", text)
+
+
+def test_units_of_a_notebook_have_their_plural():
+    cohort = cal.demo_cohort()
+    cohort = cohort.with_groups({"study": [f"s{k // 2}" for k in range(cohort.n_images)]})
+    ev = cal.evaluate(cohort, replace(QUICK, cluster="study"))
+    assert "over 60 studies" in ev["mislabels", "AP"]._repr_html_()
+    found = ev.compare("mislabels", "overpredicts", metrics=["AP"], correction="none")
+    assert "Differences over 60 studies; p not corrected." in found._repr_html_()
+    assert "over 60 studies;" in page(ev, pictures=False)

@@ -26,6 +26,7 @@ F64 = NDArray[np.float64]
 
 FROC_RATES = tuple(2.0 ** (k / 4) for k in range(-16, 17))  # exact at 1/8, 1/4, ..., 8
 RECALLS = tuple(k / 100 for k in range(101))
+BAND_METHOD = "bootse-t-logit"  # whatever the protocol's: others are too costly, or too narrow, for every point
 BAND_REPLICATES = 400  # the standard error behind a band is then known to 4 %
 
 
@@ -48,7 +49,7 @@ def points(evaluation: Evaluation, x: Sequence[float], make: Any, models: Sequen
     matches = {model: shown_matches(evaluation, model) for model in models}
     cases: list[tuple[Metric[Any], Matches]] = [(make(table.views[0]), table) for table in matches.values()]
     certainty = certainty_of(evaluation.protocol, ci=evaluation.ci)
-    certainty = replace(certainty, method="bootse-t-logit", replicates=min(certainty.replicates, BAND_REPLICATES))
+    certainty = replace(certainty, method=BAND_METHOD, replicates=min(certainty.replicates, BAND_REPLICATES))
     found = estimates(cases, units_for(evaluation.cohort, evaluation.protocol), certainty)
     return Points(np.array(x), {model: table[0] for model, table in zip(models, found)})
 
@@ -122,7 +123,7 @@ def _reached(reached: dict[str, float]) -> str:
         return "There is no precision to show: no references"
     recall, model = known[0]
     if recall == 0.0:
-        return "No model keeps a precision of one half at any recall"
+        return "No model keeps a precision of one half at any recall above 0"
     return f"{named(model)} keeps a precision of one half or more up to a recall of {percent(recall)}"
 
 

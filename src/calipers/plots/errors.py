@@ -17,7 +17,7 @@ from calipers.evaluation import Evaluation
 from calipers.kernels import matching, roc
 from calipers.metrics.curve_points import plan_of
 from calipers.metrics.ranking import AveragePrecision
-from calipers.plots.curves import BAND_REPLICATES, slot_of
+from calipers.plots.curves import BAND_METHOD, BAND_REPLICATES, slot_of
 from calipers.plots.figures import Axis, Bars, Curves, Histogram, Line
 from calipers.plots.words import at_level, named, percent
 from calipers.saving import shown_matches
@@ -114,7 +114,7 @@ def thresholds(evaluation: Evaluation, *, models: Sequence[str] | None = None) -
     cohort = replace(cohort, models={model: cohort.models[model] for model in chosen})
     evidence = collect(cohort, jobs_of(cohort, [metric]))
     certainty = certainty_of(evaluation.protocol, ci=evaluation.ci)
-    certainty = replace(certainty, method="bootse-t-logit", replicates=min(certainty.replicates, BAND_REPLICATES))
+    certainty = replace(certainty, method=BAND_METHOD, replicates=min(certainty.replicates, BAND_REPLICATES))
     cases = [(metric, evidence[model, metric.recipe.key]) for model in chosen]
     found = estimates(cases, units_for(evaluation.cohort, evaluation.protocol), certainty)
     lines = []

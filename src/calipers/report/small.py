@@ -44,7 +44,8 @@ def of_comparison(found: Comparison) -> str:
         lines.append(f"<tr><th scope=row>{text(where)}</th>{_cells(cells)}</tr>")
     head = "".join(f"<th scope=col>{name}</th>" for name in names)
     over, tests = plural(found.unit, found.n_units), plural("test", found.family)
-    said = f"Differences over {over}; p corrected ({found.correction}) for {tests}."
+    manner = "not corrected" if found.correction == "none" else f"corrected ({found.correction}) for {tests}"
+    said = f"Differences over {over}; p {manner}."
     table = (
         f"<table><caption>{text(said)}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
     )

@@ -19,7 +19,11 @@ def section(page: Context) -> str:
     said = markup.items(ev.warnings)
     cautions = f'<div class="care"><h3>Before you trust these numbers</h3>{said}</div>' if ev.warnings else ""
     caption = "References and predictions of every class"
-    parts = [cautions, markup.data_table(_classes(page), "table-classes", caption, MOST_CLASSES, over=1)]
+    if len(ev.cohort.classes) > MOST_CLASSES:
+        caption = f"References and predictions of the {MOST_CLASSES} classes with most references, and of all"
+    if len(ev.models) > MOST_COLUMNS:
+        caption += f", of the first {MOST_COLUMNS} of {len(ev.models)} models"
+    parts = [cautions, markup.data_table(_classes(page), "table-classes", caption, 1 + MOST_CLASSES, over=1)]
     files = ev.cohort.intake.files
     if files:
         parts.append(markup.data_table(_files(page), "table-files", "Every input: records read = used + set aside"))
@@ -34,7 +38,8 @@ def _classes(page: Context) -> Table:
     shown = dict(list(cohort.models.items())[:MOST_COLUMNS])
     of_models = [[int((p.label == c).sum()) for c in range(len(cohort.classes))] for p in shown.values()]
     columns = [counted, *of_models]
-    rows: list[tuple[Cell, ...]] = [(name, *(c[k] for c in columns)) for k, name in enumerate(cohort.classes)]
+    order = sorted(range(len(cohort.classes)), key=lambda k: -counted[k])[:MOST_CLASSES]  # if there are too many
+    rows: list[tuple[Cell, ...]] = [(cohort.classes[k], *(c[k] for c in columns)) for k in sorted(order)]
     rows.append(("all classes", *(sum(c) for c in columns)))
     extra = f", without {ignored} ignored" if ignored else ""
     names = ("class", f"references{extra}", *(f"predictions of {markup.cut(m, 40)}" for m in shown))

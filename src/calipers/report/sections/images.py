@@ -14,7 +14,7 @@ from calipers.report.context import Context
 from calipers.report.markup import cut, items, paragraph, text
 
 MOST_NAMED = 4  # classes
-TOGGLES = ("reference", "hit", "false alarm", "duplicate", "missed")
+TOGGLES = ("reference", "hit", "false alarm", "duplicate", "missed")  # ignored too, if there is one
 
 
 def section(page: Context) -> str:
@@ -24,7 +24,7 @@ def section(page: Context) -> str:
         return ""
     volumes = page.evaluation.cohort.dimensions == 3
     groups = [_group(group, str(g), volumes=volumes) for g, group in enumerate(album.groups)]
-    return "\n".join([_store(album), items(album.notes), _switches(), *groups])
+    return "\n".join([_store(album), items(album.notes), _switches(album), *groups])
 
 
 def _overlays(album: Album) -> list[Overlay]:
@@ -42,10 +42,11 @@ def _store(album: Album) -> str:
     return f'<svg class="store" width="0" height="0" aria-hidden="true"><defs>{images}</defs></svg>' if images else ""
 
 
-def _switches() -> str:
+def _switches(album: Album) -> str:
     """Return a switch for every kind of mark; style sheets alone hide what is switched off."""
     found = []
-    for fate in TOGGLES:
+    ignored = any(mark.fate == "ignored" for overlay in _overlays(album) for mark in overlay.marks)
+    for fate in (*TOGGLES, *(["ignored"] if ignored else [])):
         name = fate.replace(" ", "-")
         line = f'<line class="fig-mark fig-{name}" x1="2" y1="6" x2="24" y2="6"/>'
         sample = f'<svg class="sample" viewBox="0 0 26 12" aria-hidden="true">{line}</svg>'

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from calipers.evaluation import Evaluation
 from calipers.findings import speaks_for
-from calipers.plots.curves import BAND_REPLICATES
+from calipers.plots.curves import BAND_METHOD, BAND_REPLICATES
 from calipers.plots.words import has_intervals, hit_rule
 from calipers.protocol_schema import NO_LIMIT
 from calipers.report.context import Context
@@ -139,8 +139,9 @@ def _certainty(page: Context, cite: _Cited) -> Iterator[str]:
         f"{said['n_units']} {units}{_drawn(ev)} ({said['interval']}, seed {said['seed']}) {cite(*sources)}; they speak "
         f"for {said['generalises_to']}."
     )
-    if page.at_one is not None and said["replicates"] > BAND_REPLICATES:
-        yield f"Bands of curves are intervals of every point by itself, from {BAND_REPLICATES} replicates."
+    if page.at_one is not None and (said["replicates"] > BAND_REPLICATES or said["interval"] != BAND_METHOD):
+        number = min(said["replicates"], BAND_REPLICATES)
+        yield f"Bands of curves are {BAND_METHOD} intervals of every point by itself, from {number} replicates."
     if any(row.estimate.method == "clopper-pearson-units" for row in ev.rows):
         yield (
             f"Where fewer than five {units}, and fewer than half of them, had an error, or all of them had one, the "
