@@ -114,7 +114,9 @@ def test_differences_are_around_zero(evaluation):
     found = figure(evaluation, "differences", metrics=["AP@0.5"])
     assert found.reference == 0.0
     assert found.x.low == -found.x.high
-    assert len(found.rows) == 3
+    assert [row.name for row in found.rows] == ["AP@0.5"]
+    assert found.series[0] == "mislabels − overpredicts"
+    assert len(found.series) == 3
 
 
 def test_the_blob_plot_shares_sum_to_one(evaluation):

@@ -19,7 +19,7 @@ def differences(evaluation: Evaluation, **choices: Any) -> Figure:
 
 def ranking(evaluation: Evaluation, **choices: Any) -> Figure:
     """Return how firmly the order of the models stands; choices as in `Evaluation.rank`."""
-    return forests.blob(evaluation.rank(**choices))
+    return forests.blob(evaluation.rank(**choices), evaluation.models)
 
 
 FIGURES: Mapping[str, Callable[..., Figure]] = {

@@ -223,6 +223,7 @@ class Blob(Figure):
     shares: F64  # (models, ranks)
     medians: tuple[float, ...]
     spans: tuple[tuple[float, float], ...]  # intervals of the ranks
+    slots: tuple[int, ...] = ()  # of the models; () = 0, 1, 2, ...
 
     def table(self) -> Table:
         """Return (model, rank, share)."""

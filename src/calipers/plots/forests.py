@@ -17,6 +17,7 @@ from calipers.plots.figures import Axis, Blob, Forest, ForestRow, HeatMap, Mark
 from calipers.plots.words import at_level, named, why
 from calipers.results import Estimate
 from calipers.results.comparison import Comparison
+from calipers.results.difference import Difference
 from calipers.results.ranking import Ranking
 from calipers.statistics.weights import plural
 
@@ -85,34 +86,54 @@ def groups(
 
 def differences(comparison: Comparison, *, most: int | None = None) -> Forest:
     """Return the differences with their intervals, or the first ``most`` of them; none is 0."""
-    rows, longest = [], 0.0
-    for d in comparison.rows[:most]:
-        where = d.metric if d.label is None else f"{d.metric} of {d.label}"
-        e = d.estimate
-        rows.append(ForestRow(f"{where}: {named(d.model_a)} − {named(d.model_b)}", str(e.n_units), (_mark(e),)))
-        longest = max([longest, *(abs(v) for v in (e.value, e.low, e.high) if math.isfinite(v))])
+    series, rows = _difference_rows(comparison, most)
+    drawn = [mark for row in rows for mark in row.marks]
+    longest = max((abs(v) for m in drawn for v in (m.value, m.low, m.high) if math.isfinite(v)), default=0.0)
     shown = [d for d in comparison.rows if d.verdict in ("a_better", "b_better")]
     tested = len(comparison.rows) - comparison.untested
     title = f"{len(shown)} of {tested} {'' if not comparison.untested else 'tested '}differences are more than chance"
     limit = longest * 1.05 or 1.0
     tests = f"tests corrected for {comparison.family} ({comparison.correction})"
-    left = f" The first {len(rows)} of {len(comparison.rows)} differences." if len(rows) < len(comparison.rows) else ""
+    left = (
+        f" The first {len(drawn)} of {len(comparison.rows)} differences." if len(drawn) < len(comparison.rows) else ""
+    )
     manner = tests if comparison.correction != "none" else "tests not corrected"
-    known = any(math.isfinite(row.estimate.low) for row in comparison.rows[:most])
+    known = any(math.isfinite(mark.low) for mark in drawn)
     what = f"{100 * comparison.level:g} % intervals of paired differences, each by itself" if known else "No intervals"
     return Forest(
         title,
         Axis("difference", -limit, limit),
-        ("difference",),
-        tuple(rows),
+        series,
+        rows,
         n=plural(comparison.unit),
         reference=0.0,
         note=f"{what}; {manner}.{left}",
     )
 
 
-def blob(ranking: Ranking) -> Blob:
-    """Return how often each model had each rank."""
+def _difference_rows(comparison: Comparison, most: int | None) -> tuple[tuple[str, ...], tuple[ForestRow, ...]]:
+    """Return series and rows: a row per metric and a series per pair of models, or a row per difference of many."""
+    pairs = dict.fromkeys((d.model_a, d.model_b) for d in comparison.rows)
+    table: dict[str, dict[tuple[str, str], Difference]] = {}
+    for d in comparison.rows:
+        table.setdefault(d.metric if d.label is None else f"{d.metric} of {d.label}", {})[d.model_a, d.model_b] = d
+    units, most = str(comparison.n_units), len(comparison.rows) if most is None else most
+    if len(pairs) <= MOST_SERIES:
+        names = tuple(f"{named(a)} − {named(b)}" for a, b in pairs)
+        shown = list(table.items())[: max(1, most // len(pairs))]
+        return names, tuple(ForestRow(w, units, tuple(_mark(row[p].estimate) for p in pairs)) for w, row in shown)
+    leader = {a for a, _ in pairs}  # one against all others needs naming once only
+    every = [(w, pair, d) for w, row in table.items() for pair, d in row.items()][:most]
+    alone = len(leader) == 1
+    rows = [
+        ForestRow(f"{w}: {named(b)}" if alone else f"{w}: {named(a)} − {named(b)}", units, (_mark(d.estimate),))
+        for w, (a, b), d in every
+    ]
+    return (f"{named(leader.pop())} − other" if alone else "difference",), tuple(rows)
+
+
+def blob(ranking: Ranking, models: Sequence[str] = ()) -> Blob:
+    """Return how often each model had each rank; ``models`` in display order give them their colours."""
     places, units = ranking.places, f"{ranking.n_units} {plural(ranking.unit)}"
     shares = np.array([place.shares or (math.nan,) * len(places) for place in places], np.float64)
     return Blob(
@@ -121,6 +142,7 @@ def blob(ranking: Ranking) -> Blob:
         shares.reshape(len(places), -1),
         tuple(place.median for place in places),
         tuple((place.low, place.high) for place in places),
+        slots=tuple(models.index(place.model) for place in places) if models else (),
         note=f"{ranking.replicates - ranking.undefined} bootstrap replicates of {units}.",
     )
 

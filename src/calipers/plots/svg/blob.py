@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from calipers.plots.figures import Axis, Blob
+from calipers.plots.figures import Axis, Blob, slots_of
 from calipers.plots.svg.axes import Plan, Plane, plane
 from calipers.plots.svg.elements import Drawing, Sheet, el, num, segments, title, words
 from calipers.plots.svg.empty import UNDEFINED, nothing
@@ -63,7 +63,7 @@ def _diamond(x: float, y: float, inner: str = "") -> str:
 
 
 def _model(figure: Blob, m: int, at: Plane, largest: float) -> list[str]:
-    y = at.y.at(float(m))
+    y, slot = at.y.at(float(m)), slots_of(figure, len(figure.models))[m]
     found = []
     for r in range(figure.shares.shape[1]):
         share = float(figure.shares[m, r])
@@ -71,7 +71,7 @@ def _model(figure: Blob, m: int, at: Plane, largest: float) -> list[str]:
             radius = largest * math.sqrt(min(share, 1.0))
             inner = title(f"{figure.models[m]}, rank {r + 1}: {100 * share:.1f} % of the replicates")
             found.append(
-                el("circle", inner, cx=at.x.at(r + 1.0), cy=y, r=radius, cls=f"fig-blob {fill(m)} {stroke(m)}")
+                el("circle", inner, cx=at.x.at(r + 1.0), cy=y, r=radius, cls=f"fig-blob {fill(slot)} {stroke(slot)}")
             )
     if m < len(figure.spans) and all(map(math.isfinite, figure.spans[m])):
         low, high = (at.x.within(end) for end in figure.spans[m])

@@ -24,7 +24,8 @@ def section(page: Context) -> str:
     figure = forests.differences(found, most=MOST_ROWS)
     sentences = items([row.sentence for row in found.rows[:MOST_SENTENCES]])
     more = len(found.rows) - MOST_SENTENCES
-    ranks = figure_block(forests.blob(page.ranking), "fig-ranking") if page.ranking is not None else ""
+    order = None if page.ranking is None else forests.blob(page.ranking, page.evaluation.models)
+    ranks = "" if order is None else figure_block(order, "fig-ranking")
     parts = [
         paragraph(
             f"Paired differences on the same images, over {counted(found.unit, found.n_units)}; tests corrected "
