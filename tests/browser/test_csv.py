@@ -17,7 +17,7 @@ from browser.test_tables import all_numbers, bar_of, table_in
 from calipers.report.markup import cut
 from calipers.report.markup import text as escaped
 from calipers.report.naming import bearable
-from calipers.report.sections.numbers import COLUMNS
+from calipers.report.sections.numbers import COLUMNS, LONGEST_NAME
 from calipers.results.delimited import FORMULA, unprotect
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def test_hostile_names_come_back_from_all_numbers(taken, reports):
     assert head == list(COLUMNS)
 
     def written(name: str | None) -> str:  # half a character cannot be written as UTF-8
-        return (name or "")[:200].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return (name or "")[:LONGEST_NAME].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
     expected = [[row.model, row.metric, row.label] for row in bearable(reports.evaluation("hostile")).rows]
     assert [[unprotect(cell) for cell in row[:3]] for row in rows] == [[written(n) for n in row] for row in expected]

@@ -66,7 +66,11 @@ class _Judged:
 
     @property
     def cut_in_words(self) -> str:
-        return "all predictions" if self.cut == -math.inf else f"scores from {self.cut:.3g}"
+        if self.cut == -math.inf:
+            return "all predictions"
+        if self.matches.views[0].score_cut > -math.inf:
+            return f"scores from {self.cut:.3g}, the cut of the protocol"
+        return f"scores from {self.cut:.3g}, the cut with the best F1 on these images; for display only"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from calipers.results import Row
 
 MOST_ROWS = 12_000
 COLUMNS = ("model", "metric", "class", "group", "value", "low", "high", "units", "references", "predictions", "note")
-LONGEST_NAME = 200
+LONGEST_NAME = 800  # several names of a group are joined
 
 
 def section(page: Context) -> str:
