@@ -16,14 +16,19 @@ QUICK = replace(Protocol.load("overview"), replicates=200)
 @pytest.fixture(scope="module")
 def evaluation():
     cohort = cal.demo_cohort()
-    file = FileIntake("/data/St-Elsewhere/refs.json", "references", "coco", 189, 189, notes=("image 'P001_1' is odd",))
+    file = FileIntake(
+        "/data/St-Elsewhere/refs.json", "references", "coco", 189, 189, sha256="5ec4e7" * 10, notes=(NOTE,)
+    )
     return cal.evaluate(replace(cohort, intake=Intake((file,))), QUICK, by=["centre", "size"])
+
+
+NOTE = "image 'P001_1' is odd"
 
 
 def secrets_of(evaluation):
     cohort = evaluation.cohort
     names = {str(value) for column in cohort.images.groups.values() for value in column.tolist()}
-    return names | set(cohort.images.ids) | {"St-Elsewhere", "refs.json", "P001_1"}
+    return names | set(cohort.images.ids) | {"St-Elsewhere", "refs.json", "P001_1", "5ec4e75ec4e7"}
 
 
 def test_no_id_is_left_in_the_page(evaluation, tmp_path):
