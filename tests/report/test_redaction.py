@@ -16,9 +16,8 @@ QUICK = replace(Protocol.load("overview"), replicates=200)
 @pytest.fixture(scope="module")
 def evaluation():
     cohort = cal.demo_cohort()
-    file = FileIntake(
-        "/data/St-Elsewhere/refs.json", "references", "coco", 189, 189, sha256="5ec4e7" * 10, notes=(NOTE,)
-    )
+    place, digest = "/data/St-Elsewhere/refs.json", "5ec4e7" * 10
+    file = FileIntake(place, "references", "coco", 189, 189, sha256=digest, notes=(NOTE,))
     return cal.evaluate(replace(cohort, intake=Intake((file,))), QUICK, by=["centre", "size"])
 
 
