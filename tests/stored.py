@@ -7,6 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+import calipers as cal
 from calipers.results.provenance import sha256_of
 
 PROTOCOL = {"schema": "calipers.protocol/1", "name": "made by hand", "level": 0.95}
@@ -75,3 +78,10 @@ def edit(folder: Path, change: Any, name: str = "evaluation.json") -> None:
     (folder / name).write_text(json.dumps(document))
     if name != "run.json":
         vouch(folder)
+
+
+def refusal(folder: Path) -> cal.InputError:
+    """Return the error with which a folder is refused."""
+    with pytest.raises(cal.InputError) as caught:
+        cal.open_evaluation(folder)
+    return caught.value

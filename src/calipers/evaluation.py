@@ -361,10 +361,11 @@ class Evaluation:
         step
             Called with the name of each step, at last with an empty one.
         """
-        from calipers.report import write_page
+        from calipers.report import context_of, write_page
 
         folder = None if images is None else Path(images)
-        return write_page(self, Path(path), images=folder, pictures=pictures, redact=redact, command=command, step=step)
+        context = context_of(self, images=folder, pictures=pictures, redact=redact, command=command, step=step)
+        return write_page(context, Path(path), step)
 
     def save(
         self,

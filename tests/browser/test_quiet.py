@@ -16,7 +16,8 @@ def test_every_report_is_quiet(opened, reports, name, javascript):
     page = opened(reports[name], javascript=javascript)
     open_all(page)
     page.mouse.wheel(0, 100_000)
-    page.wait_for_timeout(50)  # what is late would be caught at the end
+    page.wait_for_timeout(50)  # what is late is caught at the end too
+    assert page.watch.problems() == []
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 import calipers as cal
+from calipers.pictures.reading import PictureError, read_pixels
 from calipers.protocol import Protocol
 
 Objects = Sequence[tuple[float, ...]]  # place on a line, score
@@ -61,3 +65,10 @@ def scene(
     }
     cohort = cal.Cohort.from_arrays(real, said, classes=("nodule", "mass"))
     return cal.evaluate(cohort, how or protocol(), ci=False)
+
+
+def refused(path: Path, **options: float) -> PictureError:
+    """Return the error with which a file is refused."""
+    with pytest.raises(PictureError) as caught:
+        read_pixels(path, **options)
+    return caught.value

@@ -199,7 +199,8 @@ def test_pyplot_knows_nothing_of_new_figures() -> None:
         "draw(Curves('t', Axis('x'), Axis('y'), (Line('a', np.arange(3.0), np.arange(3.0)),)))\n"
         "assert 'matplotlib.pyplot' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_notebooks_show_new_axes() -> None:

@@ -74,7 +74,7 @@ def test_a_name_that_shows_nothing_is_told_as_such(name):
 )
 def test_names_that_look_the_same_are_told_apart(first, second):
     names = Short([first, second])
-    shown = [names(name) for name in (first, second)]
+    shown = [names.name(name) for name in (first, second)]
     assert any("(" in name for name in shown)
     assert len({name.split("(")[-1] for name in shown}) == 2
 
@@ -85,5 +85,5 @@ def test_usual_names_stay():
 
 def test_long_names_become_short_and_stay_different():
     names = Short(["x" * 300, "x" * 301])
-    assert names("x" * 300) != names("x" * 301)
-    assert len(names("x" * 300)) < 200
+    assert names.name("x" * 300) != names.name("x" * 301)
+    assert len(names.name("x" * 300)) < 200

@@ -64,10 +64,10 @@ def test_equal_names_get_equal_hashes_and_sizes_keep_their_names(evaluation):
 
 
 def test_the_key_is_another_one_each_time():
-    assert Mask().name("patient", "P001") != Mask().name("patient", "P001")
+    assert Mask().hashed("patient", "P001") != Mask().hashed("patient", "P001")
     mask = Mask()
-    assert mask.name("patient", "P001") == mask.name("patient", "P001")
-    assert mask.name("patient", "P001")[8:] != mask.name("image", "P001")[6:]
+    assert mask.hashed("patient", "P001") == mask.hashed("patient", "P001")
+    assert mask.hashed("patient", "P001")[8:] != mask.hashed("image", "P001")[6:]
 
 
 def test_pictures_and_redaction_exclude_each_other(evaluation, tmp_path):

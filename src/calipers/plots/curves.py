@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calipers.estimation import certainty_of, units_for
 from calipers.evaluation import Evaluation
-from calipers.matches import Matches
+from calipers.matches import View
 from calipers.metrics.contract import Metric
 from calipers.metrics.curve_points import FrocCurve, PrecisionCurve
 from calipers.metrics.froc import RATES
@@ -20,7 +20,7 @@ from calipers.plots.figures import Axis, Curves, Line
 from calipers.plots.words import at_level, hit_rule, named, percent
 from calipers.results import Estimate
 from calipers.saving import shown_matches
-from calipers.statistics.estimates import estimates
+from calipers.statistics.estimates import Case, estimates
 
 F64 = NDArray[np.float64]
 
@@ -44,20 +44,25 @@ class Points:
         return Line(model, self.x, y, low, high, slot=slot, **given)
 
 
-def points(evaluation: Evaluation, x: Sequence[float], make: Any, models: Sequence[str]) -> Points:
-    """Return the estimates of the metric ``make(view)``, whose names lie along x, for some models."""
-    matches = {model: shown_matches(evaluation, model) for model in models}
-    cases: list[tuple[Metric[Any], Matches]] = [(make(table.views[0]), table) for table in matches.values()]
+def points(evaluation: Evaluation, x: Sequence[float], cases: Mapping[str, Case]) -> Points:
+    """Return the estimates of every model's metric, whose names lie along x."""
     certainty = certainty_of(evaluation.protocol, ci=evaluation.ci)
     certainty = replace(certainty, method=BAND_METHOD, replicates=min(certainty.replicates, BAND_REPLICATES))
-    found = estimates(cases, units_for(evaluation.cohort, evaluation.protocol), certainty)
-    return Points(np.array(x), {model: table[0] for model, table in zip(models, found)})
+    found = estimates(list(cases.values()), units_for(evaluation.cohort, evaluation.protocol), certainty)
+    return Points(np.array(x), {model: table[0] for model, table in zip(cases, found)})
+
+
+def _of_shown(evaluation: Evaluation, make: Callable[[View], Metric[Any]], models: Sequence[str]) -> dict[str, Case]:
+    """Return the metric of the matches that are shown, for some models."""
+    matches = {model: shown_matches(evaluation, model) for model in models}
+    return {model: (make(table.views[0]), table) for model, table in matches.items()}
 
 
 def froc(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Curves:
     """Return sensitivity against false alarms per image, all classes ranked together."""
     chosen = _chosen(evaluation, models)
-    found = points(evaluation, FROC_RATES, lambda view: FrocCurve.of(view, FROC_RATES), chosen)
+    cases = _of_shown(evaluation, lambda view: FrocCurve.of(view, FROC_RATES), chosen)
+    found = points(evaluation, FROC_RATES, cases)
     one = FROC_RATES.index(1.0)
     marks = tuple(FROC_RATES.index(rate) for rate in RATES)
     lines = tuple(found.line(model, slot_of(evaluation, model), marks=marks, step=True) for model in chosen)
@@ -76,7 +81,8 @@ def precision_recall(evaluation: Evaluation, *, models: Sequence[str] | None = N
     """Return interpolated precision against recall, mean over classes: the curve whose mean is the AP."""
     chosen = _chosen(evaluation, models)
     ties = evaluation.protocol.ties
-    found = points(evaluation, RECALLS, lambda view: PrecisionCurve.of(view, RECALLS, ties), chosen)
+    cases = _of_shown(evaluation, lambda view: PrecisionCurve.of(view, RECALLS, ties), chosen)
+    found = points(evaluation, RECALLS, cases)
     lines = tuple(found.line(model, slot_of(evaluation, model)) for model in chosen)
     reached = {model: _reach(found.of_model[model]) for model in chosen}
     return Curves(

@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 
 from calipers.engine import collect
 from calipers.errors import UsageError
-from calipers.estimation import certainty_of, jobs_of, units_for, with_areas
+from calipers.estimation import jobs_of, with_areas
 from calipers.evaluation import Evaluation
 from calipers.kernels import matching, roc
 from calipers.metrics.curve_points import plan_of
 from calipers.metrics.ranking import AveragePrecision
-from calipers.plots.curves import BAND_METHOD, BAND_REPLICATES, slot_of
+from calipers.plots.curves import points, slot_of
 from calipers.plots.figures import Axis, Bars, Curves, Histogram, Line
 from calipers.plots.words import at_level, named, percent
 from calipers.saving import shown_matches
-from calipers.statistics.estimates import estimates
 
 F64 = NDArray[np.float64]
 BINS = 20
@@ -113,14 +112,8 @@ def thresholds(evaluation: Evaluation, *, models: Sequence[str] | None = None) -
     cohort = with_areas(evaluation.cohort, evaluation.protocol)
     cohort = replace(cohort, models={model: cohort.models[model] for model in chosen})
     evidence = collect(cohort, jobs_of(cohort, [metric]))
-    certainty = certainty_of(evaluation.protocol, ci=evaluation.ci)
-    certainty = replace(certainty, method=BAND_METHOD, replicates=min(certainty.replicates, BAND_REPLICATES))
-    cases = [(metric, evidence[model, metric.recipe.key]) for model in chosen]
-    found = estimates(cases, units_for(evaluation.cohort, evaluation.protocol), certainty)
-    lines = []
-    for model, table in zip(chosen, found):
-        y, low, high = (np.array([getattr(e, name) for e in table[0]]) for name in ("value", "low", "high"))
-        lines.append(Line(model, np.array(levels), y, low, high, slot=slot_of(evaluation, model)))
+    found = points(evaluation, levels, {model: (metric, evidence[model, metric.recipe.key]) for model in chosen})
+    lines = [found.line(model, slot_of(evaluation, model)) for model in chosen]
     return Curves(
         _orders_in_words(levels, lines),
         Axis(f"threshold of {view.criterion}", 0.0, 1.0),

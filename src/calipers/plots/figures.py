@@ -7,6 +7,7 @@ Every figure has a title that states the finding, axes that state their unit, an
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,15 +41,15 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(ABC):
     """What all figures have."""
 
     title: str  # the finding, a short sentence
     note: str = field(default="", kw_only=True)  # n, how the intervals were made, what was left out
 
+    @abstractmethod
     def table(self) -> Table:
         """Return the numbers that are drawn."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ LONGEST = 40  # characters of a name in a title
 TAIL = 15  # of them from its end: versions and folds stand there
 
 
-def named(name: str) -> str:
+def named(name: str, longest: int = LONGEST, tail: int = TAIL) -> str:
     """Return a name that fits a title; of a long one its beginning and its end, where names of one family differ."""
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - TAIL - 1]}…{name[-TAIL:]}"
+    return name if len(name) <= longest else f"{name[: longest - tail - 1]}…{name[-tail:]}"
 
 
 def percent(share: float) -> str:

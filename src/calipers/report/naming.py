@@ -7,16 +7,12 @@ Names that show nothing, and names that look the same though they differ in sign
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from hashlib import sha256
+from typing import Any
 from unicodedata import normalize
 
-import numpy as np
-
 from calipers.evaluation import Evaluation
-from calipers.results import Row
-from calipers.results.groups import GroupSummary
-from calipers.tables import Cohort
+from calipers.report.renaming import renamed
 
 LONGEST = 200
 KEPT = 120
@@ -32,30 +28,7 @@ def bearable(evaluation: Evaluation) -> Evaluation:
     names = Short([*cohort.classes, *cohort.models, *cohort.images.ids, *columns, *values])
     if not names.changed:
         return evaluation
-    groupings = tuple(
-        replace(
-            grouping,
-            by=_by(grouping.by, names),
-            rows=tuple(_row(row, names) for row in grouping.rows),
-            summaries=tuple(_summary(summary, names) for summary in grouping.summaries),
-        )
-        for grouping in evaluation.groupings
-    )
-    protocol = evaluation.protocol
-    cluster = protocol.cluster
-    return replace(
-        evaluation,
-        cohort=_cohort(cohort, names),
-        protocol=replace(
-            protocol,
-            cluster=names(cluster) if isinstance(cluster, str) else tuple(names(name) for name in cluster),
-            strata=None if protocol.strata is None else names(protocol.strata),
-        ),
-        rows=tuple(_row(row, names) for row in evaluation.rows),
-        evidence={(names(model), key): found for (model, key), found in evaluation.evidence.items()},
-        groupings=groupings,
-        groups=tuple(_summary(summary, names) for summary in evaluation.groups),
-    )
+    return renamed(evaluation, names)
 
 
 class Short:
@@ -72,9 +45,17 @@ class Short:
             if (changed := _changed(name, look, several=len(found) > 1)) != name
         }
 
-    def __call__(self, name: str) -> str:
+    def name(self, name: str) -> str:
         """Return a name as it is shown."""
         return self.changed.get(name, name)
+
+    def image(self, name: str) -> str:
+        """Return the id of an image as it is shown."""
+        return self.name(name)
+
+    def value(self, column: str, value: Any) -> Any:
+        """Return an entry of a column as it is shown; numbers stay."""
+        return self.name(value) if isinstance(value, str) else value
 
 
 def _look(name: str) -> str:
@@ -100,37 +81,3 @@ def _shortened(name: str) -> str:
 
 def _mark(name: str) -> str:
     return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:6]
-
-
-def _maybe(name: str | None, names: Short) -> str | None:
-    return None if name is None else names(name)
-
-
-def _row(row: Row, names: Short) -> Row:
-    group = None if row.group is None else {names(name): names(value) for name, value in row.group.items()}
-    estimate = replace(row.estimate, unit=names(row.estimate.unit))
-    return replace(row, model=names(row.model), label=_maybe(row.label, names), group=group, estimate=estimate)
-
-
-def _summary(summary: GroupSummary, names: Short) -> GroupSummary:
-    label = _maybe(summary.label, names)
-    return replace(summary, by=_by(summary.by, names), model=names(summary.model), label=label)
-
-
-def _by(by: str, names: Short) -> str:
-    """Return a grouping with the names of its columns shortened: ``centre,age=40:60``."""
-    parts = [entry.partition("=") for entry in by.split(",")]
-    return ",".join(names(name) + sign + cuts for name, sign, cuts in parts)
-
-
-def _cohort(cohort: Cohort, names: Short) -> Cohort:
-    groups = {
-        names(name): np.array([names(value) if isinstance(value, str) else value for value in column.tolist()], object)
-        for name, column in cohort.images.groups.items()
-    }
-    return replace(
-        cohort,
-        classes=tuple(map(names, cohort.classes)),
-        models={names(name): predictions for name, predictions in cohort.models.items()},
-        images=replace(cohort.images, ids=tuple(map(names, cohort.images.ids)), groups=groups),
-    )

@@ -17,7 +17,7 @@ from calipers.evaluation import Evaluation, cohort_counts
 from calipers.plots.forests import headline, headline_of
 from calipers.plots.svg import stylesheet
 from calipers.report import markup
-from calipers.report.context import Context, Step, context_of
+from calipers.report.context import Context, Step
 from calipers.report.grids import metrics_table, models_table
 from calipers.report.markup import text
 from calipers.report.sections import SECTIONS, numbers
@@ -28,18 +28,8 @@ from calipers.results.files import write_atomically
 MOST_NAMED = 4
 
 
-def write_page(
-    evaluation: Evaluation,
-    path: Path,
-    *,
-    images: Path | None = None,
-    pictures: bool = True,
-    redact: bool = False,
-    command: Sequence[str] = (),
-    step: Step = lambda name: None,
-) -> Path:
-    """Write the page of an evaluation, whole or not at all."""
-    context = context_of(evaluation, images=images, pictures=pictures, redact=redact, command=command, step=step)
+def write_page(context: Context, path: Path, step: Step = lambda name: None) -> Path:
+    """Write the page, whole or not at all."""
     step("figures and tables")
     write_atomically(path, page(context))
     step("")

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from calipers.evaluation import Evaluation
+from calipers.plots.words import named
 from calipers.results import Estimate
 from calipers.statistics.weights import plural as named_plural
 
@@ -101,7 +102,7 @@ def reason_word(reason: str | None) -> str:
 
 def short(name: str) -> str:
     """Return a name that fits a heading; of a long one its beginning and its end."""
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - TAIL - 1]}…{name[-TAIL:]}"
+    return named(name, LONGEST, TAIL)
 
 
 def join(names: Sequence[str]) -> str:

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An evaluation under other names, wherever a name stands: rows, groups, cohort, protocol. The numbers stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from calipers.evaluation import Evaluation
+from calipers.results import Row
+from calipers.results.groups import GroupedRows, GroupSummary
+from calipers.tables import Cohort
+
+
+class Names(Protocol):
+    """What every name becomes."""
+
+    def name(self, name: str) -> str:
+        """Return the name of a class, a model or a column."""
+        ...
+
+    def image(self, name: str) -> str:
+        """Return the id of an image."""
+        ...
+
+    def value(self, column: str, value: Any) -> Any:
+        """Return an entry of a column of the images; also what else names a group, such as a bin."""
+        ...
+
+
+def renamed(evaluation: Evaluation, names: Names) -> Evaluation:
+    """Return the evaluation under other names."""
+    protocol, cluster = evaluation.protocol, evaluation.protocol.cluster
+    return replace(
+        evaluation,
+        cohort=_cohort(evaluation.cohort, names),
+        protocol=replace(
+            protocol,
+            cluster=names.name(cluster) if isinstance(cluster, str) else tuple(map(names.name, cluster)),
+            strata=_maybe(protocol.strata, names),
+        ),
+        rows=tuple(_row(row, names) for row in evaluation.rows),
+        evidence={(names.name(model), key): found for (model, key), found in evaluation.evidence.items()},
+        groupings=tuple(_grouping(grouping, names) for grouping in evaluation.groupings),
+        groups=tuple(_summary(summary, names) for summary in evaluation.groups),
+    )
+
+
+def _maybe(name: str | None, names: Names) -> str | None:
+    return None if name is None else names.name(name)
+
+
+def _row(row: Row, names: Names) -> Row:
+    group = row.group and {names.name(name): names.value(name, value) for name, value in row.group.items()}
+    estimate = replace(row.estimate, unit=names.name(row.estimate.unit))
+    return replace(row, model=names.name(row.model), label=_maybe(row.label, names), group=group, estimate=estimate)
+
+
+def _grouping(grouping: GroupedRows, names: Names) -> GroupedRows:
+    rows = tuple(_row(row, names) for row in grouping.rows)
+    return GroupedRows(_by(grouping.by, names), rows, tuple(_summary(s, names) for s in grouping.summaries))
+
+
+def _summary(summary: GroupSummary, names: Names) -> GroupSummary:
+    label = _maybe(summary.label, names)
+    return replace(summary, by=_by(summary.by, names), model=names.name(summary.model), label=label)
+
+
+def _by(by: str, names: Names) -> str:
+    """Return a grouping with its columns renamed: ``centre,age=40:60``."""
+    parts = [entry.partition("=") for entry in by.split(",")]
+    return ",".join(names.name(name) + sign + cuts for name, sign, cuts in parts)
+
+
+def _cohort(cohort: Cohort, names: Names) -> Cohort:
+    groups = {
+        names.name(name): np.array([names.value(name, value) for value in column.tolist()], object)
+        for name, column in cohort.images.groups.items()
+    }
+    return replace(
+        cohort,
+        classes=tuple(map(names.name, cohort.classes)),
+        models={names.name(name): predictions for name, predictions in cohort.models.items()},
+        images=replace(cohort.images, ids=tuple(map(names.image, cohort.images.ids)), groups=groups),
+    )
