@@ -133,3 +133,12 @@ def test_nothing_to_show_is_said():
     assert figure(ev, "pr").title == "There is no precision to show: no references"
     assert figure(ev, "overlaps").title == "There are no hits"
     assert all(math.isnan(mark.value) and mark.reason for row in figure(ev, "headline").rows for mark in row.marks)
+
+
+def test_the_title_of_the_headline_says_who_is_first_how_often(evaluation):
+    assert figure(evaluation, "headline").title == "mislabels has the best value in 3 of 6 metrics"
+    one = cal.demo_cohort()
+    from dataclasses import replace
+
+    alone = cal.evaluate(replace(one, models={"a": one.models["mislabels"]}), "overview", ci=False)
+    assert figure(alone, "headline").title == "From 0.34 (AP@0.5) to 0.96 (RoDeO/loc)"

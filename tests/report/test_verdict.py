@@ -156,3 +156,11 @@ def test_it_says_what_counts_as_found():
     assert said_of(cal.evaluate(cal.demo_cohort(), replace(Protocol.load("rodeo"), replicates=200))).further[-1] == (
         "A reference counts as found at box-iou >= 0.1."
     )
+
+
+def test_what_a_model_raises_uncut_is_told_where_it_is_more_than_one_alarm():
+    found = said_of(cal.evaluate(cal.demo_cohort(), "overview"))
+    alarms = "With all its predictions, overpredicts raises 4.8 false alarms per image (95 % interval 4.2 to 5.3)."
+    assert found.further[1] == alarms
+    quiet = said_of(cal.evaluate(cohort_of({"A": 0.4, "B": 0.9}), QUICK))
+    assert not any("With all its predictions" in sentence for sentence in quiet.further)

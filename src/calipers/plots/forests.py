@@ -31,8 +31,30 @@ def headline(evaluation: Evaluation) -> Forest:
     """Return the headline metrics that lie between 0 and 1, a row per metric."""
     names = [name for name in headline_of(evaluation) if _unit_bounds(evaluation, name)]
     rows = [_row(name, [evaluation.get(name, model=model) for model in evaluation.models]) for name in names]
-    title = "The headline metrics side by side"
+    title = _most_first_places(evaluation, rows)
     return Forest(title, _axis("value"), evaluation.models, tuple(rows), n="references", note=at_level(evaluation))
+
+
+def _most_first_places(evaluation: Evaluation, rows: Sequence[ForestRow]) -> str:
+    """Return who has the best value most often; of one model the lowest and the highest value."""
+    known = [(row.name, [mark.value for mark in row.marks]) for row in rows if not math.isnan(row.marks[0].value)]
+    if len(evaluation.models) == 1:
+        values = sorted((value[0], name) for name, value in known)
+        if len(values) < 2:
+            return "The headline metric" if values else "No headline metric has a value"
+        return f"From {values[0][0]:.2f} ({values[0][1]}) to {values[-1][0]:.2f} ({values[-1][1]})"
+    lower = lower_is_better(evaluation.protocol)
+    firsts = dict.fromkeys(evaluation.models, 0)
+    for row in rows:
+        values_of = {m: mark.value for m, mark in zip(evaluation.models, row.marks) if mark.value == mark.value}
+        best = (min if row.name in lower else max)(values_of.values(), default=math.nan)
+        for model, value in values_of.items():
+            firsts[model] += value == best
+    most = max(firsts.values())
+    if not most:
+        return "No headline metric has a value"
+    who = [named(model) for model, n in firsts.items() if n == most]
+    return f"{_listed(who)} {'has' if len(who) == 1 else 'each have'} the best value in {most} of {len(rows)} metrics"
 
 
 def rodeo(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Forest:

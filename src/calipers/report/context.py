@@ -22,6 +22,7 @@ from calipers.results.ranking import Ranking
 
 MOST_PAIRED = 4  # models of which all pairs are compared; of more, the leader is compared with the others
 ONE_ALARM = "FROC@1"
+ALARMS = "FP/image"  # of all predictions, whatever their score
 MOST_IMAGES = 6  # of each group, for a single model
 FEW_MODELS = 3
 Step = Callable[[str], None]
@@ -86,12 +87,16 @@ def _album(evaluation: Evaluation, images: Path | None) -> Album:
 
 
 def sensitivity_at_one_alarm(evaluation: Evaluation) -> Evaluation | None:
-    """Return the models judged by the references they find at one false alarm per image; None without scores."""
+    """Return the models judged by the references they find at one false alarm per image, and by all their alarms.
+
+    None without scores.
+    """
     if not all(predictions.scored for predictions in evaluation.cohort.models.values()):
         return None
     protocol = evaluation.protocol
-    plan = MetricPlan(ONE_ALARM, "froc", {"rates": (1.0,), "thresholds": (protocol.matching.threshold,)})
-    return evaluate(evaluation.cohort, replace(protocol, metrics=(plan,), headline=(ONE_ALARM,)), ci=evaluation.ci)
+    at = {"thresholds": (protocol.matching.threshold,)}
+    plans = MetricPlan(ONE_ALARM, "froc", {"rates": (1.0,), **at}), MetricPlan(ALARMS, "false-alarms", at)
+    return evaluate(evaluation.cohort, replace(protocol, metrics=plans, headline=(ONE_ALARM,)), ci=evaluation.ci)
 
 
 def _compared(evaluation: Evaluation, metric: str | None) -> Comparison | None:

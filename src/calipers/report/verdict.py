@@ -63,22 +63,38 @@ def _rule(at_one: Evaluation) -> str:
 
 
 def _clinical(at_one: Evaluation, duel: Comparison | None) -> Sequence[str]:
-    """Return how many references the best model finds at one false alarm per image, and how far ahead it is."""
+    """Return what the best model finds at one false alarm per image, how far ahead it is, and what it raises uncut."""
     metric = at_one.metrics[0]
     found = [(at_one.get(metric, model=model), model) for model in at_one.models]
     known = [(e, model) for e, model in found if e.value == e.value]
     if not known:
         return ()
     best, model = max(known, key=lambda entry: entry[0].value)
+    return (*_found(at_one, duel, best, model), *_alarms(at_one, model))
+
+
+def _found(at_one: Evaluation, duel: Comparison | None, best: Estimate, model: str) -> Sequence[str]:
+    """Return how many references the best model finds, and how far ahead it is."""
     share = f"{percent(best.value)} of the {plural('reference', best.n_references)}{_interval(best)}"
     if len(at_one.models) == 1:
         return (f"At one false alarm per image, {named(model)} finds {share}.",)
     row = _closest(duel, model)
     if row is not None:
         return _ahead(row, model, len(at_one.models)), f"{named(model)} finds {share}."
-    if best.value in [e.value for e, other in known if other != model]:
+    others = [at_one.get(at_one.metrics[0], model=other).value for other in at_one.models if other != model]
+    if best.value in others:
         return (f"At one false alarm per image, no model finds more than {named(model)}: {share}.",)
     return (f"At one false alarm per image, {named(model)} finds most: {share}.",)
+
+
+def _alarms(at_one: Evaluation, model: str) -> Sequence[str]:
+    """Return how many false alarms the best model raises if nobody cuts its scores; nothing if that is at most one."""
+    e = at_one.get(at_one.metrics[1], model=model)
+    if not e.value > 1.0:
+        return ()
+    every = f"With all its predictions, {named(model)} raises {e.value:.1f} false alarms per image"
+    span = "" if math.isnan(e.low) else f" ({100 * e.level:g} % interval {e.low:.1f} to {e.high:.1f})"
+    return (f"{every}{span}.",)
 
 
 def _ahead(row: Difference, model: str, n_models: int) -> str:
