@@ -91,10 +91,9 @@ class Opener:
         if print:
             page.emulate_media(media="print")
         page.goto(watch.url)
+        page.watch = watch  # type: ignore[attr-defined]
         if strict:
             self.watches.append(watch)
-        else:
-            page.watch = watch  # type: ignore[attr-defined]
         return page
 
     def _file(self, html_or_path: str | Path) -> Path:
