@@ -42,6 +42,7 @@ from calipers.plots.figures import (
     Mark,
     Overlay,
     Scatter,
+    Table,
 )
 from calipers.plots.mpl import draw
 from calipers.plots.mpl.drawing import KINDS
@@ -420,9 +421,16 @@ def test_log_axes_have_readable_ticks(span: tuple[float, float]) -> None:
     assert not any("$" in text for text in shown)
 
 
+class Doodle(Figure):
+    """A figure of a kind that nobody can draw."""
+
+    def table(self) -> Table:
+        return Table((), ())
+
+
 def test_what_is_no_figure_is_refused() -> None:
-    with pytest.raises(UsageError, match="cannot draw Figure; known: Curves"):
-        draw(Figure("t"))
+    with pytest.raises(UsageError, match="cannot draw Doodle; known: Curves"):
+        draw(Doodle("t"))
 
 
 def test_given_axes_are_used_and_their_neighbours_left_alone() -> None:

@@ -244,6 +244,13 @@ def test_a_name_that_cannot_be_an_id_is_refused(name: str) -> None:
         svg(normal()["curves"], name=name)
 
 
+class Doodle(f.Figure):
+    """A figure of a kind that nobody can draw."""
+
+    def table(self) -> f.Table:
+        return f.Table((), ())
+
+
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(UsageError, match="expected one of Curves, Forest"):
-        svg(f.Figure("t"))
+        svg(Doodle("t"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.tables.intake import Intake
+from calipers.tables.maps import Maps
 from calipers.tables.objects import Column, Predictions, References
 
 F64 = NDArray[np.float64]
@@ -60,6 +61,7 @@ class Cohort:
     references: References
     models: Mapping[str, Predictions]
     intake: Intake
+    maps: Mapping[str, Maps] = field(default_factory=dict)  # model -> what is left of its maps, where there were any
 
     @property
     def n_images(self) -> int:
@@ -93,6 +95,7 @@ class Cohort:
             images=self.images.take(chosen),
             references=self.references.take(chosen),
             models={name: predictions.take(chosen) for name, predictions in self.models.items()},
+            maps={name: maps.take(chosen) for name, maps in self.maps.items()},
         )
 
     def span(self, start: int, stop: int) -> Cohort:
@@ -102,6 +105,7 @@ class Cohort:
             images=self.images.span(start, stop),
             references=self.references.span(start, stop),
             models={name: predictions.span(start, stop) for name, predictions in self.models.items()},
+            maps={name: maps.span(start, stop) for name, maps in self.maps.items()},
         )
 
     def with_predictions(self, model: str, predictions: Predictions) -> Cohort:
@@ -148,6 +152,11 @@ class Cohort:
             references=References.concat([part.references for part in parts]),
             models={name: Predictions.concat([part.models[name] for part in parts]) for name in first.models},
             intake=first.intake.merged([part.intake for part in parts[1:]]),
+            maps={
+                name: Maps.concat([part.maps[name] for part in parts])
+                for name in first.maps
+                if all(name in part.maps for part in parts)
+            },
         )
 
     @classmethod

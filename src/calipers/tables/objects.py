@@ -4,19 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calipers.kernels import ragged
+from calipers.tables.masks import Masks, no_masks
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 Column = NDArray[Any]
+SHAPES = ("masks", "points")  # columns that a table may lack
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Objects:
     label: I32  # (n,) index into Cohort.classes
     place: I64  # (n,) row in the input, for messages and the explorer
     facts: Mapping[str, Column]  # object-level columns: type, rating, reader
+    masks: Masks | None = field(default=None, kw_only=True)  # of all objects, or of none: then boxes are the shapes
+    points: F64 | None = field(default=None, kw_only=True)  # (n, 2|3) where an object is; None = centres of the boxes
 
     def __len__(self) -> int:
         return len(self.label)
@@ -60,9 +64,10 @@ class Objects:
 
     def rows(self, rows: I64 | slice, offsets: I64) -> Self:
         """Return the table with these rows; every column is treated alike."""
-        columns = {name: getattr(self, name)[rows] for name in self._columns()}
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in self._columns()}
+        shapes: dict[str, Any] = {name: given[rows] for name in SHAPES if (given := getattr(self, name)) is not None}
         facts = {name: column[rows] for name, column in self.facts.items()}
-        return replace(self, offsets=offsets, facts=facts, **columns)
+        return replace(self, offsets=offsets, facts=facts, **shapes, **columns)
 
     def keep(self, kept: Flags) -> Self:
         """Return the objects for which ``kept`` is true; the images stay."""
@@ -72,7 +77,9 @@ class Objects:
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
         """Return the tables of several sets of images, one below the other."""
-        columns = {n: np.concatenate([getattr(part, n) for part in parts]) for n in parts[0]._columns()}
+        columns: dict[str, Any] = {n: np.concatenate([getattr(part, n) for part in parts]) for n in parts[0]._columns()}
+        columns["masks"] = _joined([part.masks if len(part) else no_masks(part.dimensions) for part in parts])
+        columns["points"] = _joined([part.points if len(part) else np.zeros((0, part.dimensions)) for part in parts])
         shared = [name for name in parts[0].facts if all(name in part.facts for part in parts)]
         facts = {name: np.concatenate([part.facts[name] for part in parts]) for name in shared}
         offsets = ragged.concat_offsets([part.offsets for part in parts])
@@ -80,7 +87,7 @@ class Objects:
 
     @classmethod
     def _columns(cls) -> tuple[str, ...]:
-        return tuple(f.name for f in fields(cls) if f.name not in ("offsets", "facts", "scored"))
+        return tuple(f.name for f in fields(cls) if f.name not in ("offsets", "facts", "scored", *SHAPES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +106,13 @@ class Predictions(Objects):
     area: F64  # the extent, or what size cuts shall see instead of it
     score: F64  # (n,) free of NaN
     scored: bool  # whether the input had scores; else all are 1
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """Return the shapes of several tables, or None if one of them has none."""
+    if any(part is None for part in parts):
+        return None
+    return Masks.concat(parts) if isinstance(parts[0], Masks) else np.concatenate(parts)
 
 
 def empty_predictions(n_images: int, dimensions: int = 2) -> Predictions:
