@@ -46,6 +46,12 @@ METRICS: Mapping[str, str] = {
     "false-alarms": "calipers.metrics.counts:FalseAlarmsPerImage",
     "count": "calipers.metrics.counts:Count",
     "rodeo": "calipers.metrics.rodeo:Rodeo",
+    "voxel-average-precision": "calipers.metrics.voxels:VoxelAveragePrecision",
+    "voxel-auroc": "calipers.metrics.voxels:VoxelAuroc",
+    "aupro": "calipers.metrics.voxels:Aupro",
+    "voxel-dice": "calipers.metrics.voxels:VoxelDice",
+    "voxel-iou": "calipers.metrics.voxels:VoxelIou",
+    "soft-instance-iou": "calipers.metrics.voxels:SoftInstanceIou",
 }
 
 # Kinds of intervals; `calipers.statistics.intervals` makes them.
@@ -77,6 +83,11 @@ def check(kind: str, name: str) -> str:
     if name not in TABLES[kind]:
         raise UsageError(f"no {kind} {name!r}; {did_you_mean(name, TABLES[kind])}")
     return name
+
+
+def own_matching(metric: str) -> bool:
+    """Return whether a kind of metric compares places in a way of its own, so that the protocol's does not apply."""
+    return bool(getattr(resolve("metric", metric), "own_matching", False))
 
 
 def resolve(kind: str, name: str) -> Any:

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The voxels of all images together, counted by score, under many weightings at once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.kernels import ragged, region_overlap, score_blocks
+from calipers.metrics.measures import Measure
+from calipers.tables.maps import COUNTED, Histograms, Maps
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+MOST_DENSE = 400_000_000  # bytes; larger tables stay sparse
+
+
+class Pooled(NamedTuple):
+    """By ascending score: (R, B) voxels in references, outside of them, and shares of references; (R,) references."""
+
+    positives: F64
+    negatives: F64
+    overlap: F64
+    regions: F64
+
+
+def value_of(counted: Pooled, measure: Measure) -> F64:
+    """Return (R,) a measure of voxels that are counted by score: of a slice, a sample, a batch or the data set.
+
+    NaN without a positive voxel, and for areas under a curve also without a negative one.
+    """
+    if measure.quantity == "AP":
+        return score_blocks.average_precision(counted.positives, counted.negatives)
+    if measure.quantity == "AUROC":
+        return score_blocks.auroc(counted.positives, counted.negatives)
+    if measure.quantity == "AUPRO":
+        return region_overlap.area_to_limit(counted.overlap, counted.regions, counted.negatives, measure.limit)
+    dice = measure.quantity == "Dice"
+    return score_blocks.overlap_at(counted.positives, counted.negatives, rate=measure.rate, dice=dice)
+
+
+class Tables:
+    """The histograms of some images as matrices, over the bins that occur; products with weights pool them."""
+
+    def __init__(self, histograms: Histograms) -> None:
+        self.used, self._column = np.unique(histograms.bin, return_inverse=True)
+        self._histograms = histograms
+
+    @cached_property
+    def _matrices(self) -> list[Any]:
+        held, shape = self._histograms, (len(self._histograms.offsets) - 1, len(self.used))
+        image = ragged.owners(held.offsets)
+        if 8 * shape[0] * shape[1] * len(COUNTED) <= MOST_DENSE:
+            tables = []
+            for name in COUNTED:
+                table = np.zeros(shape)
+                table[image, self._column] = getattr(held, name)
+                tables.append(table)
+            return tables
+        from scipy.sparse import csr_array
+
+        return [
+            csr_array((getattr(held, name).astype(np.float64), self._column, held.offsets), shape=shape)
+            for name in COUNTED
+        ]
+
+    def pooled(self, weights: I64, references: I64) -> Pooled:
+        """Return what stands behind every replicate. Sums of whole numbers below 2^53 are exact in any order."""
+        w = weights.astype(np.float64)
+        found = [np.asarray(w @ table) for table in self._matrices]
+        return Pooled(found[0], found[1], found[2], (weights @ references).astype(np.float64))
+
+
+def pooled(evidence: Maps, weights: I64) -> Pooled:
+    """Return the pooled voxels of an evidence; the last block of weights is remembered, as all metrics ask for it."""
+    held: dict[str, Any] = evidence.__dict__.setdefault("_pooling", {})
+    if "tables" not in held:
+        held["tables"] = Tables(evidence.histograms)
+    if held.get("weights") is not weights:
+        held.update(weights=weights, found=held["tables"].pooled(weights, evidence.references))
+    found: Pooled = held["found"]
+    return found
