@@ -26,6 +26,7 @@ VERBS = {
     "demo": ("calipers.cli.demo:demo", "evaluate data that Calipers draws itself, and write a page"),
     "inspect": ("calipers.cli.inspect:inspect", "say what is understood of the files, without evaluating"),
     "evaluate": ("calipers.cli.evaluate:evaluate", "evaluate predictions against references"),
+    "maps": ("calipers.cli.maps:maps", "evaluate maps of scores against label images or volumes"),
     "compare": ("calipers.cli.compare:compare", "say whether models differ on the same images, and rank them"),
     "agreement": ("calipers.cli.agreement:agreement", "compare criteria with the ratings of clinicians"),
     "mixed": ("calipers.cli.mixed:mixed", "say what IoU depends on, with patients and centres accounted for"),

@@ -20,9 +20,7 @@ NEIGHBOURS: dict[str, dict[int, tuple[tuple[int, int, int], ...]]] = {
 }
 
 
-def components(
-    start: I64, length: I64, size: I64, connectivity: str, value: NDArray[Any] | None = None
-) -> I64:
+def components(start: I64, length: I64, size: I64, connectivity: str, value: NDArray[Any] | None = None) -> I64:
     """Return the component of every run, numbered from 0 in the order of their first voxels.
 
     Parameters
