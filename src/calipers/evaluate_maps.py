@@ -123,8 +123,7 @@ def _gathered(
             progress(done, given.number)
     if not seen:
         raise InputError("at least one sample", rule="no-images")
-    regions = sum(len(sample.references) for sample in seen)
-    values = {model: exact.values(model, regions, measures) for model in maps}
+    values = {model: exact.values(model, measures) for model in maps}
     notes = {model: _notes(found, settings, (chosen or {}).get(model)) for model, found in maps.items()}
     intake = given.intake(list(maps), len(seen), notes)
     return cohort_of(seen, maps, values, measures, label=label, batch=settings.batch, intake=intake)

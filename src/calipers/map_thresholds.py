@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calipers.engine.blocks import Progress
 from calipers.engine.sample_cohort import Gathered
@@ -12,11 +13,12 @@ from calipers.engine.sample_objects import Instances, expanded
 from calipers.engine.samples import ExaminedMap, in_order
 from calipers.errors import InputError, UsageError
 from calipers.given_samples import GivenSamples
-from calipers.kernels import score_blocks
 from calipers.metrics.map_settings import MapSettings
-from calipers.metrics.pooling import Tables
+from calipers.metrics.pooling import Pooled, Tables
 from calipers.tables.masks import no_masks
 from calipers.tables.samples import Sample
+
+F64 = NDArray[np.float64]
 
 
 def chosen_thresholds(
@@ -62,7 +64,7 @@ def _threshold(model: str, gathered: Gathered, settings: MapSettings) -> float:
     tables = Tables(held)
     n = len(held.offsets) - 1
     counted = tables.pooled(np.ones((1, n), np.int64), np.zeros(n, np.int64))
-    score = score_blocks.score_at(held.lowest[tables.used], counted.positives[0], counted.negatives[0], settings.rate)
+    score = _score(held.lowest[tables.used], counted, settings.rate)
     if not score > 0:
         what = "no voxel of a reference" if settings.rate is None else "no score"
         raise InputError(
@@ -72,3 +74,13 @@ def _threshold(model: str, gathered: Gathered, settings: MapSettings) -> float:
             hint="give a number as threshold, or other samples to choose it on",
         )
     return score
+
+
+def _score(values: F64, counted: Pooled, rate: float | None) -> float:
+    """Return the lowest score of the bin of the best Dice, or of the lowest one within a rate of false voxels."""
+    if rate is None:
+        best = int(counted.figures().bin[0])
+        return float(values[best]) if best >= 0 else float("nan")
+    alarms = np.cumsum(counted.negatives[0][::-1])[::-1]
+    allowed = np.flatnonzero(alarms <= rate * alarms[0]) if len(alarms) else np.zeros(0, np.int64)
+    return float(values[allowed[0]]) if len(allowed) else float("nan")

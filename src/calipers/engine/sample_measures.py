@@ -7,7 +7,7 @@ many there are. At the level of the data set with a given threshold they are the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.engine.sample_objects import Expanded
-from calipers.kernels import score_blocks, softness, voxels
+from calipers.kernels import aupro, softness, voxel_ranking, voxel_thresholds, voxels
+from calipers.kernels.voxel_ranking import Ranked, Sides
+from calipers.kernels.voxel_thresholds import Overlap
 from calipers.metrics.map_settings import AXES
 from calipers.metrics.measures import Measure
-from calipers.metrics.pooling import Pooled, value_of
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -73,7 +74,7 @@ def sums(view: MapView, measures: Sequence[Measure], slices: str) -> dict[str, P
         if measure.quantity == "softIoU":
             found[measure.key] = (float(np.mean(soft(view, measure))), 1.0)
         elif measure.level == "dataset" and not measure.pooled:
-            found[measure.key] = _parts(measure, *_called(view.scores, view.positive, measure))
+            found[measure.key] = _called(view, measure)
     return found
 
 
@@ -87,53 +88,55 @@ def soft(view: MapView, measure: Measure) -> F64:
     )
 
 
-def _parts_of(view: MapView, level: str, slices: str) -> Iterator[tuple[Scores, Flags]]:
-    """Yield the scores and labels of the sample, or of its slices; a picture is one slice."""
-    if level == "sample" or view.scores.ndim == 2:
-        yield view.scores, view.positive
-        return
-    axis = view.scores.ndim - 1 - AXES.index(slices)
-    for k in range(view.scores.shape[axis]):
-        yield view.scores.take(k, axis), view.positive.take(k, axis)
-
-
 def _at_level(view: MapView, measures: Sequence[Measure], level: str, slices: str) -> dict[str, Pair]:
     """Return the measures of one level; a sample or slice without a positive voxel has no value."""
-    values: dict[str, list[float]] = {measure.key: [] for measure in measures}
-    ranked = any(measure.threshold is None for measure in measures)
-    for scores, positive in _parts_of(view, level, slices):
-        if not positive.any():
-            continue
-        counted = _counted(view, scores, positive, level) if ranked else None
-        for measure in measures:
-            if measure.threshold is not None:
-                top, bottom = _parts(measure, *_called(scores, positive, measure))
-                values[measure.key].append(top / bottom)
-            elif counted is not None:
-                values[measure.key].append(float(value_of(counted, measure)[0]))
-    defined = {key: [value for value in found if value == value] for key, found in values.items()}
-    return {key: (float(sum(found)), float(len(found))) for key, found in defined.items()}
+    volume = level == "slice" and view.scores.ndim == 3  # a picture is one slice
+    if volume:
+        axis = view.scores.ndim - 1 - AXES.index(slices)
+        some = np.flatnonzero(view.positive.any(axis=tuple(k for k in range(3) if k != axis)))
+        sides = voxel_ranking.slices(view.scores.take(some, axis), view.positive.take(some, axis), axis)
+    else:
+        sides = voxel_ranking.sides(view.scores, view.positive)
+    ranked = voxel_ranking.ranked(sides)
+    return {measure.key: _mean_parts(_values(view, measure, sides, ranked)) for measure in measures}
 
 
-def _counted(view: MapView, scores: Scores, positive: Flags, level: str) -> Pooled:
-    """Return the voxels counted by every distinct score; shares of references are those of the whole sample."""
-    blocks = score_blocks.blocks(scores[positive], scores[~positive])
-    share = np.zeros(len(blocks.values))
-    if level == "sample":
-        entry = np.searchsorted(blocks.values, view.scores.reshape(-1)[view.objects.index])
-        share = np.bincount(entry, weights=1.0 / view.voxels[view.objects.owner], minlength=len(share))
-    regions = np.array([float(view.objects.n)])
-    return Pooled(blocks.positives[None], blocks.negatives[None], share[None], regions)
+def _values(view: MapView, measure: Measure, sides: Sides, ranked: Ranked) -> F64:
+    """Return a measure of every sample or slice."""
+    if measure.quantity == "AUPRO":
+        return _aupro(view, sides, measure.limit)
+    return figure_of(measure, sides, ranked)
 
 
-def _called(scores: Scores, positive: Flags, measure: Measure) -> tuple[int, int, int]:
-    """Return the numbers of called voxels, of positive ones, and of those that are both."""
-    called = scores >= measure.threshold
-    return int(called.sum()), int(positive.sum()), int((called & positive).sum())
+def figure_of(measure: Measure, sides: Sides, ranked: Ranked) -> F64:
+    """Return (G,) a measure of ranked voxels, except the overlap of regions."""
+    if measure.quantity in ("AP", "AUROC"):
+        return ranked.ap if measure.quantity == "AP" else ranked.auroc
+    found: Overlap | Ranked = ranked
+    if measure.threshold is not None:
+        found = voxel_thresholds.at_threshold(sides, measure.threshold)
+    elif measure.rate is not None:
+        found = voxel_thresholds.at_false_positive_rate(sides, measure.rate)
+    return found.dice if measure.quantity == "Dice" else found.iou
 
 
-def _parts(measure: Measure, called: int, positive: int, both: int) -> Pair:
-    """Return numerator and denominator of Dice or IoU."""
+def _aupro(view: MapView, sides: Sides, limit: float) -> F64:
+    """Return (1,) the area under the overlap of regions of one sample."""
+    if not view.objects.n or not len(sides.negatives):
+        return np.full(1, np.nan)
+    inside = view.scores.reshape(-1)[view.objects.index]
+    return aupro.per_region(inside, sides.negatives, view.objects.owner, view.objects.n, limit).mean(keepdims=True)
+
+
+def _mean_parts(values: F64) -> Pair:
+    defined = values[~np.isnan(values)]
+    return float(defined.sum()), float(len(defined))
+
+
+def _called(view: MapView, measure: Measure) -> Pair:
+    """Return numerator and denominator of Dice or IoU at a threshold."""
+    called = view.scores >= measure.threshold
+    n_called, n_positive, both = (int(flags.sum()) for flags in (called, view.positive, called & view.positive))
     if measure.quantity == "Dice":
-        return 2.0 * both, float(called + positive)
-    return float(both), float(called + positive - both)
+        return 2.0 * both, float(n_called + n_positive)
+    return float(both), float(n_called + n_positive - both)

@@ -24,6 +24,7 @@ from calipers.metrics.measures import Measure
 from calipers.tables.samples import Sample
 
 F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class ExaminedMap:
     histogram: Histogram
     sums: Mapping[str, tuple[float, float]]
     soft: Mapping[str, F64]  # key of a soft IoU -> (n_references,)
-    scores: tuple[NDArray[np.floating], NDArray[np.floating], F64] | None  # positive, negative, share of its reference
+    scores: tuple[NDArray[np.floating], NDArray[np.floating], I64] | None  # positive, negative; objects of the former
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,7 @@ def _examined_map(view: MapView, plan: MapPlan, threshold: float) -> ExaminedMap
     kept = None
     if plan.keep:
         flat = view.scores.reshape(-1)
-        share = 1.0 / view.voxels[view.objects.owner]
-        kept = (flat[view.objects.index], view.scores[~view.positive], share)
+        kept = (flat[view.objects.index], view.scores[~view.positive], view.objects.owner)
     return ExaminedMap(
         objects=predictions_of(view.scores, threshold, plan.settings),
         histogram=sample_measures.histogram(view),

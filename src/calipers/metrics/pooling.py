@@ -3,44 +3,53 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels import ragged, region_overlap, score_blocks
+from calipers.kernels import ragged, region_overlap, voxel_histograms
 from calipers.metrics.measures import Measure
 from calipers.tables.maps import COUNTED, Histograms, Maps
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
+RATE = 0.05  # of false voxels, where none is named
 MOST_DENSE = 400_000_000  # bytes; larger tables stay sparse
 
 
-class Pooled(NamedTuple):
-    """By ascending score: (R, B) voxels in references, outside of them, and shares of references; (R,) references."""
+@dataclass(frozen=True)
+class Pooled:
+    """Voxels by ascending score, (R, B): in references, outside of them, and shares of references; (R,) references."""
 
     positives: F64
     negatives: F64
     overlap: F64
     regions: F64
+    _known: dict[float, voxel_histograms.Pooled] = field(default_factory=dict)
+
+    def figures(self, rate: float = RATE) -> voxel_histograms.Pooled:
+        """Return what all metrics on voxels are, computed once."""
+        if rate not in self._known:
+            self._known[rate] = voxel_histograms.from_histograms(self.positives, self.negatives, rate)
+        return self._known[rate]
 
 
 def value_of(counted: Pooled, measure: Measure) -> F64:
-    """Return (R,) a measure of voxels that are counted by score: of a slice, a sample, a batch or the data set.
+    """Return (R,) a measure of voxels that are counted by score.
 
     NaN without a positive voxel, and for areas under a curve also without a negative one.
     """
-    if measure.quantity == "AP":
-        return score_blocks.average_precision(counted.positives, counted.negatives)
-    if measure.quantity == "AUROC":
-        return score_blocks.auroc(counted.positives, counted.negatives)
     if measure.quantity == "AUPRO":
         return region_overlap.area_to_limit(counted.overlap, counted.regions, counted.negatives, measure.limit)
-    dice = measure.quantity == "Dice"
-    return score_blocks.overlap_at(counted.positives, counted.negatives, rate=measure.rate, dice=dice)
+    figures = counted.figures(RATE if measure.rate is None else measure.rate)
+    if measure.quantity in ("AP", "AUROC"):
+        return figures.ap if measure.quantity == "AP" else figures.auroc
+    dice = figures.dice if measure.rate is None else figures.rate_dice
+    return dice if measure.quantity == "Dice" else dice / (2.0 - dice)
 
 
 class Tables:
