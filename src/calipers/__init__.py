@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from calipers.errors import CalipersError, InputError, InputProblems, UsageError
     from calipers.evaluate import evaluate
+    from calipers.evaluate_maps import evaluate_maps
     from calipers.evaluation import Evaluation
     from calipers.opening import open_evaluation
     from calipers.protocol import Protocol, presets
@@ -49,6 +50,7 @@ _SURFACE = {
     "average_precision": "calipers.shortcuts",
     "demo_cohort": "calipers.synthetic",
     "evaluate": "calipers.evaluate",
+    "evaluate_maps": "calipers.evaluate_maps",
     "explain": "calipers.readers",
     "mixed_model": "calipers.statistics.mixed",
     "open_evaluation": "calipers.opening",
@@ -77,6 +79,7 @@ __all__ = [  # noqa: RUF022
     "average_precision",
     "demo_cohort",
     "evaluate",
+    "evaluate_maps",
     "explain",
     "mixed_model",
     "open_evaluation",

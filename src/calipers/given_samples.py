@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.errors import InputError, UsageError, did_you_mean
-from calipers.readers.volumes.pairing import PairedFiles, SampleFiles
 from calipers.readers.volumes.values import NORMALISATIONS, as_labels, as_map
 from calipers.tables import FileIntake, Intake
 from calipers.tables.samples import Sample
@@ -62,10 +61,11 @@ class GivenSamples:
                 yield partial(self._load, entry, k)
 
     def _load(self, entry: Any, k: int) -> Sample:
-        if isinstance(entry, SampleFiles):
-            return entry.load(label_values=self.labels, normalise=self.normalise)
+        if hasattr(entry, "load"):  # files: see `calipers.readers.volumes`
+            sample: Sample = entry.load(label_values=self.labels, normalise=self.normalise)
+            return sample
         sample, where = _sample(entry, k)
-        found = as_labels(sample.labels, self.labels, where=f"{where} labels")
+        found = as_labels(sample.labels, self.labels, file=f"{where} labels")
         maps = {}
         for model, scores in sample.maps.items():
             if scores.shape != found.shape:
@@ -76,13 +76,14 @@ class GivenSamples:
                     value=scores.shape,
                     hint="nothing is resized or transposed; arrays are [z, ]y, x",
                 )
-            maps[model] = as_map(scores, self.normalise, where=f"{where} map of {model}")
+            maps[model] = as_map(scores, self.normalise, file=f"{where} map of {model}")
         return replace(sample, labels=found, maps=maps)
 
     def intake(self, models: Sequence[str], number: int, notes: Mapping[str, tuple[str, ...]]) -> Intake:
         """Return the account of what was read."""
-        if isinstance(self.entries, PairedFiles):
-            return self.entries.intake(number, notes)
+        if hasattr(self.entries, "intake"):
+            account: Intake = self.entries.intake(number, notes)
+            return account
         roles = {"references": (), **{f"predictions of {model}": notes[model] for model in models}}
         return Intake(
             tuple(FileIntake("<arrays>", role, "arrays", number, number, notes=told) for role, told in roles.items())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,20 +72,27 @@ def sums(view: MapView, measures: Sequence[Measure], slices: str) -> dict[str, P
         found |= _at_level(view, ranked, level, slices) if ranked else {}
     for measure in measures:
         if measure.quantity == "softIoU":
-            found[measure.key] = (float(np.mean(soft(view, measure))), 1.0)
+            value = softness.per_sample(_soft_sums(view), measure.alpha, _variant(measure))
+            found[measure.key] = (value, 1.0)
         elif measure.level == "dataset" and not measure.pooled:
             found[measure.key] = _called(view, measure)
     return found
 
 
 def soft(view: MapView, measure: Measure) -> F64:
-    """Return the soft IoU of every reference; of a sample without any, one number for the sample."""
+    """Return the soft IoU of every reference."""
+    return softness.per_object(_soft_sums(view), measure.alpha, _variant(measure))
+
+
+def _soft_sums(view: MapView) -> softness.Sums:
     flat = view.scores.reshape(-1)
     inside = view.objects.sums(flat)
     background = max(float(flat.sum(dtype=np.float64)) - float(inside.sum()), 0.0)
-    return softness.soft_overlap(
-        inside, view.voxels.astype(np.float64), background, alpha=measure.alpha, variant=measure.variant
-    )
+    return softness.Sums(inside, view.voxels, background)
+
+
+def _variant(measure: Measure) -> softness.Variant:
+    return cast(softness.Variant, measure.variant)
 
 
 def _at_level(view: MapView, measures: Sequence[Measure], level: str, slices: str) -> dict[str, Pair]:

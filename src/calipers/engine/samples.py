@@ -84,7 +84,7 @@ def _examined_map(view: MapView, plan: MapPlan, threshold: float) -> ExaminedMap
         objects=predictions_of(view.scores, threshold, plan.settings),
         histogram=sample_measures.histogram(view),
         sums=sample_measures.sums(view, plan.measures, plan.settings.slices),
-        soft={measure.key: sample_measures.soft(view, measure)[: view.objects.n] for measure in soft},
+        soft={measure.key: sample_measures.soft(view, measure) for measure in soft},
         scores=kept,
     )
 
