@@ -34,7 +34,7 @@ def evaluate_maps(
     samples: Iterable[Any],
     protocol: str | Path | Protocol = "anomaly",
     *,
-    labels: str = "binary",
+    labels: str | Sequence[int] = "binary",
     normalise: str = "none",
     label: str = "lesion",
     seed: int | None = None,
@@ -56,7 +56,7 @@ def evaluate_maps(
         A preset name such as ``anomaly`` or ``mood``, the path of a TOML file, or a `Protocol`.
     labels
         What the values of the label arrays mean: ``binary`` (0 and one other value; objects are connected components),
-        ``nonzero`` (all but 0), ``instances`` (every value is an object).
+        ``nonzero`` (all but 0), ``instances`` (every value is an object), or the values that count, such as ``(1, 3)``.
     normalise
         How maps come to scores in [0, 1]: ``none`` (others are an error), ``minmax``, ``sigmoid``, ``clip``,
         ``uint8``, ``uint16`` or ``rank``.

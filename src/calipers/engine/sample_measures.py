@@ -56,10 +56,8 @@ def histogram(view: MapView) -> Histogram:
     """Count the voxels of a map by score."""
     flat = view.scores.reshape(-1)
     found = voxels.histogram(flat, view.positive.reshape(-1))
-    share = np.zeros(len(found.bin))
-    if view.objects.n:
-        entry = np.searchsorted(found.bin, voxels.bins_of(flat[view.objects.index]))
-        share = np.bincount(entry, weights=1.0 / view.voxels[view.objects.owner], minlength=len(found.bin))
+    entry = np.searchsorted(found.bin, voxels.bins_of(flat[view.objects.index]))
+    share = np.bincount(entry, weights=1.0 / view.voxels[view.objects.owner], minlength=len(found.bin))
     overlap = np.round(share / FINEST) * FINEST
     return Histogram(found.bin, found.positives, found.negatives, overlap, found.lowest, found.highest)
 
@@ -132,7 +130,8 @@ def _aupro(view: MapView, sides: Sides, limit: float) -> F64:
     if not view.objects.n or not len(sides.negatives):
         return np.full(1, np.nan)
     inside = view.scores.reshape(-1)[view.objects.index]
-    return aupro.per_region(inside, sides.negatives, view.objects.owner, view.objects.n, limit).mean(keepdims=True)
+    found = aupro.per_region(inside, sides.negatives, view.objects.owner, view.objects.n, limit)
+    return np.full(1, found.mean())
 
 
 def _mean_parts(values: F64) -> Pair:
@@ -142,7 +141,7 @@ def _mean_parts(values: F64) -> Pair:
 
 def _called(view: MapView, measure: Measure) -> Pair:
     """Return numerator and denominator of Dice or IoU at a threshold."""
-    called = view.scores >= measure.threshold
+    called = view.scores >= (measure.threshold or 0.0)
     n_called, n_positive, both = (int(flags.sum()) for flags in (called, view.positive, called & view.positive))
     if measure.quantity == "Dice":
         return 2.0 * both, float(n_called + n_positive)

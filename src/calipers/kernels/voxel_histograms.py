@@ -63,7 +63,7 @@ def pool(offsets: I64, bin: I32, counts: I64, weights: NDArray[np.generic], n_bi
     return np.asarray(weights.astype(np.float64) @ dense)
 
 
-def from_histograms(positives: Counts, negatives: Counts, rate: float = 0.05) -> Pooled:
+def from_histograms(positives: Counts, negatives: Counts, rate: float = 0.05, inexact: Flags | None = None) -> Pooled:
     """Return the figures of R pooled histograms, ascending in score.
 
     Parameters
@@ -72,6 +72,9 @@ def from_histograms(positives: Counts, negatives: Counts, rate: float = 0.05) ->
         (R, B) voxels of either kind in every bin; whole numbers, also as floats.
     rate
         Largest false positive rate for ``rate_dice``.
+    inexact
+        (B,) whether a bin holds more than one score. Its positives then have the mean of the precision above it and
+        from it upwards, as if both kinds lay evenly in it; without it every bin is one score.
 
     Notes
     -----
@@ -84,13 +87,13 @@ def from_histograms(positives: Counts, negatives: Counts, rate: float = 0.05) ->
     step = max(1, AT_ONCE // max(1, width))
     for first in range(0, n if width else 0, step):
         rows = slice(first, first + step)
-        part = _figures(positives[rows].astype(np.float64), negatives[rows].astype(np.float64), rate)
+        part = _figures(positives[rows].astype(np.float64), negatives[rows].astype(np.float64), rate, inexact)
         for column, values in zip(found, part):
             column[rows] = values
     return found
 
 
-def _figures(positives: F64, negatives: F64, rate: float) -> Pooled:
+def _figures(positives: F64, negatives: F64, rate: float, inexact: Flags | None) -> Pooled:
     """Return the figures of a few histograms."""
     hits, alarms = _at_or_above(positives), _at_or_above(negatives)
     n_positives, n_negatives = hits[:, :1], alarms[:, :1]
@@ -100,6 +103,10 @@ def _figures(positives: F64, negatives: F64, rate: float) -> Pooled:
         right = (positives * (below + 0.5 * negatives)).sum(axis=1)
         auroc = right / (n_positives * n_negatives)[:, 0]
         precision = np.where(hits > 0, hits / (hits + alarms), 0.0)
+        if inexact is not None:
+            above = np.append(precision[:, 1:], precision[:, -1:], axis=1)
+            seen = np.append((hits + alarms)[:, 1:] > 0, np.zeros((len(hits), 1), np.bool_), axis=1)
+            precision = np.where(inexact & seen, 0.5 * (above + precision), precision)
         ap = (positives * precision).sum(axis=1) / n_positives[:, 0]
         overlap = hits / (n_positives + alarms)
         best = overlap.shape[1] - 1 - np.argmax(overlap[:, ::-1], axis=1)

@@ -18,6 +18,7 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 RATE = 0.05  # of false voxels, where none is named
+COARSE = 3  # shift of the bins of replicates: 8,192 of them
 MOST_DENSE = 400_000_000  # bytes; larger tables stay sparse
 
 
@@ -29,12 +30,13 @@ class Pooled:
     negatives: F64
     overlap: F64
     regions: F64
+    inexact: NDArray[np.bool_]  # (B,) whether a column holds more than one score
     _known: dict[float, voxel_histograms.Pooled] = field(default_factory=dict)
 
     def figures(self, rate: float = RATE) -> voxel_histograms.Pooled:
         """Return what all metrics on voxels are, computed once."""
         if rate not in self._known:
-            self._known[rate] = voxel_histograms.from_histograms(self.positives, self.negatives, rate)
+            self._known[rate] = voxel_histograms.from_histograms(self.positives, self.negatives, rate, self.inexact)
         return self._known[rate]
 
 
@@ -58,6 +60,7 @@ class Tables:
     def __init__(self, histograms: Histograms) -> None:
         self.used, self._column = np.unique(histograms.bin, return_inverse=True)
         self._histograms = histograms
+        self.inexact = histograms.lowest[self.used] < histograms.highest[self.used]
 
     @cached_property
     def _matrices(self) -> list[Any]:
@@ -81,15 +84,21 @@ class Tables:
         """Return what stands behind every replicate. Sums of whole numbers below 2^53 are exact in any order."""
         w = weights.astype(np.float64)
         found = [np.asarray(w @ table) for table in self._matrices]
-        return Pooled(found[0], found[1], found[2], (weights @ references).astype(np.float64))
+        return Pooled(*found, (weights @ references).astype(np.float64), self.inexact)
 
 
 def pooled(evidence: Maps, weights: I64) -> Pooled:
-    """Return the pooled voxels of an evidence; the last block of weights is remembered, as all metrics ask for it."""
+    """Return the pooled voxels of an evidence; the last block of weights is remembered, as all metrics ask for it.
+
+    A single weighting uses all bins. Replicates, which only tell how much a value varies, use fewer: each takes as
+    much time as there are bins, and a value moves by less than 0.001.
+    """
     held: dict[str, Any] = evidence.__dict__.setdefault("_pooling", {})
-    if "tables" not in held:
-        held["tables"] = Tables(evidence.histograms)
+    key = "one" if len(weights) == 1 else "many"
+    if key not in held:
+        histograms = evidence.histograms
+        held[key] = Tables(histograms if len(weights) == 1 else histograms.coarsened(COARSE))
     if held.get("weights") is not weights:
-        held.update(weights=weights, found=held["tables"].pooled(weights, evidence.references))
+        held.update(weights=weights, found=held[key].pooled(weights, evidence.references))
     found: Pooled = held["found"]
     return found

@@ -108,7 +108,9 @@ class MapMetric:
 
 def _ratio(sums: F64) -> F64:
     """Return (R,) the first of two columns over the second, NaN where it is 0."""
-    return np.divide(sums[:, 0], sums[:, 1], out=np.full(len(sums), np.nan), where=sums[:, 1] > 0)
+    found: F64 = np.full(len(sums), np.nan)
+    np.divide(sums[:, 0], sums[:, 1], out=found, where=sums[:, 1] > 0)
+    return found
 
 
 class VoxelAveragePrecision(MapMetric):
