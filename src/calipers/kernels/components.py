@@ -20,9 +20,7 @@ NEIGHBOURS: dict[str, dict[int, tuple[tuple[int, int, int], ...]]] = {
 }
 
 
-def components(
-    start: I64, length: I64, size: I64, connectivity: str, value: NDArray[Any] | None = None
-) -> I64:
+def components(start: I64, length: I64, size: I64, connectivity: str, value: NDArray[Any] | None = None) -> I64:
     """Return the component of every run, numbered from 0 in the order of their first voxels.
 
     Parameters
@@ -76,4 +74,4 @@ def _in_order(found: NDArray[np.integer], n: int) -> I64:
     first[found[::-1]] = np.arange(len(found))[::-1]  # of several assignments the last one stays
     number = np.empty(n, np.int64)
     number[np.argsort(first)] = np.arange(n)
-    return number[found]
+    return np.asarray(number[found])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels import ragged, runs
+from calipers.kernels import ragged
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
