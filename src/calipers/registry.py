@@ -20,11 +20,17 @@ CRITERIA: Mapping[str, str] = {
     "iop": "calipers.criteria.boxes:IOP",
     "ior": "calipers.criteria.boxes:IOR",
     "hausdorff": "calipers.criteria.boxes:HAUSDORFF",
-    "centre-distance": "calipers.criteria.boxes:CENTRE_DISTANCE",
-    "centre-distance-mm": "calipers.criteria.boxes:CENTRE_DISTANCE_MM",
-    "centre-distance-relative": "calipers.criteria.boxes:CENTRE_DISTANCE_RELATIVE",
-    "any-overlap": "calipers.criteria.boxes:ANY_OVERLAP",
-    "point-in-box": "calipers.criteria.boxes:POINT_IN_BOX",
+    "mask-iou": "calipers.criteria.masks:MASK_IOU",
+    "dice": "calipers.criteria.masks:DICE",
+    "hull-iou": "calipers.criteria.masks:HULL_IOU",
+    "boundary-iou": "calipers.criteria.masks:BOUNDARY_IOU",
+    "any-overlap": "calipers.criteria.masks:ANY_OVERLAP",
+    "centre-distance": "calipers.criteria.points:CENTRE_DISTANCE",
+    "centre-distance-mm": "calipers.criteria.points:CENTRE_DISTANCE_MM",
+    "centre-distance-relative": "calipers.criteria.points:CENTRE_DISTANCE_RELATIVE",
+    "point-in-box": "calipers.criteria.points:POINT_IN_BOX",
+    "point-in-mask": "calipers.criteria.points:POINT_IN_MASK",
+    "point-in-hull": "calipers.criteria.points:POINT_IN_HULL",
 }
 
 ASSIGNMENTS: Mapping[str, str] = {

@@ -74,4 +74,4 @@ def _in_order(found: NDArray[np.integer], n: int) -> I64:
     first[found[::-1]] = np.arange(len(found))[::-1]  # of several assignments the last one stays
     number = np.empty(n, np.int64)
     number[np.argsort(first)] = np.arange(n)
-    return number[found]
+    return np.asarray(number[found])

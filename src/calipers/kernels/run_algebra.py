@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sets of runs against each other: how much they share, what is left of one without the other, erosion.
 
-Runs of many images are told apart by their starts: an image (or object) k is moved by k times a number of voxels that no
-image exceeds, and then nothing of it meets anything of another one.
+Runs of many images are told apart by their starts: an image (or object) k is moved by k times a number of voxels that
+no image exceeds, and then nothing of it meets anything of another one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run lengths: voxels that follow each other along x, as the index of the first one and their number.
 
-Flat arrays throughout: ``start`` and ``length`` (m,), and ``size`` as width, height[, depth], (d,) for runs of one image
-or (m, d) for runs of several. Arrays of voxels are ``[z, ]y, x`` in C order; coordinates are x, y[, z], and the centre
-of a voxel lies at + 0.5. Runs of an object are sorted, disjoint, and end with their row.
+Flat arrays throughout: ``start`` and ``length`` (m,), and ``size`` as width, height[, depth], (d,) for runs of one
+image or (m, d) for runs of several. Arrays of voxels are ``[z, ]y, x`` in C order; coordinates are x, y[, z], and the
+centre of a voxel lies at + 0.5. Runs of an object are sorted, disjoint, and end with their row.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def weighted_centroids(values: Array, start: I64, length: I64, offsets: I64, siz
     inside = ragged.spans(start, length)
     taken = values[inside].astype(np.float64, copy=False)
     of_run = np.repeat(owner, length)
-    total = np.bincount(of_run, weights=taken, minlength=n)
+    total: F64 = np.bincount(of_run, weights=taken, minlength=n).astype(np.float64)  # without runs it counts
     where = places(start, size)
     found = np.full((n, len(where)), np.nan)
     some = total != 0

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Array = NDArray[Any]
+Made = TypeVar("Made")
 AT_ONCE = 1 << 20  # runs
 
 
@@ -195,11 +196,12 @@ class Masks:
     def _known(self) -> dict[str, Any]:
         return {}
 
-    def _once(self, key: str, make: Callable[[], Any]) -> Any:
+    def _once(self, key: str, make: Callable[[], Made]) -> Made:
         """Return what was made before, or make it: all models and metrics of a cohort share its references."""
         if key not in self._known:
             self._known[key] = make()
-        return self._known[key]
+        made: Made = self._known[key]
+        return made
 
 
 def no_masks(dimensions: int = 2) -> Masks:
