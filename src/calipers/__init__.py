@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from calipers.errors import CalipersError, InputError, InputProblems, UsageError
     from calipers.evaluate import evaluate
     from calipers.evaluation import Evaluation
+    from calipers.heatmaps import boxes_from_heatmaps
     from calipers.opening import open_evaluation
     from calipers.protocol import Protocol, presets
     from calipers.readers import explain, read, sniff, write
@@ -47,6 +48,7 @@ _SURFACE = {
     "agreement": "calipers.statistics.agreement",
     "agreement_scores": "calipers.statistics.contingency",
     "average_precision": "calipers.shortcuts",
+    "boxes_from_heatmaps": "calipers.heatmaps",
     "demo_cohort": "calipers.synthetic",
     "evaluate": "calipers.evaluate",
     "explain": "calipers.readers",
@@ -75,6 +77,7 @@ __all__ = [  # noqa: RUF022
     "agreement",
     "agreement_scores",
     "average_precision",
+    "boxes_from_heatmaps",
     "demo_cohort",
     "evaluate",
     "explain",

@@ -109,18 +109,16 @@ def _of_image(given: Any, k: int, so_far: _Gathered, settings: Settings) -> tupl
     """Return the boxes of an image, its size, and whether a map has more pixels than the image."""
     where = f"maps[{k}]"
     layers = _layers(given, so_far.n_classes, where)
-    shapes = {layer.shape for layer in layers if layer is not None}
-    shape = next(iter(shapes), None)
-    if shape is None:
-        shape = tuple([1] * so_far.dimensions)
-    dimensions = so_far.same_dimensions(len(shape), where)
-    size = so_far.size_of(k, shape, where)
+    shapes = sorted({layer.shape for layer in layers if layer is not None})
+    if not shapes:
+        raise InputError("a map of at least one class", rule="map-missing", location=where)
     if so_far.size is None and len(shapes) > 1:
         hint = "say the size of the image, to which maps are resampled"
-        raise InputError("maps of one shape", rule="map-shape", location=where, value=sorted(shapes), hint=hint)
+        raise InputError("maps of one shape", rule="map-shape", location=where, value=shapes, hint=hint)
+    so_far.require_dimensions(len(shapes[0]), where)
+    size = so_far.size_of(k, shapes[0], where)
     target = [int(side) for side in size[::-1]]
-    shrunk = any(old > new for found in shapes for old, new in zip(found, target))
-    assert len(target) == dimensions
+    shrunk = any(old > new for shape in shapes for old, new in zip(shape, target))
     return find(layers, target, settings), size, shrunk
 
 
@@ -145,29 +143,28 @@ class _Gathered:
 
     def __init__(self, n_classes: int, ids: list[str] | None, size: Any) -> None:
         self.n_classes, self.ids, self.size = n_classes, ids, size
+        self.each = list(size) if _one_per_image(size) else None
         self.dimensions = 0
         self.found: list[Found] = []
         self.sizes: list[I64] = []
         self.shrunk = 0
 
-    def same_dimensions(self, dimensions: int, where: str) -> int:
-        """Return the dimensions of an image, which are those of the images before it."""
+    def require_dimensions(self, dimensions: int, where: str) -> None:
+        """Raise unless an image has as many axes as those before it."""
         self.dimensions = self.dimensions or dimensions
         if dimensions != self.dimensions:
             wanted = f"maps in {self.dimensions}D, as those before"
             raise InputError(wanted, rule="map-shape", location=where, value=f"{dimensions}D")
-        return dimensions
 
     def size_of(self, k: int, shape: Sequence[int], where: str) -> I64:
         """Return the size of an image: declared for all, for this one, or that of its map."""
         if self.size is None:
             return as_size(shape[::-1], len(shape), where)
-        if np.ndim(self.size) < 2 and not _is_list_of_sizes(self.size):
+        if self.each is None:
             return as_size(self.size, len(shape), "size")
-        if k >= len(self.size):
-            wanted = "one size per image"
-            raise InputError(wanted, rule="image-count", location=where, field="size", value=len(self.size))
-        return as_size(self.size[k], len(shape), f"size[{k}]")
+        if k >= len(self.each):
+            raise InputError("one size per image", rule="image-count", location=where, value=f"{len(self.each)} sizes")
+        return as_size(self.each[k], len(shape), f"size[{k}]")
 
     def add(self, found: Found, size: I64, shrunk: bool) -> None:
         """Take the boxes of one more image."""
@@ -179,7 +176,7 @@ class _Gathered:
         """Return the boxes of all images as one table."""
         n, dimensions = len(self.found), self.dimensions or 2
         ids = self.ids if self.ids is not None else [str(k) for k in range(n)]
-        for name, given in (("image_ids", self.ids), ("size", self.size if np.ndim(self.size) > 1 else None)):
+        for name, given in (("image_ids", self.ids), ("size", self.each)):
             if given is not None and len(given) != n:
                 raise InputError(f"{n}, one per image", rule="image-count", field=name, value=len(given))
         if not n:
@@ -205,5 +202,6 @@ class _Gathered:
         )
 
 
-def _is_list_of_sizes(size: Any) -> bool:
-    return isinstance(size, Sequence) and len(size) > 0 and np.ndim(size[0]) > 0
+def _one_per_image(size: Any) -> bool:
+    nested = isinstance(size, Sequence) and len(size) > 0 and isinstance(size[0], Sequence | np.ndarray)
+    return nested or (isinstance(size, np.ndarray) and size.ndim == 2)

@@ -68,7 +68,7 @@ def find(maps: Sequence[NDArray[Any] | None], shape: Sequence[int], settings: Se
 
 
 class _Layers:
-    """Maps on the grid of their image: made once if all fit into memory with ease, else each time they are asked for."""
+    """Maps on the grid of their image: made once if all fit into memory with ease, else whenever they are needed."""
 
     def __init__(self, maps: Sequence[NDArray[Any] | None], shape: Sequence[int]) -> None:
         self.maps, self.shape = maps, shape

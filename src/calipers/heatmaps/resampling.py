@@ -23,8 +23,8 @@ def resampled(values: F64, shape: Sequence[int]) -> F64:
 
     Notes
     -----
-    Both grids cover the same extent and their *outer edges* coincide, not the centres of their corner pixels: pixel i of
-    n new ones lies at ``(i + 0.5) * m / n - 0.5`` on the old grid of m pixels. Elsewhere this is called
+    Both grids cover the same extent and their *outer edges* coincide, not the centres of their corner pixels: pixel i
+    of n new ones lies at ``(i + 0.5) * m / n - 0.5`` on the old grid of m pixels. Elsewhere this is called
     ``align_corners=False``. Places before the first or after the last old centre take the value of that pixel.
 
     A shorter axis is read at the same places, without smoothing. An axis of equal length stays as it is, to the last
@@ -42,7 +42,7 @@ def _along(values: F64, axis: int, length: int) -> F64:
     before = place.astype(np.int64)
     after = np.minimum(before + 1, old - 1)
     share = (place - before).reshape([-1 if k == axis else 1 for k in range(values.ndim)])
-    found = np.take(values, after, axis)
+    found: F64 = np.take(values, after, axis)
     start = np.take(values, before, axis)
     found -= start
     found *= share
