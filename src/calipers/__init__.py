@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from calipers.evaluate import evaluate
     from calipers.evaluate_maps import evaluate_maps
     from calipers.evaluation import Evaluation
+    from calipers.heatmaps import boxes_from_heatmaps
     from calipers.opening import open_evaluation
     from calipers.protocol import Protocol, presets
     from calipers.readers import explain, read, sniff, write
@@ -48,6 +49,7 @@ _SURFACE = {
     "agreement": "calipers.statistics.agreement",
     "agreement_scores": "calipers.statistics.contingency",
     "average_precision": "calipers.shortcuts",
+    "boxes_from_heatmaps": "calipers.heatmaps",
     "demo_cohort": "calipers.synthetic",
     "evaluate": "calipers.evaluate",
     "evaluate_maps": "calipers.evaluate_maps",
@@ -77,6 +79,7 @@ __all__ = [  # noqa: RUF022
     "agreement",
     "agreement_scores",
     "average_precision",
+    "boxes_from_heatmaps",
     "demo_cohort",
     "evaluate",
     "evaluate_maps",

@@ -33,6 +33,7 @@ VERBS = {
     "check": ("calipers.cli.check:check", "check an evaluation against acceptance limits"),
     "report": ("calipers.cli.report:report", "write the page of a saved evaluation anew, from its folder alone"),
     "verify": ("calipers.cli.verify:verify", "compute a saved evaluation again, and compare every value"),
+    "boxes": ("calipers.cli.boxes:boxes", "turn heat maps into boxes with scores"),
     "convert": ("calipers.cli.convert:convert", "write references or predictions in another format"),
 }
 
