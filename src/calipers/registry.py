@@ -46,6 +46,12 @@ METRICS: Mapping[str, str] = {
     "false-alarms": "calipers.metrics.counts:FalseAlarmsPerImage",
     "count": "calipers.metrics.counts:Count",
     "rodeo": "calipers.metrics.rodeo:Rodeo",
+    "panoptic-quality": "calipers.metrics.extent:PanopticQuality",
+    "instance-f1": "calipers.metrics.instances:InstanceF1",
+    "instance-iou": "calipers.metrics.instances:InstanceIou",
+    "centre-distance": "calipers.metrics.instances:CentreDistance",
+    "case-auroc": "calipers.metrics.case_level:CaseAuroc",
+    "picai-score": "calipers.metrics.case_level:PicaiScore",
 }
 
 # Kinds of intervals; `calipers.statistics.intervals` makes them.
