@@ -107,6 +107,13 @@ class PicaiScore(CaseAuroc):
         """Return (R, 1 + n_classes, n_names)."""
         return 0.5 * (super().value(evidence, weights) + self.precision.value(evidence, weights))
 
+    def support(self, evidence: Matches, unit: I64, n_units: int) -> I64:
+        """Return the units behind the area; in error are those of the images or those of the objects, if more."""
+        table = super().support(evidence, unit, n_units)
+        of_objects = MatchMetric.support(self, evidence, unit, n_units)
+        table[:, :, 2] = np.maximum(table[:, :, 2], of_objects[:, :, 2])
+        return table
+
 
 def cases(evidence: Matches, view: int, output: Output) -> tuple[F64, Flags]:
     """Return (n_images, 1 + n_classes) scores and which images are positive: of any class, then of each."""
