@@ -58,6 +58,12 @@ METRICS: Mapping[str, str] = {
     "voxel-dice": "calipers.metrics.voxels:VoxelDice",
     "voxel-iou": "calipers.metrics.voxels:VoxelIou",
     "soft-instance-iou": "calipers.metrics.voxels:SoftInstanceIou",
+    "panoptic-quality": "calipers.metrics.extent:PanopticQuality",
+    "instance-f1": "calipers.metrics.instances:InstanceF1",
+    "instance-iou": "calipers.metrics.instances:InstanceIou",
+    "centre-distance": "calipers.metrics.instances:CentreDistance",
+    "case-auroc": "calipers.metrics.case_level:CaseAuroc",
+    "picai-score": "calipers.metrics.case_level:PicaiScore",
 }
 
 # Kinds of intervals; `calipers.statistics.intervals` makes them.
