@@ -18,7 +18,7 @@ from calipers.kernels.voxels import as_flags, as_scores
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
-Scores = NDArray[np.float32] | NDArray[np.float64]
+Scores = NDArray[np.floating[Any]]
 Arrays = NDArray[Any] | Sequence[NDArray[Any]]
 
 
@@ -36,14 +36,14 @@ def aupro(scores: Arrays, components: Arrays, limit: float = 0.3) -> float:
 
     Notes
     -----
-    At a threshold the overlap of a region is the share of its voxels with a score ``>=`` the threshold; the curve is its
-    mean over all regions of all samples against the share of the voxels outside of regions, over all samples, with such
-    a score. Operating points are the distinct scores and "none"; between neighbours the curve is a straight line, which
-    is cut at ``limit``. Undefined (NaN) without regions or without voxels outside of them.
+    At a threshold the overlap of a region is the share of its voxels with a score ``>=`` the threshold; the curve is
+    its mean over all regions of all samples against the share of the voxels outside of regions, over all samples, with
+    such a score. Operating points are the distinct scores and "none"; between neighbours the curve is a straight line,
+    which is cut at ``limit``. Undefined (NaN) without regions or without voxels outside of them.
 
-    The area of a mean is the mean of areas: a region voxel whose score lies above and below which ``a`` and ``b`` are the
-    false positive rates just before and at its score contributes the area of a ramp from (a, 0) to (b, 1) that stays at
-    1. So one sort of the voxels outside of regions is all it takes.
+    The area under a mean is the mean of areas: a voxel of a region contributes the area under a ramp from (a, 0) to
+    (b, 1) that stays at 1, with a and b the false positive rates just above its score and at its score. So one sort of
+    the voxels outside of regions is all it takes.
     """
     pairs = _paired(scores, components)
     inside, outside, region, n_regions = _collected(pairs)
@@ -53,7 +53,10 @@ def aupro(scores: Arrays, components: Arrays, limit: float = 0.3) -> float:
 
 
 def per_region(inside: Scores, outside: Scores, region: I64, n_regions: int, limit: float) -> F64:
-    """Return (n_regions,) the area of every region, divided by ``limit``; ``region`` (m,) says where a voxel belongs."""
+    """Return (n_regions,) the area of every region, divided by ``limit``; ``region`` (m,) is that of each voxel inside.
+
+    The scores outside are sorted in place.
+    """
     outside.sort()
     order = np.argsort(inside)  # neighbours in score are neighbours in memory when they are looked up
     ordered, n = inside[order], len(outside)
@@ -75,7 +78,9 @@ def _paired(scores: Arrays, components: Arrays) -> list[tuple[NDArray[Any], NDAr
 
 def _collected(pairs: list[tuple[NDArray[Any], NDArray[Any]]]) -> tuple[Scores, Scores, I64, int]:
     """Return the scores inside and outside of regions, the region of the former, and how many regions there are."""
-    inside, outside, region, n_regions = [], [], [], 0
+    if not pairs:
+        return np.zeros(0), np.zeros(0), np.zeros(0, np.int64), 0
+    inside, outside, region, n_regions = list[Scores](), list[Scores](), list[I64](), 0
     for scores, components in pairs:
         flat, labels = as_scores(scores), np.ascontiguousarray(components).reshape(-1)
         flags = as_flags(labels != 0)
@@ -85,9 +90,6 @@ def _collected(pairs: list[tuple[NDArray[Any], NDArray[Any]]]) -> tuple[Scores, 
         outside.append(rest)
         region.append(numbers + n_regions)
         n_regions += len(names)
-    nothing = np.zeros(0)
-    if not pairs:
-        return nothing, nothing, np.zeros(0, np.int64), 0
     return np.concatenate(inside), np.concatenate(outside), np.concatenate(region), n_regions
 
 

@@ -15,14 +15,14 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 Flags = NDArray[np.bool_]
-Scores = NDArray[np.float32] | NDArray[np.float64]
+Scores = NDArray[np.floating[Any]]
 
 
 def bins_of(native: ModuleType, values: Scores) -> I32:
     """Twin of `voxels.bins_of`."""
-    bin = np.empty(values.size, np.int32)
-    native.voxel_bins(values, _wide(values), bin, threads())
-    return bin
+    found = np.empty(values.size, np.int32)
+    native.voxel_bins(values, _wide(values), found, threads())
+    return found
 
 
 def table(native: ModuleType, values: Scores, positive: Flags, n_bins: int) -> tuple[I64, I64, F64, F64]:
@@ -56,7 +56,7 @@ def walk(
 
 
 def _wide(values: Scores) -> bool:
-    return values.dtype == np.float64
+    return bool(values.dtype == np.float64)
 
 
 def _i64(array: NDArray[Any]) -> I64:

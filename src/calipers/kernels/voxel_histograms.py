@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AUROC, average precision and overlap from histograms of voxels, under many weightings at once, and how far off at most.
+"""AUROC, average precision and overlap from histograms of voxels under many weightings at once, and bounds for them.
 
 A bin is treated as one score. Where that is so the figures are exact; else `bounds` encloses the exact ones.
 """
@@ -83,7 +83,8 @@ def from_histograms(positives: Counts, negatives: Counts, rate: float = 0.05, in
     highest counts.
     """
     n, width = positives.shape
-    found = Pooled(*(np.full(n, np.nan) for _ in range(4)), np.full(n, -1), np.full(n, np.nan))
+    auroc, ap, dice, iou, rate_dice = np.full((5, n), np.nan)
+    found = Pooled(auroc, ap, dice, iou, np.full(n, -1), rate_dice)
     step = max(1, AT_ONCE // max(1, width))
     for first in range(0, n if width else 0, step):
         rows = slice(first, first + step)

@@ -2,12 +2,13 @@
 """AUROC, average precision and best overlap of voxels, exactly: every score counts, equal scores are one point.
 
 The two kinds of voxels are sorted apart and by value only, which is many times faster than sorting places. Precision
-and overlap are best, and recall moves, at scores of positive voxels; so a curve is walked along these, and the negatives
-are only counted beside them.
+and overlap are best, and recall moves, at scores of positive voxels; so a curve is walked along these, and the
+negatives are only counted beside them.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from calipers.kernels.voxels import as_flags, as_scores
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-Scores = NDArray[np.float32] | NDArray[np.float64]
+Scores = NDArray[np.floating[Any]]
 
 BLOCK_BITS = 12  # a partial sum for so many positives: precise, and alike on both routes
 PIECE = 1 << 20  # positives whose operating points are held at once; a multiple of a block
@@ -87,7 +88,7 @@ def sides(values: NDArray[Any], positive: NDArray[Any], offsets: I64 | None = No
     """
     flat, flags, native = as_scores(values), as_flags(positive), route.native()
     bounds = np.array([0, flat.size]) if offsets is None else offsets
-    counts = np.array([np.count_nonzero(flags[a:b]) for a, b in zip(bounds[:-1], bounds[1:])], np.int64)
+    counts = np.array([np.count_nonzero(flags[a:b]) for a, b in pairwise(bounds)], np.int64)
     taken = ragged.from_counts(counts)
     left = ragged.from_counts(np.diff(bounds) - counts)
     if native is not None:
@@ -95,7 +96,7 @@ def sides(values: NDArray[Any], positive: NDArray[Any], offsets: I64 | None = No
     else:
         found = flat[flags], flat[~flags]
     for side, places in zip(found, (taken, left)):
-        for a, b in zip(places[:-1], places[1:]):
+        for a, b in pairwise(places):
             side[a:b].sort()
     return Sides(*found, taken, left)
 
@@ -112,9 +113,9 @@ def exact(positives: NDArray[Any], negatives: NDArray[Any]) -> tuple[float, floa
     Notes
     -----
     AUROC is the share of pairs of a positive and a negative voxel in which the positive has the higher score, ties
-    counting half; undefined (NaN) without positives or without negatives. The average precision is the mean over positive
-    voxels of the precision at their score, ``TP / (TP + FP)`` of all voxels with that score or a higher one; undefined
-    without positives.
+    counting half; undefined (NaN) without positives or without negatives. The average precision is the mean over
+    positive voxels of the precision at their score, ``TP / (TP + FP)`` of all voxels with that score or a higher one;
+    undefined without positives.
     """
     first, second = np.sort(as_scores(positives)), np.sort(as_scores(negatives))
     kind = np.result_type(first, second)
@@ -150,7 +151,8 @@ def walk(found: Sides) -> Walk:
     if native is not None:
         return Walk(*compiled_voxels.walk(native, *found))
     n = len(found.positive_offsets) - 1
-    result = Walk(*(np.zeros(n, np.int64) for _ in range(3)), np.zeros(n), np.full(n, np.nan))
+    doubled, hits, alarms = np.zeros((3, n), np.int64)
+    result = Walk(doubled, hits, alarms, np.zeros(n), np.full(n, np.nan))
     for g in range(n):
         _walk_group(*found.group(g), result, g)
     return result

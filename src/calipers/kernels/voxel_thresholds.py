@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ class Curve(NamedTuple):
 def at_threshold(found: Sides, threshold: float) -> Overlap:
     """Return Dice ``2 TP / (TP + FP + P)`` and IoU ``TP / (FP + P)`` of all voxels with a score ``>= threshold``.
 
-    Undefined (NaN) without positives.
+    The threshold is rounded to the type of the scores, as NumPy does. Undefined (NaN) without positives.
     """
     counts = [_at_or_above(found.group(g), threshold) for g in range(len(found.n_positives))]
     return _overlap(found, counts, np.full(len(counts), threshold))
@@ -52,7 +53,7 @@ def at_false_positive_rate(found: Sides, limit: float) -> Overlap:
     above the (k + 1)-th highest negative score are taken. The threshold is the lowest score taken, inf if there is none
     (Dice is then 0). Undefined (NaN) without positives or without negatives.
     """
-    counts, thresholds = [], np.full(len(found.n_positives), np.nan)
+    counts, thresholds = list[tuple[float, float]](), np.full(len(found.n_positives), np.nan)
     for g in range(len(thresholds)):
         positives, negatives = found.group(g)
         if not len(negatives):
@@ -60,10 +61,10 @@ def at_false_positive_rate(found: Sides, limit: float) -> Overlap:
             continue
         allowed = _allowed(len(negatives), limit)
         if allowed >= len(negatives):
-            first = (0, 0)
+            first = [0, 0]
         else:
             barrier = negatives[len(negatives) - 1 - allowed]
-            first = tuple(int(np.searchsorted(side, barrier, side="right")) for side in (positives, negatives))
+            first = [int(np.searchsorted(side, barrier, side="right")) for side in (positives, negatives)]
         taken = [side[k] for side, k in zip((positives, negatives), first) if k < len(side)]
         thresholds[g] = min(taken, default=np.inf)
         counts.append((len(positives) - first[0], len(negatives) - first[1]))
@@ -75,9 +76,9 @@ def curve(found: Sides, most: int = POINTS) -> Curve:
 
     Notes
     -----
-    Every point lies on the exact curve. All distinct scores are points if they are few enough; else the scores at evenly
-    spaced ranks of either kind of voxel are, so that no step in recall or in the false positive rate between neighbours
-    is larger than ``1 / (most // 2 - 2)``, ties apart. The first point takes no voxel, the last takes all.
+    Every point lies on the exact curve. All distinct scores are points if they are few enough; else the scores at
+    evenly spaced ranks of either kind of voxel are, so that no step in recall or in the false positive rate between
+    neighbours is larger than ``1 / (most // 2 - 2)``, ties apart. The first point takes no voxel, the last takes all.
     """
     positives, negatives = found.group(0)
     values = [_distinct(side, most) for side in (positives, negatives)]
@@ -120,7 +121,7 @@ def _at_or_above(group: tuple[Scores, Scores], threshold: float) -> tuple[int, i
     return hits, alarms
 
 
-def _overlap(found: Sides, counts: list[tuple[float, float]], threshold: F64) -> Overlap:
+def _overlap(found: Sides, counts: Sequence[tuple[float, float]], threshold: F64) -> Overlap:
     hits, alarms = np.array(counts, np.float64).reshape(-1, 2).T
     n = np.where(found.n_positives > 0, found.n_positives, np.nan)
     return Overlap(2 * hits / (hits + alarms + n), hits / (alarms + n), threshold)

@@ -18,7 +18,7 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 Flags = NDArray[np.bool_]
-Scores = NDArray[np.float32] | NDArray[np.float64]
+Scores = NDArray[np.floating[Any]]
 
 BINS = 1 << 16
 LAST = BINS - 1
@@ -40,7 +40,7 @@ class Histogram(NamedTuple):
 def as_scores(values: NDArray[Any]) -> Scores:
     """Return values flat and contiguous, float32 or float64 as they came; half precision becomes float32."""
     kind = np.float32 if values.dtype in (np.float32, np.float16) else np.float64
-    return np.ascontiguousarray(values, kind).reshape(-1)
+    return np.asarray(np.ascontiguousarray(values, kind).reshape(-1))
 
 
 def as_flags(positive: NDArray[Any]) -> Flags:
@@ -55,10 +55,10 @@ def bins_of(values: NDArray[Any]) -> I32:
     -----
     Below .5 an octave ``[2^-k, 2^(1-k))`` of the score has 1,024 bins of equal width, for k = 2 ... 33; from .5 on the
     same holds for 1 - score, mirrored. Two scores in one bin therefore differ by less than 1/1,024 of the smaller
-    distance to 0 or 1. Three bins are special: 0 has bin 0 for itself, 1 has bin 65,535 for itself, and what lies within
-    ``2^-33 (1 + 2/1024)``, about 1.2e-10, of either without being it shares the bin beside it. Equal numbers have equal
-    bins, be they float32 or float64: 1 - score is exact from .5 on. Scores outside of [0, 1] go to the first or last
-    bin, NaN to the first; callers refuse both.
+    distance to 0 or 1. The ends are special: 0 has bin 0 for itself, 1 has bin 65,535 for itself, and what lies within
+    ``2^-33 (1 + 2/1024)``, about 1.2e-10, of either end without being there shares the bin beside it. Equal numbers
+    have equal bins, be they float32 or float64: 1 - score is exact from .5 on. Scores outside of [0, 1] go to the first
+    or last bin, NaN to the first; callers refuse both.
     """
     flat, native = as_scores(values), route.native()
     if native is not None:
@@ -102,8 +102,8 @@ def histogram(values: NDArray[Any], positive: NDArray[Any]) -> Histogram:
     flat, flags, native = as_scores(values), as_flags(positive), route.native()
     found = compiled_voxels.table(native, flat, flags, BINS) if native is not None else _table(flat, flags)
     used = np.flatnonzero(found[0] + found[1])
-    positives, negatives, lowest, highest = (column[used] for column in found)
-    return Histogram(used.astype(np.int32), positives, negatives, lowest, highest)
+    positives, negatives, lowest, highest = found
+    return Histogram(used.astype(np.int32), positives[used], negatives[used], lowest[used], highest[used])
 
 
 def _table(values: Scores, positive: Flags) -> tuple[I64, I64, F64, F64]:
