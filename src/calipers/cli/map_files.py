@@ -92,7 +92,7 @@ def find_maps(folder: str, pattern: str | None, classes: Sequence[str], missing:
 
 
 def _listed(folder: str) -> tuple[dict[str, str], int]:
-    from calipers.pictures.listing import list_files
+    from calipers.readers.listing import list_files
 
     if not Path(folder).is_dir():
         rule = "not-a-folder" if Path(folder).exists() else "not-found"

@@ -5,6 +5,7 @@ from calipers.readers.volumes.agreement import check_pair
 from calipers.readers.volumes.limits import Limits
 from calipers.readers.volumes.opening import open_volume
 from calipers.readers.volumes.pairing import pair
+from calipers.readers.volumes.reading import read_maps
 from calipers.readers.volumes.sample_files import Pairing, SampleFiles
 from calipers.readers.volumes.values import as_labels, as_map
 from calipers.readers.volumes.volume import Volume
@@ -20,5 +21,6 @@ __all__ = [
     "check_pair",
     "open_volume",
     "pair",
+    "read_maps",
     "write_volume",
 ]

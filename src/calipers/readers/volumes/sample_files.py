@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
@@ -13,7 +15,7 @@ import numpy as np
 from calipers.readers.volumes.agreement import check_resize, resized
 from calipers.readers.volumes.values import Meaning, as_labels, as_map
 from calipers.readers.volumes.volume import Array, Volume
-from calipers.tables.intake import FileIntake
+from calipers.tables.intake import FileIntake, Intake
 from calipers.tables.samples import Sample
 
 
@@ -90,6 +92,21 @@ class Pairing(Sequence[SampleFiles]):
         """The names of the models."""
         return tuple(self.samples[0].maps) if self.samples else ()
 
+    def intake(self, number: int, notes: Mapping[str, Sequence[str]]) -> Intake:
+        """Return the account of the files: one entry for all references, one for all maps of a model.
+
+        ``number`` samples were used; ``notes`` are those of every model. The hash of an entry is that of the hashes of
+        its files, by name.
+        """
+        sides: dict[str, list[Volume]] = {"references": [sample.labels for sample in self.samples]}
+        for model in self.models:
+            found = (sample.maps[model] for sample in self.samples)
+            sides[f"predictions of {model}"] = [volume for volume in found if volume is not None]
+        told = {"references": self.notes, **{f"predictions of {model}": tuple(notes[model]) for model in self.models}}
+        left_out = {"tuning": len(self) - number} if number < len(self) else {}
+        files = [_account(volumes, role, (len(self), number), left_out, told[role]) for role, volumes in sides.items()]
+        return Intake((*files, *self.tables))
+
     def with_groups(self, table: str | PathLike[str], *, lenient: bool = False) -> Pairing:
         """Return the samples with the columns of a table that has a row per sample: patient, centre, any.
 
@@ -110,6 +127,27 @@ class Pairing(Sequence[SampleFiles]):
         rows = [{name: column[k].item() for name, column in images.groups.items()} for k in range(n)]
         samples = tuple(_grouped(s, row, images.spacing[k]) for k, (s, row) in enumerate(zip(self.samples, rows)))
         return replace(self, samples=samples, notes=(*self.notes, *intake.notes), tables=(*self.tables, intake))
+
+
+def _account(
+    volumes: Sequence[Volume], role: str, counts: tuple[int, int], left_out: Mapping[str, int], notes: Sequence[str]
+) -> FileIntake:
+    """Return the account of the files of one role."""
+    names = [volume.file for volume in volumes]
+    folder = os.path.commonpath([os.path.dirname(os.path.abspath(name)) for name in names]) if names else "<none>"
+    hashes = "".join(f"{os.path.basename(volume.file)} {volume.sha256}\n" for volume in volumes)
+    formats = ", ".join(sorted({volume.format for volume in volumes}))
+    return FileIntake(
+        file=folder,
+        role=role,
+        format=formats,
+        read=counts[0],
+        used=counts[1],
+        quarantined=left_out,
+        sha256=hashlib.sha256(hashes.encode("utf-8", "surrogateescape")).hexdigest(),
+        bytes=sum(volume.bytes for volume in volumes),
+        notes=tuple(notes),
+    )
 
 
 def _grouped(sample: SampleFiles, row: Mapping[str, Any], spacing: Any) -> SampleFiles:
