@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels import compiled_voxels, route
 from calipers.kernels.voxels import as_flags, as_scores
 
 F64 = NDArray[np.float64]
@@ -84,17 +83,9 @@ def _collected(pairs: list[tuple[NDArray[Any], NDArray[Any]]]) -> tuple[Scores, 
     for scores, components in pairs:
         flat, labels = as_scores(scores), np.ascontiguousarray(components).reshape(-1)
         flags = as_flags(labels != 0)
-        found, rest = _split(flat, flags)
         names, numbers = np.unique(labels[flags], return_inverse=True)
-        inside.append(found)
-        outside.append(rest)
+        inside.append(flat[flags])
+        outside.append(flat[~flags])
         region.append(numbers + n_regions)
         n_regions += len(names)
     return np.concatenate(inside), np.concatenate(outside), np.concatenate(region), n_regions
-
-
-def _split(values: Scores, positive: NDArray[np.bool_]) -> tuple[Scores, Scores]:
-    native = route.native()
-    if native is not None:
-        return compiled_voxels.split(native, values, positive, int(np.count_nonzero(positive)))
-    return values[positive], values[~positive]
