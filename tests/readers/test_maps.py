@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import time
 import zipfile
+import zlib
 
 import numpy as np
 import pytest
@@ -80,7 +82,8 @@ def test_a_cut_file_is_refused_at_every_length(tmp_path, suffix):
     else:
         Image.fromarray((values * 255).astype(np.uint8)).save(packed, "PNG")
     whole, rules = packed.getvalue(), set()
-    for length in range(0, len(whole) - 12, 7):
+    checksums = 24 if suffix == "png" else 0  # all pixels are there before the last bytes of a PNG
+    for length in range(0, len(whole) - checksums, 7):
         path = tmp_path / f"a.{suffix}"
         path.write_bytes(whole[:length])
         rules.add(refused(path))
@@ -100,8 +103,6 @@ def test_bombs_are_refused_at_once(tmp_path):
     Image.new("L", (1, 1)).save(picture, "PNG")
     raw = bytearray(picture.getvalue())
     raw[16:24] = (60_000).to_bytes(4, "big") * 2
-    import zlib
-
     raw[29:33] = zlib.crc32(bytes(raw[12:29])).to_bytes(4, "big")
     (tmp_path / "d.png").write_bytes(bytes(raw))
     began = time.monotonic()
@@ -128,10 +129,8 @@ def test_a_thousand_mutations_only_succeed_or_are_refused(tmp_path, suffix):
         for place in random.integers(0, len(whole), random.integers(1, 4)).tolist():
             broken[place] = int(random.integers(256))
         path.write_bytes(bytes(broken))
-        try:
+        with contextlib.suppress(cal.InputError):
             assert load_map(path).size < 1_000_000
-        except cal.InputError:
-            pass
 
 
 def test_sizes_of_pictures_come_from_their_headers(tmp_path):

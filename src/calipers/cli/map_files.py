@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.errors import InputError, UsageError, did_you_mean
-from calipers.heatmaps.checks import as_map, check_stack
+from calipers.heatmaps.checks import as_map
 from calipers.readers.maps import MAP_SUFFIXES, load_map, size_of
 
 PLACES = re.compile(r"\{([^{}]*)\}")
@@ -52,9 +52,8 @@ class MapFiles:
         values = as_map(load_map(path), str(path))
         if len(self.classes) == 1 and values.ndim == 2 + volumes:
             values = values[None]
-        if values.ndim != 3 + volumes:
-            raise _axes("one map per class in every file", values, path, volumes)
-        check_stack(values, len(self.classes), "", str(path))
+        if values.ndim != 3 + volumes or len(values) != len(self.classes):
+            raise _axes(f"{len(self.classes)} maps in every file, one per class", values, path, volumes)
         return values
 
 
