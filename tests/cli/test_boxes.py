@@ -247,3 +247,10 @@ def test_coco_is_a_document_with_names(calipers, maps, tmp_path):
     document = json.loads((tmp_path / "b.json").read_text())
     assert [category["name"] for category in document["categories"]] == ["nodule", "mass"]
     assert {"image_id", "category_id", "bbox", "score"} <= set(document["annotations"][0])
+
+
+def test_a_name_that_fits_two_images_is_not_guessed(calipers, maps, tmp_path):
+    (tmp_path / "sizes.csv").write_text("image,width,height\na.png,8,8\na.jpg,9,9\nb,8,8\nc,8,8\n")
+    options = ("--classes", "nodule,mass", "--sizes", tmp_path / "sizes.csv")
+    said = calipers("boxes", maps, "-o", tmp_path / "b.csv", *options)
+    assert (said.code, "a.png or a.jpg" in said.err) == (2, True)

@@ -35,7 +35,8 @@ def read_sizes(path: str | PathLike[str]) -> ImageSizes:
     ----------
     path
         A table (csv, tsv, parquet) with the columns image, width, height[, depth]; several rows of an image have to
-        agree, and rows without an image say nothing, so a table of references will do. Or references as COCO JSON or the NIH list.
+        agree, and rows without an image say nothing, so a table of references will do. Or references as COCO JSON or
+        the NIH list.
     """
     opened = open_source(fspath(path))
     if opened.data[:1] in (b"{", b"["):
