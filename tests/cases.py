@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from calipers import registry
 from calipers.metrics.contract import Evidence, Metric
-from calipers.protocol import Protocol, presets
+from calipers.protocol import Protocol
 from calipers.protocol_schema import _toml
 from calipers.synthetic import random_cohort
 from calipers.tables import Cohort
-from calipers.tables.masks import Masks
 
 MODEL = "model-1"
-OF_MASKS = ("mask-iou", "hull-iou", "boundary-iou", "dice", "point-in-mask", "point-in-hull")  # criteria that need them
 DATA = Path(os.environ.get("CALIPERS_DATA") or Path(__file__).parents[2] / "shared" / "data")
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -87,52 +82,5 @@ def references_as_predictions(cohort: Cohort, model: str = MODEL) -> Cohort:
         area=counted.area,
         score=score,
         scored=True,
-        masks=counted.masks,
     )
     return cohort.with_predictions(model, perfect)
-
-
-def criteria_of_masks(preset: str) -> list[str]:
-    """Return the criteria of a preset for which references must have masks."""
-    text = resources.files("calipers").joinpath("presets", f"{preset}.toml").read_text(encoding="utf-8")
-    return [name for name in OF_MASKS if f'"{name}"' in text]
-
-
-BOX_PRESETS = [preset for preset in presets() if not criteria_of_masks(preset)]
-MASK_PRESETS = [
-    preset
-    for preset in presets()
-    if criteria_of_masks(preset) and set(criteria_of_masks(preset)) <= {*registry.CRITERIA}
-]
-
-
-def with_masks(cohort: Cohort, shrunk: int = 8) -> Cohort:
-    """Return the cohort on smaller images, its boxes rounded to whole pixels and filled with masks."""
-    size = np.maximum(cohort.images.size // shrunk, 1).astype(np.int64)
-
-    def filled(table: Any) -> Any:
-        limit = size[table.image]
-        low, high = np.split(np.round(table.boxes / shrunk).astype(np.int64), 2, axis=1)
-        low = np.clip(low, 0, limit - 1)
-        high = np.clip(high, low + 1, limit)
-        boxes, extent = np.concatenate([low, high], axis=1).astype(np.float64), np.prod(high - low, axis=1) * 1.0
-        return replace(table, boxes=boxes, extent=extent, area=extent, masks=_filled(low, high, limit))
-
-    models = {name: filled(predictions) for name, predictions in cohort.models.items()}
-    images = replace(cohort.images, size=size.astype(np.float64))
-    return replace(cohort, images=images, references=filled(cohort.references), models=models)
-
-
-def _filled(low: np.ndarray, high: np.ndarray, size: np.ndarray) -> Masks:
-    """Return the masks of boxes with whole corners: a run for every row of every slice."""
-    starts, lengths, counts = [], [], []
-    for (x, *rest), (x_end, *ends), (width, *extent) in zip(low.tolist(), high.tolist(), size.tolist()):
-        rows = np.arange(rest[0], ends[0])
-        if len(rest) == 2:
-            rows = (np.arange(rest[1], ends[1])[:, None] * extent[0] + rows).ravel()
-        starts.append(rows * width + x)
-        lengths.append(np.full(len(rows), x_end - x))
-        counts.append(len(rows))
-    nothing = [np.zeros(0, np.int64)]
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return Masks(offsets, np.concatenate(starts or nothing), np.concatenate(lengths or nothing), size)

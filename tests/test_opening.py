@@ -14,7 +14,8 @@ import pytest
 import calipers as cal
 from calipers.opening import open_folder
 from calipers.tables import Predictions
-from cases import BOX_PRESETS, cohort_of
+from cases import cohort_of
+from preset_lists import BOX_PRESETS
 from stored import edit, refusal
 
 BOX = {"boxes": [[1.0, 2.0, 30.1, 40.2]], "labels": [0]}

@@ -10,7 +10,7 @@ import pytest
 
 from calipers import InputError, Protocol, UsageError, presets, registry
 from calipers.protocol_schema import NO_LIMIT
-from cases import BOX_PRESETS, MASK_PRESETS
+from preset_lists import BOX_PRESETS, MASK_PRESETS
 
 HEAD = 'schema = "calipers.protocol/1"\nname = "mine"\nsource = "me"\n'
 AP = '[[metric]]\nname = "AP"\nkind = "average-precision"\n'

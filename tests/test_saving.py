@@ -18,7 +18,7 @@ import calipers as cal
 from calipers.results.delimited import cell, delimited, protect
 from calipers.results.files import staged_folder, write_atomically
 from calipers.saving import shown_matches
-from cases import BOX_PRESETS
+from preset_lists import BOX_PRESETS
 
 COLUMNS = [
     "model", "kind", "image", "row", "class", "fate", "partner", "similarity", "score", "x0", "y0", "x1", "y1", "area",

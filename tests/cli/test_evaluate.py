@@ -8,7 +8,7 @@ import math
 import pytest
 
 import calipers as cal
-from cases import BOX_PRESETS
+from preset_lists import BOX_PRESETS
 
 DOCUMENT_KEYS = ["schema", "calipers", "protocol", "cohort", "rows", "warnings", "statistics"]
 ROW_KEYS = [

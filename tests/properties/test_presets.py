@@ -11,7 +11,8 @@ import calipers as cal
 from calipers.results import REASONS
 from calipers.synthetic import random_cohort
 from calipers.tables.objects import empty_predictions
-from cases import BOX_PRESETS, KINDS, MASK_PRESETS, MODEL, cohort_of, references_as_predictions, with_masks
+from cases import KINDS, MODEL, cohort_of, references_as_predictions
+from preset_lists import BOX_PRESETS, MASK_PRESETS
 
 pytestmark = pytest.mark.usefixtures("kernel_route")
 
@@ -20,7 +21,11 @@ every_preset = pytest.mark.parametrize("preset", [*BOX_PRESETS, *MASK_PRESETS])
 
 def fitting(cohort: cal.Cohort, preset: str) -> cal.Cohort:
     """Return the cohort with masks if the preset needs them."""
-    return with_masks(cohort) if preset in MASK_PRESETS else cohort
+    if preset not in MASK_PRESETS:
+        return cohort
+    from cases import masked
+
+    return masked(cohort)
 
 
 def assert_sound(evaluation: cal.Evaluation) -> None:

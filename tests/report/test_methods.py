@@ -12,7 +12,7 @@ import calipers as cal
 from calipers.report.context import context_of
 from calipers.report.sections.methods import section
 from calipers.synthetic import random_cohort
-from cases import BOX_PRESETS
+from preset_lists import BOX_PRESETS
 
 QUICK = replace(cal.Protocol.load("overview"), replicates=200)
 

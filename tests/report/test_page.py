@@ -18,7 +18,7 @@ from calipers.report.context import context_of
 from calipers.report.naming import LONGEST, _shortened
 from calipers.report.page import page as page_of
 from calipers.report.words import short
-from cases import BOX_PRESETS
+from preset_lists import BOX_PRESETS
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 LIMIT = 400_000

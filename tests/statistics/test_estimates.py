@@ -19,7 +19,8 @@ from calipers.statistics import intervals as making
 from calipers.statistics.estimates import Certainty, estimates
 from calipers.statistics.weights import Units, bootstrap, units_of
 from calipers.synthetic import random_cohort
-from cases import BOX_PRESETS, MODEL, cohort_of, evidence_of, metric_of
+from cases import MODEL, cohort_of, evidence_of, metric_of
+from preset_lists import BOX_PRESETS
 from reference import resampling
 
 BOX = [0, 0, 10, 10]
