@@ -7,6 +7,8 @@ their fast axis, COCO counts down columns and has the height.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +18,14 @@ I64 = NDArray[np.int64]
 BATCH = 1 << 20  # runs whose pixels are sorted together: what bounds the memory
 
 Runs = tuple[I64, I64, I64]  # offsets (n + 1,), start (m,), length (m,)
+
+
+class Border(NamedTuple):
+    """Runs of pixels, by object, on one line on which the pictures of all objects lie behind each other."""
+
+    owner: I64
+    start: I64
+    length: I64
 
 
 def turned(offsets: I64, start: I64, length: I64, size: I64) -> Runs:
@@ -34,25 +44,22 @@ def turned(offsets: I64, start: I64, length: I64, size: I64) -> Runs:
     the mask moved by one line. So the beginnings are a difference of two sets of runs, and no pixel inside of a run is
     ever looked at. The ends are found in the same way, and k-th beginning and k-th end in order make a run.
     """
-    batches = _batches(turned_counts(offsets, start, length, size))
-    parts = [_turned(*_some(offsets, start, length, first, last), size[first:last]) for first, last in batches]
-    if not parts:
-        return np.zeros(len(offsets), np.int64), start[:0], length[:0]
-    return (
-        ragged.concat_offsets([part[0] for part in parts]),
-        np.concatenate([part[1] for part in parts]),
-        np.concatenate([part[2] for part in parts]),
-    )
+    base = _bases(size)
+    first = _border(offsets, start, length, size, base, forward=True)
+    last = _border(offsets, start, length, size, base, forward=False)
+    counts = _counts(first, len(size))
+    found = ragged.from_counts(counts)
+    begins, ends = np.empty(found[-1], np.int64), np.empty(found[-1], np.int64)
+    for one, other in ragged.batches(counts, BATCH):
+        part = slice(int(found[one]), int(found[other]))
+        begins[part] = _in_order(first, one, other, size, base)
+        ends[part] = _in_order(last, one, other, size, base)
+    return found, begins, ends - begins + 1
 
 
 def turned_counts(offsets: I64, start: I64, length: I64, size: I64) -> I64:
     """Return the (n,) number of runs that `turned` gives."""
-    base = _bases(size)
-    at, count = _border(offsets, start, length, size, base, forward=True)
-    owner = np.searchsorted(base, at, side="right") - 1
-    found = np.zeros(len(offsets) - 1, np.int64)
-    np.add.at(found, owner, count)
-    return found
+    return _counts(_border(offsets, start, length, size, _bases(size), forward=True), len(size))
 
 
 def joined(offsets: I64, start: I64, length: I64) -> Runs:
@@ -67,24 +74,26 @@ def joined(offsets: I64, start: I64, length: I64) -> Runs:
     return ragged.from_counts(counts), start[begins], start[ends] + length[ends] - start[begins]
 
 
-def _turned(offsets: I64, start: I64, length: I64, size: I64) -> Runs:
-    base = _bases(size)
-    pixels = int((size[:, 0] * size[:, 1]).max(initial=0))
-    keys = []
-    for forward in (True, False):
-        at, count = _border(offsets, start, length, size, base, forward=forward)
-        owner = np.searchsorted(base, at, side="right") - 1
-        owner, place = np.repeat(owner, count), ragged.spans(at, count)
-        place -= base[owner]
-        fast = size[owner, 0]
-        line = place // fast
-        place -= line * fast  # now the coordinate on the fast axis
-        place *= size[owner, 1]
-        place += line
-        keys.append(np.sort(owner * pixels + place))
-    owner = keys[0] // pixels if pixels else keys[0]
-    counts = np.bincount(owner, minlength=len(offsets) - 1)
-    return ragged.from_counts(counts), keys[0] - owner * pixels, keys[1] - keys[0] + 1
+def _counts(border: Border, n: int) -> I64:
+    return np.bincount(border.owner, border.length, n).astype(np.int64)
+
+
+def _in_order(border: Border, first: int, last: int, size: I64, base: I64) -> I64:
+    """Return the pixels of a border of some objects, counted along the slow axis, in ascending order."""
+    begin, end = np.searchsorted(border.owner, (first, last))
+    length = border.length[begin:end]
+    owner = np.repeat(border.owner[begin:end], length)
+    place = ragged.spans(border.start[begin:end] - base[border.owner[begin:end]], length)
+    fast, slow = size[owner, 0], size[owner, 1]
+    line = place // fast
+    place -= line * fast  # now the coordinate on the fast axis
+    place *= slow
+    place += line
+    room = int((size[first:last, 0] * size[first:last, 1]).max(initial=1))
+    owner *= room
+    place += owner
+    place.sort()
+    return np.asarray(place - owner)  # every object still has its own places: as many as before
 
 
 def _bases(size: I64) -> I64:
@@ -92,15 +101,15 @@ def _bases(size: I64) -> I64:
     return ragged.from_counts(size[:, 0] * (size[:, 1] + 2))[:-1] + size[:, 0]
 
 
-def _border(offsets: I64, start: I64, length: I64, size: I64, base: I64, *, forward: bool) -> tuple[I64, I64]:
-    """Return runs of the pixels that begin (forward) or end a run on the slow axis, among all pixels."""
+def _border(offsets: I64, start: I64, length: I64, size: I64, base: I64, *, forward: bool) -> Border:
+    """Return the pixels that begin (forward) or end a run on the slow axis."""
     owner = ragged.owners(offsets)
     mask = np.empty(2 * len(start), np.int64)
     mask[0::2] = base[owner] + start
     mask[1::2] = mask[0::2] + length
     step = np.repeat(size[owner, 0], 2)
-    moved = mask + step if forward else mask - step
-    return _difference(mask, moved)
+    at, count = _difference(mask, mask + step if forward else mask - step)
+    return Border(np.searchsorted(base, at, side="right") - 1, at, count)
 
 
 def _difference(first: I64, second: I64) -> tuple[I64, I64]:
@@ -116,16 +125,3 @@ def _difference(first: I64, second: I64) -> tuple[I64, I64]:
     size = np.diff(joint)
     kept = np.flatnonzero((inside[:-1] > outside[:-1]) & (size > 0)) if len(size) else np.zeros(0, np.int64)
     return joint[kept], size[kept]
-
-
-def _batches(counts: I64) -> list[tuple[int, int]]:
-    """Return spans of objects with about `BATCH` runs each."""
-    total = np.cumsum(counts)
-    cuts = np.unique(np.searchsorted(total, np.arange(BATCH, int(total[-1]) if len(total) else 0, BATCH)) + 1)
-    edges = np.unique(np.concatenate([[0], cuts, [len(counts)]])).tolist()
-    return list(zip(edges[:-1], edges[1:]))
-
-
-def _some(offsets: I64, start: I64, length: I64, first: int, last: int) -> Runs:
-    begin, end = int(offsets[first]), int(offsets[last])
-    return offsets[first : last + 1] - begin, start[begin:end], length[begin:end]
