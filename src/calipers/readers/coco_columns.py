@@ -123,9 +123,10 @@ class ObjectColumns:
             boxless = np.array([box is UNSET or box is None for box in boxes], np.bool_)
             boxes = [(np.nan,) * width if none else box for box, none in zip(boxes, boxless)]
         found = np.fromiter(chain.from_iterable(boxes), np.float64, n * width).reshape(n, width)
-        if self.masks is not None:
-            given = [record.segmentation for record in records] if masked else [None] * n
-            masks = self.masks.add(given, image, boxless)
+        if self.masks is not None and not masked:
+            self.masks.skip(n)
+        elif self.masks is not None:
+            masks = self.masks.add([record.segmentation for record in records], image, boxless)
             rows = np.flatnonzero(boxless)
             if len(rows):
                 corners = mask_boxes(masks[rows])

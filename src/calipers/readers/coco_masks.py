@@ -80,6 +80,12 @@ class MaskColumns:
             self.parts.append(masks)
         return masks
 
+    def skip(self, n: int) -> None:
+        """Take note of records without segmentations."""
+        if self.choice == "required":
+            self.missing.append(np.arange(self.n, self.n + n))
+        self.n += n
+
     def masks(self) -> Masks | None:
         """Return the masks of all objects, or None if not all have one."""
         if not self.used:
