@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from calipers.pictures.pixels import U8, PictureError, Pixels, check_size, windowed
+from calipers.readers.source import open_regular
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -59,21 +57,9 @@ def read_pixels(path: Path, *, slice_at: float | None = None) -> Pixels:
             ) from None
 
 
-@contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def opened(path: Path) -> AbstractContextManager[BinaryIO]:
     """Open a regular file; pipes and devices are refused without waiting for them, links are not followed."""
-    wanted = ("O_NONBLOCK", "O_NOFOLLOW", "O_CLOEXEC", "O_BINARY")
-    flags = os.O_RDONLY | sum(getattr(os, name, 0) for name in wanted)
-    try:
-        descriptor = os.open(path, flags)
-    except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or str(error)
-        raise PictureError("a readable file", rule="not-readable", file=str(path), value=said) from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise PictureError("a regular file", rule="not-a-file", file=str(path))
-    with os.fdopen(descriptor, "rb") as file:
-        yield file
+    return open_regular(path, follow=False, kind=PictureError)
 
 
 def is_dicom(file: BinaryIO) -> bool:

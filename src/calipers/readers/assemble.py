@@ -101,7 +101,6 @@ def examine_blocks(delivery: Delivery, sizes: F64, role: Role, options: Options)
     Whether the box format is the declared one is judged on the whole, from every k-th object.
     """
     scale, declared = options.score_scale, options.box_format is not None
-    delivery = replace(delivery, masks=None, points=None)  # the rules are about boxes; masks have kept their own
     n = len(delivery)
     if n <= BLOCK:
         return examine(delivery, sizes, role, score_scale=scale, declared=declared)

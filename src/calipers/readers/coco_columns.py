@@ -12,7 +12,7 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from calipers.errors import did_you_mean
-from calipers.readers.coco_masks import MaskColumns, mask_boxes
+from calipers.readers.coco_masks import MaskColumns
 from calipers.readers.coco_records import LARGEST_ID, CocoRecord, MaskedAnnotation, MaskedResult, id_problem
 from calipers.readers.parts import Key
 from calipers.tables.boxes import from_corners, to_corners
@@ -129,7 +129,7 @@ class ObjectColumns:
             masks = self.masks.add([record.segmentation for record in records], image, boxless)
             rows = np.flatnonzero(boxless)
             if len(rows):
-                corners = mask_boxes(masks[rows])
+                corners = masks[rows].boxes()
                 found[rows] = from_corners(corners, self.box_format, self.masks.size[image[rows]])
                 self.mask_areas.append((self.n + rows, masks.voxels[rows].astype(np.float64)))
         self._keep("boxes", found)

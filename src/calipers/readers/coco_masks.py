@@ -140,20 +140,3 @@ class MaskColumns:
         all_counts[drawn.rows], all_sizes[drawn.rows] = np.diff(offsets), size
         self.faults.extend(faults, first)
         return Masks(ragged.from_counts(all_counts), start, length, all_sizes)
-
-
-def mask_boxes(masks: Masks) -> F64:
-    """Return the (n, 4) smallest boxes around masks of pictures, as corners; NaN for one without runs."""
-    boxes = np.full((len(masks), 4), np.nan)
-    some = np.flatnonzero(np.diff(masks.offsets))
-    if not len(some):
-        return boxes
-    begins = masks.offsets[some]
-    width = np.repeat(masks.size[:, 0], np.diff(masks.offsets))
-    y = masks.start // width
-    x = masks.start - y * width
-    boxes[some, 0] = np.minimum.reduceat(x, begins)
-    boxes[some, 1] = y[begins]  # runs go down the picture
-    boxes[some, 2] = np.maximum.reduceat(x + masks.length, begins)
-    boxes[some, 3] = y[masks.offsets[some + 1] - 1] + 1
-    return boxes

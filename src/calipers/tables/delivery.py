@@ -39,7 +39,7 @@ class Delivery:
     box_format: str
     place: I64  # (n,) record number in the input
     score: F64 | None = None
-    area: F64 | None = None  # NaN = not declared; of predictions: instead of the area of the box
+    area: F64 | None = None  # NaN = not declared; of predictions: what size cuts see
     ignore: Flags | None = None
     crowd: Flags | None = None
     masks: Masks | None = None
@@ -131,7 +131,7 @@ def as_references(delivery: Delivery, sizes: F64) -> References:
     ignore = np.zeros(n, np.bool_) if delivery.ignore is None else delivery.ignore[order]
     return References(
         **shared,
-        area=_areas(delivery, order, shared["extent"]),
+        area=_areas(delivery, order, shared),
         ignore=ignore | crowd,
         crowd=crowd,
     )
@@ -142,18 +142,19 @@ def as_predictions(delivery: Delivery, sizes: F64) -> Predictions:
     order, shared = _arranged(delivery, sizes)
     return Predictions(
         **shared,
-        area=_areas(delivery, order, shared["extent"]),
+        area=_areas(delivery, order, shared),
         score=np.ones(len(delivery)) if delivery.score is None else delivery.score[order],
         scored=delivery.score is not None,
     )
 
 
-def _areas(delivery: Delivery, order: I64, extent: F64) -> F64:
+def _areas(delivery: Delivery, order: I64, shared: Mapping[str, Any]) -> F64:
     """Return the declared areas, where there are any."""
+    own = _own_area(shared)
     if delivery.area is None:
-        return extent
+        return own
     area = delivery.area[order]
-    return np.where(np.isnan(area), extent, area)
+    return np.where(np.isnan(area), own, area)
 
 
 def _arranged(delivery: Delivery, sizes: F64) -> tuple[I64, dict[str, Any]]:
@@ -180,3 +181,10 @@ def _arranged(delivery: Delivery, sizes: F64) -> tuple[I64, dict[str, Any]]:
         "points": None if delivery.points is None else delivery.points[order],
     }
     return order, shared
+
+
+def _own_area(shared: Mapping[str, Any]) -> F64:
+    """Return what size cuts see of objects that declare no area: the pixels of their masks, else their boxes."""
+    masks: Masks | None = shared["masks"]
+    extent: F64 = shared["extent"]
+    return extent if masks is None else masks.voxels.astype(np.float64)
