@@ -44,22 +44,36 @@ def turned(offsets: I64, start: I64, length: I64, size: I64) -> Runs:
     the mask moved by one line. So the beginnings are a difference of two sets of runs, and no pixel inside of a run is
     ever looked at. The ends are found in the same way, and k-th beginning and k-th end in order make a run.
     """
-    base = _bases(size)
-    first = _border(offsets, start, length, size, base, forward=True)
-    last = _border(offsets, start, length, size, base, forward=False)
-    counts = _counts(first, len(size))
-    found = ragged.from_counts(counts)
-    begins, ends = np.empty(found[-1], np.int64), np.empty(found[-1], np.int64)
-    for one, other in ragged.batches(counts, BATCH):
-        part = slice(int(found[one]), int(found[other]))
-        begins[part] = _in_order(first, one, other, size, base)
-        ends[part] = _in_order(last, one, other, size, base)
-    return found, begins, ends - begins + 1
+    return Turn.of(offsets, start, length, size).runs()
 
 
-def turned_counts(offsets: I64, start: I64, length: I64, size: I64) -> I64:
-    """Return the (n,) number of runs that `turned` gives."""
-    return _counts(_border(offsets, start, length, size, _bases(size), forward=True), len(size))
+class Turn(NamedTuple):
+    """Runs that are about to be turned: how many there will be is known before they take any room."""
+
+    size: I64
+    base: I64
+    first: Border
+    last: Border
+    counts: I64  # (n,) runs of each object
+
+    @classmethod
+    def of(cls, offsets: I64, start: I64, length: I64, size: I64) -> Turn:
+        """Prepare what `turned` does."""
+        base = _bases(size)
+        first, last = (_border(offsets, start, length, size, base, forward=forward) for forward in (True, False))
+        return cls(size, base, first, last, np.bincount(first.owner, first.length, len(size)).astype(np.int64))
+
+    def runs(self) -> Runs:
+        """Return the runs."""
+        offsets = ragged.from_counts(self.counts)
+        begins, ends = np.empty(offsets[-1], np.int64), np.empty(offsets[-1], np.int64)
+        for one, other in ragged.batches(self.counts, BATCH):
+            part = slice(int(offsets[one]), int(offsets[other]))
+            begins[part] = _in_order(self.first, one, other, self.size, self.base)
+            ends[part] = _in_order(self.last, one, other, self.size, self.base)
+        ends -= begins
+        ends += 1
+        return offsets, begins, ends
 
 
 def joined(offsets: I64, start: I64, length: I64) -> Runs:
@@ -72,10 +86,6 @@ def joined(offsets: I64, start: I64, length: I64) -> Runs:
     ends = np.append(begins[1:], len(start)) - 1 if len(begins) else begins
     counts = np.bincount(owner[begins], minlength=len(offsets) - 1)
     return ragged.from_counts(counts), start[begins], start[ends] + length[ends] - start[begins]
-
-
-def _counts(border: Border, n: int) -> I64:
-    return np.bincount(border.owner, border.length, n).astype(np.int64)
 
 
 def _in_order(border: Border, first: int, last: int, size: I64, base: I64) -> I64:
@@ -119,9 +129,9 @@ def _difference(first: I64, second: I64) -> tuple[I64, I64]:
     """
     joint = np.concatenate([first, second])
     order = np.argsort(joint, kind="stable")
-    joint, own = joint[order], order < len(first)
-    inside = np.cumsum(own) & 1
-    outside = np.cumsum(~own) & 1
-    size = np.diff(joint)
-    kept = np.flatnonzero((inside[:-1] > outside[:-1]) & (size > 0)) if len(size) else np.zeros(0, np.int64)
-    return joint[kept], size[kept]
+    joint = joint[order]
+    flips = np.where(order < len(first), np.uint8(1), np.uint8(2))
+    state = np.bitwise_xor.accumulate(flips) if len(flips) else flips
+    length = np.diff(joint)
+    kept = np.flatnonzero((state[:-1] == 1) & (length > 0))
+    return joint[kept], length[kept]

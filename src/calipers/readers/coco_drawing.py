@@ -27,7 +27,9 @@ MOST_CORNERS = 1_000_000  # of one object
 MOST_CROSSINGS = 1 << 24  # of one object: what drawing it costs
 FEWEST_NUMBERS = 6
 
-KIND_HINT = "compressed text of COCO, or a list of whole numbers; pairs of start and length are another kind of run lengths"
+KIND_HINT = (
+    "compressed text of COCO, or a list of whole numbers; pairs of start and length are another kind of run lengths"
+)
 LENGTH_HINT = "counts go down the columns, outside and inside by turns, from the first pixel to the last"
 SWAPPED = "size is [height, width]; these look like [width, height]"
 IGNORE = "pass --masks ignore to evaluate the boxes only"
@@ -49,6 +51,11 @@ class Faults:
             entries = self.entries.setdefault((rule, expected, hint, whole_file), [])
             entries += zip(rows.tolist(), told)
 
+    @property
+    def fatal(self) -> bool:
+        """Whether one of them makes the file unusable."""
+        return any(whole_file for _, _, _, whole_file in self.entries)
+
     def extend(self, other: Faults, first: int) -> None:
         """Take over the faults of a piece whose records begin with number ``first``."""
         for key, entries in other.entries.items():
@@ -57,7 +64,9 @@ class Faults:
     def only(self, rows: I64) -> Faults:
         """Return the faults of some rows, and those of the whole file."""
         kept = set(rows.tolist())
-        found = {key: [entry for entry in entries if key[3] or entry[0] in kept] for key, entries in self.entries.items()}
+        found = {
+            key: [entry for entry in entries if key[3] or entry[0] in kept] for key, entries in self.entries.items()
+        }
         return Faults({key: entries for key, entries in found.items() if entries})
 
     def findings(self) -> list[Finding]:

@@ -24,6 +24,7 @@ MAX_BYTES = 8 << 30  # of all runs of a file
 FREE_BYTES = 1 << 28  # below this the size of the file does not matter
 MAX_RATIO = 200
 RUN_BYTES = 16
+NO_RUNS = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 @dataclass
@@ -125,18 +126,21 @@ class MaskColumns:
         drawn = columns_of(segments, self.size, faults)
         self.n_crossed += drawn.n_crossed
         self.n_unknown += drawn.n_unknown
-        columns, size = drawn.columns, drawn.size
-        counts = run_order.turned_counts(*columns, size[:, ::-1])
+        turn = run_order.Turn.of(*drawn.columns, drawn.size[:, ::-1])
+        self._check_runs(drawn.rows, turn.counts, faults)
+        offsets, start, length = (
+            turn.runs() if not faults.fatal else (np.zeros(len(drawn.rows) + 1, np.int64), *NO_RUNS)
+        )
+        all_counts, all_sizes = np.zeros(segments.n, np.int64), np.ones((segments.n, 2), np.int64)
+        all_counts[drawn.rows], all_sizes[drawn.rows] = np.diff(offsets), drawn.size
+        self.faults.extend(faults, first)
+        return Masks(ragged.from_counts(all_counts), start, length, all_sizes)
+
+    def _check_runs(self, rows: I64, counts: I64, faults: Faults) -> None:
+        """Refuse masks of too many runs before they take room, and those of none."""
         self.n_runs += int(counts.sum())
         most = min(MAX_BYTES, max(FREE_BYTES, MAX_RATIO * self.file_bytes)) // RUN_BYTES
         large = counts > (MOST_RUNS if self.n_runs <= most else 0)
         said = f"masks of at most {MOST_RUNS} runs, and {most} in this file"
-        faults.add("too-large", said, drawn.rows[large], counts[large], whole_file=True)
-        faults.add("zero-area", "a mask with at least one pixel", drawn.rows[counts == 0], [0] * int((counts == 0).sum()))
-        if large.any():
-            columns, counts = (np.zeros(len(size) + 1, np.int64), columns[1][:0], columns[2][:0]), np.zeros_like(counts)
-        offsets, start, length = run_order.turned(*columns, size[:, ::-1])
-        all_counts, all_sizes = np.zeros(segments.n, np.int64), np.ones((segments.n, 2), np.int64)
-        all_counts[drawn.rows], all_sizes[drawn.rows] = np.diff(offsets), size
-        self.faults.extend(faults, first)
-        return Masks(ragged.from_counts(all_counts), start, length, all_sizes)
+        faults.add("too-large", said, rows[large], counts[large], whole_file=True)
+        faults.add("zero-area", "a mask with at least one pixel", rows[counts == 0], counts[counts == 0])

@@ -59,7 +59,9 @@ def text_header(request: Request, end: bytes) -> tuple[str, int]:
     return head[:at].decode("utf-8", errors="replace"), at
 
 
-def volume_of(request: Request, format: str, block: Block, affine: F64 | None, spacing: Any, notes: list[str]) -> Volume:
+def volume_of(
+    request: Request, format: str, block: Block, affine: F64 | None, spacing: Any, notes: list[str]
+) -> Volume:
     """Return the volume of a header that was understood, after its sizes were compared with its file."""
     shape = block.size[::-1]
     check_extent(shape, block.stored.itemsize, request.file, request.limits)

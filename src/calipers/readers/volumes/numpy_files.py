@@ -50,9 +50,7 @@ def open_npy(request: Request) -> Volume:
     check_stored(layout.start + layout.count, stored, file)
     if stored > layout.start + layout.count:
         raise broken(file, f"{stored - layout.start - layout.count} bytes more", "one array and nothing behind it")
-    return Volume(
-        file, "npy", layout.shape, layout.stored.newbyteorder("="), partial(_read_npy, request.path, layout)
-    )
+    return Volume(file, "npy", layout.shape, layout.stored.newbyteorder("="), partial(_read_npy, request.path, layout))
 
 
 def open_npz(request: Request) -> Volume:
