@@ -65,7 +65,7 @@ def evaluate_maps(
     seed, ci, by, jobs
         As in `calipers.evaluate`. With more jobs more samples are in memory.
     progress
-        Called with (samples done, samples in all); 0 in all if that is not known.
+        Called with (samples done, samples in all), where their number is known.
 
     Examples
     --------
@@ -83,7 +83,8 @@ def evaluate_maps(
     tuning, given = given.split(settings.tuning) if settings.tuning else (given, given)
     chosen = chosen_thresholds(tuning, settings, jobs=jobs, progress=progress)
     cohort = _gathered(given, settings, measures, chosen, label=label, jobs=jobs, progress=progress)
-    return evaluate(cohort, protocol, seed=seed, ci=ci, by=by)
+    evaluation = evaluate(cohort, protocol, seed=seed, ci=ci, by=by)
+    return replace(evaluation, load_sample=given.again_one())
 
 
 def _measures(protocol: Protocol) -> tuple[Measure, ...]:
@@ -119,7 +120,7 @@ def _gathered(
             if found.scores is not None:
                 exact.add(model, found.scores)
         seen.append(replace(examined, models={}))
-        if progress is not None:
+        if progress is not None and given.number:
             progress(done, given.number)
     if not seen:
         raise InputError("at least one sample", rule="no-images")

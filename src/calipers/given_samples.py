@@ -60,6 +60,14 @@ class GivenSamples:
             if self.kept(_groups(entry)):
                 yield partial(self._load, entry, k)
 
+    def again_one(self) -> Callable[[int], Sample] | None:
+        """Return what loads the k-th of the samples that are kept once more, for pictures; None for an iterator."""
+        if not isinstance(self.entries, Sequence):
+            return None
+        kept = [k for k, entry in enumerate(self.entries) if self.kept(_groups(entry))]
+        entries = self.entries
+        return lambda number: self._load(entries[kept[number]], kept[number])
+
     def _load(self, entry: Any, k: int) -> Sample:
         if hasattr(entry, "load"):  # files: see `calipers.readers.volumes`
             sample: Sample = entry.load(label_values=self.labels, normalise=self.normalise)

@@ -37,7 +37,7 @@ def chosen_thresholds(
     for done, found in enumerate(in_order(given.loaders(), _counted, jobs), start=1):
         for model, part in found.items():
             maps.setdefault(model, Gathered()).add(part)
-        if progress is not None:
+        if progress is not None and given.number:
             progress(done, given.number)
     if not maps:
         raise InputError(f"samples to choose a threshold on ({settings.tuning})", rule="no-images")

@@ -40,7 +40,8 @@ class Expanded:
 
     def sums(self, flat: NDArray[np.floating]) -> F64:
         """Return (n,) the sum of a map over every object."""
-        return np.bincount(self.owner, weights=flat[self.index], minlength=self.n)
+        found: F64 = np.bincount(self.owner, weights=flat[self.index], minlength=self.n).astype(np.float64)
+        return found  # without objects NumPy counts in whole numbers
 
 
 def expanded(masks: Masks) -> Expanded:

@@ -83,8 +83,8 @@ class Tables:
     def pooled(self, weights: I64, references: I64) -> Pooled:
         """Return what stands behind every replicate. Sums of whole numbers below 2^53 are exact in any order."""
         w = weights.astype(np.float64)
-        found = [np.asarray(w @ table) for table in self._matrices]
-        return Pooled(*found, (weights @ references).astype(np.float64), self.inexact)
+        positives, negatives, overlap = (np.asarray(w @ table) for table in self._matrices)
+        return Pooled(positives, negatives, overlap, (weights @ references).astype(np.float64), self.inexact)
 
 
 def pooled(evidence: Maps, weights: I64) -> Pooled:

@@ -108,24 +108,10 @@ def _read_picture(file: BinaryIO, name: str) -> Pixels:
         notes.append("rotation by EXIF ignored")
     image.load()
     if image.format == "TIFF":
-        image = _turned_back(image, turned)
+        from calipers.readers.volumes.pictures import turned_back
+
+        image = turned_back(image, turned)
     return Pixels(_eight_bits(image, name), *image.size, note="; ".join(notes))
-
-
-def _turned_back(image: Image.Image, turned: int) -> Image.Image:
-    """Return a TIFF picture as it is stored: Pillow turns these, and only these, when it loads them."""
-    from PIL.Image import Transpose
-
-    undo = {
-        2: Transpose.FLIP_LEFT_RIGHT,
-        3: Transpose.ROTATE_180,
-        4: Transpose.FLIP_TOP_BOTTOM,
-        5: Transpose.TRANSPOSE,
-        6: Transpose.ROTATE_90,
-        7: Transpose.TRANSVERSE,
-        8: Transpose.ROTATE_270,
-    }
-    return image.transpose(undo[turned]) if turned in undo else image
 
 
 def _eight_bits(image: Image.Image, name: str) -> U8:

@@ -97,7 +97,7 @@ def read_all(references: PathName, predictions: Predictions, groups: PathName | 
     intake = None
     if groups is not None:
         described = open_source(fspath(groups))
-        images, intake = add_groups(images, _table(described, _table_format(described)), described, options)
+        images, intake = add_groups(images, read_groups_table(described), described, options)
     _require_classes(file, opened)
     file = replace(file, images=images)
     known = _known(file)
@@ -169,6 +169,11 @@ def _table(opened: Opened, format: str) -> Table:
     if format == "coco":
         raise InputError("a table (csv, tsv or parquet)", rule="format", file=opened.file, value="JSON")
     return delimited.read_nih(opened) if format == "nih" else delimited.read_table(opened)
+
+
+def read_groups_table(opened: Opened) -> Table:
+    """Return a table of groups: delimited text or parquet."""
+    return _table(opened, _table_format(opened))
 
 
 def _table_format(opened: Opened) -> str:

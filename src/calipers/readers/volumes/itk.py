@@ -38,6 +38,7 @@ class Block:
 
     @property
     def count(self) -> int:
+        """Bytes of the voxels."""
         return math.prod(self.size) * self.stored.itemsize
 
 

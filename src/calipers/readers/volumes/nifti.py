@@ -177,10 +177,7 @@ def _check_forms(sform: F64, qform: F64, size: tuple[int, ...], file: str) -> No
 
 def _read(path: Path, voxels: _Voxels) -> Array:
     count = math.prod(voxels.size) * voxels.stored.itemsize
-    if voxels.packed:
-        raw = read_gzip(path, 0, voxels.offset, count)
-    else:
-        raw = read_stored(path, voxels.offset, count)
+    raw = read_gzip(path, 0, voxels.offset, count) if voxels.packed else read_stored(path, voxels.offset, count)
     array: Array = raw.view(voxels.stored).reshape(voxels.size[::-1])
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))

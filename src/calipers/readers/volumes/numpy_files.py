@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import struct
 import zipfile
@@ -92,8 +93,6 @@ def _layout(stream: IO[bytes], file: str) -> _Layout:
     text = start[prefix:] + stream.read(length - (12 - prefix))
     if len(text) < length:
         raise broken(file, f"{len(text)} bytes", f"a header of {length} bytes")
-    import io
-
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, fortran, dtype = read(io.BytesIO(start[8:prefix] + text))
     if any(isinstance(n, bool) or n < 0 for n in shape):
@@ -211,5 +210,5 @@ def _read_npz(path: Path, member: str, layout: _Layout) -> Array:
 def _array(raw: Array, layout: _Layout) -> Array:
     array = raw.view(layout.stored).reshape(layout.shape, order="F" if layout.fortran else "C")
     if layout.stored.kind == "b":
-        return raw.reshape(layout.shape, order="F" if layout.fortran else "C") != 0  # other bytes than 0 and 1 are true
+        return np.asarray(array.view(np.uint8) != 0)  # other bytes than 0 and 1 are true
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from functools import partial
 from pathlib import Path
@@ -56,29 +57,29 @@ def open_picture(request: Request) -> Volume:
     """
     file = request.file
     with open_regular(request.path, follow=True) as stream:
-        format = format_of(stream.read(8))
-        if format is None:
+        kind = format_of(stream.read(8))
+        if kind is None:
             raise InputError("PNG, TIFF, BMP, JPEG or WebP", rule="volume-format", file=file)
-        if format == "png":
+        if kind == "png":
             check_chunks(stream, file)
-        image = _opened(stream, format)
+        image = _opened(stream, kind)
         pages = _pages(image, request)
-        lossy = format in LOSSY or _tag(image, COMPRESSION) in LOSSY_TIFF
+        lossy = kind in LOSSY or _tag(image, COMPRESSION) in LOSSY_TIFF
         if lossy and request.role == "labels":
             hint = "save labels as PNG or TIFF without losses: values at edges are made up"
-            raise InputError("labels without losses", rule="lossy", file=file, value=format.upper(), hint=hint)
+            raise InputError("labels without losses", rule="lossy", file=file, value=kind.upper(), hint=hint)
         width, height = image.size
         shape = (height, width) if pages == 1 else (pages, height, width)
         dtype = _dtype(image, request)
         notes = _notes(image, lossy)
     _check_size(shape, dtype, request.path.stat().st_size, file, request.limits)
-    reader = partial(_read, request.path, format, shape, dtype, request.role)
-    return Volume(file, format, shape, dtype, reader, notes=tuple(notes))
+    reader = partial(_read, request.path, kind, shape, dtype, request.role)
+    return Volume(file, kind, shape, dtype, reader, notes=tuple(notes))
 
 
 def format_of(start: bytes) -> str | None:
     """Return the format that the first bytes of a file speak of."""
-    return next((format for mark, format in MARKS.items() if start.startswith(mark)), None)
+    return next((kind for mark, kind in MARKS.items() if start.startswith(mark)), None)
 
 
 def check_chunks(stream: BinaryIO, file: str) -> None:
@@ -89,13 +90,13 @@ def check_chunks(stream: BinaryIO, file: str) -> None:
         length, kind = int.from_bytes(head[:4], "big"), head[4:]
         if len(head) < 8 or length > 1 << 31:
             raise broken(file, "the end of the file", "a whole PNG file")
-        sum, left = zlib.crc32(kind), length
+        found, left = zlib.crc32(kind), length
         while left:
             step = stream.read(min(left, 1 << 20))
             if not step:
                 raise broken(file, "the end of the file", "a whole PNG file")
-            sum, left = zlib.crc32(step, sum), left - len(step)
-        if stream.read(4) != sum.to_bytes(4, "big"):
+            found, left = zlib.crc32(step, found), left - len(step)
+        if stream.read(4) != found.to_bytes(4, "big"):
             raise broken(file, "another one", "the checksum of the content")
         if kind == b"IEND":
             stream.seek(0)
@@ -191,7 +192,7 @@ def _notes(image: Any, lossy: bool) -> list[str]:
 
 def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], stored: int, file: str, limits: Limits) -> None:
     check_extent(shape, dtype.itemsize, file, limits)
-    pixels = int(np.prod(shape, dtype=object))
+    pixels = math.prod(shape)
     # Codes of one bit and of runs in TIFF pack more tightly than deflate; only the bomb is a question here.
     if pixels * dtype.itemsize > limits.spared:
         check_packed(pixels * dtype.itemsize, stored, file, limits)

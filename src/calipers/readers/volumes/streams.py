@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,20 +100,19 @@ def read_zlib(path: Path, start: int, count: int) -> U8:
     return found
 
 
-def fill(stream: IO[bytes], count: int, file: str) -> U8:
+def fill(stream: Any, count: int, file: str) -> U8:
     """Return the next ``count`` bytes of a stream, or raise."""
     found = np.empty(count, np.uint8)
-    view, filled = memoryview(found), 0
-    reader: Any = stream
+    view, filled = memoryview(found.data), 0
     while filled < count:
-        got = reader.readinto(view[filled : filled + STEP])
+        got = stream.readinto(view[filled : filled + STEP])
         if not got:
             raise broken(file, f"{filled:,} bytes", f"{count:,} bytes of voxels")
         filled += got
     return found
 
 
-def drain(stream: IO[bytes], file: str) -> None:
+def drain(stream: Any, file: str) -> None:
     """Read a packed stream to its end, where its checksum is; much more than a checksum is an error."""
     left = 0
     while step := stream.read(STEP):
