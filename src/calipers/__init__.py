@@ -62,6 +62,7 @@ _SURFACE = {
     "read_maps": "calipers.readers.volumes",
     "rodeo": "calipers.shortcuts",
     "sniff": "calipers.readers",
+    "sweep": "calipers.sensitivity",
     "write": "calipers.readers",
 }
 
@@ -94,6 +95,7 @@ __all__ = [  # noqa: RUF022
     "read_maps",
     "rodeo",
     "sniff",
+    "sweep",
     "write",
 ]
 
