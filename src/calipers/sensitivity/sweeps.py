@@ -218,9 +218,7 @@ def _of_models(
         tables.append(np.array(table, np.float64).reshape(shape))
     told = evaluation.statistics
     band = f"{100 * told['level']:g} % interval over {told['n_units']} units ({told['unit']})" if ci else "none"
-    return _result(
-        cohort, protocol, axes, tuple(cohort.models), tables, (1, band, grown.seed if seed is None else seed)
-    )
+    return _result(cohort, protocol, axes, tuple(cohort.models), tables, (1, band, seed))
 
 
 def _of_oracle(
