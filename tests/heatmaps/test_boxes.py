@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import ndimage
 
 import calipers as cal
 from calipers.heatmaps import boxes_from_heatmaps
@@ -85,6 +86,13 @@ def test_the_best_box_of_a_class_is_kept_and_the_first_of_equal_ones():
     maps = np.stack([heat("1 0 1 0 .5")[0, 0], heat("0 .9 0 .8 .8")[0, 0]])[None]
     kept = rows(found(maps, keep_best=True))
     assert kept == [(0, 0, 60.0, [0.0, 0.0, 1.0, 1.0], 1.0), (0, 1, 60.0, [1.0, 0.0, 2.0, 1.0], 0.9)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_best_mean_is_a_core_and_the_best_maximum_the_first_threshold(seed):
+    maps = ndimage.gaussian_filter(np.random.default_rng(seed).random((1, 1, 20, 20)), (0, 0, 2, 2))
+    assert [row[2] for row in rows(found(maps, keep_best=True))] == [180.0]
+    assert [row[2] for row in rows(found(maps, keep_best=True, score="max"))] == [60.0]
 
 
 @pytest.mark.parametrize("scale", ["image", "image-class", "none"])
