@@ -32,8 +32,16 @@ def series(place: Path, volume: np.ndarray, *, gap: float = 2.5, order: Any = No
             "SeriesInstanceUID": SERIES,
         }
         elements |= changes.get(f"slice{k}", {})
-        written(place / f"{(k * 7) % len(volume)}.dcm", plane, **elements)
+        as_tomography(written(place / f"{(k * 7) % len(volume)}.dcm", plane, **elements))
     return place
+
+
+def as_tomography(path: Path) -> None:
+    """Give a file the class of computed tomography: other programs look at positions of such files only."""
+    one = pydicom.dcmread(path)
+    one.file_meta.MediaStorageSOPClassUID = one.SOPClassUID = "1.2.840.10008.5.1.4.1.1.2"
+    one.SOPInstanceUID, one.Modality = one.file_meta.MediaStorageSOPInstanceUID, "CT"
+    one.save_as(path)
 
 
 def test_a_series_is_sorted_by_position(tmp_path: Path) -> None:
@@ -146,7 +154,6 @@ def segmentation(path: Path, masks: np.ndarray, place: Path, *, fractional: bool
         one.StudyInstanceUID, one.FrameOfReferenceUID, one.PatientBirthDate, one.PatientSex = "1.2.9", "1.2.8", "", ""
         one.AccessionNumber, one.StudyID, one.StudyDate, one.StudyTime = "", "", "", ""
         one.ReferringPhysicianName, one.SliceThickness = "", 2.5
-        one.SOPClassUID, one.SOPInstanceUID = "1.2.840.10008.5.1.4.1.1.2", one.file_meta.MediaStorageSOPInstanceUID
     described = [
         highdicom.seg.SegmentDescription(
             segment_number=k + 1,
