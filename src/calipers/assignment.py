@@ -76,8 +76,7 @@ def _pairs(cohort: Cohort, predictions: Predictions, criterion: Criterion, n_cla
     """Return the candidate pairs of a criterion: those nearer than objects that have nothing to do with each other."""
     references = cohort.references
     if criterion.fused is not None:
-        sides = ((table.offsets, table.label, table.boxes, table.extent) for table in (references, predictions))
-        return fates.PairList(*criterion.fused(*sides, references.crowd, n_classes))
+        return fates.PairList(*criterion.fused(cohort, predictions, n_classes))
     reference, prediction = pairs.all_pairs(
         references.offsets, references.label, predictions.offsets, predictions.label, n_classes
     )

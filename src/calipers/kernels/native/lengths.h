@@ -9,6 +9,7 @@
 #include "pairs.h"
 #include "replicates.h"
 #include "rodeo.h"
+#include "voxels.h"
 
 namespace calipers {
 
@@ -108,6 +109,16 @@ inline bool fit(Span<const uint8_t> weights, const TallyTable& p, Span<double> r
 inline bool fit(const TallyProblem& p, Span<double> result) {
     return p.weights.size == p.n_replicates * p.n_pieces && fit(p.table, p.n_pieces) &&
            result.size == p.n_replicates * 6 * p.table.n_owners;
+}
+
+inline bool fit(const BinTable& t) {
+    return t.positives.size == VOXEL_BINS && t.negatives.size == VOXEL_BINS && t.lowest.size == VOXEL_BINS &&
+           t.highest.size == VOXEL_BINS;
+}
+
+inline bool fit(const VoxelWalk& w, int64_t n_groups) {
+    return w.doubled.size == n_groups && w.hits.size == n_groups && w.alarms.size == n_groups &&
+           w.precision.size == n_groups && w.threshold.size == n_groups;
 }
 
 }  // namespace calipers

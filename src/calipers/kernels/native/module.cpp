@@ -16,6 +16,7 @@
 #include "pairs.h"
 #include "replicates.h"
 #include "rodeo.h"
+#include "voxels.h"
 
 namespace {
 
@@ -340,6 +341,87 @@ PyObject* py_rodeo_tally(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
 }
 
+// Scores of voxels come in single or double precision: bytes, and a flag that says which.
+template <class T>
+Span<T> typed(Span<uint8_t> bytes) {
+    return {reinterpret_cast<T*>(bytes.data), bytes.size / static_cast<int64_t>(sizeof(T))};
+}
+
+template <class T>
+Span<const T> typed(Span<const uint8_t> bytes) {
+    return {reinterpret_cast<const T*>(bytes.data), bytes.size / static_cast<int64_t>(sizeof(T))};
+}
+
+PyObject* py_voxel_bins(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    Span<const uint8_t> values;
+    Span<int32_t> bin;
+    int64_t wide, threads;
+    if (!arguments.all(values, wide, bin, threads)) return nullptr;
+    require(values.size == bin.size * (wide ? 8 : 4));
+    unlocked([&] {
+        if (wide) return voxel_bins(typed<double>(values), bin, static_cast<int>(threads));
+        voxel_bins(typed<float>(values), bin, static_cast<int>(threads));
+    });
+    Py_RETURN_NONE;
+}
+
+PyObject* py_voxel_histogram(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    Span<const uint8_t> values, positive;
+    BinTable table;
+    int64_t wide, threads;
+    if (!arguments.all(values, wide, positive, table.positives, table.negatives, table.lowest, table.highest, threads))
+        return nullptr;
+    require(values.size == positive.size * (wide ? 8 : 4) && fit(table));
+    unlocked([&] {
+        if (wide) return voxel_histogram(typed<double>(values), positive, table, static_cast<int>(threads));
+        voxel_histogram(typed<float>(values), positive, table, static_cast<int>(threads));
+    });
+    Py_RETURN_NONE;
+}
+
+PyObject* py_voxel_split(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    Span<const uint8_t> values, positive;
+    Span<uint8_t> positives, negatives;
+    int64_t wide;
+    if (!arguments.all(values, wide, positive, positives, negatives)) return nullptr;
+    const int64_t bytes = wide ? 8 : 4;
+    int64_t n = 0;
+    for (int64_t k = 0; k < positive.size; ++k) n += positive[k] != 0;
+    require(values.size == positive.size * bytes && positives.size == (n + 1) * bytes &&
+            negatives.size == (positive.size - n + 1) * bytes);
+    unlocked([&] {
+        if (wide) return voxel_split(typed<double>(values), positive, typed<double>(positives), typed<double>(negatives));
+        voxel_split(typed<float>(values), positive, typed<float>(positives), typed<float>(negatives));
+    });
+    Py_RETURN_NONE;
+}
+
+PyObject* py_voxel_walk(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    Span<const uint8_t> positives, negatives;
+    Span<const int64_t> positive_offsets, negative_offsets;
+    VoxelWalk found;
+    int64_t wide, threads;
+    if (!arguments.all(positives, negatives, wide, positive_offsets, negative_offsets, found.doubled, found.hits,
+                       found.alarms, found.precision, found.threshold, threads))
+        return nullptr;
+    const int64_t bytes = wide ? 8 : 4;
+    require(cover(positive_offsets, positives.size / bytes) && cover(negative_offsets, negatives.size / bytes) &&
+            positives.size % bytes == 0 && negatives.size % bytes == 0 && fit(found, positive_offsets.size - 1) &&
+            negative_offsets.size == positive_offsets.size);
+    unlocked([&] {
+        if (wide)
+            return voxel_walk<double>({typed<double>(positives), typed<double>(negatives), positive_offsets, negative_offsets},
+                                      found, static_cast<int>(threads));
+        voxel_walk<float>({typed<float>(positives), typed<float>(negatives), positive_offsets, negative_offsets}, found,
+                          static_cast<int>(threads));
+    });
+    Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {
     {"overlapping", guarded<py_overlapping>, METH_VARARGS, "Overlapping pairs of every image."},
     {"ranks", guarded<py_ranks>, METH_VARARGS, "Place of every prediction in its cell."},
@@ -356,6 +438,10 @@ PyMethodDef methods[] = {
     {"transpose", guarded<py_transpose>, METH_VARARGS, "Rows as columns."},
     {"rodeo_paths", guarded<py_rodeo_paths>, METH_VARARGS, "Everything that RoDeO needs of every image."},
     {"rodeo_tally", guarded<py_rodeo_tally>, METH_VARARGS, "Sums over the pieces of every replicate."},
+    {"voxel_bins", guarded<py_voxel_bins>, METH_VARARGS, "Bins of scores."},
+    {"voxel_histogram", guarded<py_voxel_histogram>, METH_VARARGS, "Voxels of either kind in every bin."},
+    {"voxel_split", guarded<py_voxel_split>, METH_VARARGS, "Scores of positive and of negative voxels."},
+    {"voxel_walk", guarded<py_voxel_walk>, METH_VARARGS, "Sums over the operating points of every group."},
     {nullptr, nullptr, 0, nullptr},
 };
 
