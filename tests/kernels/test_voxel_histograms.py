@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.kernels import voxel_histograms, voxel_ranking, voxel_thresholds, voxels
+from calipers.kernels import route, voxel_histograms, voxel_ranking, voxel_thresholds, voxels
+
+pytestmark = pytest.mark.usefixtures("kernel_route")
 
 VOXELS = st.lists(st.tuples(st.integers(0, 8), st.booleans()), max_size=40)
 SLACK = 1e-12
@@ -66,6 +68,22 @@ def test_a_table_wider_than_a_piece_is_worked_off_row_by_row() -> None:
         assert [column[r] for column in together] == [column[0] for column in alone]
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_both_routes_give_the_same_bits(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shape = (int(rng.integers(1, 6)), int(rng.choice([1, 7, 3000])))
+    most = int(rng.choice([2, 5, 10**9]))
+    positives, negatives = rng.integers(0, most, (2, *shape)) * (rng.random((2, *shape)) < 0.7)
+    positives[0], negatives[-1] = (0, 0) if seed % 5 == 0 else (positives[0], negatives[-1])
+    rate, results = float(rng.choice([0.0, 0.05, 0.5, 1.0])), []
+    for name in ("numpy", "native"):
+        with route.forced(name):
+            tables = positives.astype(np.float64), negatives.astype(np.float64)
+            found = (*voxel_histograms.sums(*tables, rate), *voxel_histograms.from_histograms(*tables, rate))
+            results.append([(array.dtype, np.ascontiguousarray(array).tobytes()) for array in found])
+    assert results[0] == results[1]
+
+
 @given(st.lists(VOXELS, min_size=1, max_size=4), st.integers(0, 2**20))
 def test_a_weight_is_listing_the_image_so_often(images: list[list[tuple[int, bool]]], seed: int) -> None:
     weights = np.random.default_rng(seed).integers(0, 4, (3, len(images)))
@@ -73,7 +91,7 @@ def test_a_weight_is_listing_the_image_so_often(images: list[list[tuple[int, boo
     columns = [np.concatenate([getattr(h, name) for h in found]) for name in ("bin", "positives", "negatives")]
     names, bins = np.unique(columns[0], return_inverse=True)
     offsets = np.cumsum([0, *(len(h.bin) for h in found)])
-    sums = [voxel_histograms.pool(offsets, bins, counts, weights, len(names)) for counts in columns[1:]]
+    sums = [weights @ voxel_histograms.dense(offsets, bins, counts, len(names)) for counts in columns[1:]]
     pooled = voxel_histograms.from_histograms(*sums)
     for r, row in enumerate(weights):
         scores, positive = arrays([voxel for image, times in zip(images, row) for voxel in image * int(times)])
