@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from calipers.errors import CalipersError, InputError, InputProblems, UsageError
     from calipers.evaluate import evaluate
     from calipers.evaluation import Evaluation
+    from calipers.metrics.soft_iou import soft_instance_iou
     from calipers.opening import open_evaluation
     from calipers.protocol import Protocol, presets
     from calipers.readers import explain, read, sniff, write
@@ -56,6 +57,7 @@ _SURFACE = {
     "read": "calipers.readers",
     "rodeo": "calipers.shortcuts",
     "sniff": "calipers.readers",
+    "soft_instance_iou": "calipers.metrics.soft_iou",
     "write": "calipers.readers",
 }
 
@@ -84,6 +86,7 @@ __all__ = [  # noqa: RUF022
     "read",
     "rodeo",
     "sniff",
+    "soft_instance_iou",
     "write",
 ]
 
