@@ -138,9 +138,19 @@ def test_two_predictions_on_one_reference(strategy: str, expected: list[str]) ->
     assert [FATES[fate] for fate in matches.prediction_fate[0]] == expected
 
 
-def test_forgiven_duplicates_do_not_count() -> None:
-    view = View(assignment="many-to-one", duplicates="forgiven")
-    assert [FATES[fate] for fate in match(two_on_one(), MODEL, [view]).prediction_fate[0]] == ["hit", "ignored"]
+@pytest.mark.parametrize("strategy", ["by-score", "by-overlap", "optimal", "per-reference-argmax", "many-to-one"])
+def test_forgiven_duplicates_do_not_count(strategy: str) -> None:
+    view = View(assignment=strategy, duplicates="forgiven")
+    found = [FATES[fate] for fate in match(two_on_one(), MODEL, [view]).prediction_fate[0]]
+    assert sorted(found) == ["hit", "ignored"]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_forgiven_duplicates_equal_the_twin(strategy: str) -> None:
+    for kind in KINDS:
+        cohort = cohort_of(kind, seed=6)
+        rule = Rule(iou_or_crowd, lambda s: s >= 0.2, duplicates="forgiven")
+        assert_fates_are(cohort, View(assignment=strategy, threshold=0.2, duplicates="forgiven"), rule)
 
 
 @pytest.mark.parametrize("strategy", ["by-score", "by-overlap", "optimal", "many-to-one"])

@@ -19,7 +19,9 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from calipers.errors import CalipersError, InputError, InputProblems, UsageError
     from calipers.evaluate import evaluate
+    from calipers.evaluate_maps import evaluate_maps
     from calipers.evaluation import Evaluation
+    from calipers.heatmaps import boxes_from_heatmaps
     from calipers.metrics.soft_iou import soft_instance_iou
     from calipers.opening import open_evaluation
     from calipers.protocol import Protocol, presets
@@ -48,16 +50,21 @@ _SURFACE = {
     "agreement": "calipers.statistics.agreement",
     "agreement_scores": "calipers.statistics.contingency",
     "average_precision": "calipers.shortcuts",
+    "boxes_from_heatmaps": "calipers.heatmaps",
+    "corrupt": "calipers.oracles",
     "demo_cohort": "calipers.synthetic",
     "evaluate": "calipers.evaluate",
+    "evaluate_maps": "calipers.evaluate_maps",
     "explain": "calipers.readers",
     "mixed_model": "calipers.statistics.mixed",
     "open_evaluation": "calipers.opening",
     "presets": "calipers.protocol",
     "read": "calipers.readers",
+    "read_maps": "calipers.readers.volumes",
     "rodeo": "calipers.shortcuts",
     "sniff": "calipers.readers",
     "soft_instance_iou": "calipers.metrics.soft_iou",
+    "sweep": "calipers.sensitivity",
     "write": "calipers.readers",
 }
 
@@ -77,16 +84,21 @@ __all__ = [  # noqa: RUF022
     "agreement",
     "agreement_scores",
     "average_precision",
+    "boxes_from_heatmaps",
+    "corrupt",
     "demo_cohort",
     "evaluate",
+    "evaluate_maps",
     "explain",
     "mixed_model",
     "open_evaluation",
     "presets",
     "read",
+    "read_maps",
     "rodeo",
     "sniff",
     "soft_instance_iou",
+    "sweep",
     "write",
 ]
 

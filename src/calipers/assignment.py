@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from calipers import registry
 from calipers.criteria import Criterion, PairTable
 from calipers.kernels import fates, pairs
+from calipers.kernels.compiled import FateTable
+from calipers.kernels.matching import DUPLICATE, IGNORED
 from calipers.matches import Matches, Pairs, View
 from calipers.tables import Cohort, Predictions, References
 
@@ -45,6 +47,9 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
         absent,
         _rules(criterion, references, predictions, views),
     )
+    table = decided.prediction
+    if first.duplicates == "forgiven" and first.assignment != "many-to-one":  # which has done so by itself
+        table = FateTable(np.where(table.fates == DUPLICATE, np.int8(IGNORED), table.fates))
     label, said = references.label, predictions.label
     if not first.within_class:  # a hit may have two classes: without classes all objects are of one
         label, said = np.zeros_like(label), np.zeros_like(said)
@@ -58,12 +63,12 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
         score=predictions.score,
         rank=rank,
         reference_fate=decided.reference,
-        prediction_fate=decided.prediction.fates,
+        prediction_fate=table.fates,
         partner=decided.partner,
         similarity=decided.similarity,
         pairs=Pairs(*found),
     )
-    matches.remember(decided.prediction)
+    matches.remember(table)
     return matches
 
 
@@ -71,8 +76,7 @@ def _pairs(cohort: Cohort, predictions: Predictions, criterion: Criterion, n_cla
     """Return the candidate pairs of a criterion: those nearer than objects that have nothing to do with each other."""
     references = cohort.references
     if criterion.fused is not None:
-        sides = ((table.offsets, table.label, table.boxes, table.extent) for table in (references, predictions))
-        return fates.PairList(*criterion.fused(*sides, references.crowd, n_classes))
+        return fates.PairList(*criterion.fused(cohort, predictions, n_classes))
     reference, prediction = pairs.all_pairs(
         references.offsets, references.label, predictions.offsets, predictions.label, n_classes
     )
@@ -126,3 +130,20 @@ class MatchRecipe:
     def collect(self, cohort: Cohort, model: str) -> Matches:
         """Match the images of a cohort."""
         return match(cohort, model, self.views)
+
+
+@dataclass(frozen=True)
+class PairRecipe(MatchRecipe):
+    """A matching under one view alone, for metrics on who belongs to whom and how near.
+
+    `Matches` keeps partners and similarities of its first view only; what is needed of another one is matched anew.
+    """
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """The view itself: it is the first, whichever other recipes there are."""
+        return ("pairs", self.views[0])
+
+    def merge(self, other: MatchRecipe) -> PairRecipe:
+        """Return the recipe that serves both: recipes with one key are equal."""
+        return self

@@ -24,9 +24,11 @@ MOST_KEPT = 256_000_000  # bytes of replicates at a time; more models go in seve
 
 
 def with_areas(cohort: Cohort, protocol: Protocol) -> Cohort:
-    """Return the cohort with the areas that size cuts shall see: declared or of the box, rescaled or not."""
-    if protocol.size_from == "mask":
-        raise UsageError("sizes from masks need masks; this cohort has boxes: use from = 'declared' or 'box'")
+    """Return the cohort with the areas that size cuts shall see: declared, of boxes or masks, rescaled or not."""
+    if protocol.size_from == "mask" and cohort.references.masks is None and len(cohort.references):
+        raise UsageError(
+            "sizes from masks need references with masks; these have boxes: use from = 'declared' or 'box'"
+        )
     if protocol.size_from == "declared" and protocol.rescale_to is None:
         return cohort
     scale = np.ones(cohort.n_images)
@@ -39,6 +41,8 @@ def with_areas(cohort: Cohort, protocol: Protocol) -> Cohort:
 
     def resized(table: References | Predictions) -> Any:
         area = table.area if protocol.size_from == "declared" else table.extent
+        if protocol.size_from == "mask" and table.masks is not None:  # a predicted box is a shape of its own
+            area = table.masks.voxels.astype(np.float64)
         return replace(table, area=area * scale[table.image])
 
     models = {name: resized(predictions) for name, predictions in cohort.models.items()}

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from calipers.results.groups import GroupedRows, GroupSummary
 from calipers.statistics.intervals import FEWEST_UNITS
 from calipers.statistics.weights import Units, units_of
 from calipers.tables import Cohort
+from calipers.tables.samples import Sample
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +55,7 @@ class Evaluation:
     ci: bool  # whether intervals were asked for
     groups: tuple[GroupSummary, ...] = ()  # of all groupings, in the order in which they were asked for
     groupings: tuple[GroupedRows, ...] = ()  # without that by class alone, whose rows are those of the evaluation
+    load_sample: Callable[[int], Sample] | None = field(default=None, compare=False, repr=False)  # of an image, anew
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers import registry
 from calipers.engine import collect
 from calipers.errors import UsageError, did_you_mean
 from calipers.estimation import estimated_rows, jobs_of, with_areas
@@ -194,7 +195,9 @@ def _narrowed(protocol: Protocol, name: str, size: tuple[float, float]) -> Proto
     """Return the protocol with all metrics that look at every size looking at one range only."""
 
     def every_size(plan: MetricPlan) -> bool:
-        return plan.kind != "rodeo" and ("size" not in plan.options or _whole(protocol.sizes[plan.options["size"]]))
+        return not registry.own_matching(plan.kind) and (
+            "size" not in plan.options or _whole(protocol.sizes[plan.options["size"]])
+        )
 
     kept = tuple(replace(p, options={**p.options, "size": name}) for p in protocol.metrics if every_size(p))
     if not kept:

@@ -42,7 +42,7 @@ class View:
     within_class: bool = True
     strict: bool = False
     score_cut: float = float("-inf")  # predictions below it do not exist
-    duplicates: str = "penalised"  # many-to-one only: penalised | forgiven
+    duplicates: str = "penalised"  # penalised | forgiven
 
 
 @dataclass(frozen=True, slots=True)

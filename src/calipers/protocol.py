@@ -20,6 +20,7 @@ from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.kernels.resampling import check_seed
 from calipers.matches import View
 from calipers.metrics.contract import DERIVED_OPTION, MATCHING_OPTIONS, Metric, MetricPlan
+from calipers.metrics.map_settings import MapSettings
 from calipers.protocol_schema import NO_LIMIT, SCHEMA, check_document, contradiction, thresholds_of
 from calipers.statistics.intervals import check_level
 
@@ -49,6 +50,7 @@ class Protocol:
     interval: str
     seed: int
     strata: str | None = None  # groups that are fixed: units are drawn inside each of them
+    maps: MapSettings | None = None  # for protocols whose references and predictions are maps
 
     def __post_init__(self) -> None:
         check_level(self.level)
@@ -126,6 +128,9 @@ class Protocol:
         """Return the protocol for JSON output; infinities become null."""
         document = asdict(self)
         document["metrics"] = [{"name": m.name, "kind": m.kind, **m.options} for m in self.metrics]
+        document.pop("maps")
+        if self.maps is not None:
+            document["maps"] = self.maps.as_dict()
         return dict(_finite({"schema": SCHEMA, **document}))
 
     def resolved(self) -> list[MetricPlan]:
@@ -231,9 +236,17 @@ def _build(document: dict[str, Any], file: str) -> Protocol:
         interval=statistics.get("interval", "bootse-t-logit"),
         seed=int(statistics.get("seed", 0)),
         strata=statistics.get("strata"),
+        maps=_map_settings(document["maps"], file) if "maps" in document else None,
     )
     _check_whole(protocol, file)
     return protocol
+
+
+def _map_settings(table: Mapping[str, Any], file: str) -> MapSettings:
+    try:
+        return MapSettings.from_dict(table)
+    except UsageError as error:
+        raise InputError("settings of maps", rule="maps", file=file, location="maps", value=str(error)) from None
 
 
 def _plan(entry: dict[str, Any]) -> MetricPlan:
@@ -271,7 +284,7 @@ def _check_claims(plan: MetricPlan, file: str, where: str) -> None:
         raise InputError(
             f"options with {claim}", rule="metric-claim", file=file, location=where, value=plan.name, hint=hint
         )
-    if plan.kind != "rodeo":
+    if not registry.own_matching(plan.kind):
         criterion = registry.resolve("criterion", plan.options["criterion"])
         most = max(plan.options["thresholds"])
         if most > 1 and not criterion.distance:
@@ -286,8 +299,9 @@ def _resolve(protocol: Protocol, plan: MetricPlan) -> MetricPlan:
     if DERIVED_OPTION in own:
         hint = did_you_mean(DERIVED_OPTION, MATCHING_OPTIONS)
         raise UsageError(f"metric {plan.name!r} ({plan.kind}) has no option {DERIVED_OPTION!r}; {hint}")
-    if plan.kind == "rodeo":  # has its own matching; of the defaults only the score cut applies
-        return replace(plan, options={"score_cut": protocol.score_cut, **own})
+    if registry.own_matching(plan.kind):
+        defaults = registry.resolve("metric", plan.kind).defaults  # of the protocol's own options these apply
+        return replace(plan, options={**{name: getattr(protocol, name) for name in defaults}, **own})
     assignment = registry.check("assignment", own.get("assignment", view.assignment))
     max_dets = _limit(own.get("max_dets", view.max_dets))
     largest = max([view.max_dets, *(_limit(p.options.get("max_dets", 0)) for p in protocol.metrics)])

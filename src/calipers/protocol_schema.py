@@ -11,7 +11,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from calipers.errors import InputError, did_you_mean
-from calipers.registry import INTERVALS
+from calipers.metrics.map_settings import AXES, CONNECTIVITIES, SCORES
+from calipers.registry import INTERVALS, own_matching
 
 if TYPE_CHECKING:
     from calipers.protocol import Protocol
@@ -22,7 +23,8 @@ NUMBER = r"-?[0-9]+(\.[0-9]+)?(e[-+][0-9]+)?"
 NAME = re.compile(
     rf"[A-Za-z][A-Za-z0-9.\- ]*(/[a-z]+)?(@([a-z][a-z\-]*:)?{NUMBER}(:{NUMBER})?|@[a-z][a-z\-]*)?(#{NUMBER})?"
 )
-TOP = ("schema", "name", "source", "extends", "matching", "sizes", "metric", "statistics", "report")
+CLAIMS = {"centre": "point-in-hull"}  # words behind the @ that name a criterion otherwise than the registry does
+TOP = ("schema", "name", "source", "extends", "matching", "sizes", "maps", "metric", "statistics", "report")
 MATCHING: dict[str, Any] = {
     "criterion": str,
     "assignment": str,
@@ -33,6 +35,15 @@ MATCHING: dict[str, Any] = {
     "ties": ("coco", "block"),
     "strict": bool,
     "duplicates": ("penalised", "forgiven"),
+}
+MAPS: dict[str, Any] = {
+    "threshold": (float, int, str),
+    "tuning": str,
+    "connectivity": CONNECTIVITIES,
+    "least": int,
+    "score": SCORES,
+    "slices": AXES,
+    "batch": int,
 }
 STATISTICS: dict[str, Any] = {
     "level": float,
@@ -54,10 +65,11 @@ def check_document(document: Mapping[str, Any], file: str) -> None:
             raise InputError(f"the key {key!r}", rule="missing-key", file=file, location=key)
         if not isinstance(document.get(key, ""), str):
             raise InputError("text", rule="type", file=file, location=key, value=document[key])
-    for key in ("matching", "sizes", "statistics", "report"):
+    for key in ("matching", "sizes", "maps", "statistics", "report"):
         if not isinstance(document.get(key, {}), dict):
             raise InputError("a table", rule="type", file=file, location=key, value=document[key])
     _typed(document.get("matching", {}), MATCHING, file, "matching")
+    _typed(document.get("maps", {}), MAPS, file, "maps")
     _typed(document.get("statistics", {}), STATISTICS, file, "statistics")
     _typed(document.get("report", {}), {"headline": list}, file, "report")
     _check_thresholds(document.get("matching", {}), file, "matching")
@@ -85,12 +97,12 @@ def contradiction(name: str, kind: str, options: Mapping[str, Any]) -> str | Non
     _, _, claim = head.partition("@")
     if cut and not _same([float(cut)], [options.get("score_cut", -math.inf)]):
         return f"a score cut of {cut}"
-    if not claim or kind == "rodeo":
+    if not claim or own_matching(kind):  # such a metric checks its name itself
         return None
     words = claim.split(":")
     criterion = words.pop(0) if not _number(words[0]) else None
-    if criterion is not None and criterion != options["criterion"]:
-        return f"the criterion {criterion}"
+    if criterion is not None and CLAIMS.get(criterion, criterion) != options["criterion"]:
+        return f"the criterion {CLAIMS.get(criterion, criterion)}"
     claimed = [float(word) for word in words if _number(word)]
     given = list(options.get("rates", ())) if kind == "froc" else list(options["thresholds"])
     ends = [given[0], given[-1]] if len(claimed) == 2 and given else given
@@ -135,6 +147,7 @@ def render(protocol: Protocol) -> str:
     if p.rescale_to is not None:
         sizes["rescale_to"] = list(p.rescale_to)
     lines += ["", "[sizes]", *_table(sizes)]
+    lines += ["", "[maps]", *_table(p.maps.as_dict())] if p.maps is not None else []
     for plan in p.metrics:
         lines += ["", "[[metric]]", *_table({"name": plan.name, "kind": plan.kind, **plan.options})]
     cluster = list(p.cluster) if isinstance(p.cluster, tuple) else p.cluster

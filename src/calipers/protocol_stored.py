@@ -37,6 +37,7 @@ def toml_document(stored: Any, file: str) -> dict[str, Any]:
         **{key: stored[key] for key in ("schema", "name", "source")},
         "matching": matching,
         "sizes": {**sizes, "from": stored["size_from"], **rescale},
+        **({"maps": stored["maps"]} if "maps" in stored else {}),
         "metric": [_plan(entry) for entry in stored["metrics"]],
         "statistics": {**{key: stored[key] for key in STATISTICS}, **strata},
         "report": {"headline": stored["headline"]},

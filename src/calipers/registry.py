@@ -20,11 +20,17 @@ CRITERIA: Mapping[str, str] = {
     "iop": "calipers.criteria.boxes:IOP",
     "ior": "calipers.criteria.boxes:IOR",
     "hausdorff": "calipers.criteria.boxes:HAUSDORFF",
-    "centre-distance": "calipers.criteria.boxes:CENTRE_DISTANCE",
-    "centre-distance-mm": "calipers.criteria.boxes:CENTRE_DISTANCE_MM",
-    "centre-distance-relative": "calipers.criteria.boxes:CENTRE_DISTANCE_RELATIVE",
-    "any-overlap": "calipers.criteria.boxes:ANY_OVERLAP",
-    "point-in-box": "calipers.criteria.boxes:POINT_IN_BOX",
+    "mask-iou": "calipers.criteria.masks:MASK_IOU",
+    "dice": "calipers.criteria.masks:DICE",
+    "hull-iou": "calipers.criteria.masks:HULL_IOU",
+    "boundary-iou": "calipers.criteria.masks:BOUNDARY_IOU",
+    "any-overlap": "calipers.criteria.masks:ANY_OVERLAP",
+    "centre-distance": "calipers.criteria.points:CENTRE_DISTANCE",
+    "centre-distance-mm": "calipers.criteria.points:CENTRE_DISTANCE_MM",
+    "centre-distance-relative": "calipers.criteria.points:CENTRE_DISTANCE_RELATIVE",
+    "point-in-box": "calipers.criteria.points:POINT_IN_BOX",
+    "point-in-mask": "calipers.criteria.points:POINT_IN_MASK",
+    "point-in-hull": "calipers.criteria.points:POINT_IN_HULL",
 }
 
 ASSIGNMENTS: Mapping[str, str] = {
@@ -46,6 +52,18 @@ METRICS: Mapping[str, str] = {
     "false-alarms": "calipers.metrics.counts:FalseAlarmsPerImage",
     "count": "calipers.metrics.counts:Count",
     "rodeo": "calipers.metrics.rodeo:Rodeo",
+    "voxel-average-precision": "calipers.metrics.voxels:VoxelAveragePrecision",
+    "voxel-auroc": "calipers.metrics.voxels:VoxelAuroc",
+    "aupro": "calipers.metrics.voxels:Aupro",
+    "voxel-dice": "calipers.metrics.voxels:VoxelDice",
+    "voxel-iou": "calipers.metrics.voxels:VoxelIou",
+    "soft-instance-iou": "calipers.metrics.voxels:SoftInstanceIou",
+    "panoptic-quality": "calipers.metrics.extent:PanopticQuality",
+    "instance-f1": "calipers.metrics.instances:InstanceF1",
+    "instance-iou": "calipers.metrics.instances:InstanceIou",
+    "centre-distance": "calipers.metrics.instances:CentreDistance",
+    "case-auroc": "calipers.metrics.case_level:CaseAuroc",
+    "picai-score": "calipers.metrics.case_level:PicaiScore",
 }
 
 # Kinds of intervals; `calipers.statistics.intervals` makes them.
@@ -77,6 +95,11 @@ def check(kind: str, name: str) -> str:
     if name not in TABLES[kind]:
         raise UsageError(f"no {kind} {name!r}; {did_you_mean(name, TABLES[kind])}")
     return name
+
+
+def own_matching(metric: str) -> bool:
+    """Return whether a kind of metric compares places in a way of its own, so that the protocol's does not apply."""
+    return bool(getattr(resolve("metric", metric), "own_matching", False))
 
 
 def resolve(kind: str, name: str) -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 import calipers as cal
 from calipers.pictures.finding import PictureFiles
-from calipers.pictures.listing import list_files
+from calipers.readers.listing import list_files
 
 
 def cohort(*ids: str, files: list[str] | None = None) -> cal.Cohort:

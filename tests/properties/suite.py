@@ -19,6 +19,7 @@ class Case:
     sizes: dict[str, Any] = field(default_factory=dict)
     perfect: float = 1.0  # the best value; NaN if it depends on the cohort
     scale_free: bool = True  # the unit of length does not matter
+    of_images: bool = False  # an image without objects counts: there is a value even if nobody has any
 
     def __str__(self) -> str:
         said = {**self.matching, **self.options}
@@ -49,18 +50,35 @@ CASES = [
     Case("ppv", {"average": "classes"}, {"assignment": "per-reference-argmax"}),
     Case("f-beta", {"beta": 2}),
     Case("f-beta", {"average": "classes"}, {"score_cut": 0.3}, perfect=NAN),
-    Case("accuracy", matching={"assignment": "by-overlap", "thresholds": 0.3}),
+    Case("accuracy", matching={"assignment": "by-overlap", "thresholds": 0.3}, of_images=True),
     # A box inside another one has an iop of 1 with both: by-score may give it the wrong one, so nobody is perfect.
-    Case("accuracy", {"average": "pooled", "criterion": "iop"}, perfect=NAN),
-    Case("false-alarms", perfect=0.0),
-    Case("count", {"of": "TP"}, perfect=NAN),
-    Case("count", {"of": "FP"}, perfect=0.0),
-    Case("count", {"of": "FN"}, perfect=0.0),
-    Case("count", {"of": "TN"}, perfect=NAN),
+    Case("accuracy", {"average": "pooled", "criterion": "iop"}, perfect=NAN, of_images=True),
+    Case("false-alarms", perfect=0.0, of_images=True),
+    Case("count", {"of": "TP"}, perfect=NAN, of_images=True),
+    Case("count", {"of": "FP"}, perfect=0.0, of_images=True),
+    Case("count", {"of": "FN"}, perfect=0.0, of_images=True),
+    Case("count", {"of": "TN"}, perfect=NAN, of_images=True),
     Case("rodeo"),
     Case("rodeo", {"part": "localization", "scale": 0.5}),
     Case("rodeo", {"part": "shape", "class_weight": "image"}),
     Case("rodeo", {"part": "classification", "multiclass": True}),
     Case("rodeo", {"part": "classification", "class_weight": 0.3}),
     Case("rodeo", {"summary": "minimum", "weight_missed": 2.0}),
+    Case("panoptic-quality"),
+    Case("panoptic-quality", {"part": "SQ"}, {"assignment": "by-overlap", "thresholds": 0.2}),
+    Case("panoptic-quality", {"part": "SQ", "average": "classes", "criterion": "ior"}, perfect=NAN),
+    Case("panoptic-quality", {"part": "RQ", "average": "classes"}, {"assignment": "optimal"}),
+    Case("panoptic-quality", {"size": "small", "max_dets": 2}, sizes=SMALL, scale_free=False, perfect=NAN),
+    Case("instance-f1", matching={"assignment": "by-overlap"}, of_images=True),
+    Case("instance-f1", {"thresholds": [0.01, 0.5], "max_dets": 2}, perfect=NAN, of_images=True),
+    Case("instance-f1", {"average": "pooled", "criterion": "point-in-box"}),
+    Case("instance-iou", matching={"assignment": "by-overlap", "thresholds": 0.0}),
+    Case("instance-iou", {"summary": "median"}, {"assignment": "by-overlap", "thresholds": 0.0}),
+    Case("instance-iou", {"over": "hits", "summary": "median", "max_dets": 3}, perfect=NAN),
+    Case("instance-iou", {"over": "hits"}, {"assignment": "many-to-one", "duplicates": "forgiven"}),
+    Case("centre-distance", {"criterion": "centre-distance", "thresholds": 15.0}, perfect=0.0, scale_free=False),
+    Case("centre-distance", {"criterion": "centre-distance-relative", "summary": "median"}, perfect=0.0),
+    Case("case-auroc"),
+    Case("case-auroc", {"silent": "zero", "thresholds": [0.1, 0.5]}, {"score_cut": 0.3}, perfect=NAN),
+    Case("picai-score", matching={"assignment": "optimal", "thresholds": 0.1, "duplicates": "forgiven"}),
 ]

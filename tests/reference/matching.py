@@ -81,7 +81,7 @@ def _tell(
             fate = "ignored"
         else:
             near = any(rule.counted(other) and rule.fits(other, p) for other in refs)
-            fate = "duplicate" if near else "false alarm"
+            fate = ("ignored" if rule.duplicates == "forgiven" else "duplicate") if near else "false alarm"
         found.prediction[p.row] = fate
 
 

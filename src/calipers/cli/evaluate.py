@@ -12,6 +12,7 @@ import click
 
 from calipers.cli.narration import Narrator
 from calipers.cli.options import (
+    evaluation_options,
     named_files,
     output_options,
     picture_arguments,
@@ -20,7 +21,6 @@ from calipers.cli.options import (
     reading_options,
 )
 from calipers.errors import UsageError
-from calipers.registry import INTERVALS
 
 STATISTICS = ("cluster", "strata", "level", "replicates", "interval")  # options that replace the protocol's
 
@@ -28,26 +28,7 @@ STATISTICS = ("cluster", "strata", "level", "replicates", "interval")  # options
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS...", nargs=-1, required=True)
-@click.option("-o", "--output", metavar="DIR", help="Folder for JSON, tables and the page; new or empty.")
-@click.option("--preset", metavar="NAME", help="coco (default), overview, rodeo, chestxray8, voc2007, voc2012.")
-@click.option("--protocol", metavar="FILE", help="A protocol in TOML, instead of a preset.")
-@click.option(
-    "--cluster",
-    metavar="COLUMN",
-    help="What the result speaks for: image, patient (default if known), any group; or centre,patient.",
-)
-@click.option("--strata", metavar="COLUMN", help="Groups that the claim is about: units are drawn inside each.")
-@click.option("--by", metavar="COLUMNS", multiple=True, help="Further rows per group: centre; centre,size; age=40:60.")
-@click.option("--replicates", metavar="N", type=click.IntRange(min=1), help="Bootstrap replicates (2000).")
-@click.option("--level", metavar="P", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Level (0.95).")
-@click.option("--interval", type=click.Choice(INTERVALS), help="Kind of interval (bootse-t-logit).")
-@click.option("--seed", metavar="N", type=click.IntRange(min=0), help="Replaces the seed of the protocol.")
-@click.option(
-    "--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Blocks of images at a time; changes no number."
-)
-@click.option("--engine", type=click.Choice(["local"]), default="local", help="Where the work runs: this machine.")
-@click.option("--no-ci", is_flag=True, help="No intervals.")
-@click.option("--force", is_flag=True, help="Allow a DIR that holds something; results in it are replaced.")
+@evaluation_options("coco (default), overview, rodeo, chestxray8, polyp-clinical, voc2007, voc2012.")
 @picture_options
 @reading_options
 @output_options
@@ -94,14 +75,14 @@ def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> Non
     show(evaluation, narrator, given)
 
 
-def chosen_protocol(given: dict[str, Any]) -> Any:
+def chosen_protocol(given: dict[str, Any], default: str = "coco") -> Any:
     """Return the protocol of the options; a preset and a file together are an error."""
     from calipers.protocol import Protocol
 
     preset, file = given["preset"], given["protocol"]
     if preset and file:
         raise UsageError('--preset and --protocol exclude each other; a protocol can say extends = "..."')
-    protocol = Protocol.load(Path(file) if file else preset or "coco")
+    protocol = Protocol.load(Path(file) if file else preset or default)
     changes = {name: given[name] for name in STATISTICS if given.get(name) is not None}
     if "," in changes.get("cluster", ""):
         changes["cluster"] = tuple(name.strip() for name in changes["cluster"].split(","))

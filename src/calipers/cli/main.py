@@ -26,12 +26,14 @@ VERBS = {
     "demo": ("calipers.cli.demo:demo", "evaluate data that Calipers draws itself, and write a page"),
     "inspect": ("calipers.cli.inspect:inspect", "say what is understood of the files, without evaluating"),
     "evaluate": ("calipers.cli.evaluate:evaluate", "evaluate predictions against references"),
+    "maps": ("calipers.cli.maps:maps", "evaluate maps of scores against label images or volumes"),
     "compare": ("calipers.cli.compare:compare", "say whether models differ on the same images, and rank them"),
     "agreement": ("calipers.cli.agreement:agreement", "compare criteria with the ratings of clinicians"),
     "mixed": ("calipers.cli.mixed:mixed", "say what IoU depends on, with patients and centres accounted for"),
     "check": ("calipers.cli.check:check", "check an evaluation against acceptance limits"),
     "report": ("calipers.cli.report:report", "write the page of a saved evaluation anew, from its folder alone"),
     "verify": ("calipers.cli.verify:verify", "compute a saved evaluation again, and compare every value"),
+    "boxes": ("calipers.cli.boxes:boxes", "turn heat maps into boxes with scores"),
     "convert": ("calipers.cli.convert:convert", "write references or predictions in another format"),
 }
 

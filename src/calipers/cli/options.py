@@ -10,9 +10,13 @@ from typing import Any, TypeVar
 import click
 
 from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.registry import INTERVALS
 
 F = TypeVar("F", bound=Callable[..., Any])
 SCALES = click.Choice(["unit", "raw"])
+MASKS = click.Choice(["auto", "required", "ignore"])
+SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+JOBS = "Blocks of images, or samples, at a time; changes no number."
 
 
 def reading_options(function: F) -> F:
@@ -26,6 +30,7 @@ def reading_options(function: F) -> F:
             click.option("--box-format", metavar="NAME[,NAME]", help=formats),
             click.option("--columns", "--column", "columns", metavar="NAME=COLUMN,...", help=columns),
             click.option("--score-scale", type=SCALES, default="unit", help="raw allows scores outside [0, 1]."),
+            click.option("--masks", type=MASKS, default="auto", help="auto reads them if all annotations have one."),
             click.option("--ids-as-strings", is_flag=True, help='Take the image ids 1 and "1" for the same.'),
             click.option(
                 "--strict/--lenient", default=True, help="Refuse broken records, or set them aside and count them."
@@ -34,6 +39,35 @@ def reading_options(function: F) -> F:
     ):
         function = option(function)
     return function
+
+
+def evaluation_options(presets: str) -> Callable[[F], F]:
+    """Add the options of an evaluation: the plan, the statistics, the folder; ``presets`` names some of them."""
+    of_cluster = "What the result speaks for: image, patient (default if known), any group; or centre,patient."
+    of_by = "Further rows per group: centre; centre,size; age=40:60."
+    options = (
+        click.option("-o", "--output", metavar="DIR", help="Folder for JSON, tables and the page; new or empty."),
+        click.option("--preset", metavar="NAME", help=presets),
+        click.option("--protocol", metavar="FILE", help="A protocol in TOML, instead of a preset."),
+        click.option("--cluster", metavar="COLUMN", help=of_cluster),
+        click.option("--strata", metavar="COLUMN", help="Groups that the claim is about: units are drawn inside each."),
+        click.option("--by", metavar="COLUMNS", multiple=True, help=of_by),
+        click.option("--replicates", metavar="N", type=click.IntRange(min=1), help="Bootstrap replicates (2000)."),
+        click.option("--level", metavar="P", type=SHARE, help="Level (0.95)."),
+        click.option("--interval", type=click.Choice(INTERVALS), help="Kind of interval (bootse-t-logit)."),
+        click.option("--seed", metavar="N", type=click.IntRange(min=0), help="Replaces the seed of the protocol."),
+        click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, help=JOBS),
+        click.option("--engine", type=click.Choice(["local"]), default="local", help="Where the work runs: here."),
+        click.option("--no-ci", is_flag=True, help="No intervals."),
+        click.option("--force", is_flag=True, help="Allow a DIR that holds something; results in it are replaced."),
+    )
+
+    def added(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return added
 
 
 def output_options(function: F) -> F:
@@ -89,6 +123,7 @@ def reading_arguments(given: dict[str, Any]) -> dict[str, Any]:
         "columns": column_map(given["columns"]),
         "score_scale": given["score_scale"],
         "ids_as_strings": given["ids_as_strings"],
+        "masks": given["masks"],
         "lenient": not given["strict"],
     }
 

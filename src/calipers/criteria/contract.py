@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calipers.errors import UsageError
+from calipers.kernels import overlap
 from calipers.kernels.pairs import gather
 from calipers.tables import Cohort, Predictions
 
@@ -38,6 +40,23 @@ class PairTable:
         """(2 d, P) corners, low ones first."""
         return gather(self.predictions.boxes, self.prediction)
 
+    @cached_property
+    def reference_points(self) -> F64:
+        """(d, P) where the references are: their points if they have some, else the centres of their boxes."""
+        points = self.cohort.references.points
+        return overlap.centres(self.reference_boxes) if points is None else gather(points, self.reference)
+
+    @cached_property
+    def prediction_points(self) -> F64:
+        """(d, P) where the predictions are: their points if they have some, else the centres of their boxes."""
+        points = self.predictions.points
+        return overlap.centres(self.prediction_boxes) if points is None else gather(points, self.prediction)
+
+    @cached_property
+    def known(self) -> dict[str, Any]:
+        """What a criterion found out about the pairs and may need again."""
+        return {}
+
     @property
     def reference_extent(self) -> F64:
         """(P,) area or volume."""
@@ -58,6 +77,11 @@ class PairTable:
         return np.ascontiguousarray(column[image].T)
 
 
+# Cohort, predictions, number of classes (0 = they do not matter) -> (reference, prediction, similarity) of the pairs
+# that are nearer than `Criterion.none`, sorted by prediction, then reference; crowds have their own similarity already.
+Fused = Callable[[Cohort, Predictions, int], tuple[I32, I32, F64]]
+
+
 @dataclass(frozen=True)
 class Criterion:
     """A similarity of two places, higher is nearer.
@@ -73,9 +97,7 @@ class Criterion:
     distance: bool = False
     yes_no: bool = False
     crowd: Callable[[PairTable], F64] | None = None  # similarity to a crowd; None = like any other
-    fused: Callable[..., tuple[I32, I32, F64]] | None = (
-        None  # a kernel that lists the candidates and compares in one go
-    )
+    fused: Fused | None = None  # lists the candidates and compares in one go; None = compare all pairs of a cell
 
     def cutoff(self, threshold: float, *, strict: bool = False) -> float:
         """Return the smallest admissible similarity: ``>= threshold``, strict on request and always at 0.

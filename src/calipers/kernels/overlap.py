@@ -71,16 +71,15 @@ def complete_iou(a: F64, b: F64, extent_a: F64, extent_b: F64) -> F64:
     return np.asarray(plain - distance - weight * aspect)
 
 
-def centre_distance(a: F64, b: F64, unit: F64 | float = 1.0) -> F64:
-    """Return the distance of the centres after every axis was multiplied by ``unit`` ((d, n) or a number)."""
-    return np.asarray(np.sqrt(np.sum(((centres(a) - centres(b)) * unit) ** 2, axis=0)))
+def distance(a: F64, b: F64, unit: F64 | float = 1.0) -> F64:
+    """Return the distance of points (d, n) after every axis was multiplied by ``unit`` ((d, n) or a number)."""
+    return np.asarray(np.sqrt(np.sum(((a - b) * unit) ** 2, axis=0)))
 
 
-def contains_centre(a: F64, b: F64) -> NDArray[np.bool_]:
-    """Return whether the centre of b lies in the box a; the border belongs to it."""
-    half = len(a) // 2
-    middle = centres(b)
-    return np.asarray(((a[:half] <= middle) & (middle <= a[half:])).all(axis=0))
+def contains(boxes: F64, points: F64) -> NDArray[np.bool_]:
+    """Return whether the points (d, n) lie in the boxes; the border belongs to them."""
+    half = len(boxes) // 2
+    return np.asarray(((boxes[:half] <= points) & (points <= boxes[half:])).all(axis=0))
 
 
 def hausdorff_similarity(a: F64, b: F64, size: F64) -> F64:

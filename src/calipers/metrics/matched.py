@@ -17,6 +17,8 @@ from calipers.metrics.contract import DERIVED_OPTION, MATCHING_OPTIONS, MetricPl
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Sides = tuple[str, ...]  # of "references", "predictions" and "hits"
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,9 @@ class MatchMetric:
     """Base of the metrics whose evidence is `Matches`."""
 
     own_options: tuple[str, ...] = ()
-    needed: tuple[str, ...] = ("references",)  # without these there is no value; nothing: it always has one
-    tried: tuple[str, ...] = ("references", "predictions")  # a unit with these can be in error; nothing: every unit can
-    judged: tuple[str, ...] = ("references", "predictions")  # whose fates can be an error
+    needed: Sides = ("references",)  # without these there is no value; nothing: it always has one
+    tried: Sides = ("references", "predictions")  # a unit with these can be in error; nothing: every unit can
+    judged: Sides = ("references", "predictions")  # whose fates can be an error; of hits: how far they are off
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         for plan in plans:
@@ -79,28 +81,47 @@ class MatchMetric:
         table = np.zeros((1 + evidence.n_classes, len(self.outputs), 3), np.int64)
         known: dict[tuple[Any, ...], list[I64]] = {}
         for k, output in enumerate(self.outputs):
-            key = (tuple(evidence.indices(output.views)), output.max_dets)
+            key = (tuple(evidence.indices(output.views)), output.max_dets, self.sides(output))
             if key not in known:
-                known[key] = self._units(evidence, *key, unit, n_units)
+                known[key] = self._units(evidence, *key, (unit, n_units))
             table[:, k] = np.stack(known[key], axis=1)
         return table
 
-    def _units(self, evidence: Matches, views: tuple[int, ...], max_dets: int, unit: I64, n_units: int) -> list[I64]:
+    def sides(self, output: Output) -> tuple[Sides, Sides, Sides]:
+        """Return whose units are needed, tried and judged for one of the numbers."""
+        return self.needed, self.tried, self.judged
+
+    def off(self, evidence: Matches) -> Flags:
+        """Return (n_predictions,): which hits are an error because they could be nearer. Most metrics do not look."""
+        return np.zeros(len(evidence.score), np.bool_)
+
+    def _units(
+        self,
+        evidence: Matches,
+        views: tuple[int, ...],
+        max_dets: int,
+        sides: tuple[Sides, Sides, Sides],
+        units: tuple[I64, int],
+    ) -> list[I64]:
         """Return the numbers of units per class row: needed, tried, in error."""
+        unit, n_units = units
         of_reference, of_prediction = unit[evidence.reference_image], unit[evidence.prediction_image]
-        within = evidence.rank < max_dets
-        counted = evidence.reference_fate[views[0]] != IGNORED, (evidence.prediction_fate[views[0]] != IGNORED) & within
-        wrong = _missed_under(evidence, views, max_dets), wrong_under(evidence.prediction_fate, views) & within
+        within, fate = evidence.rank < max_dets, evidence.prediction_fate[views[0]]
+        hits = (fate == HIT) & within
+        counted = (evidence.reference_fate[views[0]] != IGNORED, (fate != IGNORED) & within, hits)
+        missed = _missed_under(evidence, views, max_dets)
+        wrong = (missed, wrong_under(evidence.prediction_fate, views) & within, hits & self.off(evidence))
 
-        def units(judged: Sequence[str], rows: tuple[NDArray[np.bool_], NDArray[np.bool_]]) -> I64:
+        def marked(side: Sides, rows: tuple[Flags, Flags, Flags]) -> I64:
             marks = UnitMarks(n_units, evidence.n_classes)
-            if "references" in judged:
+            if "references" in side:
                 marks.add(of_reference[rows[0]], evidence.reference_label[rows[0]])
-            if "predictions" in judged:
-                marks.add(of_prediction[rows[1]], evidence.prediction_label[rows[1]])
-            return marks.counts() if judged else np.full(1 + evidence.n_classes, n_units, np.int64)
+            for name, chosen in (("predictions", rows[1]), ("hits", rows[2])):
+                if name in side:
+                    marks.add(of_prediction[chosen], evidence.prediction_label[chosen])
+            return marks.counts() if side else np.full(1 + evidence.n_classes, n_units, np.int64)
 
-        return [units(self.needed, counted), units(self.tried, counted), units(self.judged, wrong)]
+        return [marked(sides[0], counted), marked(sides[1], counted), marked(sides[2], wrong)]
 
     def undefined(self, table: I64) -> NDArray[np.bool_]:
         """Return which entries are undefined, given the numbers behind them. Most need references."""

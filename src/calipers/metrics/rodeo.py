@@ -85,6 +85,9 @@ class Tallies:
 class Rodeo:
     """RoDeO and its parts, pooled and per class. Matching is global; a class sees the pairs whose reference it is."""
 
+    own_matching = True
+    defaults = ("score_cut",)
+
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         for plan in plans:
             check_options(plan, OPTIONS)

@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A frame of a DICOM file (extra ``dicom``). The only file that imports pydicom.
+"""A frame of a DICOM file, to be shown (extra ``dicom``).
 
 Only the elements that describe pixels are read. Nothing of a header is kept, logged or quoted: it names patients.
 """
 
 from __future__ import annotations
 
-import logging
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calipers.pictures.pixels import U8, PictureError, Pixels, check_size, scaled, windowed
+from calipers.readers.volumes.dicom_files import syntax_of, unlogged
 
 ELEMENTS = (
     "Rows",
@@ -28,7 +26,6 @@ ELEMENTS = (
     "WindowWidth",
     "VOILUTFunction",
 )
-DEFLATED = "1.2.840.10008.1.2.1.99"
 COLOURS = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
 GREYS = ("MONOCHROME1", "MONOCHROME2")
 
@@ -46,7 +43,7 @@ def read_dicom(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
     except ImportError:
         hint = "pip install 'calipers[dicom]'"
         raise PictureError("pydicom, which reads DICOM", rule="missing-extra", file=name, hint=hint) from None
-    with _unlogged():
+    with unlogged():
         _check_syntax(file, name)
         header = _header(file)
         frames = int(header.get("NumberOfFrames") or 1)
@@ -62,38 +59,12 @@ def read_dicom(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
     return Pixels(np.ascontiguousarray(shown), width, height, frames if volume else None, note)
 
 
-@contextmanager
-def _unlogged() -> Iterator[None]:
-    """Keep pydicom from logging: its warnings quote elements."""
-    logger = logging.getLogger("pydicom")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL + 1)  # a level also holds for the loggers below it
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
-
-
 def _check_syntax(file: BinaryIO, name: str) -> None:
-    """Raise unless the pixels can be decoded here; a deflated file could unpack to any size and is refused."""
-    from pydicom.filereader import read_dataset, read_preamble
-    from pydicom.pixels import get_decoder
-
-    read_preamble(file, False)
-    meta = read_dataset(file, False, True, stop_when=lambda tag, vr, length: tag.group != 2)
-    syntax = meta.TransferSyntaxUID
-    file.seek(0)
-    try:
-        ready = syntax != DEFLATED and get_decoder(syntax).is_available
-    except NotImplementedError:
-        ready = False
+    """Raise unless the pixels can be decoded here."""
+    _, ready, said = syntax_of(file)
     if not ready:
-        # The name of a registered syntax is a word of the standard; any other text is the file's own and not quoted.
-        said = syntax.name if syntax.is_transfer_syntax and syntax.name != syntax else "unknown"
         hint = "convert it to an uncompressed transfer syntax, or install a decoder (pip install pylibjpeg[all])"
-        raise PictureError(
-            "a transfer syntax with a decoder", rule="picture-codec", file=name, value=str(said), hint=hint
-        )
+        raise PictureError("a transfer syntax with a decoder", rule="picture-codec", file=name, value=said, hint=hint)
 
 
 def _header(file: BinaryIO) -> Any:

@@ -11,8 +11,8 @@ from functools import cached_property
 from pathlib import Path
 
 from calipers.errors import InputError, shorten
-from calipers.pictures.listing import Listing, list_files
 from calipers.pictures.reading import PictureError, is_dicom, opened
+from calipers.readers.listing import Listing, list_files
 from calipers.tables import Cohort
 
 EXTENSIONS = (
@@ -56,7 +56,7 @@ class PictureFiles:
         Files are pictures by their extension, or by the mark of DICOM at byte 128.
         """
         folder = Path(folder)
-        listing = list_files(folder)
+        listing = list_files(folder, holds="pictures")
         search = _Search(listing)
         found = [search.find(names) for names in _names(cohort)]
         times = Counter(path for path, exact in found if path and not exact)

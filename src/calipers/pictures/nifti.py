@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A slice of a NIfTI volume (extra ``volumes``). The only file that imports nibabel."""
+"""A slice of a NIfTI volume, to be shown (extra ``volumes``)."""
 
 from __future__ import annotations
 

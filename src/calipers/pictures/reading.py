@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from calipers.pictures.pixels import U8, PictureError, Pixels, check_size, windowed
+from calipers.readers.source import open_regular
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -59,21 +57,9 @@ def read_pixels(path: Path, *, slice_at: float | None = None) -> Pixels:
             ) from None
 
 
-@contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def opened(path: Path) -> AbstractContextManager[BinaryIO]:
     """Open a regular file; pipes and devices are refused without waiting for them, links are not followed."""
-    wanted = ("O_NONBLOCK", "O_NOFOLLOW", "O_CLOEXEC", "O_BINARY")
-    flags = os.O_RDONLY | sum(getattr(os, name, 0) for name in wanted)
-    try:
-        descriptor = os.open(path, flags)
-    except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or str(error)
-        raise PictureError("a readable file", rule="not-readable", file=str(path), value=said) from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise PictureError("a regular file", rule="not-a-file", file=str(path))
-    with os.fdopen(descriptor, "rb") as file:
-        yield file
+    return open_regular(path, follow=False, kind=PictureError)
 
 
 def is_dicom(file: BinaryIO) -> bool:
@@ -122,24 +108,10 @@ def _read_picture(file: BinaryIO, name: str) -> Pixels:
         notes.append("rotation by EXIF ignored")
     image.load()
     if image.format == "TIFF":
-        image = _turned_back(image, turned)
+        from calipers.readers.volumes.pictures import turned_back
+
+        image = turned_back(image, turned)
     return Pixels(_eight_bits(image, name), *image.size, note="; ".join(notes))
-
-
-def _turned_back(image: Image.Image, turned: int) -> Image.Image:
-    """Return a TIFF picture as it is stored: Pillow turns these, and only these, when it loads them."""
-    from PIL.Image import Transpose
-
-    undo = {
-        2: Transpose.FLIP_LEFT_RIGHT,
-        3: Transpose.ROTATE_180,
-        4: Transpose.FLIP_TOP_BOTTOM,
-        5: Transpose.TRANSPOSE,
-        6: Transpose.ROTATE_90,
-        7: Transpose.TRANSVERSE,
-        8: Transpose.ROTATE_270,
-    }
-    return image.transpose(undo[turned]) if turned in undo else image
 
 
 def _eight_bits(image: Image.Image, name: str) -> U8:

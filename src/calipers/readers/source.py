@@ -8,8 +8,11 @@ import hashlib
 import mmap
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from calipers.errors import InputError
 
@@ -62,6 +65,26 @@ def require_file(path: Path | str) -> Path:
     if status.st_size > MAX_BYTES:
         raise InputError(f"at most {MAX_BYTES} bytes", rule="too-large", file=str(path), value=status.st_size)
     return path
+
+
+@contextmanager
+def open_regular(path: Path, *, follow: bool, kind: type[InputError] = InputError) -> Iterator[BinaryIO]:
+    """Open a regular file; pipes and devices are refused without waiting for them.
+
+    Links are followed if ``follow`` says so, and ``kind`` is the error that is raised.
+    """
+    wanted = ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY", *(() if follow else ("O_NOFOLLOW",)))
+    flags = os.O_RDONLY | sum(getattr(os, name, 0) for name in wanted)
+    try:
+        descriptor = os.open(path, flags)
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", None) or str(error)
+        raise kind("a readable file", rule="not-readable", file=str(path), value=said) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise kind("a regular file", rule="not-a-file", file=str(path))
+    with os.fdopen(descriptor, "rb") as file:
+        yield file
 
 
 def hash_file(path: Path) -> str:

@@ -12,19 +12,22 @@ from numpy.typing import NDArray
 
 from calipers.errors import InputError, did_you_mean
 from calipers.kernels import ragged
+from calipers.tables.array_shapes import count, dimensions_of, has, masks_of, points_of
 from calipers.tables.boxes import BOX_FORMATS
 from calipers.tables.checks import Role, examine
 from calipers.tables.cohort import UNIT, Cohort, Images
 from calipers.tables.delivery import Delivery, Source, as_predictions, as_references, settle
 from calipers.tables.intake import FileIntake, Intake
+from calipers.tables.masks import Masks
 from calipers.tables.objects import Predictions
 
 PER_OBJECT = {
-    "references": ("boxes", "labels", "ignore", "crowd", "area"),
-    "predictions": ("boxes", "labels", "scores"),
+    "references": ("labels", "ignore", "crowd", "area"),
+    "predictions": ("labels", "scores"),
 }
+SHAPES = ("boxes", "masks", "points")
 PER_IMAGE = ("image_id", "width", "height", "depth", "spacing")
-RESERVED = {*PER_OBJECT["references"], *PER_OBJECT["predictions"], *PER_IMAGE, "masks"}  # never group columns
+RESERVED = {*SHAPES, *PER_OBJECT["references"], *PER_OBJECT["predictions"], *PER_IMAGE}  # never group columns
 Records = Sequence[Mapping[str, Any]]
 
 
@@ -45,6 +48,7 @@ def cohort_from_arrays(
     images = _images(references, ids, dimensions)
     form = (box_format, dimensions)
     delivery = _delivery(references, range(len(ids)), "references", "references", len(classes), form)
+    _learn_sizes(images, delivery)
     settle(delivery, examine(delivery, images.size, "references"), _source("references"))
     files = [_intake("references", "references", references, len(delivery))]
     models: dict[str, Predictions] = {}
@@ -52,6 +56,7 @@ def cohort_from_arrays(
         index = _pair(records, ids, name)
         where = f"predictions[{name!r}]"
         found = _delivery(records, index, "predictions", where, len(classes), form)
+        _learn_sizes(images, found)
         findings = examine(found, images.size, "predictions", score_scale=score_scale)
         settle(found, findings, _source(where))
         models[name] = as_predictions(found, images.size)
@@ -134,9 +139,12 @@ def _pair(records: Records, ids: Sequence[str], model: str) -> Sequence[int]:
 
 
 def _dimensions(references: Records, predictions: Records | Mapping[str, Records] | None) -> int:
-    """Return 3 if the first box that is not missing has six numbers, else 2."""
+    """Return 3 if the first box that is not missing has six numbers, or the first mask three axes, else 2."""
     for records in [references, *_models(predictions).values()]:
         for record in records:
+            said = None if has(record, "boxes") else dimensions_of(record)
+            if said is not None:
+                return said
             try:
                 boxes = np.asarray(record.get("boxes", ()))
             except ValueError:  # rows of different length: `_boxes` will say where
@@ -156,6 +164,14 @@ def _images(records: Records, ids: Sequence[str], dimensions: int) -> Images:
     names = dict.fromkeys(name for record in records for name in record if name not in RESERVED)
     groups = {name: _group(records, name) for name in names}
     return Images(tuple(ids), size.reshape(len(ids), dimensions), spacing, groups)
+
+
+def _learn_sizes(images: Images, delivery: Delivery) -> None:
+    """Fill in image sizes that nobody declared: the first mask of an image knows its own."""
+    if delivery.masks is not None and len(delivery):
+        image, first = np.unique(delivery.image, return_index=True)
+        known = ~np.isnan(images.size[image])
+        images.size[image] = np.where(known, images.size[image], delivery.masks.size[first])
 
 
 def _lengths(given: Any, name: str, shape: tuple[int, ...], k: int) -> NDArray[np.float64]:
@@ -198,19 +214,27 @@ def _delivery(
     records: Records, index: Iterable[int], role: Role, where: str, n_classes: int, form: tuple[str, int]
 ) -> Delivery:
     box_format, dimensions = form
-    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in PER_OBJECT[role]}
+    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in ("boxes", "points", *PER_OBJECT[role])}
     optional = ("ignore", "crowd", "area")
     used = {name for name in optional if any(name in record for record in records)}
+    masks = masks_of(records, where, dimensions)
+    made = masks is not None and not any(has(record, "boxes") for record in records)
+    pointed = any(has(record, "points") for record in records)
     counts = []
     for k, record in enumerate(records):
-        boxes = _boxes(record, f"{where}[{k}]", dimensions)
+        place = f"{where}[{k}]"
+        if masks is not None:
+            _check_masks(record, masks[k], place, made=made)
+        boxes = masks[k].boxes() if masks is not None and made else _boxes(record, place, dimensions)
         counts.append(len(boxes))
         columns["boxes"].append(boxes)
-        for name in PER_OBJECT[role][1:]:
+        if pointed:
+            columns["points"].append(points_of(record.get("points", ()), len(boxes), place, dimensions))
+        for name in PER_OBJECT[role]:
             if name not in optional or name in used:
                 default = np.nan if name == "area" else False
-                given = record.get(name, [default] * len(boxes) if name in optional else None)
-                columns[name].append(_column(given, name, len(boxes), f"{where}[{k}]"))
+                value = record.get(name, [default] * len(boxes) if name in optional else None)
+                columns[name].append(_column(value, name, len(boxes), place))
     joined = {name: np.concatenate(parts) for name, parts in columns.items() if parts}
     image = np.repeat(np.fromiter(index, np.int64, len(counts)), counts)
     label = joined.get("labels", np.zeros(0))
@@ -220,13 +244,29 @@ def _delivery(
         image=image,
         label=label.astype(np.int64),
         boxes=joined.get("boxes", np.zeros((0, 2 * dimensions))),
-        box_format=box_format,
+        box_format="xyxy" if made else box_format,
         place=(number << 32) | ragged.positions(np.array(counts, np.int64)),
         score=joined["scores"].astype(np.float64) if "scores" in joined else None,
         area=joined["area"].astype(np.float64) if "area" in joined else None,
         ignore=joined["ignore"].astype(np.bool_) if "ignore" in joined else None,
         crowd=joined["crowd"].astype(np.bool_) if "crowd" in joined else None,
+        masks=None if masks is None else Masks.concat(masks),
+        points=joined.get("points"),
     )
+
+
+def _check_masks(record: Mapping[str, Any], masks: Masks, where: str, *, made: bool) -> None:
+    """Every image with objects has masks if one has, one for each of them; likewise boxes."""
+    said = {key for key in ("labels", "boxes", "masks") if has(record, key)}
+    for key in ("masks",) if made else ("masks", "boxes"):
+        if said and key not in said:
+            hint = f"{key} are for all images that have objects, or for none"
+            raise InputError(f"the key {key!r}, as other images have", rule="missing-key", location=where, hint=hint)
+    counted = "labels" if made else "boxes"
+    n = count(record.get(counted))
+    if n != len(masks):
+        expected = f"{n} masks, one for each of the {counted}"
+        raise InputError(expected, rule="length", location=where, field="masks", value=len(masks))
 
 
 def _boxes(record: Mapping[str, Any], where: str, dimensions: int) -> NDArray[np.float64]:
@@ -284,12 +324,10 @@ def _intake(role: Role, title: str, records: Records, n: int) -> FileIntake:
 
 def _notes(records: Records, role: Role) -> Iterator[str]:
     """Say which keys were given and not used; further keys of references are group columns."""
-    used = {*PER_OBJECT[role], *(PER_IMAGE if role == "references" else ("image_id",))}
+    used = {*SHAPES, *PER_OBJECT[role], *(PER_IMAGE if role == "references" else ("image_id",))}
     given = Counter(name for record in records for name, value in record.items() if value is not None)
     for name, n in given.items():
-        if name == "masks":
-            yield f"masks given for {n} images; only boxes are used"
-        elif name not in used and (role == "predictions" or name in RESERVED):
+        if name not in used and (role == "predictions" or name in RESERVED):
             yield f"{name} given for {n} images; not used for {role}"
 
 

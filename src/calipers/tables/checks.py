@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.errors import InputProblems
 from calipers.tables.boxes import to_corners
 from calipers.tables.delivery import Delivery, Finding
 
@@ -38,7 +39,7 @@ def examine(
     findings = [*_non_finite(delivery), *_scores(delivery, score_scale), *_areas(delivery)]
     sound = np.asarray(np.isfinite(delivery.boxes).all(axis=1))
     per_box = sizes[delivery.image]
-    findings += _unsized(delivery, per_box)
+    findings += [*_unsized(delivery, per_box), *_mask_sizes(delivery, per_box)]
     suspect = [] if declared else list(_format_suspect(delivery, per_box, sound))
     if suspect:
         return [*findings, *suspect]
@@ -105,6 +106,24 @@ def _unsized(delivery: Delivery, per_box: F64) -> Iterable[Finding]:
         return []
     bad = np.asarray(np.isnan(per_box).any(axis=1))
     return _found(delivery, bad, "size-unknown", "bbox", "an image size, because the boxes are normalised")
+
+
+def _mask_sizes(delivery: Delivery, per_box: F64) -> Iterator[Finding]:
+    if delivery.masks is None:
+        return
+    size = delivery.masks.size
+    rows = np.flatnonzero(((size != per_box) & np.isfinite(per_box)).any(axis=1))
+    if len(rows):
+        said = [f"{_by(size[row])} in an image of {_by(per_box[row])}" for row in rows[: InputProblems.SHOWN]]
+        hint = (
+            "masks must come on the grid of their image: check that axes are [z, ]y, x, resize them yourself if need be"
+        )
+        expected = "a mask of the size of its image (width x height[ x depth])"
+        yield Finding("mask-size", "masks", expected, rows, said, hint)
+
+
+def _by(size: NDArray[Any]) -> str:
+    return " x ".join(f"{side:g}" for side in size.tolist())
 
 
 def _format_suspect(delivery: Delivery, per_box: F64, sound: Flags) -> Iterator[Finding]:

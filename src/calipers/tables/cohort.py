@@ -177,9 +177,12 @@ class Cohort:
             One mapping per image: ``boxes`` (n, 4) or (n, 6), ``labels`` (n,) index into ``classes``;
             optional ``image_id``, ``ignore``, ``crowd``, ``area``, ``width``, ``height``, ``depth``,
             ``spacing``, ``patient``, ``centre``; any other scalar is a further group column. An ``area`` of NaN is not
-            declared. ``masks`` are not used; the notes of ``intake`` say so.
+            declared. ``masks`` (n, height, width), in 3D (n, depth, height, width), of 0 and 1, or a
+            `calipers.tables.masks.Masks`, for criteria such as ``mask-iou``; boxes may then be left out. ``points``
+            (n, d) as x, y[, z] are where the objects are; without them that is the centre of a box.
         predictions
-            One mapping per image with ``boxes``, ``labels``, ``scores``; or ``{"model": list, ...}``; or None.
+            One mapping per image with ``boxes``, ``labels``, ``scores``, and ``masks`` and ``points`` as above; or
+            ``{"model": list, ...}``; or None.
             Paired with the references by ``image_id`` if present, else by position.
         classes
             Names of the classes, declared: also those that no object has.

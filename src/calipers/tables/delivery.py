@@ -19,6 +19,7 @@ from calipers.errors import InputError, InputProblems, raise_problems
 from calipers.kernels import ragged
 from calipers.tables.boxes import to_corners
 from calipers.tables.intake import Quarantined
+from calipers.tables.masks import Masks
 from calipers.tables.objects import Column, Predictions, References
 
 F64 = NDArray[np.float64]
@@ -38,9 +39,11 @@ class Delivery:
     box_format: str
     place: I64  # (n,) record number in the input
     score: F64 | None = None
-    area: F64 | None = None  # NaN = not declared
+    area: F64 | None = None  # NaN = not declared; of predictions: what size cuts see
     ignore: Flags | None = None
     crowd: Flags | None = None
+    masks: Masks | None = None
+    points: F64 | None = None
     facts: Mapping[str, Column] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -123,13 +126,12 @@ def _as_errors(delivery: Delivery, findings: Sequence[Finding], source: Source) 
 def as_references(delivery: Delivery, sizes: F64) -> References:
     """Build the references of ``len(sizes)`` images from a settled delivery; input order is kept inside an image."""
     order, shared = _arranged(delivery, sizes)
-    n, extent = len(delivery), shared["extent"]
-    area = extent if delivery.area is None else delivery.area[order]
+    n = len(delivery)
     crowd = np.zeros(n, np.bool_) if delivery.crowd is None else delivery.crowd[order]
     ignore = np.zeros(n, np.bool_) if delivery.ignore is None else delivery.ignore[order]
     return References(
         **shared,
-        area=np.where(np.isnan(area), extent, area),
+        area=_areas(delivery, order, shared),
         ignore=ignore | crowd,
         crowd=crowd,
     )
@@ -140,10 +142,19 @@ def as_predictions(delivery: Delivery, sizes: F64) -> Predictions:
     order, shared = _arranged(delivery, sizes)
     return Predictions(
         **shared,
-        area=shared["extent"],
+        area=_areas(delivery, order, shared),
         score=np.ones(len(delivery)) if delivery.score is None else delivery.score[order],
         scored=delivery.score is not None,
     )
+
+
+def _areas(delivery: Delivery, order: I64, shared: Mapping[str, Any]) -> F64:
+    """Return the declared areas, where there are any."""
+    own = _own_area(shared)
+    if delivery.area is None:
+        return own
+    area = delivery.area[order]
+    return np.where(np.isnan(area), own, area)
 
 
 def _arranged(delivery: Delivery, sizes: F64) -> tuple[I64, dict[str, Any]]:
@@ -166,5 +177,14 @@ def _arranged(delivery: Delivery, sizes: F64) -> tuple[I64, dict[str, Any]]:
         "label": delivery.label[order].astype(np.int32),
         "place": delivery.place[order],
         "facts": {name: column[order] for name, column in delivery.facts.items()},
+        "masks": None if delivery.masks is None else delivery.masks[order],
+        "points": None if delivery.points is None else delivery.points[order],
     }
     return order, shared
+
+
+def _own_area(shared: Mapping[str, Any]) -> F64:
+    """Return what size cuts see of objects that declare no area: the pixels of their masks, else their boxes."""
+    masks: Masks | None = shared["masks"]
+    extent: F64 = shared["extent"]
+    return extent if masks is None else masks.voxels.astype(np.float64)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 
 BINS = 1 << 16
+COUNTED = ("positives", "negatives", "overlap")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class Histograms:
     bin: I32  # (m,) ascending inside of an image
     positives: I64  # (m,) voxels of references
     negatives: I64  # (m,)
+    overlap: F64  # (m,) summed over the references of the image, the share of a reference that lies in this bin
     lowest: F64  # (BINS >> shift,) smallest score in a bin over all images; inf if there is none
     highest: F64  # (BINS >> shift,)
     shift: int = 0
@@ -41,23 +44,23 @@ class Histograms:
     def take(self, images: I64) -> Histograms:
         """Return the histograms of some images; the extremes stay those of all."""
         rows, offsets = ragged.take_rows(self.offsets, images)
-        return replace(
-            self, offsets=offsets, bin=self.bin[rows], positives=self.positives[rows], negatives=self.negatives[rows]
-        )
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in ("bin", *COUNTED)}
+        return replace(self, offsets=offsets, **columns)
 
     @classmethod
     def concat(cls, parts: Sequence[Histograms]) -> Histograms:
         """Return the histograms of all images, as fine as the coarsest part."""
         shift = max(part.shift for part in parts)
         parts = [part.coarsened(shift) for part in parts]
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in ("bin", *COUNTED)
+        }
         return cls(
-            ragged.concat_offsets([part.offsets for part in parts]),
-            np.concatenate([part.bin for part in parts]),
-            np.concatenate([part.positives for part in parts]),
-            np.concatenate([part.negatives for part in parts]),
-            np.minimum.reduce([part.lowest for part in parts]),
-            np.maximum.reduce([part.highest for part in parts]),
-            shift,
+            offsets=ragged.concat_offsets([part.offsets for part in parts]),
+            lowest=np.minimum.reduce([part.lowest for part in parts]),
+            highest=np.maximum.reduce([part.highest for part in parts]),
+            shift=shift,
+            **columns,
         )
 
     def coarsened(self, shift: int) -> Histograms:
@@ -69,17 +72,20 @@ class Histograms:
         first = np.ones(len(coarse), np.bool_)
         first[1:] = (coarse[1:] != coarse[:-1]) | (image[1:] != image[:-1])
         starts = np.flatnonzero(first)
-        nothing = np.zeros(0, np.int64)
         counts = np.bincount(image[starts], minlength=len(self.offsets) - 1)
+        columns: dict[str, Any] = {name: _added(getattr(self, name), starts) for name in COUNTED}
         return Histograms(
-            ragged.from_counts(counts),
-            coarse[starts],
-            np.add.reduceat(self.positives, starts) if len(starts) else nothing,
-            np.add.reduceat(self.negatives, starts) if len(starts) else nothing,
-            self.lowest.reshape(-1, 1 << step).min(axis=1),
-            self.highest.reshape(-1, 1 << step).max(axis=1),
-            shift,
+            offsets=ragged.from_counts(counts),
+            bin=coarse[starts],
+            lowest=self.lowest.reshape(-1, 1 << step).min(axis=1),
+            highest=self.highest.reshape(-1, 1 << step).max(axis=1),
+            shift=shift,
+            **columns,
         )
+
+
+def _added(column: NDArray[Any], starts: I64) -> NDArray[Any]:
+    return np.add.reduceat(column, starts) if len(starts) else column[:0]
 
 
 @dataclass(frozen=True)

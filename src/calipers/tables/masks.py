@@ -9,22 +9,35 @@ covers ``[x, x + 1)`` by ``[y, y + 1)`` and so on: masks and boxes share one sys
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels import ragged
+from calipers.kernels import components, hulls, ragged, run_algebra, runs
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+Array = NDArray[Any]
+Made = TypeVar("Made")
+AT_ONCE = 1 << 20  # runs
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Masks:
-    """The masks of n objects; runs ``offsets[k]:offsets[k+1]`` belong to object k. Every mask has a voxel."""
+    """The masks of n objects; runs ``offsets[k]:offsets[k+1]`` belong to object k. Every mask has a voxel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> masks = Masks.from_dense(np.array([[[0, 1, 1, 0], [0, 1, 0, 0]]]))
+    >>> masks.voxels.tolist(), masks.boxes().tolist(), masks.centroids().round(2).tolist()
+    ([3], [[1.0, 0.0, 3.0, 2.0]], [[1.83, 0.83]])
+    """
 
     offsets: I64  # (n + 1,)
     start: I64  # (m,) index of the first voxel of a run in its image
@@ -44,8 +57,8 @@ class Masks:
                 offsets = self.offsets[first : last + 1] - begin
                 return Masks(offsets, self.start[begin:end], self.length[begin:end], self.size[first:last])
         chosen = np.arange(len(self))[rows]
-        runs, offsets = ragged.take_rows(self.offsets, chosen)
-        return Masks(offsets, self.start[runs], self.length[runs], self.size[chosen])
+        taken, offsets = ragged.take_rows(self.offsets, chosen)
+        return Masks(offsets, self.start[taken], self.length[taken], self.size[chosen])
 
     @property
     def dimensions(self) -> int:
@@ -60,18 +73,135 @@ class Masks:
     @property
     def voxels(self) -> I64:
         """(n,) number of pixels or voxels."""
-        total = np.concatenate([[0], np.cumsum(self.length)])
-        return np.asarray(total[self.offsets[1:]] - total[self.offsets[:-1]])
+        return runs.voxels(self.length, self.offsets)
+
+    def boxes(self) -> F64:
+        """Return the (n, 2 d) smallest boxes around the voxels: low corners, then high ones."""
+        return self._once("boxes", lambda: runs.boxes(self.start, self.length, self.offsets, self.size[self.owner]))
+
+    def centroids(self) -> F64:
+        """Return the (n, d) means of the voxel centres, x, y[, z]."""
+        return runs.centroids(self.start, self.length, self.offsets, self.size[self.owner])
+
+    def hulls(self) -> Masks:
+        """Return the convex hulls: the voxels whose centres lie in the closed hull of the centres of an object.
+
+        An object whose centres lie on one line (in 3D: in one plane) is its own hull.
+        """
+        return self._once("hulls", lambda: self._of(hulls.hulls(self.start, self.length, self.offsets, self.size)))
+
+    def boundaries(self, depth: int | I64) -> Masks:
+        """Return the voxels of every object at most ``depth`` steps (one number, or one per object) from its outside.
+
+        That is the mask without its erosion, ``depth`` times with full connectivity; beyond the image is outside.
+        """
+        depths = np.broadcast_to(np.asarray(depth, np.int64), len(self))
+        return self._once(f"boundaries {depths.tobytes()!r}", lambda: self._boundaries(depths))
+
+    def _boundaries(self, depths: I64) -> Masks:
+        found: list[tuple[I64, I64, I64]] = [(np.zeros(0, np.int64),) * 3]
+        for depth in np.unique(depths).tolist():
+            rows = np.flatnonzero(depths == depth)
+            part = self[rows]
+            start, length, owner = run_algebra.boundaries(
+                part.start, part.length, part.owner, part.size[part.owner], depth
+            )
+            found.append((start, length, rows[owner]))
+        start, length, owner = (np.concatenate(parts) for parts in zip(*found))
+        order = np.argsort(owner, kind="stable")
+        return self._of((start[order], length[order], owner[order]))
+
+    def contains(self, rows: I64, points: F64) -> Flags:
+        """Return whether the voxel that holds ``points[k]`` (x, y[, z]) belongs to the object ``rows[k]``."""
+        return runs.contains(self.start, self.length, self.offsets, self.size, rows, points)
+
+    def in_boxes(self, rows: I64, boxes: F64) -> F64:
+        """Return the area (volume) that the object ``rows[k]`` shares with the box ``boxes[:, k]``, (2 d, k); exact."""
+        common = np.zeros(len(rows))
+        total = np.cumsum(np.diff(self.offsets)[rows])
+        cuts = np.searchsorted(total, np.arange(AT_ONCE, total[-1] if len(total) else 0, AT_ONCE)).tolist()
+        for low, high in zip([0, *cuts], [*cuts, len(rows)]):
+            these = rows[low:high]
+            taken, offsets = ragged.take_rows(self.offsets, these)
+            pair = ragged.owners(offsets)
+            shared = runs.in_box(
+                self.start[taken], self.length[taken], self.size[these][pair], boxes[:, low:high][:, pair]
+            )
+            common[low:high] = np.bincount(pair, weights=shared, minlength=len(these))
+        return common
+
+    def dense(self, k: int) -> Flags:
+        """Return the mask of object k as an array ``[z, ]y, x``."""
+        mine = slice(int(self.offsets[k]), int(self.offsets[k + 1]))
+        return runs.fill(self.start[mine], self.length[mine], True, tuple(self.size[k, ::-1].tolist()))
+
+    @classmethod
+    def from_dense(cls, arrays: Array | Sequence[Array]) -> Masks:
+        """Return the masks of arrays ``[z, ]y, x``, one per object; what is not zero belongs to the object.
+
+        One array ``(n, [d, ]h, w)`` is read in one go.
+        """
+        if not isinstance(arrays, np.ndarray):
+            return cls.concat([cls.from_dense(np.asarray(array)[None]) for array in arrays])
+        frame = arrays.shape[1:]
+        start, length = runs.find(arrays)
+        unit = int(np.prod(frame))
+        owner = start // max(unit, 1)
+        size = np.tile(np.array(frame[::-1], np.int64), (len(arrays), 1))
+        return cls(ragged.from_owner(owner, len(arrays)), start - owner * unit, length, size)
+
+    @classmethod
+    def from_labels(cls, labels: Array) -> Masks:
+        """Return one mask for every value of a label map but 0, in ascending order of the values."""
+        start, length, value = runs.of_labels(labels)
+        values, owner = np.unique(value, return_inverse=True)
+        return cls._owned(start, length, owner, (labels.shape, len(values)))
+
+    @classmethod
+    def from_components(cls, array: Array, connectivity: str = "full") -> Masks:
+        """Return one mask for every connected component of the voxels that are not zero, in order of first voxels.
+
+        Connectivity is "full" (8 neighbours in 2D, 26 in 3D), "edges" (8, 18) or "faces" (4, 6).
+        """
+        start, length = runs.find(array)
+        owner = components.components(start, length, np.array(array.shape[::-1]), connectivity)
+        return cls._owned(start, length, owner, (array.shape, int(owner.max(initial=-1)) + 1))
 
     @classmethod
     def concat(cls, parts: Sequence[Masks]) -> Masks:
-        """Return the masks of several tables, one below the other."""
+        """Return the masks of several tables, one below the other; no table at all gives `no_masks`."""
+        if not parts:
+            return no_masks()
         return cls(
             ragged.concat_offsets([part.offsets for part in parts]),
             np.concatenate([part.start for part in parts]),
             np.concatenate([part.length for part in parts]),
             np.concatenate([part.size for part in parts]),
         )
+
+    @classmethod
+    def _owned(cls, start: I64, length: I64, owner: I64, frame: tuple[tuple[int, ...], int]) -> Masks:
+        """Return the masks of runs of one image in any order of their owners; frame is (shape, objects)."""
+        shape, n = frame
+        order = np.argsort(owner, kind="stable")
+        size = np.tile(np.array(shape[::-1], np.int64), (n, 1))
+        return cls(ragged.from_owner(owner, n), start[order], length[order], size)
+
+    def _of(self, owned: tuple[I64, I64, I64]) -> Masks:
+        """Return other masks of the same objects: (start, length, owner), sorted by owner."""
+        start, length, owner = owned
+        return Masks(ragged.from_owner(owner, len(self)), start, length, self.size)
+
+    @cached_property
+    def _known(self) -> dict[str, Any]:
+        return {}
+
+    def _once(self, key: str, make: Callable[[], Made]) -> Made:
+        """Return what was made before, or make it: all models and metrics of a cohort share its references."""
+        if key not in self._known:
+            self._known[key] = make()
+        made: Made = self._known[key]
+        return made
 
 
 def no_masks(dimensions: int = 2) -> Masks:

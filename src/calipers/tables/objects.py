@@ -94,7 +94,7 @@ class Objects:
 class References(Objects):
     """What is really there."""
 
-    area: F64  # declared (COCO `area`) if given, else the extent: what size cuts see
+    area: F64  # declared (COCO `area`) if given, else of the mask, else the extent: what size cuts see
     ignore: Flags  # may be matched, never counted
     crowd: Flags  # ignored, and may be matched many times
 
@@ -103,7 +103,7 @@ class References(Objects):
 class Predictions(Objects):
     """What a model says is there."""
 
-    area: F64  # the extent, or what size cuts shall see instead of it
+    area: F64  # of the mask if there is one, else the extent, or what size cuts shall see instead of it
     score: F64  # (n,) free of NaN
     scored: bool  # whether the input had scores; else all are 1
 

@@ -117,7 +117,7 @@ inline bool fit(const BinTable& t) {
 }
 
 inline bool fit(const PooledProblem& p, Span<double> result) {
-    return p.n_replicates >= 0 && p.n_bins >= 0 && p.positives.size == p.n_replicates * p.n_bins &&
+    return p.n_replicates >= 0 && p.positives.size == p.n_replicates * p.inexact.size &&
            p.negatives.size == p.positives.size && result.size == POOLED_SUMS * p.n_replicates;
 }
 

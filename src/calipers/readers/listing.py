@@ -23,9 +23,12 @@ class Listing:
     closed: int  # folders that could not be read
 
 
-def list_files(folder: Path, *, most: int = MOST_ENTRIES) -> Listing:
-    """Return the files below a folder; more than ``most`` entries are an error. Hidden ones are skipped."""
-    root = os.path.realpath(_checked(folder))
+def list_files(folder: Path, *, most: int = MOST_ENTRIES, holds: str = "files") -> Listing:
+    """Return the files below a folder; more than ``most`` entries are an error. Hidden ones are skipped.
+
+    ``holds`` says in messages what the folder is for.
+    """
+    root = os.path.realpath(_checked(folder, holds))
     files: dict[str, str] = {}
     waiting, seen = [("", root)], set[tuple[int, int]]()
     entries = left = closed = 0
@@ -41,7 +44,7 @@ def list_files(folder: Path, *, most: int = MOST_ENTRIES) -> Listing:
             continue
         entries += len(inside)
         if entries > most:
-            hint = "name the folder of the pictures themselves"
+            hint = f"name the folder of the {holds} themselves"
             raise InputError(f"at most {most:,} files", rule="too-large", file=str(folder), hint=hint)
         for entry in (entry for entry in inside if not entry.name.startswith(".")):
             path, outside = _real(entry, root)
@@ -56,14 +59,14 @@ def list_files(folder: Path, *, most: int = MOST_ENTRIES) -> Listing:
     return Listing(root, files, left, closed)
 
 
-def _checked(folder: Path) -> Path:
+def _checked(folder: Path, holds: str) -> Path:
     try:
         mode = os.stat(folder).st_mode
     except (OSError, ValueError):
-        raise InputError("a folder of pictures", rule="not-found", file=str(folder)) from None
+        raise InputError(f"a folder of {holds}", rule="not-found", file=str(folder)) from None
     if not stat.S_ISDIR(mode):
-        hint = "name the folder that holds the pictures"
-        raise InputError("a folder of pictures", rule="not-a-folder", file=str(folder), hint=hint)
+        hint = f"name the folder that holds the {holds}"
+        raise InputError(f"a folder of {holds}", rule="not-a-folder", file=str(folder), hint=hint)
     return folder
 
 

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Criteria for masks, in 2D and 3D: what the shapes of two objects share.
+
+References need masks. Predictions without masks take part with their boxes, whose area is exact: a box may end inside
+of a voxel. A crowd is compared as in COCO: the share of the prediction that it covers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.criteria import boxes
+from calipers.criteria.contract import Criterion, PairTable
+from calipers.errors import UsageError
+from calipers.kernels import run_algebra
+from calipers.kernels.pairs import overlapping
+from calipers.tables import Cohort, Objects, Predictions
+from calipers.tables.boxes import box_extent
+from calipers.tables.masks import Masks, no_masks
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+
+BAND = 0.02  # depth of a boundary band in diagonals of the image (Cheng et al., CVPR 2021)
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """What pairs of shapes share: (P,) areas, in 3D volumes, in pixels or voxels."""
+
+    common: F64
+    reference: F64
+    prediction: F64
+
+    def iou(self) -> F64:
+        """Return intersection over union."""
+        return np.asarray(self.common / (self.reference + self.prediction - self.common))
+
+    def dice(self) -> F64:
+        """Return twice the intersection over the sum."""
+        return np.asarray(2.0 * self.common / (self.reference + self.prediction))
+
+    def covered(self) -> F64:
+        """Return the share of the prediction that lies in the reference."""
+        return np.asarray(self.common / self.prediction)
+
+
+Form = Callable[[Masks], Masks]  # what of a mask is compared
+Measure = Callable[[Overlap], F64]
+
+
+def _whole(masks: Masks) -> Masks:
+    return masks
+
+
+def _band(masks: Masks) -> Masks:
+    return masks.boundaries(band_depth(masks.size))
+
+
+def band_depth(size: NDArray[np.generic]) -> I64:
+    """Return how deep a boundary band is in images of a size (n, d): 2 % of the diagonal, rounded, at least 1."""
+    diagonal = np.sqrt(np.sum(np.asarray(size, np.float64) ** 2, axis=1))
+    return np.asarray(np.maximum(1, np.rint(BAND * diagonal)), np.int64)
+
+
+def reference_masks(cohort: Cohort, criterion: str) -> Masks:
+    """Return the masks of the references; if there are none the error says what to do."""
+    references = cohort.references
+    if references.masks is not None:
+        return references.masks
+    if len(references):
+        raise UsageError(
+            f"the criterion {criterion!r} needs references with masks; these have boxes only: "
+            "give masks with the references, or choose a criterion for boxes such as 'box-iou' or 'point-in-box'"
+        )
+    return no_masks(references.dimensions)
+
+
+def compared(pairs: PairTable, name: str, form: Form) -> Overlap:
+    """Return what the shapes of all pairs share; kept, because a crowd asks again."""
+    if name not in pairs.known:
+        ours, theirs = reference_masks(pairs.cohort, name), pairs.predictions.masks
+        if theirs is None:
+            pairs.known[name] = _against_boxes(pairs, ours, form)
+        else:
+            pairs.known[name] = _against_masks(pairs, form(ours), form(theirs))
+    found: Overlap = pairs.known[name]
+    return found
+
+
+def _against_masks(pairs: PairTable, ours: Masks, theirs: Masks) -> Overlap:
+    _check_sizes(pairs, ours, theirs)
+    shift = _shifts(pairs, int(np.prod(ours.size, axis=1).max(initial=1)))
+    sides = []
+    for masks, rows, move in zip((ours, theirs), (pairs.reference, pairs.prediction), shift, strict=True):
+        chosen = np.unique(rows)
+        part = masks[chosen]
+        owner = chosen[part.owner]
+        sides.append((part.start + move[owner], part.length, owner))
+    one, other, voxels = run_algebra.intersections(*sides)
+    width = max(len(theirs), 1)
+    found, wanted = one * width + other, pairs.reference * width + pairs.prediction
+    place = np.searchsorted(found, wanted)
+    known = place < len(found)
+    known[known] = found[place[known]] == wanted[known]
+    common = np.zeros(len(wanted))
+    common[known] = voxels[place[known]]
+    areas = ours.voxels[pairs.reference], theirs.voxels[pairs.prediction]
+    return Overlap(common, *(area.astype(np.float64) for area in areas))
+
+
+def _shifts(pairs: PairTable, unit: int) -> tuple[I64, I64]:
+    """Return by how much the runs of references and predictions move so that only those of one cell meet."""
+    tables: tuple[Objects, Objects] = (pairs.cohort.references, pairs.predictions)
+    one, other = (table.label[rows] for table, rows in zip(tables, (pairs.reference, pairs.prediction)))
+    n = len(pairs.cohort.classes) if (one == other).all() else 0
+    first, second = (table.image * n + table.label if n else table.image for table in tables)
+    return first * unit, second * unit
+
+
+def _check_sizes(pairs: PairTable, ours: Masks, theirs: Masks) -> None:
+    odd = np.flatnonzero((ours.size[pairs.reference] != theirs.size[pairs.prediction]).any(axis=1))
+    if len(odd):
+        row, column = int(pairs.reference[odd[0]]), int(pairs.prediction[odd[0]])
+        name = pairs.cohort.images.ids[int(pairs.cohort.references.image[row])]
+        raise UsageError(
+            f"masks of image {name!r} differ in size: references {_by(ours.size[row])}, predictions "
+            f"{_by(theirs.size[column])} (width x height): masks of one image must come on one grid"
+        )
+
+
+def _by(size: I64) -> str:
+    return " x ".join(str(side) for side in size.tolist())
+
+
+def _against_boxes(pairs: PairTable, masks: Masks, form: Form) -> Overlap:
+    """Compare reference masks with predicted boxes; the band of a box is what shrinking every side takes away."""
+    ours = form(masks)
+    reference = ours.voxels[pairs.reference].astype(np.float64)
+    corners, extent = pairs.prediction_boxes, pairs.prediction_extent
+    common = ours.in_boxes(pairs.reference, corners)
+    if form is _band:
+        depth = band_depth(masks.size)[pairs.reference]
+        half = len(corners) // 2
+        inner = np.concatenate([corners[:half] + depth, corners[half:] - depth])
+        common = common - ours.in_boxes(pairs.reference, inner)
+        extent = extent - np.prod(np.maximum(inner[half:] - inner[:half], 0.0), axis=0)
+    return Overlap(common, reference, extent)
+
+
+def _similarity(name: str, form: Form, measure: Measure, pairs: PairTable) -> F64:
+    return measure(compared(pairs, name, form))
+
+
+def _fused(
+    name: str, form: Form, measure: Measure, cohort: Cohort, predictions: Predictions, n_classes: int
+) -> tuple[I32, I32, F64]:
+    """Compare the pairs whose bounding boxes overlap; those of the masks, which given boxes may not be."""
+    references = cohort.references
+    around = reference_masks(cohort, name).boxes()
+    said = predictions.boxes if predictions.masks is None else predictions.masks.boxes()
+    row, column, _ = overlapping(
+        (references.offsets, references.label, around, box_extent(around)),
+        (predictions.offsets, predictions.label, said, box_extent(said)),
+        references.crowd,
+        n_classes,
+    )
+    pairs = PairTable(cohort, predictions, row.astype(np.int64), column.astype(np.int64))
+    found = compared(pairs, name, form)
+    similarity = np.where(references.crowd[row], found.covered(), measure(found))
+    near = np.flatnonzero(similarity > 0)
+    return row[near], column[near], similarity[near]
+
+
+def _criterion(name: str, form: Form, measure: Measure) -> Criterion:
+    return Criterion(
+        name,
+        partial(_similarity, name, form, measure),
+        crowd=partial(_similarity, name, form, Overlap.covered),
+        fused=partial(_fused, name, form, measure),
+    )
+
+
+MASK_IOU = _criterion("mask-iou", _whole, Overlap.iou)
+DICE = _criterion("dice", _whole, Overlap.dice)
+HULL_IOU = _criterion("hull-iou", Masks.hulls, Overlap.iou)
+BOUNDARY_IOU = _criterion("boundary-iou", _band, Overlap.iou)
+
+
+def _any_iou(pairs: PairTable) -> F64:
+    return (boxes.iou if pairs.cohort.references.masks is None else MASK_IOU.similarity)(pairs)
+
+
+def _any_covered(pairs: PairTable) -> F64:
+    return boxes.iop(pairs) if pairs.cohort.references.masks is None else compared(pairs, "mask-iou", _whole).covered()
+
+
+def _any_fused(cohort: Cohort, predictions: Predictions, n_classes: int) -> tuple[I32, I32, F64]:
+    if cohort.references.masks is None:
+        return boxes.fused_iou(cohort, predictions, n_classes)
+    return _fused("mask-iou", _whole, Overlap.iou, cohort, predictions, n_classes)
+
+
+ANY_OVERLAP = Criterion("any-overlap", _any_iou, yes_no=True, crowd=_any_covered, fused=_any_fused)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The objects of one sample: connected components of its labels, and of the voxels that a map calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.kernels import ragged, runs
+from calipers.metrics.map_settings import MapSettings
+from calipers.tables.masks import Masks
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Instances:
+    """Objects of one sample, with the place of each: its centroid, of predictions weighted by the scores."""
+
+    masks: Masks
+    boxes: F64  # (n, 4|6)
+    points: F64  # (n, 2|3)
+    score: F64  # (n,) 1 for references
+    small: int = 0  # objects left out for their size
+
+    def __len__(self) -> int:
+        return len(self.masks)
+
+
+@dataclass(frozen=True)
+class Expanded:
+    """Every voxel of every object: its index in the sample, and the object it belongs to."""
+
+    index: I64
+    owner: I64
+    n: int
+
+    def sums(self, flat: NDArray[np.floating]) -> F64:
+        """Return (n,) the sum of a map over every object."""
+        found: F64 = np.bincount(self.owner, weights=flat[self.index], minlength=self.n).astype(np.float64)
+        return found  # without objects NumPy counts in whole numbers
+
+
+def expanded(masks: Masks) -> Expanded:
+    """List the voxels of the masks of one sample."""
+    return Expanded(ragged.spans(masks.start, masks.length), np.repeat(masks.owner, masks.length), len(masks))
+
+
+def references_of(labels: NDArray[np.integer], settings: MapSettings, *, instances: bool) -> Instances:
+    """Return the objects of a label array: its values, or the connected components of what is not 0."""
+    masks = Masks.from_labels(labels) if instances else Masks.from_components(labels, settings.connectivity)
+    return Instances(masks, masks.boxes(), masks.centroids(), np.ones(len(masks)))
+
+
+def predictions_of(scores: NDArray[np.floating], threshold: float, settings: MapSettings) -> Instances:
+    """Return the connected components of the voxels whose score is at least the threshold."""
+    masks = Masks.from_components(scores >= threshold, settings.connectivity)
+    large = masks.voxels >= settings.least
+    small = len(masks) - int(large.sum())
+    masks = masks[large] if small else masks
+    flat = scores.reshape(-1)
+    size = np.array(scores.shape[::-1], np.int64)
+    mass, points = runs.weighted_centroids(flat, masks.start, masks.length, masks.offsets, size)
+    score = _highest(flat, masks) if settings.score == "max" else mass / masks.voxels
+    return Instances(masks, masks.boxes(), points, score, small)
+
+
+def _highest(flat: NDArray[np.floating], masks: Masks) -> F64:
+    """Return (n,) the largest score of every object."""
+    if not len(masks):
+        return np.zeros(0)
+    starts = ragged.from_counts(masks.length)[masks.offsets[:-1]]
+    return np.maximum.reduceat(flat[ragged.spans(masks.start, masks.length)], starts).astype(np.float64)

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples as users give them: pairs, mappings, samples in memory, or files that are read when their turn comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.readers.volumes.values import NORMALISATIONS, as_labels, as_map
+from calipers.tables import FileIntake, Intake
+from calipers.tables.samples import Sample
+
+OWN = ("map", "maps", "labels", "name", "spacing", "image")
+MODEL = "model"
+MEANINGS = ("binary", "nonzero", "instances")
+
+
+@dataclass(frozen=True)
+class GivenSamples:
+    """Something that loads samples one at a time; more than once, unless it is an iterator."""
+
+    entries: Iterable[Any]
+    labels: str | Sequence[int]  # meaning of the label values, or the values that count
+    normalise: str
+    kept: Callable[[Mapping[str, Any]], bool] = lambda groups: True
+
+    @property
+    def instances(self) -> bool:
+        """Whether every label value is an object."""
+        return self.labels == "instances"
+
+    @property
+    def number(self) -> int:
+        """How many samples there are, 0 if only reading them tells."""
+        return len(self.entries) if isinstance(self.entries, Sequence) else 0
+
+    @property
+    def again(self) -> bool:
+        """Whether the samples can be read more than once."""
+        return not isinstance(self.entries, Iterator)
+
+    def split(self, group: str) -> tuple[GivenSamples, GivenSamples]:
+        """Return the samples of a group such as ``split=tune``, and all others."""
+        name, _, value = group.partition("=")
+
+        def inside(groups: Mapping[str, Any]) -> bool:
+            return str(groups.get(name, "")) == value
+
+        return replace(self, kept=inside), replace(self, kept=lambda groups: not inside(groups))
+
+    def loaders(self) -> Iterator[Callable[[], Sample]]:
+        """Yield functions that load one sample each, checked."""
+        for k, entry in enumerate(self.entries):
+            if self.kept(_groups(entry)):
+                yield partial(self._load, entry, k)
+
+    def again_one(self) -> Callable[[int], Sample] | None:
+        """Return what loads the k-th of the samples that are kept once more, for pictures; None for an iterator."""
+        if not isinstance(self.entries, Sequence):
+            return None
+        kept = [k for k, entry in enumerate(self.entries) if self.kept(_groups(entry))]
+        entries = self.entries
+        return lambda number: self._load(entries[kept[number]], kept[number])
+
+    def _load(self, entry: Any, k: int) -> Sample:
+        if hasattr(entry, "load"):  # files: see `calipers.readers.volumes`
+            sample: Sample = entry.load(label_values=self.labels, normalise=self.normalise)
+            return sample
+        sample, where = _sample(entry, k)
+        found = as_labels(sample.labels, self.labels, file=f"{where} labels")
+        maps = {}
+        for model, scores in sample.maps.items():
+            if scores.shape != found.shape:
+                raise InputError(
+                    f"a map of the shape of its labels, {found.shape}",
+                    rule="shape",
+                    location=f"{where} map of {model}",
+                    value=scores.shape,
+                    hint="nothing is resized or transposed; arrays are [z, ]y, x",
+                )
+            maps[model] = as_map(scores, self.normalise, file=f"{where} map of {model}")
+        return replace(sample, labels=found, maps=maps)
+
+    def intake(self, models: Sequence[str], number: int, notes: Mapping[str, tuple[str, ...]]) -> Intake:
+        """Return the account of what was read."""
+        if hasattr(self.entries, "intake"):
+            account: Intake = self.entries.intake(number, notes)
+            return account
+        roles = {"references": (), **{f"predictions of {model}": notes[model] for model in models}}
+        return Intake(
+            tuple(FileIntake("<arrays>", role, "arrays", number, number, notes=told) for role, told in roles.items())
+        )
+
+
+def given_samples(samples: Iterable[Any], *, labels: str | Sequence[int], normalise: str) -> GivenSamples:
+    """Check the choices and wrap what was given; no sample is looked at yet."""
+    if isinstance(labels, str) and labels not in MEANINGS:
+        raise UsageError(f"labels is one of {', '.join(MEANINGS)}, or the values that count; not {labels!r}")
+    if normalise not in NORMALISATIONS:
+        raise UsageError(f"no normalisation {normalise!r}; {did_you_mean(normalise, NORMALISATIONS)}")
+    if isinstance(samples, Mapping | np.ndarray | str) or not isinstance(samples, Iterable):
+        raise UsageError(f"samples is a list of (map, labels) pairs or mappings, not {type(samples).__name__}")
+    return GivenSamples(samples, labels, normalise)
+
+
+def _groups(entry: Any) -> Mapping[str, Any]:
+    if isinstance(entry, Mapping):
+        return {key: value for key, value in entry.items() if key not in OWN}
+    found: Mapping[str, Any] = getattr(entry, "groups", {})
+    return found
+
+
+def _sample(entry: Any, k: int) -> tuple[Sample, str]:
+    """Return an entry as a sample, with its place for messages."""
+    where = f"samples[{k}]"
+    if isinstance(entry, Sample):
+        return entry, f"{where} ({entry.name})"
+    if isinstance(entry, Mapping):
+        return _from_mapping(entry, k, where), where
+    if isinstance(entry, tuple | list) and len(entry) == 2:
+        return Sample(str(k), _array(entry[1], where), {MODEL: _array(entry[0], where)}), where
+    expected = "a pair (map, labels), a mapping with 'map' and 'labels', or a Sample"
+    raise InputError(expected, rule="type", location=where, value=type(entry).__name__)
+
+
+def _from_mapping(entry: Mapping[str, Any], k: int, where: str) -> Sample:
+    maps = entry.get("maps", {MODEL: entry["map"]} if "map" in entry else None)
+    if "labels" not in entry or not isinstance(maps, Mapping) or not maps:
+        expected = "the keys 'labels' and 'map' (or 'maps', a mapping from model to map)"
+        raise InputError(expected, rule="missing-key", location=where, value=list(entry))
+    found = _array(entry["labels"], where)
+    spacing = entry.get("spacing")
+    if spacing is not None and (len(spacing) != found.ndim or not all(side > 0 for side in spacing)):
+        raise InputError(
+            f"{found.ndim} positive numbers, mm along x, y[, z]", rule="spacing", location=where, value=spacing
+        )
+    return Sample(
+        name=str(entry.get("name", k)),
+        labels=found,
+        maps={str(model): _array(scores, where) for model, scores in maps.items()},
+        spacing=None if spacing is None else tuple(float(side) for side in spacing),
+        groups=_groups(entry),
+        image=None if entry.get("image") is None else _array(entry["image"], where),
+    )
+
+
+def _array(given: Any, where: str) -> NDArray[Any]:
+    found = np.asarray(given)
+    if found.ndim not in (2, 3) or not found.size:
+        raise InputError("an array with 2 or 3 axes, [z, ]y, x", rule="dimensions", location=where, value=found.shape)
+    return found

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The score from which on a voxel is part of an object, where it is found on the maps themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.engine.blocks import Progress
+from calipers.engine.sample_cohort import Gathered
+from calipers.engine.sample_measures import MapView, histogram
+from calipers.engine.sample_objects import Instances, expanded
+from calipers.engine.samples import ExaminedMap, in_order
+from calipers.errors import InputError, UsageError
+from calipers.given_samples import GivenSamples
+from calipers.metrics.map_settings import MapSettings
+from calipers.metrics.pooling import Pooled, Tables
+from calipers.tables.masks import no_masks
+from calipers.tables.samples import Sample
+
+F64 = NDArray[np.float64]
+
+
+def chosen_thresholds(
+    given: GivenSamples, settings: MapSettings, *, jobs: int = 1, progress: Progress | None = None
+) -> dict[str, float] | None:
+    """Return model -> threshold, None if the settings name a number.
+
+    Scores are counted in bins: the threshold is the lowest score of its bin that occurs, so that the rate of false
+    voxels stays below what was asked for.
+    """
+    if not settings.chosen:
+        return None
+    if not given.again:
+        raise UsageError(f"a threshold of {settings.threshold!r} reads the maps twice: give a list, not an iterator")
+    maps: dict[str, Gathered] = {}
+    for done, found in enumerate(in_order(given.loaders(), _counted, jobs), start=1):
+        for model, part in found.items():
+            maps.setdefault(model, Gathered()).add(part)
+        if progress is not None and given.number:
+            progress(done, given.number)
+    if not maps:
+        raise InputError(f"samples to choose a threshold on ({settings.tuning})", rule="no-images")
+    return {model: _threshold(model, gathered, settings) for model, gathered in maps.items()}
+
+
+def _counted(sample: Sample) -> dict[str, ExaminedMap]:
+    """Return the voxels of every map counted by score, and nothing else."""
+    d = sample.dimensions
+    nothing = no_masks(d)
+    nobody = Instances(nothing, np.zeros((0, 2 * d)), np.zeros((0, d)), np.zeros(0))
+    positive = sample.labels != 0
+    return {
+        model: ExaminedMap(
+            nobody, histogram(MapView(scores, positive, expanded(nothing), nothing.voxels)), {}, {}, None
+        )
+        for model, scores in sample.maps.items()
+    }
+
+
+def _threshold(model: str, gathered: Gathered, settings: MapSettings) -> float:
+    gathered.settle()
+    held = gathered.histograms
+    tables = Tables(held)
+    n = len(held.offsets) - 1
+    counted = tables.pooled(np.ones((1, n), np.int64), np.zeros(n, np.int64))
+    score = _score(held.lowest[tables.used], counted, settings.rate)
+    if not score > 0:
+        what = "no voxel of a reference" if settings.rate is None else "no score"
+        raise InputError(
+            f"maps of {model} with a threshold for {settings.threshold}",
+            rule="threshold",
+            value=what,
+            hint="give a number as threshold, or other samples to choose it on",
+        )
+    return score
+
+
+def _score(values: F64, counted: Pooled, rate: float | None) -> float:
+    """Return the lowest score of the bin of the best Dice, or of the lowest one within a rate of false voxels."""
+    if rate is None:
+        best = int(counted.figures().bin[0])
+        return float(values[best]) if best >= 0 else float("nan")
+    alarms = np.cumsum(counted.negatives[0][::-1])[::-1]
+    allowed = np.flatnonzero(alarms <= rate * alarms[0]) if len(alarms) else np.zeros(0, np.int64)
+    return float(values[allowed[0]]) if len(allowed) else float("nan")

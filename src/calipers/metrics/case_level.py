@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The level of whole images: does the highest score of an image tell whether there is anything on it?
+
+``case-auroc``
+    area under the ROC curve of the images. The score of an image is the highest score of its counted predictions; it
+    is positive if it has a counted reference; equal scores are one point. An image without predictions lies below all
+    scores (``silent = "lowest"``), or has the score 0 (``"zero"``), where scores are probabilities. Undefined without
+    a positive or without a negative image. Per class: references and predictions of the class.
+``picai-score``
+    the mean of the average precision of the objects (``interpolation``, default tie-aware) and of the area above, by
+    which the PI-CAI challenge ranks. Undefined where one of them is.
+
+Ignored references make no image positive, and predictions on them none suspicious.
+
+References
+----------
+Saha et al., Artificial intelligence and radiologists in prostate cancer detection on MRI (PI-CAI), Lancet Oncol 2024.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.kernels import roc
+from calipers.kernels.matching import IGNORED
+from calipers.matches import Matches
+from calipers.metrics.contract import Facts, MetricPlan, UnitMarks
+from calipers.metrics.matched import MatchMetric, Output
+from calipers.metrics.paired import check_choice
+from calipers.metrics.ranking import AveragePrecision
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+SILENT = {"lowest": -np.inf, "zero": 0.0}
+
+
+class CaseAuroc(MatchMetric):
+    """The area under the ROC curve of images."""
+
+    own_options: tuple[str, ...] = ("silent",)
+    id = "case-auroc@1"
+
+    def __init__(self, plans: Sequence[MetricPlan]) -> None:
+        super().__init__(plans)
+        for output in self.outputs:
+            check_choice(output, "silent", tuple(SILENT))
+        self.facts = Facts(id=self.id, names=self.names, per_class=self.per_class, swap=False)
+
+    def value(self, evidence: Matches, weights: I64) -> F64:
+        """Return (R, 1 + n_classes, n_names); several thresholds are averaged."""
+        if not evidence.n_images:
+            return np.full((len(weights), 1 + evidence.n_classes, len(self.outputs)), np.nan)
+        columns = []
+        for output in self.outputs:
+            of_views = []
+            for view in evidence.indices(output.views):
+                score, positive = cases(evidence, view, output)
+                curves = [roc.points(roc.ranked(s, p), weights) for s, p in zip(score.T, positive.T)]
+                of_views.append(np.stack([roc.area(curve) for curve in curves], axis=1))
+            columns.append(np.mean(of_views, axis=0))
+        return np.stack(columns, axis=2)
+
+    def reasons(self, evidence: Matches) -> Mapping[tuple[int, int], str]:
+        """Return why values are undefined: no image with a reference, or only such images."""
+        values = self.value(evidence, np.ones((1, evidence.n_images), np.int64))[0]
+        found = {}
+        for row, k in np.argwhere(np.isnan(values)).tolist():
+            _, positive = cases(evidence, evidence.indices(self.outputs[k].views)[0], self.outputs[k])
+            found[row, k] = "single_category" if positive[:, row].any() else "no_references"
+        return found
+
+    def support(self, evidence: Matches, unit: I64, n_units: int) -> I64:
+        """Return (1 + n_classes, n_names, 3): the rarer kind of units, all of them, units in a wrong order.
+
+        An image is in a wrong order if an image of the other kind is level with it or on the wrong side of it.
+        """
+        table = np.zeros((1 + evidence.n_classes, len(self.outputs), 3), np.int64)
+        for k, output in enumerate(self.outputs):
+            score, positive = cases(evidence, evidence.indices(output.views)[0], output)
+            highest = np.where(positive, -np.inf, score).max(axis=0, initial=-np.inf)  # of the negative images
+            lowest = np.where(positive, score, np.inf).min(axis=0, initial=np.inf)
+            both = positive.any(axis=0) & ~positive.all(axis=0)
+            wrong = both & np.where(positive, score <= highest, score >= lowest)
+            rarer = np.minimum(_units(positive, unit, n_units), _units(~positive, unit, n_units))
+            table[:, k] = np.stack([rarer, np.full_like(rarer, n_units), _units(wrong, unit, n_units)], axis=1)
+        return table
+
+
+class PicaiScore(CaseAuroc):
+    """The mean of the average precision of objects and the area under the ROC curve of images."""
+
+    own_options = ("silent", "interpolation")
+    id = "picai-score@1"
+
+    def __init__(self, plans: Sequence[MetricPlan]) -> None:
+        super().__init__(plans)
+        self.precision = AveragePrecision([_of_objects(plan) for plan in plans])
+
+    def value(self, evidence: Matches, weights: I64) -> F64:
+        """Return (R, 1 + n_classes, n_names)."""
+        return 0.5 * (super().value(evidence, weights) + self.precision.value(evidence, weights))
+
+    def support(self, evidence: Matches, unit: I64, n_units: int) -> I64:
+        """Return the units behind the area; in error are those of the images or those of the objects, if more."""
+        table = super().support(evidence, unit, n_units)
+        of_objects = MatchMetric.support(self, evidence, unit, n_units)
+        table[:, :, 2] = np.maximum(table[:, :, 2], of_objects[:, :, 2])
+        return table
+
+
+def cases(evidence: Matches, view: int, output: Output) -> tuple[F64, Flags]:
+    """Return (n_images, 1 + n_classes) scores and which images are positive: of any class, then of each."""
+    n_classes = evidence.n_classes
+    score = np.full((evidence.n_images, 1 + n_classes), SILENT[output.options.get("silent", "lowest")])
+    said = np.flatnonzero((evidence.prediction_fate[view] != IGNORED) & (evidence.rank < output.max_dets))
+    heard = np.full(score.shape, -np.inf)
+    real = np.flatnonzero(evidence.reference_fate[view] != IGNORED)
+    positive = np.zeros(score.shape, np.bool_)
+    everyone = np.zeros(len(evidence.score), np.int64)
+    for column in (everyone, 1 + evidence.prediction_label):
+        np.maximum.at(heard, (evidence.prediction_image[said], column[said]), evidence.score[said])
+    for of_reference in (0, 1 + evidence.reference_label[real]):
+        positive[evidence.reference_image[real], of_reference] = True
+    return np.where(heard > -np.inf, heard, score), positive
+
+
+def _units(marked: Flags, unit: I64, n_units: int) -> I64:
+    """Return (n_columns,): units with a marked image, for (n_images, n_columns) marks."""
+    image, column = np.nonzero(marked)
+    found = UnitMarks(n_units, marked.shape[1]).add(unit[image], column)
+    return found.counts()[1:]
+
+
+def _of_objects(plan: MetricPlan) -> MetricPlan:
+    options: dict[str, Any] = {key: value for key, value in plan.options.items() if key != "silent"}
+    return replace(plan, options={"interpolation": "tie-aware", **options})

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instances: F1 per sample, the overlap that the references reach, and the distance of matched pairs.
+
+``instance-f1``
+    F1 of the objects of every image, then the mean over images; an image without objects counts 1, one with objects on
+    one side only 0. So it rises when normal images without a false alarm are added, which the F1 of all objects
+    (``average = "pooled"``) does not. Undefined without images (pooled: without objects).
+``instance-iou``
+    mean or median (``summary``) over the references of the similarity to their partner, 0 if missed; option
+    ``over = "hits"``: over the found ones only. Undefined without references (without hits).
+``centre-distance``
+    mean or median (``summary``) of the distance of the hits from their partner. Undefined without hits.
+
+A median under weights is that of the values repeated as often as their image weighs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.kernels.matching import IGNORED
+from calipers.kernels.sums import weighted_sums
+from calipers.matches import Matches, View
+from calipers.metrics.contract import Facts, MetricPlan
+from calipers.metrics.counts import FN, FP, TP, count_table, ratio, unit_counts
+from calipers.metrics.matched import MatchMetric, Output, Sides
+from calipers.metrics.paired import SUMMARIES, PairedMetric, check_choice, medians, with_pooled
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+AVERAGES = ("sample", "pooled")
+OVER = ("references", "hits")
+OBJECTS: Sides = ("references", "predictions")
+HITS: Sides = ("hits",)
+
+
+class InstanceF1(MatchMetric):
+    """2 TP / (2 TP + FP + FN) of every image, averaged over images; or of all images together."""
+
+    own_options = ("average",)
+
+    def __init__(self, plans: Sequence[MetricPlan]) -> None:
+        super().__init__(plans)
+        for output in self.outputs:
+            check_choice(output, "average", AVERAGES)
+        ids = tuple(f"instance-f1.{_average(output)}@1" for output in self.outputs)
+        self.facts = Facts(id="instance-f1@1", names=self.names, ids=ids, per_class=self.per_class)
+
+    def value(self, evidence: Matches, weights: I64) -> F64:
+        """Return (R, 1 + n_classes, n_names); several thresholds are averaged."""
+        columns = []
+        for output in self.outputs:
+            of_view = _f1_of_samples if _average(output) == "sample" else _f1_of_all
+            columns.append(np.mean([of_view(evidence, v, output.max_dets, weights) for v in output.views], axis=0))
+        return np.stack(columns, axis=2)
+
+    def sides(self, output: Output) -> tuple[Sides, Sides, Sides]:
+        """Return whose units are needed, tried and judged: per sample every unit has a value."""
+        return ((), (), OBJECTS) if _average(output) == "sample" else (OBJECTS, OBJECTS, OBJECTS)
+
+    def undefined(self, table: I64) -> NDArray[np.bool_]:
+        """Return where there is no image, or pooled no object."""
+        pooled = np.array([_average(output) == "pooled" for output in self.outputs])
+        return np.asarray((table[:, :, 0] == 0) | (pooled & (table[:, :, 1:] == 0).all(axis=2)))
+
+    def reason(self, n_references: int, n_predictions: int) -> str:
+        """Return the reason of an undefined entry."""
+        return "no_objects"
+
+
+class InstanceIou(PairedMetric):
+    """The similarity that references reach, 0 if missed; or that of the hits."""
+
+    own_options = ("over", "summary")
+
+    def __init__(self, plans: Sequence[MetricPlan]) -> None:
+        super().__init__(plans)
+        for output in self.outputs:
+            check_choice(output, "over", OVER)
+        self.facts = _facts("instance-iou", self, [f".{_over(output)}" for output in self.outputs])
+
+    def value(self, evidence: Matches, weights: I64) -> F64:
+        """Return (R, 1 + n_classes, n_names)."""
+        columns = []
+        for output in self.outputs:
+            rows, over_hits = self.hits(evidence, output), _over(output) == "hits"
+            if _summary(output) == "mean":
+                counts = count_table(evidence, output.views[0], output.max_dets, weights, negatives=False)
+                number = counts[..., TP] if over_hits else counts[..., TP] + counts[..., FN]
+                columns.append(ratio(with_pooled(self.sums(evidence, output, weights)), with_pooled(number)))
+            elif over_hits:
+                columns.append(self._median_of_hits(evidence, rows, weights))
+            else:
+                columns.append(self._median_of_references(evidence, rows, weights))
+        return np.stack(columns, axis=2)
+
+    def _median_of_hits(self, evidence: Matches, rows: I64, weights: I64) -> F64:
+        image, label = evidence.prediction_image[rows], evidence.prediction_label[rows]
+        return medians(self.measure(evidence)[rows], image, label, weights, evidence.n_classes)
+
+    def _median_of_references(self, evidence: Matches, rows: I64, weights: I64) -> F64:
+        reached = np.zeros(len(evidence.reference_label))
+        reached[evidence.partner[rows]] = self.measure(evidence)[rows]
+        counted = np.flatnonzero(evidence.reference_fate[0] != IGNORED)
+        image, label = evidence.reference_image[counted], evidence.reference_label[counted]
+        return medians(reached[counted], image, label, weights, evidence.n_classes)
+
+    def sides(self, output: Output) -> tuple[Sides, Sides, Sides]:
+        """Return whose units are needed, tried and judged."""
+        if _over(output) == "hits":
+            return HITS, HITS, HITS
+        return ("references",), ("references",), ("references", "hits")
+
+    def reason(self, n_references: int, n_predictions: int) -> str:
+        """Return the reason of an undefined entry."""
+        return super().reason(n_references, n_predictions) if n_references else "no_references"
+
+
+class CentreDistance(PairedMetric):
+    """The distance of matched pairs, in the unit of the criterion. Lower is better."""
+
+    own_options = ("summary",)
+    needed = tried = judged = HITS
+    distance = True
+
+    def __init__(self, plans: Sequence[MetricPlan]) -> None:
+        super().__init__(plans)
+        self.facts = _facts("centre-distance", self, [""] * len(self.outputs))
+
+    def value(self, evidence: Matches, weights: I64) -> F64:
+        """Return (R, 1 + n_classes, n_names)."""
+        columns = []
+        for output in self.outputs:
+            rows = self.hits(evidence, output)
+            image, label = evidence.prediction_image[rows], evidence.prediction_label[rows]
+            if _summary(output) == "median":
+                columns.append(medians(self.measure(evidence)[rows], image, label, weights, evidence.n_classes))
+                continue
+            number = count_table(evidence, output.views[0], output.max_dets, weights, negatives=False)[..., TP]
+            columns.append(ratio(with_pooled(self.sums(evidence, output, weights)), with_pooled(number)))
+        return np.stack(columns, axis=2)
+
+
+def _facts(kind: str, metric: PairedMetric, parts: Sequence[str]) -> Facts:
+    """Return the facts of a mean or median; a median moves in steps."""
+    for output in metric.outputs:
+        check_choice(output, "summary", SUMMARIES)
+    return Facts(
+        id=f"{kind}@1",
+        names=metric.names,
+        ids=tuple(f"{kind}{part}.{_summary(output)}@1" for part, output in zip(parts, metric.outputs)),
+        bounds=(0.0, float("inf") if metric.distance else 1.0),
+        higher_is_better=not metric.distance,
+        per_class=metric.per_class,
+        rough=frozenset(output.name for output in metric.outputs if _summary(output) == "median"),
+    )
+
+
+def _f1_of_samples(evidence: Matches, view: View, max_dets: int, weights: I64) -> F64:
+    """Return (R, 1 + n_classes): the weighted mean over images."""
+    n, n_columns = evidence.n_images, 1 + evidence.n_classes
+    counts = unit_counts(evidence, view, max_dets, np.arange(n), n)
+    scores = f1(np.concatenate([counts.sum(axis=1, keepdims=True), counts], axis=1))
+    scores = np.where(np.isnan(scores), 1.0, scores)
+    image, column = np.repeat(np.arange(n), n_columns), np.tile(np.arange(n_columns), n)
+    sums = weighted_sums(scores.ravel(), image, column, weights, n_columns)
+    number = weights.sum(axis=1, dtype=np.float64)[:, None]
+    return ratio(sums, np.broadcast_to(number, sums.shape))
+
+
+def _f1_of_all(evidence: Matches, view: View, max_dets: int, weights: I64) -> F64:
+    """Return (R, 1 + n_classes): F1 of the objects of all images."""
+    counts = count_table(evidence, view, max_dets, weights, negatives=False)
+    return f1(np.concatenate([counts.sum(axis=1, keepdims=True), counts], axis=1))
+
+
+def f1(counts: F64) -> F64:
+    """Return 2 TP / (2 TP + FP + FN) of counts (..., 4 or more); NaN without objects."""
+    hits = 2.0 * counts[..., TP]
+    return ratio(hits, hits + counts[..., FP] + counts[..., FN])
+
+
+def _average(output: Output) -> str:
+    return str(output.options.get("average", "sample"))
+
+
+def _over(output: Output) -> str:
+    return str(output.options.get("over", "references"))
+
+
+def _summary(output: Output) -> str:
+    return str(output.options.get("summary", "mean"))

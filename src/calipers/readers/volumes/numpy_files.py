@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``.npy`` and ``.npz``: arrays ``[z, ]y, x``. Nothing is unpickled and nothing is extracted to disk."""
+
+from __future__ import annotations
+
+import io
+import math
+import struct
+import zipfile
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+import numpy as np
+from numpy.lib import format as npy
+
+from calipers.errors import InputError
+from calipers.readers.source import open_regular
+from calipers.readers.volumes.limits import Limits, check_extent, check_packed, check_stored
+from calipers.readers.volumes.orientation import axis_codes, check_affine, check_spacing, spacing_of
+from calipers.readers.volumes.streams import broken, drain, fill
+from calipers.readers.volumes.volume import F64, Array, Request, Volume
+
+LONGEST_HEADER = 10_000  # bytes: it is parsed as text
+MOST_MEMBERS = 10_000
+LONGEST_DIRECTORY = 4 << 20  # bytes of the list of members
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+FACTS = ("spacing", "affine")  # members that describe the array beside them
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    shape: tuple[int, ...]
+    fortran: bool
+    stored: np.dtype[Any]
+    start: int  # bytes of magic and header
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.shape) * self.stored.itemsize
+
+
+def open_npy(request: Request) -> Volume:
+    """Return the array of a ``.npy`` file; it has no spacing."""
+    file = request.file
+    with open_regular(request.path, follow=True) as stream:
+        layout = _layout(stream, file)
+    _check(layout, file, request.limits)
+    stored = request.path.stat().st_size
+    check_stored(layout.start + layout.count, stored, file)
+    if stored > layout.start + layout.count:
+        raise broken(file, f"{stored - layout.start - layout.count} bytes more", "one array and nothing behind it")
+    return Volume(file, "npy", layout.shape, layout.stored.newbyteorder("="), partial(_read_npy, request.path, layout))
+
+
+def open_npz(request: Request) -> Volume:
+    """Return one array of a ``.npz`` archive: ``member``, or the only one beside ``spacing`` and ``affine``."""
+    file = request.file
+    with open_regular(request.path, follow=True) as stream:
+        _check_directory(stream, file)
+        with zipfile.ZipFile(stream) as archive:
+            members = _members(archive, file)
+            name = _chosen(members, request.member, file)
+            layout = _member_layout(archive, members[name], file, request.limits)
+            facts = {k: _fact(archive, members[k], file) for k in FACTS if k in members and k != name}
+    dimensions = len(layout.shape)
+    spacing, affine = _place(facts, dimensions, file)
+    return Volume(
+        file=file,
+        format="npz",
+        shape=layout.shape,
+        dtype=layout.stored.newbyteorder("="),
+        reader=partial(_read_npz, request.path, members[name].filename, layout),
+        spacing=spacing,
+        affine=affine,
+        codes=None if affine is None else axis_codes(affine, dimensions),
+    )
+
+
+def _layout(stream: IO[bytes], file: str) -> _Layout:
+    """Parse magic and header; lengths are checked before they are believed."""
+    start = stream.read(12)
+    if start[:6] != npy.MAGIC_PREFIX:
+        raise InputError("a NumPy array", rule="volume-format", file=file, value=start[:6])
+    version = tuple(start[6:8])
+    if version not in ((1, 0), (2, 0), (3, 0)) or len(start) < 12:
+        raise broken(file, f"version {version}", "a version of the format from 1 to 3")
+    prefix = 10 if version == (1, 0) else 12
+    length = int.from_bytes(start[8:prefix], "little")
+    if length > LONGEST_HEADER:
+        raise InputError(f"a header of at most {LONGEST_HEADER} bytes", rule="too-large", file=file, value=length)
+    text = start[prefix:] + stream.read(length - (12 - prefix))
+    if len(text) < length:
+        raise broken(file, f"{len(text)} bytes", f"a header of {length} bytes")
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, fortran, dtype = read(io.BytesIO(start[8:prefix] + text))
+    if any(isinstance(n, bool) or n < 0 for n in shape):
+        raise broken(file, shape, "lengths of axes")
+    return _Layout(tuple(int(n) for n in shape), bool(fortran), np.dtype(dtype), prefix + length)
+
+
+def _check(layout: _Layout, file: str, limits: Limits) -> None:
+    if layout.stored.hasobject:
+        hint = "save numbers: object arrays are pickles and could run programs"
+        raise InputError("an array of numbers", rule="pickle", file=file, value="an object array", hint=hint)
+    if layout.stored.kind not in "buif" or layout.stored.itemsize > 8:
+        raise InputError("a number per voxel", rule="volume-dtype", file=file, value=str(layout.stored))
+    check_extent(layout.shape, layout.stored.itemsize, file, limits)
+
+
+def _check_directory(stream: BinaryIO, file: str) -> None:
+    """Raise for a list of members that is too long to be parsed; read from the last record of the archive."""
+    stream.seek(0, 2)
+    stream.seek(max(0, stream.tell() - (1 << 16) - 22))
+    tail = stream.read()
+    at = tail.rfind(b"PK\5\6")
+    if at < 0 or len(tail) < at + 22:
+        raise broken(file, "no list of members", "a zip archive")
+    count, length = struct.unpack("<10xHI", tail[at : at + 16])
+    if count > MOST_MEMBERS or length > LONGEST_DIRECTORY:
+        expected = f"at most {MOST_MEMBERS:,} arrays in an archive"
+        raise InputError(expected, rule="too-large", file=file, value=f"{count} in a list of {length} bytes")
+    stream.seek(0)
+
+
+def _members(archive: zipfile.ZipFile, file: str) -> dict[str, zipfile.ZipInfo]:
+    found: dict[str, zipfile.ZipInfo] = {}
+    for info in archive.infolist():
+        parts = info.filename.replace("\\", "/").split("/")
+        if ".." in parts or not parts[0] or info.filename.endswith("/"):
+            hint = "nothing is extracted, but an honest archive has no such names"
+            raise InputError("names of arrays", rule="volume-member", file=file, value=info.filename, hint=hint)
+        name = info.filename.removesuffix(".npy")
+        if name in found:
+            raise InputError("one array of a name", rule="volume-member", file=file, value=name)
+        if info.flag_bits & 1 or info.compress_type not in METHODS:
+            expected = "members that are stored or deflated and not encrypted"
+            raise InputError(expected, rule="volume-format", file=file, field=name)
+        found[name] = info
+    return found
+
+
+def _chosen(members: dict[str, zipfile.ZipInfo], member: str | None, file: str) -> str:
+    arrays = [name for name in members if name not in FACTS] or list(members)
+    if member is not None:
+        if member in members:
+            return member
+        raise InputError(
+            "the name of an array in the archive", rule="volume-member", file=file, value=member, hint=_list(arrays)
+        )
+    if len(arrays) != 1:
+        value = f"{len(arrays)} of them"
+        raise InputError("one array", rule="volume-member", file=file, value=value, hint=f"say which: {_list(arrays)}")
+    return arrays[0]
+
+
+def _list(names: list[str]) -> str:
+    return "the archive has " + (", ".join(repr(name[:80]) for name in names[:10]) or "nothing")
+
+
+def _member_layout(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: str, limits: Limits) -> _Layout:
+    with archive.open(info) as stream:
+        layout = _layout(stream, file)
+    _check(layout, file, limits)
+    check_packed(info.file_size, info.compress_size, file, limits)
+    if layout.start + layout.count != info.file_size:
+        raise broken(file, f"{info.file_size:,} bytes", f"an array of {layout.start + layout.count:,} bytes")
+    return layout
+
+
+def _fact(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: str) -> F64:
+    """Return a small array of numbers."""
+    with archive.open(info) as stream:
+        layout = _layout(stream, file)
+        if layout.stored.kind not in "uif" or layout.count > 1024:
+            raise InputError("a few numbers", rule="volume-member", file=file, field=info.filename)
+        values = fill(stream, layout.count, file).view(layout.stored)
+    return values.reshape(layout.shape, order="F" if layout.fortran else "C").astype(np.float64)
+
+
+def _place(facts: dict[str, F64], dimensions: int, file: str) -> tuple[tuple[float, ...] | None, F64 | None]:
+    affine, spacing = facts.get("affine"), facts.get("spacing")
+    if affine is not None:
+        if affine.shape != (4, 4):
+            raise InputError("an affine of 4 x 4 numbers", rule="affine", file=file, value=affine.shape)
+        affine = check_affine(affine, file)
+        return spacing_of(affine, dimensions), affine
+    if spacing is None:
+        return None, None
+    if spacing.shape != (dimensions,):
+        raise InputError(f"{dimensions} spacings: x, y, z", rule="spacing", file=file, value=spacing.tolist())
+    return check_spacing(tuple(spacing.tolist()), file), None
+
+
+def _read_npy(path: Path, layout: _Layout) -> Array:
+    with open_regular(path, follow=True) as stream:
+        stream.seek(layout.start)
+        return _array(fill(stream, layout.count, str(path)), layout)
+
+
+def _read_npz(path: Path, member: str, layout: _Layout) -> Array:
+    with open_regular(path, follow=True) as file, zipfile.ZipFile(file) as archive, archive.open(member) as stream:
+        fill(stream, layout.start, str(path))
+        found = fill(stream, layout.count, str(path))
+        drain(stream, str(path))
+        return _array(found, layout)
+
+
+def _array(raw: Array, layout: _Layout) -> Array:
+    array = raw.view(layout.stored).reshape(layout.shape, order="F" if layout.fortran else "C")
+    if layout.stored.kind == "b":
+        return np.asarray(array.view(np.uint8) != 0)  # other bytes than 0 and 1 are true
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PNG, TIFF, BMP and, where losses do no harm, JPEG and WebP: the stored values of one channel."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from calipers.errors import InputError
+from calipers.readers.source import open_regular
+from calipers.readers.volumes.limits import Limits, check_extent, check_packed
+from calipers.readers.volumes.streams import broken
+from calipers.readers.volumes.volume import Array, Request, Role, Volume
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+MARKS = {
+    b"\x89PNG\r\n\x1a\n": "png",
+    b"\xff\xd8\xff": "jpeg",
+    b"BM": "bmp",
+    b"II*\0": "tiff",
+    b"MM\0*": "tiff",
+    b"II+\0": "tiff",
+    b"MM\0+": "tiff",
+    b"RIFF": "webp",
+}
+LOSSY = ("jpeg", "webp")
+LOSSY_TIFF = (6, 7, 33003, 33005, 34712, 50001)  # compressions: kinds of JPEG, WebP
+MODES = {
+    "1": np.bool_,
+    "L": np.uint8,
+    "P": np.uint8,
+    "I;16": np.uint16,
+    "I;16L": np.uint16,
+    "I;16B": np.uint16,
+    "I;16N": np.uint16,
+    "I": np.int32,
+    "F": np.float32,
+}
+MOST_PAGES = 65_536
+ORIENTATION, COMPRESSION, SAMPLE_FORMAT, BITS = 274, 259, 339, 258  # tags of EXIF and TIFF
+
+
+def open_picture(request: Request) -> Volume:
+    """Return a picture, or the volume of a TIFF file of several pages.
+
+    Notes
+    -----
+    Values are those that are stored: indices of a palette, 16 bits as they are, no rotation by EXIF. Several channels
+    are an error; only images to look at become grey. Files that may have losses are refused for labels.
+    """
+    file = request.file
+    with open_regular(request.path, follow=True) as stream:
+        kind = format_of(stream.read(8))
+        if kind is None:
+            raise InputError("PNG, TIFF, BMP, JPEG or WebP", rule="volume-format", file=file)
+        if kind == "png":
+            check_chunks(stream, file)
+        image = _opened(stream, kind)
+        pages = _pages(image, request)
+        lossy = kind in LOSSY or _tag(image, COMPRESSION) in LOSSY_TIFF
+        if lossy and request.role == "labels":
+            hint = "save labels as PNG or TIFF without losses: values at edges are made up"
+            raise InputError("labels without losses", rule="lossy", file=file, value=kind.upper(), hint=hint)
+        width, height = stored_size(image)
+        shape = (height, width) if pages == 1 else (pages, height, width)
+        dtype = _dtype(image, request)
+        _check_size(shape, dtype, request.path.stat().st_size, file, request.limits)
+        notes = _notes(image, lossy)
+    reader = partial(_read, request.path, kind, shape, dtype, request.role)
+    return Volume(file, kind, shape, dtype, reader, notes=tuple(notes))
+
+
+def format_of(start: bytes) -> str | None:
+    """Return the format that the first bytes of a file speak of."""
+    return next((kind for mark, kind in MARKS.items() if start.startswith(mark)), None)
+
+
+def check_chunks(stream: BinaryIO, file: str) -> None:
+    """Raise if a PNG file is cut off or a checksum is wrong; its decoder checks neither in full."""
+    stream.seek(8)
+    while True:
+        head = stream.read(8)
+        length, kind = int.from_bytes(head[:4], "big"), head[4:]
+        if len(head) < 8 or length > 1 << 31:
+            raise broken(file, "the end of the file", "a whole PNG file")
+        found, left = zlib.crc32(kind), length
+        while left:
+            step = stream.read(min(left, 1 << 20))
+            if not step:
+                raise broken(file, "the end of the file", "a whole PNG file")
+            found, left = zlib.crc32(step, found), left - len(step)
+        if stream.read(4) != found.to_bytes(4, "big"):
+            raise broken(file, "another one", "the checksum of the content")
+        if kind == b"IEND":
+            stream.seek(0)
+            return
+
+
+def turned_back(image: Image.Image, turned: int) -> Image.Image:
+    """Return a TIFF picture as it is stored: Pillow turns these, and only these, when it loads them."""
+    from PIL.Image import Transpose
+
+    undo = {
+        2: Transpose.FLIP_LEFT_RIGHT,
+        3: Transpose.ROTATE_180,
+        4: Transpose.FLIP_TOP_BOTTOM,
+        5: Transpose.TRANSPOSE,
+        6: Transpose.ROTATE_90,
+        7: Transpose.TRANSVERSE,
+        8: Transpose.ROTATE_270,
+    }
+    return image.transpose(undo[turned]) if turned in undo else image
+
+
+def turned_by(image: Any) -> int:
+    """Return how EXIF or TIFF turn a picture, 1 if they do not; nothing is decoded for it."""
+    if image.format == "PNG" and "exif" not in image.info:
+        return 1  # Pillow would decode all pixels to look behind them
+    return int(image.getexif().get(ORIENTATION, 1) or 1)
+
+
+def stored_size(image: Any) -> tuple[int, int]:
+    """Return width and height as they are stored; of TIFF files Pillow tells those after a rotation."""
+    width, height = image.size
+    return (height, width) if image.format == "TIFF" and turned_by(image) in range(5, 9) else (width, height)
+
+
+def _opened(stream: BinaryIO, format: str) -> Any:
+    """Return the picture, its header read. The limits on its size are ours, so Pillow's own check is not in the way."""
+    from PIL import BmpImagePlugin, JpegImagePlugin, PngImagePlugin, TiffImagePlugin, WebPImagePlugin
+
+    stream.seek(0)
+    kinds: dict[str, Any] = {
+        "png": PngImagePlugin.PngImageFile,
+        "tiff": TiffImagePlugin.TiffImageFile,
+        "bmp": BmpImagePlugin.BmpImageFile,
+        "jpeg": JpegImagePlugin.JpegImageFile,
+        "webp": WebPImagePlugin.WebPImageFile,
+    }
+    return kinds[format](stream)
+
+
+def _pages(image: Any, request: Request) -> int:
+    """Return the number of pages; all must be alike. Only TIFF files may have several."""
+    if image.format != "TIFF":
+        if getattr(image, "n_frames", 1) > 1:
+            raise InputError("a picture", rule="volume-format", file=request.file, value="an animation")
+        return 1
+    first = (stored_size(image), image.mode)
+    for page in range(MOST_PAGES + 1):
+        try:
+            image.seek(page)
+        except EOFError:
+            image.seek(0)
+            return page
+        if (stored_size(image), image.mode) != first:
+            value = f"page {page} is {' x '.join(map(str, stored_size(image)))} {image.mode}"
+            expected = f"pages of {first[0][0]} x {first[0][1]} {first[1]}"
+            raise InputError(expected, rule="volume-shape", file=request.file, value=value)
+    raise InputError(f"at most {MOST_PAGES} pages", rule="too-large", file=request.file)
+
+
+def _tag(image: Any, tag: int) -> Any:
+    """Return a tag of a TIFF file; a value that stands alone is not wrapped."""
+    found = getattr(image, "tag_v2", {}).get(tag)
+    return found[0] if isinstance(found, tuple) and found else found
+
+
+def _dtype(image: Any, request: Request) -> np.dtype[Any]:
+    if _tag(image, SAMPLE_FORMAT) == 2 and _tag(image, BITS) == 8:  # signed bytes, which Pillow takes for unsigned
+        raise InputError("unsigned bytes", rule="volume-dtype", file=request.file, hint="save it with 16 bits")
+    if _tag(image, BITS) == 64 or (_tag(image, BITS) == 32 and _tag(image, SAMPLE_FORMAT) in (None, 1)):
+        hint = "save it as npy, or with 16 bits or 32-bit floats"
+        raise InputError("at most 16 bits, or 32-bit floats", rule="volume-dtype", file=request.file, hint=hint)
+    if image.mode in MODES:
+        return np.dtype(MODES[image.mode])
+    if request.role == "image":
+        return np.dtype(np.uint8)
+    raise InputError(
+        "one channel",
+        rule="volume-channels",
+        file=request.file,
+        value=image.mode,
+        hint="save the channel that holds the values as a picture of its own: colours and alpha are not guessed",
+    )
+
+
+def _notes(image: Any, lossy: bool) -> list[str]:
+    notes = []
+    if lossy:
+        notes.append("the format may have losses")
+    if image.mode == "P":
+        notes.append("values are the indices of a palette")
+    if turned_by(image) in range(2, 9):
+        notes.append("rotation by EXIF ignored")
+    return notes
+
+
+def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], stored: int, file: str, limits: Limits) -> None:
+    check_extent(shape, dtype.itemsize, file, limits)
+    pixels = math.prod(shape)
+    # Codes of one bit and of runs in TIFF pack more tightly than deflate; only the bomb is a question here.
+    if pixels * dtype.itemsize > limits.spared:
+        check_packed(pixels * dtype.itemsize, stored, file, limits)
+
+
+def _read(path: Path, format: str, shape: tuple[int, ...], dtype: np.dtype[Any], role: Role) -> Array:
+    with open_regular(path, follow=True) as stream:
+        image = _opened(stream, format)
+        if len(shape) == 2:
+            return _values(image, dtype, role)
+        found = np.empty(shape, dtype)
+        for page in range(shape[0]):
+            image.seek(page)
+            values = _values(image, dtype, role)
+            if values.shape != shape[1:]:
+                raise broken(str(path), f"page {page} of another size", "pages of one size")
+            found[page] = values
+        return found
+
+
+def _values(image: Any, dtype: np.dtype[Any], role: Role) -> Array:
+    turned = turned_by(image)
+    image.load()
+    still = turned_back(image, turned) if image.format == "TIFF" else image
+    if still.mode not in MODES and role == "image":
+        still = still.convert("L")
+    return np.asarray(still).astype(dtype, copy=False)

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the values of labels and maps mean. A meaning is declared; values that do not fit it are errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.readers.volumes.volume import Array
+
+MEANINGS = ("binary", "nonzero", "instances")
+Meaning = str | Sequence[int]
+NORMALISATIONS = ("none", "minmax", "sigmoid", "clip", "uint8", "uint16", "rank")
+SHOWN = 10
+LARGEST = 2**31 - 1
+DIVISORS = {"uint8": 255, "uint16": 65_535}
+
+
+def as_labels(array: Array, meaning: Meaning = "binary", *, file: str = "<arrays>") -> Array:
+    """Return labels whose background is 0.
+
+    Parameters
+    ----------
+    array
+        Whole numbers ``[z, ]y, x``; floats that are whole are fine.
+    meaning
+        ``"binary"``: 0 and one other value. ``"nonzero"``: everything but 0 is foreground. ``"instances"``: every value
+        is an object. A list of values: these are foreground, all others are not.
+
+    Returns
+    -------
+    ndarray
+        uint8 of 0 and 1; for instances int32 with the values as they are. A label of all zeros is one without objects.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_labels(np.array([[0, 255], [255, 0]]))
+    array([[0, 1],
+           [1, 0]], dtype=uint8)
+    """
+    if isinstance(meaning, str) and meaning not in MEANINGS:
+        raise UsageError(f"no meaning {meaning!r} of labels; {did_you_mean(meaning, MEANINGS)}, or a list of values")
+    whole = _whole(array, file)
+    if not isinstance(meaning, str):
+        return np.asarray(np.isin(whole, np.asarray(list(meaning))), np.uint8)
+    lowest, highest = (int(whole.min()), int(whole.max())) if whole.size else (0, 0)
+    if meaning == "nonzero":
+        return np.asarray(whole != 0, np.uint8)
+    if lowest < 0 or highest > LARGEST:
+        expected = f"labels from 0 to {LARGEST:,}"
+        raise InputError(expected, rule="mask-values", file=file, value=_distinct(whole))
+    if meaning == "instances":
+        return whole.astype(np.int32, copy=False)
+    foreground = whole != 0
+    if not ((whole == highest) | ~foreground).all():
+        hint = "say what they mean: foreground values such as 1,3, or nonzero, or instances"
+        if highest == 255:
+            hint += "; an edge that was smoothed is no label: save the mask without smoothing"
+        raise InputError("0 and one other value", rule="mask-values", file=file, value=_distinct(whole), hint=hint)
+    return np.asarray(foreground, np.uint8)
+
+
+def as_map(array: Array, normalise: str = "none", *, file: str = "<arrays>") -> Array:
+    """Return scores in [0, 1].
+
+    Parameters
+    ----------
+    array
+        Scores ``[z, ]y, x``.
+    normalise
+        ``"none"``: they are in [0, 1] already. ``"minmax"``: of this sample, a constant map becomes 0. ``"sigmoid"``:
+        of logits. ``"clip"``: what is outside goes to the ends. ``"uint8"``, ``"uint16"``: divided by 255 or 65,535.
+        ``"rank"``: average rank among the voxels of this sample, from 0 to 1; a constant map becomes 0.5.
+
+    Returns
+    -------
+    ndarray
+        float32; float64 stays float64.
+
+    Raises
+    ------
+    InputError
+        ``non-finite``: NaN or infinity, with count and first place. ``score-range``: outside [0, 1].
+    """
+    if normalise not in NORMALISATIONS:
+        raise UsageError(f"no normalisation {normalise!r}; {did_you_mean(normalise, NORMALISATIONS)}")
+    if array.dtype.kind not in "buif":
+        raise InputError("a number per voxel", rule="volume-dtype", file=file, value=str(array.dtype))
+    _check_finite(array, file)
+    if normalise in DIVISORS:
+        return _divided(array, DIVISORS[normalise], file)
+    if normalise == "none":
+        _check_range(array, file)
+    exact = np.float64 if array.dtype == np.float64 else np.float32
+    if normalise == "minmax":
+        return _minmax(array, exact)
+    if normalise == "rank":
+        return _ranks(array).astype(exact)
+    scores = array.astype(exact, copy=False)
+    if normalise == "sigmoid":
+        return _sigmoid(scores)
+    return np.clip(scores, 0, 1) if normalise == "clip" else scores
+
+
+def _whole(array: Array, file: str) -> NDArray[Any]:
+    """Return an array of whole numbers; floats must be whole."""
+    if array.dtype.kind in "ui":
+        return array
+    if array.dtype.kind == "b":
+        return array.view(np.uint8)
+    if array.dtype.kind != "f":
+        raise InputError("a whole number per voxel", rule="volume-dtype", file=file, value=str(array.dtype))
+    _check_finite(array, file)
+    if (np.rint(array) != array).any():
+        value = _distinct(array[np.rint(array) != array])
+        hint = "labels are whole numbers: was the file interpolated, scaled, or is it a map?"
+        raise InputError("whole numbers", rule="mask-values", file=file, value=value, hint=hint)
+    if array.size and np.abs(array).max() > 2.0**62:
+        raise InputError(f"labels from 0 to {LARGEST:,}", rule="mask-values", file=file, value=_distinct(array))
+    return array.astype(np.int64)
+
+
+def _distinct(array: Array) -> str:
+    found = np.unique(array)
+    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    return ", ".join(f"{value:.6g}" if array.dtype.kind == "f" else str(value) for value in found[:SHOWN]) + more
+
+
+def _check_finite(array: Array, file: str) -> None:
+    if array.dtype.kind != "f":
+        return
+    with np.errstate(all="ignore"):
+        if np.isfinite(array.min(initial=0)) and np.isfinite(array.max(initial=0)):  # both carry a NaN
+            return
+    bad = ~np.isfinite(array)
+    first = np.unravel_index(int(bad.argmax()), array.shape)
+    place = "[" + ", ".join(str(int(n)) for n in first) + "]"
+    value = f"{int(bad.sum())} of {array.size} NaN or infinite, the first is {array[first]}"
+    raise InputError("finite values", rule="non-finite", file=file, location=place, value=value)
+
+
+def _check_range(array: Array, file: str) -> None:
+    lowest, highest = array.min(initial=0), array.max(initial=0)
+    if lowest >= 0 and highest <= 1:
+        return
+    likely = "uint16" if highest > 255 else "uint8"
+    whole = array.dtype.kind in "ui" and lowest >= 0
+    first = f"normalise with {likely} (divides by {DIVISORS[likely]:,})" if whole else "name a normalisation"
+    hint = f"{first}; known: {', '.join(NORMALISATIONS[1:])}"
+    value = f"{array.min():.6g} to {array.max():.6g}"
+    raise InputError("scores in [0, 1]", rule="score-range", file=file, value=value, hint=hint)
+
+
+def _divided(array: Array, divisor: int, file: str) -> Array:
+    if array.min(initial=0) < 0 or array.max(initial=0) > divisor:
+        value = f"{array.min():.6g} to {array.max():.6g}"
+        raise InputError(f"values from 0 to {divisor:,}", rule="score-range", file=file, value=value)
+    exact = np.float64 if array.dtype == np.float64 else np.float32
+    return np.divide(array, exact(divisor), dtype=exact)
+
+
+def _minmax(array: Array, exact: type[np.floating[Any]]) -> Array:
+    low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
+    if not high > low:
+        return np.zeros(array.shape, exact)
+    # Halves: the range itself may overflow.
+    scores = array.astype(np.float64) * 0.5
+    scores -= low * 0.5
+    scores /= high * 0.5 - low * 0.5
+    return np.clip(scores, 0.0, 1.0, out=scores).astype(exact, copy=False)
+
+
+def _sigmoid(logits: Array) -> Array:
+    small = np.exp(-np.abs(logits))  # never overflows
+    return np.where(logits >= 0, 1 / (1 + small), small / (1 + small)).astype(logits.dtype, copy=False)
+
+
+def _ranks(array: Array) -> NDArray[np.float64]:
+    if array.size < 2:
+        return np.full(array.shape, 0.5)
+    _, inverse, counts = np.unique(array, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    average = (last - 1 + last - counts) / 2.0  # of the first and last place of equal values
+    return np.asarray((average / (array.size - 1))[inverse].reshape(array.shape))
