@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from calipers.evaluate_maps import evaluate_maps
     from calipers.evaluation import Evaluation
     from calipers.heatmaps import boxes_from_heatmaps
+    from calipers.metrics.soft_iou import soft_instance_iou
     from calipers.opening import open_evaluation
     from calipers.protocol import Protocol, presets
     from calipers.readers import explain, read, sniff, write
@@ -62,6 +63,7 @@ _SURFACE = {
     "read_maps": "calipers.readers.volumes",
     "rodeo": "calipers.shortcuts",
     "sniff": "calipers.readers",
+    "soft_instance_iou": "calipers.metrics.soft_iou",
     "sweep": "calipers.sensitivity",
     "write": "calipers.readers",
 }
@@ -95,6 +97,7 @@ __all__ = [  # noqa: RUF022
     "read_maps",
     "rodeo",
     "sniff",
+    "soft_instance_iou",
     "sweep",
     "write",
 ]
