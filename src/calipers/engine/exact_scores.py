@@ -44,11 +44,11 @@ class ExactScores:
             return None
         positives, negatives, region = _joined(parts)
         del parts
-        negatives.sort()
         found = {
             m.key: _aupro(positives, negatives, region, m.limit) for m in measures if m.pooled and m.quantity == "AUPRO"
         }
         positives.sort()
+        negatives.sort()  # not before: the overlap of regions leaves it in any order
         ends = (np.array([0, len(positives)]), np.array([0, len(negatives)]))
         sides = voxel_ranking.Sides(positives, negatives, *ends)
         ranked = voxel_ranking.ranked(sides)
