@@ -17,6 +17,7 @@ from calipers.protocol import Protocol
 from calipers.results import Estimate, Row
 from calipers.results.estimate import number
 from calipers.results.groups import GroupedRows, GroupSummary
+from calipers.results.pictures import Slices
 from calipers.statistics.intervals import FEWEST_UNITS
 from calipers.statistics.weights import Units, units_of
 from calipers.tables import Cohort
@@ -56,6 +57,7 @@ class Evaluation:
     groups: tuple[GroupSummary, ...] = ()  # of all groupings, in the order in which they were asked for
     groupings: tuple[GroupedRows, ...] = ()  # without that by class alone, whose rows are those of the evaluation
     load_sample: Callable[[int], Sample] | None = field(default=None, compare=False, repr=False)  # of an image, anew
+    slices: Slices | None = field(default=None, compare=False, repr=False)  # pictures that were kept for the page
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
