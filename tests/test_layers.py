@@ -27,7 +27,7 @@ LAYERS = (
     ("metrics",),
     ("statistics",),
     ("engine",),
-    ("oracles", "fusion", "heatmaps", "sensitivity", "stability", "monitors"),
+    ("oracles", "fusion", "heatmaps", "stability", "monitors"),
     ("protocol",),
     ("findings",),
     ("evaluation",),
@@ -35,7 +35,8 @@ LAYERS = (
     ("estimation",),
     ("grouping",),
     ("evaluate", "comparing", "shortcuts", "recommend"),
-    ("opening",),
+    ("evaluate_maps", "opening"),
+    ("sensitivity",),
     ("plots",),
     ("pictures",),
     ("report",),
@@ -48,7 +49,13 @@ LAYERS = (
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 # One idea in two files: these count as the module they belong to.
-PART_OF = {"protocol_schema": "protocol", "protocol_stored": "protocol", "ranking": "comparing"}
+PART_OF = {
+    "protocol_schema": "protocol",
+    "protocol_stored": "protocol",
+    "ranking": "comparing",
+    "given_samples": "evaluate_maps",
+    "map_thresholds": "evaluate_maps",
+}
 
 # The only upward imports, inside functions or for types: an Evaluation offers these as methods.
 # (Its methods also call statistics, which lies below and needs no exception.)
