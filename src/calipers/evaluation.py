@@ -386,7 +386,7 @@ class Evaluation:
         """Write numbers, cohort and page into a folder; `calipers.open_evaluation` makes the evaluation of it again.
 
         These are ``evaluation.json``, ``objects.parquet``, ``images.parquet``, ``images.csv``, ``report.html`` and,
-        last, ``run.json``.
+        last, ``run.json``; of samples with maps also ``slices.parquet``, the pictures of the page.
 
         Parameters
         ----------
@@ -404,7 +404,14 @@ class Evaluation:
         from calipers.saving import save
 
         of_page = {"images": images, "redact": redact, "pictures": pictures, "step": step}
-        return save(self, Path(folder), force=force, command=command, started=started, pictures=of_page)
+        kept = self if redact or not pictures else self._with_slices(None if images is None else Path(images))
+        return save(kept, Path(folder), force=force, command=command, started=started, pictures=of_page)
+
+    def _with_slices(self, images: Path | None) -> Evaluation:
+        """Return the evaluation with the pictures of its samples, read now: they may be gone when it is opened."""
+        from calipers.report.context import slices_of
+
+        return replace(self, slices=slices_of(self, images))
 
 
 def beside(estimate: Estimate) -> dict[str, Any]:
