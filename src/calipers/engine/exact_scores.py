@@ -44,10 +44,10 @@ class ExactScores:
             return None
         positives, negatives, region = _joined(parts)
         del parts
-        negatives.sort()
         found = {
             m.key: _aupro(positives, negatives, region, m.limit) for m in measures if m.pooled and m.quantity == "AUPRO"
         }
+        negatives.sort()  # now: AUPRO puts them into an order of its own
         positives.sort()
         ends = (np.array([0, len(positives)]), np.array([0, len(negatives)]))
         sides = voxel_ranking.Sides(positives, negatives, *ends)
