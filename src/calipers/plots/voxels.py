@@ -175,12 +175,17 @@ def _sign(evaluation: Evaluation, values: F64, small: NDArray[np.bool_]) -> str:
     return "worse" if low > 0 else "better" if high < 0 else ""
 
 
+def measures(evaluation: Evaluation) -> list[tuple[str, Measure]]:
+    """Return the metrics on maps with what they measure, in the order of the protocol."""
+    kinds = [metric for metric in evaluation.protocol.compile() if isinstance(metric, MapMetric)]
+    found = {name: measure for metric in kinds for name, measure in zip(metric.facts.names, metric.measures)}
+    return [(name, found[name]) for name in evaluation.metrics if name in found]
+
+
 def level_rows(evaluation: Evaluation) -> list[tuple[str, Measure]]:
     """Return the metrics that are stated at more than one level, those of one quantity together."""
-    kinds = [metric for metric in evaluation.protocol.compile() if isinstance(metric, MapMetric)]
-    every = [(name, measure) for metric in kinds for name, measure in zip(metric.facts.names, metric.measures)]
     alike: dict[tuple[object, ...], list[tuple[str, Measure]]] = {}
-    for name, measure in every:
+    for name, measure in measures(evaluation):
         alike.setdefault((measure.quantity, measure.at, measure.limit), []).append((name, measure))
     order = list(LEVELS)
     return [
