@@ -190,6 +190,7 @@ class Dots:
     y_high: F64 | None = None
     names: tuple[str, ...] = ()  # words beside the points
     slot: int = 0
+    quiet: bool = False  # names are in the table, and told when a point is pointed at, but not written beside it
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ SHOWN_RATES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 RECALLS = tuple(k / 100 for k in range(1, 101))
 RARE = 1e-3  # the rate of false voxels at which models are compared in words
 REPLICATES = 400  # behind the words on sizes
-LEVELS = {"dataset": "all voxels together", "batch": "mean of batches", "sample": "mean of samples"}
-LEVELS["slice"] = "mean of slices"
+LEVELS = {"dataset": "all voxels", "batch": "mean of batches", "sample": "mean of samples", "slice": "mean of slices"}
+ON_BOUND = "Where a curve is 1 or 0 for certain, its band is that of the share of {} without error, which is wide."
 
 
 def voxel_roc(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Curves:
@@ -46,7 +46,7 @@ def voxel_roc(evaluation: Evaluation, *, models: Sequence[str] | None = None) ->
         Axis("share of reference voxels called", 0.0, 1.0),
         tuple(found.line(model, slot_of(evaluation, model), marks=marks) for model in chosen),
         levels=SHOWN_RATES,
-        note=f"{at_level(evaluation)} {_counted(evaluation)}".strip(),
+        note=_note(evaluation, found),
     )
 
 
@@ -59,7 +59,7 @@ def voxel_precision(evaluation: Evaluation, *, models: Sequence[str] | None = No
         Axis("precision of called voxels", 0.0, 1.0),
         tuple(found.line(model, slot_of(evaluation, model)) for model in chosen),
         levels=tuple(k / 10 for k in range(1, 11)),
-        note=f"{at_level(evaluation)} {_counted(evaluation)}".strip(),
+        note=_note(evaluation, found),
     )
 
 
@@ -73,6 +73,14 @@ def _points(evaluation: Evaluation, models: Sequence[str] | None, curve: VoxelCu
 def _check_maps(evaluation: Evaluation) -> None:
     if not evaluation.cohort.maps:
         raise UsageError("this figure needs maps: use evaluate_maps or calipers maps")
+
+
+def _note(evaluation: Evaluation, found: Points) -> str:
+    every = [estimate for line in found.of_model.values() for estimate in line]
+    wide = any(e.value in (0.0, 1.0) and e.high - e.low > 0 for e in every)
+    unit = plural(evaluation.statistics["unit"])
+    said = (at_level(evaluation), ON_BOUND.format(unit) if wide else "", _counted(evaluation))
+    return " ".join(filter(None, said))
 
 
 def _counted(evaluation: Evaluation) -> str:
@@ -124,7 +132,7 @@ def soft_sizes(evaluation: Evaluation, *, models: Sequence[str] | None = None) -
     chosen = evaluation.models if models is None else tuple(models)
     ids, image = evaluation.cohort.images.ids, evaluation.cohort.references.image
     names = tuple(named(ids[k]) for k in image.tolist())
-    dots = tuple(Dots(m, found.size, found.of_model[m], names=names, slot=slot_of(evaluation, m)) for m in chosen)
+    dots = tuple(Dots(m, found.size, found.of_model[m], names=names, slot=slot_of(evaluation, m), quiet=True) for m in chosen)
     what = "volume" if evaluation.cohort.dimensions == 3 else "area"
     return Scatter(
         _sizes_in_words(evaluation, found, chosen),
@@ -145,7 +153,7 @@ def _sizes_in_words(evaluation: Evaluation, found: Softness, models: Sequence[st
     for model in models[:3]:
         values = found.of_model[model]
         sign = _sign(evaluation, values, small)
-        halves = f"{named(model)} {values[small].mean():.2f} against {values[~small].mean():.2f}"
+        halves = f"{named(model)} {values[small].mean():.2g} against {values[~small].mean():.2g}"
         told.setdefault(sign, []).append(halves)
     words = {
         "worse": f"Small {what} are localised worse (mean {found.metric} of the smaller half against the larger)",

@@ -12,7 +12,7 @@ from calipers.plots.catalogue import figure
 from calipers.plots.figures import Cell, Table
 from calipers.plots.voxels import LEVELS, level_rows, measures, softness
 from calipers.report.context import Context
-from calipers.report.markup import data_table, figure_block, items, paragraph
+from calipers.report.markup import data_table, details, figure_block, items, paragraph
 from calipers.report.order import leading
 
 MOST_LINES = 5
@@ -26,6 +26,9 @@ WHY_LEVELS = (
     "scores must mean the same in every sample. Means of samples or slices: each counts the same, whatever its size; "
     "those without references have no value."
 )
+
+BEHIND = "How many samples or slices have a value, and how many have none because nothing is to be found in them"
+BOUNDS = "Counted in bins, because all voxels together did not fit into memory: where the exact values lie"
 
 
 def section(page: Context) -> str:
@@ -45,8 +48,11 @@ def section(page: Context) -> str:
         f'<div class="pair">{blocks}</div>' if blocks else "",
         paragraph(WHY_LEVELS if "levels" in names else ""),
         items(list(_rules(ev))),
-        data_table(_behind(ev), "table-maps", "What stands behind the numbers on voxels"),
+        details("What stands behind the numbers on voxels", data_table(_behind(ev), "table-maps", BEHIND)),
     ]
+    bounds = _bounds(ev)
+    if bounds.rows:
+        parts.append(data_table(bounds, "table-bounds", BOUNDS))
     return "\n".join(part for part in parts if part)
 
 
@@ -71,25 +77,33 @@ def _threshold(settings: MapSettings) -> str:
         return f"with a score of at least {settings.threshold:g}"
     where = f" on {settings.tuning}, which is left out here" if settings.tuning else ""
     if settings.rate is not None:
-        return f"above the score at which {100 * settings.rate:g} % of the voxels outside of references are called{where}"
-    return f"above the score of the best Dice{where}"
+        share = f"{100 * settings.rate:g} % of the voxels outside of references"
+        return f"above the score at which {share} are called{where}; the threshold of every model is under Data"
+    return f"above the score of the best Dice{where}; the threshold of every model is under Data"
 
 
 def _behind(ev: Evaluation) -> Table:
-    """Return a row per metric and model: over what it is taken, how much has no value, and how exact it is."""
+    """Return a row per metric: over what it is taken, and how much has no value."""
+    maps = next(iter(ev.cohort.maps.values()))  # the references are the same for all models
     rows: list[tuple[Cell, ...]] = []
     for name, measure in measures(ev):
-        for model, maps in ev.cohort.maps.items():
-            value = ev.get(name, model=model).value
-            total = _total(ev, measure.level)
-            number = None if total is None else round(maps.sums[measure.key][:, 1].sum())
-            without = None if total is None or number is None else total - number
-            low, high = bounds_of(maps).get(measure.quantity, (math.nan, math.nan)) if measure.pooled else (value, value)
-            exact = "exact" if not measure.pooled or maps.exact is not None else "in bins"
-            ends = (None, None) if exact == "exact" else (_known(low), _known(high))
-            rows.append((name, model, LEVELS[measure.level], number, without, _known(value), exact, *ends))
-    columns = ("metric", "model", "taken over", "values", "without a value", "value", "counted", "lowest", "highest")
-    return Table(columns, tuple(rows))
+        total = _total(ev, measure.level)
+        number = None if total is None else round(maps.sums[measure.key][:, 1].sum())
+        without = None if total is None or number is None else total - number
+        rows.append((name, LEVELS[measure.level], number, without))
+    return Table(("metric", "taken over", "values", "without a value"), tuple(rows))
+
+
+def _bounds(ev: Evaluation) -> Table:
+    """Return between which values lie those that were counted in bins."""
+    rows: list[tuple[Cell, ...]] = []
+    for model, maps in ev.cohort.maps.items():
+        bounds = bounds_of(maps)
+        for name, measure in measures(ev):
+            if measure.pooled and measure.quantity in bounds:
+                ends = map(_known, bounds[measure.quantity])
+                rows.append((name, model, _known(ev.get(name, model=model).value), *ends))
+    return Table(("metric", "model", "value", "lowest possible", "highest possible"), tuple(rows))
 
 
 def _total(ev: Evaluation, level: str) -> int | None:

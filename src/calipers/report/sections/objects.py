@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers import registry
 from calipers.evaluation import Evaluation
 from calipers.kernels import matching
 from calipers.matches import FATES
@@ -32,7 +33,7 @@ class _Judged:
     """What became of the references under one model."""
 
     fate: NDArray[np.int8]
-    reached: F64  # similarity of the hit, NaN without
+    best: F64 | None  # the largest similarity to any prediction; None of criteria that are distances, or yes or no
     soft: F64 | None  # soft IoU
 
 
@@ -59,7 +60,13 @@ def _table(ev: Evaluation, found: Softness | None, unit: str, rows: list[tuple[C
     criterion = ev.protocol.matching.criterion
     soft = (found.metric,) if found is not None else ()
     place = ("slice z",) if ev.cohort.dimensions == 3 else ("centre x", "centre y")
-    return Table(("model", "image", "object", f"size ({unit})", *soft, "fate", criterion, *place), tuple(rows))
+    best = (f"best {criterion}",) if _graded(ev) else ()
+    return Table(("model", "image", "object", f"size ({unit})", *soft, "fate", *best, *place), tuple(rows))
+
+
+def _graded(ev: Evaluation) -> bool:
+    criterion = registry.resolve("criterion", ev.protocol.matching.criterion)
+    return not criterion.distance and not criterion.yes_no
 
 
 def _rows(ev: Evaluation, model: str, found: Softness | None, table: tuple[F64, str]) -> list[tuple[Cell, ...]]:
@@ -77,7 +84,7 @@ def _rows(ev: Evaluation, model: str, found: Softness | None, table: tuple[F64, 
                 float(size[k]),
                 *(() if judged.soft is None else (float(judged.soft[k]),)),
                 FATES[int(judged.fate[k])],
-                None if np.isnan(judged.reached[k]) else float(judged.reached[k]),
+                *(() if judged.best is None else (float(judged.best[k]),)),
                 *_place(ev, k),
             )
         )
@@ -86,17 +93,17 @@ def _rows(ev: Evaluation, model: str, found: Softness | None, table: tuple[F64, 
 
 def _judged(ev: Evaluation, model: str, found: Softness | None) -> _Judged:
     matches = shown_matches(ev, model)
-    reached = np.full(len(ev.cohort.references), np.nan)
-    hit = np.flatnonzero((matches.partner >= 0) & (matches.prediction_fate[0] == matching.HIT))
-    reached[matches.partner[hit]] = matches.similarity[hit]
-    return _Judged(matches.reference_fate[0], reached, None if found is None else found.of_model[model])
+    best = np.zeros(len(ev.cohort.references)) if _graded(ev) else None
+    if best is not None:
+        np.maximum.at(best, matches.pairs.reference, matches.pairs.similarity)
+    return _Judged(matches.reference_fate[0], best, None if found is None else found.of_model[model])
 
 
 def _order(judged: _Judged, size: F64) -> NDArray[np.int64]:
     """Return the counted references: missed ones by size, then the others by how badly they are localised."""
     missed = judged.fate == matching.MISSED
-    worse = judged.soft if judged.soft is not None else judged.reached
-    rank = np.where(missed, -size, np.nan_to_num(worse, nan=np.inf))
+    good = judged.soft if judged.soft is not None else judged.best
+    rank = np.where(missed, -size, np.zeros(len(size)) if good is None else good)
     order = np.lexsort((rank, ~missed))
     return np.asarray(order[judged.fate[order] != matching.IGNORED])
 
