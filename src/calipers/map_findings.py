@@ -106,9 +106,9 @@ def _faint(model: str, histograms: Histograms, named: Mapping[str, Measure]) -> 
     inside = float(histograms.positives.sum())
     if faint > 0.5 * whole and faint > HEAVY * inside > 0:
         yield (
-            f"{soft[0]} of {model}: {faint / whole:.0%} of the score outside of references lies in voxels scored below "
-            f"{FAINT:g}, together as much as {faint / inside:.1f} times the reference voxels; such faint scores lower "
-            "the soft IoU, while AP and objects ignore them."
+            f"{soft[0]} of {model}: {100 * faint / whole:.0f} % of the score outside of references lies in voxels "
+            f"scored below {FAINT:g}, together as much as {faint / inside:.1f} times the reference voxels; such faint "
+            "scores lower the soft IoU, while AP and objects ignore them."
         )
 
 

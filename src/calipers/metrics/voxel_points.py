@@ -60,7 +60,7 @@ class SensitivityCurve(VoxelCurve):
             return np.full(len(self.places), np.nan)
         rate, share = (np.append(0.0, counts / counts[-1]) for counts in (alarms, hits))
         last = np.append(rate[1:] != rate[:-1], True)  # of the points above each other the highest
-        return np.interp(self.places, rate[last], share[last])
+        return np.asarray(np.interp(self.places, rate[last], share[last]))
 
 
 class VoxelPrecisionCurve(VoxelCurve):

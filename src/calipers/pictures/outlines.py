@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,7 @@ def outline_of(masks: Masks, row: int, slice_at: float | None = None, step: int 
     points, offsets = outlines.rings(_joined(mask, step))
     found = (points * step + (x, y)).astype(float).tolist()
     ends = offsets.tolist()
-    return tuple(tuple((a, b) for a, b in found[i:j]) for i, j in zip(ends, ends[1:]))
+    return tuple(tuple((a, b) for a, b in found[i:j]) for i, j in pairwise(ends))
 
 
 def widest_slice(masks: Masks, row: int) -> int:

@@ -31,7 +31,7 @@ RECALLS = tuple(k / 100 for k in range(1, 101))
 RARE = 1e-3  # the rate of false voxels at which models are compared in words
 REPLICATES = 400  # behind the words on sizes
 LEVELS = {"dataset": "all voxels", "batch": "mean of batches", "sample": "mean of samples", "slice": "mean of slices"}
-ON_BOUND = "Where a curve is 1 or 0 for certain, its band is that of the share of {} without error, which is wide."
+ON_BOUND = "Where a curve is exactly 1 or 0, its band is that of the share of {} without error, which is wide."
 
 
 def voxel_roc(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Curves:
@@ -132,7 +132,9 @@ def soft_sizes(evaluation: Evaluation, *, models: Sequence[str] | None = None) -
     chosen = evaluation.models if models is None else tuple(models)
     ids, image = evaluation.cohort.images.ids, evaluation.cohort.references.image
     names = tuple(named(ids[k]) for k in image.tolist())
-    dots = tuple(Dots(m, found.size, found.of_model[m], names=names, slot=slot_of(evaluation, m), quiet=True) for m in chosen)
+    dots = tuple(
+        Dots(m, found.size, found.of_model[m], names=names, slot=slot_of(evaluation, m), quiet=True) for m in chosen
+    )
     what = "volume" if evaluation.cohort.dimensions == 3 else "area"
     return Scatter(
         _sizes_in_words(evaluation, found, chosen),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,8 @@ def read_slices(opened: Opened) -> Slices:
     if len(set(keys)) < len(keys):
         columns.refuse("one row per picture", "dup-image", "key")
     sides = [columns.whole(name) for name in ("width", "height")]
-    for name, values in zip(("width", "height"), sides):
-        columns.refuse(f"sizes from 1 to {LARGEST}", "range", name, (values < 1) | (values > LARGEST))
+    for name, side in zip(("width", "height"), sides):
+        columns.refuse(f"sizes from 1 to {LARGEST}", "range", name, (side < 1) | (side > LARGEST))
     shown = zip(keys, data, *(side.tolist() for side in sides))
     return Slices({key: Encoded(text, w, h, len(text)) for key, text, w, h in shown}, _notes(columns))
 
@@ -58,10 +59,8 @@ def _texts(columns: Columns, name: str) -> list[str]:
 
 def _notes(columns: Columns) -> tuple[str, ...]:
     told: Any = None
-    try:
+    with suppress(KeyError, ValueError, RecursionError):
         told = json.loads((columns.table.schema.metadata or {})[NOTES.encode()])
-    except (KeyError, ValueError, RecursionError):
-        pass
     if not isinstance(told, list) or not all(isinstance(note, str) for note in told):
         columns.refuse("a list of notes in the metadata", "missing-key", "")
     return tuple(told)

@@ -49,7 +49,7 @@ def _objects(ev: Evaluation) -> Iterator[str]:
     yield (
         f"Predicted objects{least} are connected components ({neighbours} neighbours) of the "
         f"{'voxels' if d == 3 else 'pixels'} with a score {where}; the score of an object is the "
-        f"{'largest' if settings.score == 'max' else 'mean'} of its own."
+        f"{'largest' if settings.score == 'max' else 'mean'} score of its {'voxels' if d == 3 else 'pixels'}."
     )
 
 

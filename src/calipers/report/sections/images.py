@@ -55,7 +55,9 @@ def _switches(album: Album) -> str:
             f'<label><input type="checkbox" id="show-{name}" checked> {sample} {text(MARKS[fate].words)}</label>'
         )
     if any(overlay.shade_symbol for overlay in _overlays(album)):
-        found.append(f'<label><input type="checkbox" id="show-map" checked> {COLOUR_BAR} score of the map, 0 to 1</label>')
+        found.append(
+            f'<label><input type="checkbox" id="show-map" checked> {COLOUR_BAR} score of the map, 0 to 1</label>'
+        )
     return f'<fieldset class="switches"><legend>Marks</legend>{"".join(found)}</fieldset>'
 
 
@@ -67,7 +69,8 @@ def _colour_bar() -> str:
     )
     return (
         '<svg class="sample ramp" viewBox="0 0 60 12" preserveAspectRatio="none" aria-hidden="true"><defs>'
-        f'<linearGradient id="map-colours">{stops}</linearGradient></defs><rect y="6" width="60" height="6" fill="#777"/>'
+        f'<linearGradient id="map-colours">{stops}</linearGradient></defs>'
+        '<rect y="6" width="60" height="6" fill="#777"/>'
         '<rect width="60" height="12" fill="url(#map-colours)"/></svg>'
     )
 

@@ -40,9 +40,6 @@ CITATIONS = {
     "soft-iou": "Zimmerer D, Maier-Hein K. Revisiting anomaly localization metrics. 2024.",
     "aupro": "Bergmann P, et al. The MVTec anomaly detection dataset: a comprehensive real-world dataset for "
     "unsupervised anomaly detection. Int J Comput Vis 2021;129:1038-1059.",
-    "panoptic": "Kirillov A, et al. Panoptic segmentation. CVPR 2019, 9404-9413.",
-    "picai": "Saha A, et al. Artificial intelligence and radiologists in prostate cancer detection on MRI (PI-CAI). "
-    "Lancet Oncol 2024;25:879-887.",
     "reloaded": "Maier-Hein L, et al. Metrics reloaded: recommendations for image analysis validation. Nat Methods "
     "2024;21:195-212.",
 }
@@ -52,6 +49,9 @@ OF_KIND = {
     "rodeo": "rodeo",
     "panoptic-quality": "panoptic",
     "picai-score": "picai",
+    "soft-instance-iou": "soft-iou",
+    "instance-f1": "soft-iou",
+    "aupro": "aupro",
 }
 VOC = ("voc11", "every-point")  # interpolations of the average precision
 WORDS = {
@@ -65,6 +65,12 @@ WORDS = {
     "instance-iou": "instance IoU",
     "case-auroc": "AUROC of images",
     "picai-score": "the PI-CAI score",
+    "soft-instance-iou": "soft instance IoU",
+    "voxel-average-precision": "average precision of voxels",
+    "voxel-auroc": "AUROC of voxels",
+    "voxel-dice": "Dice of voxels",
+    "voxel-iou": "IoU of voxels",
+    "aupro": "AUPRO",
 }
 
 

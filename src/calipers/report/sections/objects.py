@@ -53,7 +53,9 @@ def section(page: Context) -> str:
     )
     found, table = softness(ev), sizes_of(ev.cohort)
     rows = [row for model in models for row in _rows(ev, model, found, table)]
-    return paragraph(words) + data_table(_table(ev, found, table[1], rows), "table-objects", "References localised worst")
+    return paragraph(words) + data_table(
+        _table(ev, found, table[1], rows), "table-objects", "References localised worst"
+    )
 
 
 def _table(ev: Evaluation, found: Softness | None, unit: str, rows: list[tuple[Cell, ...]]) -> Table:
