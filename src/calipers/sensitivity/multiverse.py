@@ -228,7 +228,7 @@ def multiverse(
     whole = {**DEFAULT, **(grid or {})}
     found = configurations(whole)
     values = _values(cohort, found, jobs, progress)
-    known: NDArray[np.bool_] = ~np.isnan(values).any(axis=1)
+    known = np.asarray(~np.isnan(values).any(axis=1))
     if not known.any():
         raise UsageError("no configuration has a value for every model")
     each = tuple(one for one, fine in zip(found.each, known) if fine)
