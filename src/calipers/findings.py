@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from calipers.map_findings import map_warnings
 from calipers.matches import Matches
 from calipers.metrics.contract import Evidence, Metric
 from calipers.protocol import Protocol
@@ -52,6 +53,7 @@ def warnings_of(
         *_quarantine(cohort),
         *_classes(cohort, metrics),
         *_models(cohort, protocol, metrics),
+        *map_warnings(cohort, protocol, metrics),
     ]
     for (model, _), table in evidence.items():
         if isinstance(table, Matches):

@@ -47,8 +47,8 @@ class ExactScores:
         found = {
             m.key: _aupro(positives, negatives, region, m.limit) for m in measures if m.pooled and m.quantity == "AUPRO"
         }
+        negatives.sort()  # now: AUPRO puts them into an order of its own
         positives.sort()
-        negatives.sort()  # not before: the overlap of regions leaves it in any order
         ends = (np.array([0, len(positives)]), np.array([0, len(negatives)]))
         sides = voxel_ranking.Sides(positives, negatives, *ends)
         ranked = voxel_ranking.ranked(sides)
