@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from calipers.evaluate_maps import evaluate_maps
     from calipers.evaluation import Evaluation
     from calipers.heatmaps import boxes_from_heatmaps
+    from calipers.metrics.soft_iou import soft_instance_iou
     from calipers.opening import open_evaluation
     from calipers.protocol import Protocol, presets
     from calipers.readers import explain, read, sniff, write
@@ -56,12 +57,14 @@ _SURFACE = {
     "evaluate_maps": "calipers.evaluate_maps",
     "explain": "calipers.readers",
     "mixed_model": "calipers.statistics.mixed",
+    "multiverse": "calipers.sensitivity",
     "open_evaluation": "calipers.opening",
     "presets": "calipers.protocol",
     "read": "calipers.readers",
     "read_maps": "calipers.readers.volumes",
     "rodeo": "calipers.shortcuts",
     "sniff": "calipers.readers",
+    "soft_instance_iou": "calipers.metrics.soft_iou",
     "sweep": "calipers.sensitivity",
     "write": "calipers.readers",
 }
@@ -89,12 +92,14 @@ __all__ = [  # noqa: RUF022
     "evaluate_maps",
     "explain",
     "mixed_model",
+    "multiverse",
     "open_evaluation",
     "presets",
     "read",
     "read_maps",
     "rodeo",
     "sniff",
+    "soft_instance_iou",
     "sweep",
     "write",
 ]

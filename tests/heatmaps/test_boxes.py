@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import ndimage
 
 import calipers as cal
 from calipers.heatmaps import boxes_from_heatmaps
@@ -87,6 +88,13 @@ def test_the_best_box_of_a_class_is_kept_and_the_first_of_equal_ones():
     assert kept == [(0, 0, 60.0, [0.0, 0.0, 1.0, 1.0], 1.0), (0, 1, 60.0, [1.0, 0.0, 2.0, 1.0], 0.9)]
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_the_best_mean_is_a_core_and_the_best_maximum_the_first_threshold(seed):
+    maps = ndimage.gaussian_filter(np.random.default_rng(seed).random((1, 1, 20, 20)), (0, 0, 2, 2))
+    assert [row[2] for row in rows(found(maps, keep_best=True))] == [180.0]
+    assert [row[2] for row in rows(found(maps, keep_best=True, score="max"))] == [60.0]
+
+
 @pytest.mark.parametrize("scale", ["image", "image-class", "none"])
 def test_constant_maps_give_nothing_and_are_counted(scale):
     maps = np.stack([np.full((3, 3), 200.0), np.zeros((3, 3)), np.eye(3) * 255.0])[None]
@@ -128,7 +136,7 @@ def test_the_slow_twin_says_the_same(seed):
     scale = ["image", "image-class", "none"][seed % 3]
     thresholds = (0.2, 0.7) if scale == "none" else (60.0, 180.0)
     connectivity, score = ["full", "edges", "faces"][seed // 3 % 3], ["mean", "max"][seed % 2]
-    reach = {"faces": 1, "edges": d - 1, "full": d}[connectivity]
+    reach = {"faces": 1, "edges": 2, "full": d}[connectivity]
     twin = slow.boxes([slow.as_grid(part) for part in maps], target, thresholds, scale, reach, score)
     options = {"thresholds": thresholds, "scale": scale, "connectivity": connectivity, "score": score}
     said = rows(found(maps[None], size=target[::-1], **options))
