@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.kernels import ragged, run_order
-from calipers.readers.coco_drawing import Faults, Segments, columns_of
+from calipers.readers.coco_drawing import Segments, columns_of
+from calipers.readers.coco_faults import Faults
 from calipers.readers.coco_segments import Segmentation
 from calipers.tables.delivery import Finding
 from calipers.tables.masks import Masks, no_masks
