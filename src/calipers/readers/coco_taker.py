@@ -15,7 +15,7 @@ AT_ONCE = 1 << 14  # records that become columns together
 
 
 class Taker:
-    """Takes records from the careful reader: sound ones as rows, the others as problems."""
+    """Takes records one by one: sound ones as rows, the others as problems."""
 
     def __init__(self, role: Role, dimensions: int, options: Options) -> None:
         self.role, self.dimensions, self.options = role, dimensions, options
@@ -27,6 +27,7 @@ class Taker:
         self.n_unscored = 0
 
     def __call__(self, record: Record, place: int) -> None:
+        """Take the record number ``place``."""
         value = record.value
         if not self.settled and isinstance(value, dict) and isinstance(value.get("bbox"), list):
             self.settled, self.dimensions = True, 3 if len(value["bbox"]) == 6 else 2
