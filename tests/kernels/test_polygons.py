@@ -23,8 +23,6 @@ def drawn(shapes, sizes):
     return masks
 
 
-
-
 SQUARE = np.array([[1, 1], [4, 1], [4, 3], [1, 3]], float)
 
 

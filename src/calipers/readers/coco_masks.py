@@ -86,6 +86,7 @@ class MaskColumns:
         """Take note of records without segmentations."""
         if self.choice == "required":
             self.missing.append(np.arange(self.n, self.n + n))
+            self.parts.append(Masks(np.zeros(n + 1, np.int64), *NO_RUNS, np.ones((n, 2), np.int64)))
         self.n += n
 
     def masks(self) -> Masks | None:

@@ -34,16 +34,17 @@ def sized_rows(rows: list[int], given: list[list[int]], image: I64, known: F64, 
     at = at[pair]
     size = np.array([one for one, fits in zip(given, pair) if fits], np.int64).reshape(-1, 2)[:, ::-1]
     large = size[:, 0].astype(np.float64) * size[:, 1] > MOST_PIXELS
-    faults.add("too-large", f"at most {MOST_PIXELS} pixels", at[large], size[large][:, ::-1], whole_file=True)
     unknown = np.flatnonzero(np.isnan(known[image[at]]).any(axis=1) & ~large)
     images, first = np.unique(image[at[unknown]], return_index=True)
     known[images] = size[unknown[first]]
     wanted = known[image[at]]
-    other = ~large & (wanted != size).any(axis=1)
+    other = np.asarray(((wanted != size) & np.isfinite(wanted)).any(axis=1))
     swapped = other & (wanted == size[:, ::-1]).all(axis=1)
     for wrong, hint in ((swapped, SWAPPED), (other & ~swapped, IGNORE)):
         said = [f"{h} x {w}, the image has {hk:g} x {wk:g}" for (w, h), (wk, hk) in zip(size[wrong], wanted[wrong])]
         faults.add("rle-size", "the height and width of the image", at[wrong], said, hint)
+    large &= ~other
+    faults.add("too-large", f"at most {MOST_PIXELS} pixels", at[large], size[large][:, ::-1], whole_file=True)
     sound = ~large & ~other
     return dict(zip(at[sound].tolist(), size[sound].tolist()))
 
