@@ -69,7 +69,7 @@ def same(one, other) -> None:
 
 def protocol(criterion: str) -> cal.Protocol:
     plain = cal.Protocol.load("voc2012")
-    return replace(plain, matching=replace(plain.matching, criterion=criterion), replicates=50)
+    return replace(plain, matching=replace(plain.matching, criterion=criterion), replicates=100)
 
 
 @pytest.mark.parametrize("dimensions", [2, 3])
@@ -110,7 +110,7 @@ def entry(name, value, row=0):
 
 
 def metadata(text):
-    return lambda table: table.replace_schema_metadata({**table.schema.metadata, STORED: text})
+    return lambda table: table.replace_schema_metadata({**table.schema.metadata, STORED.encode(): text})
 
 
 WRONG = {
