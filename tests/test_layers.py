@@ -35,6 +35,7 @@ LAYERS = (
     ("estimation",),
     ("grouping",),
     ("evaluate", "comparing", "shortcuts", "recommend"),
+    ("evaluate_maps",),
     ("opening",),
     ("plots",),
     ("pictures",),
@@ -49,6 +50,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 # One idea in two files: these count as the module they belong to.
 PART_OF = {"protocol_schema": "protocol", "protocol_stored": "protocol", "ranking": "comparing"}
+PART_OF |= dict.fromkeys(("given_samples", "map_thresholds", "map_notes"), "evaluate_maps")
 
 # The only upward imports, inside functions or for types: an Evaluation offers these as methods.
 # (Its methods also call statistics, which lies below and needs no exception.)

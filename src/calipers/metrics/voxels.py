@@ -59,12 +59,18 @@ class MapMetric:
     own_matching = True  # thresholds and criteria of the protocol play no part
     defaults: tuple[str, ...] = ()
     quantity = ""
-    id = ""
+    kind = ""
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         self.measures = tuple(Measure.of(self.quantity, plan) for plan in plans)
         self.recipe = MapRecipe(self.measures)
-        self.facts = Facts(id=self.id, names=tuple(plan.name for plan in plans), per_class=False, swap=False)
+        self.facts = Facts(
+            id=f"{self.kind}@1",
+            names=tuple(plan.name for plan in plans),
+            ids=tuple(f"{self.kind}.{measure.definition}@1" for measure in self.measures),
+            per_class=False,
+            swap=False,
+        )
 
     def value(self, evidence: Maps, weights: I64) -> F64:
         """Return (R, 1, n_names)."""
@@ -73,15 +79,21 @@ class MapMetric:
 
     def _column(self, evidence: Maps, measure: Measure, weights: I64) -> F64:
         if not measure.pooled:
-            return _ratio(weights @ evidence.sums[measure.key])
-        if evidence.exact is not None and measure.key in evidence.exact and len(weights) == 1 and (weights == 1).all():
-            return np.array([evidence.exact[measure.key]])
+            found = _ratio(weights @ evidence.sums[measure.key])
+            if measure.level == "dataset":  # false voxels alone make a ratio of 0, but there was nothing to find
+                found[weights @ evidence.references == 0] = np.nan
+            return found
+        if len(weights) == 1 and (weights == 1).all() and measure.key in evidence.exact_values:
+            return np.array([evidence.exact_values[measure.key]])
         return value_of(pooled(evidence, weights), measure)
 
     def reasons(self, evidence: Maps) -> Mapping[tuple[int, int], str]:
-        """Return why values are undefined: without a positive voxel there is nothing to find."""
-        nobody = not evidence.references.sum()
-        return {(0, k): "no_references" if nobody else "single_class" for k in range(len(self.measures))}
+        """Return why values are undefined: no image, nothing to find, or every voxel is to be found."""
+        value = self.value(evidence, np.ones((1, evidence.n_images), np.int64))[0]
+        why = "single_category" if evidence.references.any() else "no_references"
+        if not evidence.n_images:
+            why = "no_objects"
+        return {(int(row), int(k)): why for row, k in np.argwhere(np.isnan(value))}
 
     def counts(self, evidence: Maps, weights: I64) -> I64:
         """Return (1, n_names, 3): images, references and predicted objects."""
@@ -116,13 +128,13 @@ def _ratio(sums: F64) -> F64:
 class VoxelAveragePrecision(MapMetric):
     """The mean precision over the positive voxels, each at its own score; equal scores are one operating point."""
 
-    quantity, id = "AP", "voxel-ap@1"
+    quantity, kind = "AP", "voxel-ap"
 
 
 class VoxelAuroc(MapMetric):
     """The chance that a positive voxel scores higher than a negative one, ties counting half."""
 
-    quantity, id = "AUROC", "voxel-auroc@1"
+    quantity, kind = "AUROC", "voxel-auroc"
 
 
 class Aupro(MapMetric):
@@ -133,19 +145,19 @@ class Aupro(MapMetric):
     .. [1] Bergmann et al., The MVTec anomaly detection dataset, IJCV 2021.
     """
 
-    quantity, id = "AUPRO", "aupro@1"
+    quantity, kind = "AUPRO", "aupro"
 
 
 class VoxelDice(MapMetric):
     """Twice the common voxels over the sum of both: at the best or a given threshold, or a rate of false voxels."""
 
-    quantity, id = "Dice", "voxel-dice@1"
+    quantity, kind = "Dice", "voxel-dice"
 
 
 class VoxelIou(MapMetric):
     """The common voxels over those of either set: at the best or a given threshold, or a rate of false voxels."""
 
-    quantity, id = "IoU", "voxel-iou@1"
+    quantity, kind = "IoU", "voxel-iou"
 
 
 class SoftInstanceIou(MapMetric):
@@ -155,4 +167,4 @@ class SoftInstanceIou(MapMetric):
     without objects has ``e / (a sum p + e)``: 1 if nothing is called. See `calipers.kernels.softness`.
     """
 
-    quantity, id = "softIoU", "soft-instance-iou@1"
+    quantity, kind = "softIoU", "soft-instance-iou"
