@@ -169,3 +169,35 @@ def polyps(seed: int = 2) -> dict[str, NDArray[Any]]:
     for code, sd in ((centre, 0.04), (patient, 0.08), (image, 0.06), (np.arange(n), 0.12)):
         iou = iou + sd * rng.standard_normal(int(code.max()) + 1)[code]
     return {"iou": iou, "size": size, "type": kind, "centre": centre, "patient": patient, "image": image}
+
+
+def voxels(n: int, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Return scores in [0, 1] and the flags of positive voxels, 3 % of them, made piece by piece to save memory."""
+    rng = np.random.default_rng(seed)
+    scores, positive = np.empty(n, np.float32), np.empty(n, np.bool_)
+    for start in range(0, n, 1_000_000):
+        flags = rng.random(min(1_000_000, n - start)) < 0.03
+        values = rng.normal(np.where(flags, 0.5, -1.5), 1.5)
+        scores[start : start + len(flags)] = 1 / (1 + np.exp(-values))
+        positive[start : start + len(flags)] = flags
+    return scores, positive
+
+
+def regions(n: int, side: int = 256, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """Return (n, side, side) scores and components: up to three discs a map, numbered inside of their map."""
+    rng = np.random.default_rng(seed)
+    scores, components = rng.random((n, side, side), np.float32), np.zeros((n, side, side), np.int32)
+    y, x = np.mgrid[:side, :side]
+    for k in range(n):
+        for number in range(1, 1 + int(rng.integers(0, 4))):
+            centre, radius = rng.integers(20, side - 20, 2), int(rng.integers(4, 20))
+            disc = (y - centre[0]) ** 2 + (x - centre[1]) ** 2 < radius**2
+            components[k][disc] = number
+            scores[k][disc] **= 0.5
+    return scores, components
+
+
+def unique_regions(components: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return components whose numbers are unique over all maps, without gaps."""
+    found = np.where(components > 0, components + 4 * np.arange(len(components))[:, None, None], 0)
+    return np.unique(found, return_inverse=True)[1].reshape(components.shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,11 @@ from calipers.protocol import Protocol
 from calipers.protocol_schema import _toml
 from calipers.synthetic import random_cohort
 from calipers.tables import Cohort
+from calipers.tables.boxes import box_extent
+from calipers.tables.masks import Masks, no_masks
 
 MODEL = "model-1"
+NEED_MASKS = ("mask-iou", "dice", "hull-iou", "boundary-iou", "point-in-mask", "point-in-hull")  # criteria
 DATA = Path(os.environ.get("CALIPERS_DATA") or Path(__file__).parents[2] / "shared" / "data")
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -82,5 +86,30 @@ def references_as_predictions(cohort: Cohort, model: str = MODEL) -> Cohort:
         area=counted.area,
         score=score,
         scored=True,
+        masks=counted.masks,
+        points=counted.points,
     )
     return cohort.with_predictions(model, perfect)
+
+
+def masked(cohort: Cohort, cell: float = 8.0) -> Cohort:
+    """Return the cohort with discs (balls) for boxes, on a grid with cells of so many pixels; boxes are around them."""
+    size = np.ceil(cohort.images.size / cell).astype(np.int64)
+    tables = {name: _discs(table, size, cell) for name, table in [("", cohort.references), *cohort.models.items()]}
+    images = replace(cohort.images, size=size.astype(np.float64))
+    return replace(cohort, images=images, references=tables.pop(""), models=tables)
+
+
+def _discs(table: Any, size: np.ndarray, cell: float) -> Any:
+    arrays = []
+    for box, image in zip(table.boxes / cell, table.image):
+        low, high = np.split(box, 2)
+        frame, middle = size[image], (low + high) / 2
+        grid = np.indices(frame[::-1])[::-1].reshape(len(frame), -1) + 0.5
+        disc = ((grid - middle[:, None]) / ((high - low) / 2)[:, None]) ** 2
+        inside = disc.sum(axis=0).reshape(frame[::-1]) <= 1
+        inside[tuple(np.clip(np.floor(middle), 0, frame - 1).astype(int)[::-1])] = True
+        arrays.append(inside)
+    masks = Masks.from_dense(arrays) if arrays else no_masks(table.dimensions)
+    boxes = masks.boxes()
+    return replace(table, masks=masks, boxes=boxes, extent=box_extent(boxes), area=masks.voxels.astype(float))

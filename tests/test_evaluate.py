@@ -269,6 +269,21 @@ def test_sizes_come_from_the_declared_area_or_the_box(how: str) -> None:
     assert cal.evaluate(cohort, rescaled)["APs"].value == pytest.approx(1.0)
 
 
+def test_sizes_come_from_the_pixels_of_masks() -> None:
+    frame = np.zeros((100, 100), bool)
+    frame[10:60, 10:60], frame[15:55, 15:55] = True, False  # 900 pixels in a box of 2,500
+    square = {"masks": [frame], "labels": [0], "area": [5000.0]}
+    masks = cal.Cohort.from_arrays([square], [{"masks": [frame], "labels": [0], "scores": [0.9]}], classes=("a",))
+    protocol = replace(cal.Protocol.load("coco"), size_from="mask")
+    assert cal.evaluate(masks, protocol)["APs"].value == pytest.approx(1.0)
+    assert cal.evaluate(masks, replace(protocol, size_from="box"))["APm"].value == pytest.approx(1.0)
+    larger = replace(protocol, rescale_to=(200.0, 200.0))  # four times the pixels
+    assert np.isnan(cal.evaluate(masks, larger)["APs"].value)
+    box = {"boxes": [[10, 10, 60, 60]], "labels": [0], "scores": [0.9]}
+    boxed = cal.Cohort.from_arrays([square], [box], classes=("a",))
+    assert cal.evaluate(boxed, protocol)["APs"].value == pytest.approx(1.0), "a hit counts, whatever its own size"
+
+
 def test_rescaling_needs_image_sizes_and_masks_need_masks() -> None:
     square = {"boxes": [[0, 0, 40, 40]], "labels": [0]}
     cohort = cal.Cohort.from_arrays([square], [{**square, "scores": [0.9]}], classes=("a",))

@@ -27,7 +27,7 @@ LAYERS = (
     ("metrics",),
     ("statistics",),
     ("engine",),
-    ("oracles", "fusion", "heatmaps", "sensitivity", "stability", "monitors"),
+    ("oracles", "fusion", "heatmaps", "stability", "monitors"),
     ("protocol",),
     ("findings",),
     ("evaluation",),
@@ -35,8 +35,8 @@ LAYERS = (
     ("estimation",),
     ("grouping",),
     ("evaluate", "comparing", "shortcuts", "recommend"),
-    ("evaluate_maps",),
-    ("opening",),
+    ("evaluate_maps", "opening"),
+    ("sensitivity",),
     ("plots",),
     ("pictures",),
     ("report",),
@@ -49,8 +49,14 @@ LAYERS = (
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 # One idea in two files: these count as the module they belong to.
-PART_OF = {"protocol_schema": "protocol", "protocol_stored": "protocol", "ranking": "comparing"}
-PART_OF |= dict.fromkeys(("given_samples", "map_thresholds", "map_notes"), "evaluate_maps")
+PART_OF = {
+    "protocol_schema": "protocol",
+    "protocol_stored": "protocol",
+    "ranking": "comparing",
+    "given_samples": "evaluate_maps",
+    "map_thresholds": "evaluate_maps",
+    "map_notes": "evaluate_maps",
+}
 
 # The only upward imports, inside functions or for types: an Evaluation offers these as methods.
 # (Its methods also call statistics, which lies below and needs no exception.)

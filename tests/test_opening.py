@@ -15,6 +15,7 @@ import calipers as cal
 from calipers.opening import open_folder
 from calipers.tables import Predictions
 from cases import cohort_of
+from preset_lists import BOX_PRESETS
 from stored import edit, refusal
 
 BOX = {"boxes": [[1.0, 2.0, 30.1, 40.2]], "labels": [0]}
@@ -88,7 +89,7 @@ def said(n: int = 6, **changes: Any) -> list[dict[str, Any]]:
     return [{**BOX, "scores": [0.1 + k / 10], **changes} for k in range(n)]
 
 
-@pytest.mark.parametrize("preset", cal.presets())
+@pytest.mark.parametrize("preset", BOX_PRESETS)
 def test_the_demo_comes_back(preset, tmp_path):
     evaluation = cal.evaluate(cal.demo_cohort(), replace(cal.Protocol.load(preset), replicates=100))
     assert returns(evaluation, tmp_path).to_json() == evaluation.to_json()

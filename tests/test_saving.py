@@ -18,6 +18,7 @@ import calipers as cal
 from calipers.results.delimited import cell, delimited, protect
 from calipers.results.files import staged_folder, write_atomically
 from calipers.saving import shown_matches
+from preset_lists import BOX_PRESETS
 
 COLUMNS = [
     "model", "kind", "image", "row", "class", "fate", "partner", "similarity", "score", "x0", "y0", "x1", "y1", "area",
@@ -177,7 +178,7 @@ def test_groups_never_collide_with_our_columns(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("preset", cal.presets())
+@pytest.mark.parametrize("preset", BOX_PRESETS)
 def test_what_is_shown_is_the_matching_of_the_protocol(cohort, preset):
     evaluation = cal.evaluate(cohort, preset)
     view = shown_matches(evaluation, "mislabels").views[0]

@@ -50,6 +50,7 @@ _SURFACE = {
     "agreement_scores": "calipers.statistics.contingency",
     "average_precision": "calipers.shortcuts",
     "boxes_from_heatmaps": "calipers.heatmaps",
+    "corrupt": "calipers.oracles",
     "demo_cohort": "calipers.synthetic",
     "evaluate": "calipers.evaluate",
     "evaluate_maps": "calipers.evaluate_maps",
@@ -61,6 +62,7 @@ _SURFACE = {
     "read_maps": "calipers.readers.volumes",
     "rodeo": "calipers.shortcuts",
     "sniff": "calipers.readers",
+    "sweep": "calipers.sensitivity",
     "write": "calipers.readers",
 }
 
@@ -81,6 +83,7 @@ __all__ = [  # noqa: RUF022
     "agreement_scores",
     "average_precision",
     "boxes_from_heatmaps",
+    "corrupt",
     "demo_cohort",
     "evaluate",
     "evaluate_maps",
@@ -92,6 +95,7 @@ __all__ = [  # noqa: RUF022
     "read_maps",
     "rodeo",
     "sniff",
+    "sweep",
     "write",
 ]
 

@@ -23,6 +23,7 @@ from calipers.metrics.rodeo_paths import RodeoPaths
 from calipers.readers.columnar import write_table
 from calipers.readers.source import hash_file
 from calipers.readers.stored import EVALUATION, QUARANTINE, RUN
+from calipers.readers.stored_shapes import shape_columns, shapes_of
 from calipers.readers.stored_tables import (
     IMAGES,
     KINDS,
@@ -71,7 +72,7 @@ def save(
     matches = {model: shown_matches(evaluation, model) for model in cohort.models}
     with staged_folder(folder, owned=FILES) as stage:
         write_atomically(stage / EVALUATION, json.dumps(document, allow_nan=False, indent=1) + "\n")
-        write_table(stage / OBJECTS, objects_table(cohort, matches), facts_of(cohort))
+        write_table(stage / OBJECTS, objects_table(cohort, matches), facts_of(cohort) | shapes_of(cohort))
         write_table(stage / IMAGES, image_columns(cohort))
         write_atomically(stage / "images.csv", delimited(images_table(evaluation, matches)))
         if cohort.intake.quarantine:
@@ -124,7 +125,8 @@ def objects_table(cohort: Cohort, matches: dict[str, Matches]) -> dict[str, Any]
     parts = [part for model, table in matches.items() for part in _object_parts(cohort, model, table)]
     tables = [table for model in matches for table in (cohort.references, cohort.models[model])]
     columns = {name: joined([part[name] for part in parts]) for name in parts[0]}
-    return columns | {name: joined(facts) for name, facts in fact_columns(tables).items()}
+    more = {**shape_columns(tables), **fact_columns(tables)}
+    return columns | {name: joined(entries) for name, entries in more.items()}
 
 
 def _object_parts(cohort: Cohort, model: str, matches: Matches) -> list[dict[str, Any]]:

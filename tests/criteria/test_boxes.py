@@ -10,7 +10,7 @@ import pytest
 from calipers import Cohort, UsageError, registry
 from calipers.criteria import Criterion, PairTable
 from calipers.synthetic import random_cohort
-from cases import MODEL, cohort_of
+from cases import MODEL, NEED_MASKS, cohort_of
 from reference import boxes
 
 SPACING = (0.7, 1.3, 2.5)
@@ -48,7 +48,7 @@ def with_spacing(cohort: Cohort) -> Cohort:
 
 
 def test_every_criterion_has_a_twin() -> None:
-    assert set(TWINS) == set(registry.CRITERIA)
+    assert {*TWINS, *NEED_MASKS} == set(registry.CRITERIA)
 
 
 @pytest.mark.parametrize("kind", ["plain", "integer grid", "volumes", "volumes on a grid"])

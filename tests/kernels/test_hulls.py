@@ -15,7 +15,9 @@ def hull(mask: np.ndarray) -> np.ndarray:
 
 def random_mask(seed: int, dimensions: int) -> np.ndarray:
     random = np.random.default_rng([14, seed])
-    mask = random.random(random.integers(1, 13 if dimensions == 2 else 6, dimensions)) < random.choice([0.05, 0.15, 0.5])
+    mask = random.random(random.integers(1, 13 if dimensions == 2 else 6, dimensions)) < random.choice(
+        [0.05, 0.15, 0.5]
+    )
     mask[tuple(random.integers(0, mask.shape))] = True
     return mask
 

@@ -18,6 +18,7 @@ from calipers.report.context import context_of
 from calipers.report.naming import LONGEST, _shortened
 from calipers.report.page import page as page_of
 from calipers.report.words import short
+from preset_lists import BOX_PRESETS
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 LIMIT = 400_000
@@ -72,7 +73,7 @@ def text(evaluation):
     return page(evaluation)
 
 
-@pytest.mark.parametrize("preset", cal.presets())
+@pytest.mark.parametrize("preset", BOX_PRESETS)
 def test_it_is_well_formed_for_every_preset(preset):
     text = page(cal.evaluate(cal.demo_cohort(), preset))
     parsed = outline(text)

@@ -20,6 +20,7 @@ from calipers.statistics.estimates import Certainty, estimates
 from calipers.statistics.weights import Units, bootstrap, units_of
 from calipers.synthetic import random_cohort
 from cases import MODEL, cohort_of, evidence_of, metric_of
+from preset_lists import BOX_PRESETS
 from reference import resampling
 
 BOX = [0, 0, 10, 10]
@@ -266,7 +267,7 @@ def test_a_perfect_ranking_is_perfect_whatever_its_last_bits_say() -> None:
     assert found["AP50"].method == "clopper-pearson-units"
 
 
-@pytest.mark.parametrize("preset", cal.presets())
+@pytest.mark.parametrize("preset", BOX_PRESETS)
 def test_identical_units_are_told_from_certain_ones(preset: str) -> None:
     said = {"boxes": [[1, 0, 10, 11], [27, 3, 38, 11], FAR], "labels": [0, 1, 1], "scores": [0.9, 0.7, 0.3]}
     cohort = cal.Cohort.from_arrays(
@@ -294,7 +295,7 @@ def test_many_undefined_replicates_are_counted() -> None:
 # Whole evaluations
 
 
-@pytest.mark.parametrize("preset", cal.presets())
+@pytest.mark.parametrize("preset", BOX_PRESETS)
 @pytest.mark.parametrize("kind", ["plain", "tied scores", "crowds", "many classes"])
 def test_intervals_hold_their_value_and_gaps_have_a_reason(preset: str, kind: str) -> None:
     found = cal.evaluate(cohort_of(kind, seed=21, n_images=40), quick(preset))
@@ -333,7 +334,7 @@ def test_the_same_seed_gives_the_same_numbers_and_another_one_others(preset: str
 
 
 @pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
-@pytest.mark.parametrize("preset", cal.presets())
+@pytest.mark.parametrize("preset", BOX_PRESETS)
 @pytest.mark.parametrize("method", ["bootse-t-logit", "bca"])
 def test_routes_threads_and_jobs_do_not_change_a_bit(preset: str, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cohort, protocol = cohort_of("tied scores", seed=5, n_images=40, models=2), quick(preset, interval=method)

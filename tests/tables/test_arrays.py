@@ -189,13 +189,12 @@ def test_only_the_first_hundred_problems_are_listed() -> None:
 
 
 def test_what_is_given_and_not_used_is_said() -> None:
-    mask = {"masks": np.zeros((1, 9, 9), bool)}
-    references = [{**R, **mask}, {**R, **mask, "scores": [1.0]}, {**R, "masks": None}]
-    predictions = {"ours": [{**P, **mask}, P, P], "theirs": [{**P, "patient": "p1", "width": 9}, P, P]}
+    references = [R, {**R, "scores": [1.0]}, {**R, "masks": None}]
+    predictions = {"ours": [P, P, P], "theirs": [{**P, "patient": "p1", "width": 9}, P, P]}
     cohort = build(references, predictions)
     assert [file.notes for file in cohort.intake.files] == [
-        ("masks given for 2 images; only boxes are used", "scores given for 1 images; not used for references"),
-        ("masks given for 1 images; only boxes are used",),
+        ("scores given for 1 images; not used for references",),
+        (),
         ("patient given for 1 images; not used for predictions", "width given for 1 images; not used for predictions"),
     ]
     assert not cohort.images.groups

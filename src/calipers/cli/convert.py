@@ -30,6 +30,7 @@ def convert(references: str, output: str, **given: Any) -> None:
     """
     from calipers import __version__
     from calipers.readers import read, write
+    from calipers.readers.writing import left_out, written_format
 
     target, named = Path(output), named_files([given["predictions"]]) if given["predictions"] else {}
     inputs = [references, *named.values(), *([given["groups"]] if given["groups"] else [])]
@@ -37,12 +38,13 @@ def convert(references: str, output: str, **given: Any) -> None:
     cohort = read(references, named, **reading_arguments(given))
     what = next(iter(named), "references")
     write(cohort, target, what=what, format=given["to"], box_format=given["to_box_format"])
-    n = len(cohort.models[what] if named else cohort.references)
+    table = cohort.models[what] if named else cohort.references
+    notes = [*cohort.intake.notes, *left_out(table, written_format(target, given["to"]))]
     if given["as_json"]:
         document = {"schema": "calipers.convert/1", "calipers": __version__, "written": output}
-        click.echo(json.dumps({**document, "what": what, "objects": n, "warnings": list(cohort.intake.notes)}))
+        click.echo(json.dumps({**document, "what": what, "objects": len(table), "warnings": notes}))
         return
     narrator = Narrator(quiet=given["quiet"])
-    narrator.warn(cohort.intake.notes)
-    narrator.say(f"{n} objects on {cohort.n_images} images")
+    narrator.warn(notes)
+    narrator.say(f"{len(table)} objects on {cohort.n_images} images")
     click.echo(output)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.errors import InputError, UsageError, did_you_mean
-from calipers.heatmaps.checks import as_map, check_stack
+from calipers.heatmaps.checks import as_map
 from calipers.readers.maps import MAP_SUFFIXES, load_map, size_of
 
 PLACES = re.compile(r"\{([^{}]*)\}")
@@ -52,9 +52,8 @@ class MapFiles:
         values = as_map(load_map(path), str(path))
         if len(self.classes) == 1 and values.ndim == 2 + volumes:
             values = values[None]
-        if values.ndim != 3 + volumes:
-            raise _axes("one map per class in every file", values, path, volumes)
-        check_stack(values, len(self.classes), "", str(path))
+        if values.ndim != 3 + volumes or len(values) != len(self.classes):
+            raise _axes(f"{len(self.classes)} maps in every file, one per class", values, path, volumes)
         return values
 
 
@@ -196,18 +195,27 @@ def _of_table(images: Sequence[str], path: str) -> tuple[tuple[str, ...], Any]:
     from calipers.readers.image_sizes import read_sizes
 
     table = read_sizes(path)
-    rows: dict[str, int] = {}
-    # The exact name comes first: names without their extension only fill what it leaves free.
-    for names in (table.ids, table.names, [_stem(name) for name in table.ids], [_stem(name) for name in table.names]):
-        for row, name in enumerate(names):
-            rows.setdefault(name, row)
+    steps = [table.ids, table.names, [_stem(name) for name in table.ids], [_stem(name) for name in table.names]]
+    known = [_rows_of(names) for names in steps]
     found = []
-    for name in images:
-        if name not in rows:
-            hint = did_you_mean(name, list(rows)[:1000])
-            raise InputError("a size for every map", rule="size-unknown", file=path, value=name, hint=hint)
-        found.append(rows[name])
+    for image in images:
+        rows = next((held[image] for held in known if image in held), [])
+        if not rows:
+            hint = did_you_mean(image, list(dict.fromkeys(steps[2]))[:1000])
+            raise InputError("a size for every map", rule="size-unknown", file=path, value=image, hint=hint)
+        if len(rows) > 1:
+            said = f"{image}: {table.ids[rows[0]]} or {table.ids[rows[1]]}"
+            raise InputError("one image for every map", rule="dup-image", file=path, value=said)
+        found.append(rows[0])
     return tuple(table.ids[row] for row in found), table.size[np.array(found, np.int64)].astype(int).tolist()
+
+
+def _rows_of(names: Sequence[str]) -> dict[str, list[int]]:
+    """Return the rows of every name: the exact one comes first, one without its extension only if nothing else fits."""
+    found: dict[str, list[int]] = {}
+    for row, name in enumerate(names):
+        found.setdefault(name, []).append(row)
+    return found
 
 
 def _stem(name: str) -> str:

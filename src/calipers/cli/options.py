@@ -14,6 +14,7 @@ from calipers.registry import INTERVALS
 
 F = TypeVar("F", bound=Callable[..., Any])
 SCALES = click.Choice(["unit", "raw"])
+MASKS = click.Choice(["auto", "required", "ignore"])
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 JOBS = "Blocks of images, or samples, at a time; changes no number."
 
@@ -29,6 +30,7 @@ def reading_options(function: F) -> F:
             click.option("--box-format", metavar="NAME[,NAME]", help=formats),
             click.option("--columns", "--column", "columns", metavar="NAME=COLUMN,...", help=columns),
             click.option("--score-scale", type=SCALES, default="unit", help="raw allows scores outside [0, 1]."),
+            click.option("--masks", type=MASKS, default="auto", help="auto reads them if all annotations have one."),
             click.option("--ids-as-strings", is_flag=True, help='Take the image ids 1 and "1" for the same.'),
             click.option(
                 "--strict/--lenient", default=True, help="Refuse broken records, or set them aside and count them."
@@ -121,6 +123,7 @@ def reading_arguments(given: dict[str, Any]) -> dict[str, Any]:
         "columns": column_map(given["columns"]),
         "score_scale": given["score_scale"],
         "ids_as_strings": given["ids_as_strings"],
+        "masks": given["masks"],
         "lenient": not given["strict"],
     }
 

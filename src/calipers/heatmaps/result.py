@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -97,7 +97,7 @@ class HeatmapBoxes:
         nothing = np.zeros(0, np.int64)
         none = Delivery(nothing, nothing, np.zeros((0, 2 * dimensions)), "xyxy", nothing)
         references = as_references(none, self.images.size)
-        return Cohort(self.images, self.classes, references, {MODEL: replace(self.predictions)}, Intake())
+        return Cohort(self.images, self.classes, references, {MODEL: self.predictions}, Intake())
 
     def as_dict(self) -> dict[str, Any]:
         """Return the account for JSON: settings, counts, notes."""

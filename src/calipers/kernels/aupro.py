@@ -7,13 +7,13 @@ of Computer Vision 129, 2021.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels import compiled_voxels, route
 from calipers.kernels.voxels import as_flags, as_scores
 
 F64 = NDArray[np.float64]
@@ -42,8 +42,8 @@ def aupro(scores: Arrays, components: Arrays, limit: float = 0.3) -> float:
     which is cut at ``limit``. Undefined (NaN) without regions or without voxels outside of them.
 
     The area under a mean is the mean of areas: a voxel of a region contributes the area under a ramp from (a, 0) to
-    (b, 1) that stays at 1, with a and b the false positive rates just above its score and at its score. So one sort of
-    the voxels outside of regions is all it takes.
+    (b, 1) that stays at 1, with a and b the false positive rates just above its score and at its score. So one
+    (partial) sort of the voxels outside of regions is all it takes.
     """
     pairs = _paired(scores, components)
     inside, outside, region, n_regions = _collected(pairs)
@@ -55,13 +55,18 @@ def aupro(scores: Arrays, components: Arrays, limit: float = 0.3) -> float:
 def per_region(inside: Scores, outside: Scores, region: I64, n_regions: int, limit: float) -> F64:
     """Return (n_regions,) the area of every region, divided by ``limit``; ``region`` (m,) is that of each voxel inside.
 
-    The scores outside are sorted in place.
+    The scores outside are put into another order, in place.
     """
-    outside.sort()
+    n = len(outside)
+    # Scores below the one at which the limit is reached need no order: what lies there adds no area.
+    lowest = n - 1 - min(n - 1, math.ceil(limit * n))
+    outside.partition(lowest)
+    upper = outside[outside >= outside[lowest]]
+    upper.sort()
     order = np.argsort(inside)  # neighbours in score are neighbours in memory when they are looked up
-    ordered, n = inside[order], len(outside)
-    before = (n - np.searchsorted(outside, ordered, side="right")) / n
-    after = (n - np.searchsorted(outside, ordered, side="left")) / n
+    ordered = inside[order]
+    before = (len(upper) - np.searchsorted(upper, ordered, side="right")) / n
+    after = (len(upper) - np.searchsorted(upper, ordered, side="left")) / n
     with np.errstate(divide="ignore", invalid="ignore"):
         cut = (limit - before) ** 2 / (2 * (after - before))
     areas = np.where(after <= limit, limit - (before + after) / 2, np.where(before < limit, cut, 0.0))
@@ -84,17 +89,9 @@ def _collected(pairs: list[tuple[NDArray[Any], NDArray[Any]]]) -> tuple[Scores, 
     for scores, components in pairs:
         flat, labels = as_scores(scores), np.ascontiguousarray(components).reshape(-1)
         flags = as_flags(labels != 0)
-        found, rest = _split(flat, flags)
         names, numbers = np.unique(labels[flags], return_inverse=True)
-        inside.append(found)
-        outside.append(rest)
+        inside.append(flat[flags])
+        outside.append(flat[~flags])
         region.append(numbers + n_regions)
         n_regions += len(names)
     return np.concatenate(inside), np.concatenate(outside), np.concatenate(region), n_regions
-
-
-def _split(values: Scores, positive: NDArray[np.bool_]) -> tuple[Scores, Scores]:
-    native = route.native()
-    if native is not None:
-        return compiled_voxels.split(native, values, positive, int(np.count_nonzero(positive)))
-    return values[positive], values[~positive]

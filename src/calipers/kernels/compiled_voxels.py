@@ -55,6 +55,15 @@ def walk(
     return found
 
 
+def pooled(native: ModuleType, positives: F64, negatives: F64, rate: float, inexact: Flags) -> F64:
+    """Twin of `voxel_histograms.sums`."""
+    n, width = positives.shape
+    found = np.empty((9, n))
+    flags = np.ascontiguousarray(inexact, np.uint8)
+    native.voxel_pooled(positives, negatives, flags, n, width, np.array([rate]), found, threads())
+    return found
+
+
 def _wide(values: Scores) -> bool:
     return bool(values.dtype == np.float64)
 

@@ -19,43 +19,43 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Array = NDArray[Any]
+AT_ONCE = 1 << 19  # voxels
 
 
 def find(array: Array) -> tuple[I64, I64]:
     """Return (start, length) of the runs of the voxels that are not zero, in the order of the voxels."""
-    if array.size == 0:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    inside = np.ascontiguousarray(array if array.dtype == np.bool_ else array != 0).reshape(-1)
-    edges = np.flatnonzero(inside[1:] != inside[:-1]) + 1
-    ends = [np.zeros(int(inside[0]), np.int64), edges, np.full(int(inside[-1]), len(inside))]
-    first, after = np.concatenate(ends).reshape(-1, 2).T
-    return _cut_at_rows(first, after, array.shape[-1])
-
-
-def _cut_at_rows(first: I64, after: I64, width: int) -> tuple[I64, I64]:
-    """Cut pieces ``first:after`` of a flat array where a row ends."""
-    row = first // width
-    rows = (after - 1) // width - row + 1
-    if (rows == 1).all():
-        return np.ascontiguousarray(first), after - first
-    place = np.repeat(row, rows) + ragged.positions(rows)
-    start = np.maximum(np.repeat(first, rows), place * width)
-    return start, np.minimum(np.repeat(after, rows), (place + 1) * width) - start
+    start, length, _ = _pieces(array, array.dtype != np.bool_)
+    return start, length
 
 
 def of_labels(labels: Array) -> tuple[I64, I64, Array]:
     """Return (start, length, value) of the runs of equal values that are not zero, in the order of the voxels."""
-    flat = np.ascontiguousarray(labels).reshape(-1)
-    if flat.size == 0:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64), flat
-    change = np.empty(len(flat), np.bool_)
-    np.not_equal(flat[1:], flat[:-1], out=change[1:])
-    change[:: labels.shape[-1]] = True
-    first = np.flatnonzero(change)
-    length = np.diff(first, append=len(flat))
+    return _pieces(labels, False)
+
+
+def _pieces(array: Array, alike: bool) -> tuple[I64, I64, Array]:
+    """Return the runs and their values; with ``alike`` all values but zero are one."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    edges = [np.zeros(min(1, len(flat)), np.int64)]
+    for low in range(1, len(flat), AT_ONCE):  # what is compared stays in the cache
+        part = flat[low - 1 : low + AT_ONCE]
+        part = part != 0 if alike else part
+        edges.append(np.flatnonzero(part[1:] != part[:-1]) + low)
+    first = np.concatenate(edges)
     value = flat[first]
-    kept = value != 0
-    return first[kept], length[kept], value[kept]
+    kept = np.flatnonzero(value)
+    start, length, mine = _cut_at_rows(first[kept], np.append(first, len(flat))[kept + 1], array.shape[-1])
+    return start, length, value[kept[mine]]
+
+
+def _cut_at_rows(first: I64, after: I64, width: int) -> tuple[I64, I64, I64]:
+    """Cut pieces ``first:after`` of a flat array where a row ends; return start, length and the piece of every run."""
+    row = first // max(width, 1)
+    rows = (after - 1) // max(width, 1) - row + 1
+    mine = np.repeat(np.arange(len(rows)), rows)
+    place = row[mine] + ragged.positions(rows)
+    start = np.maximum(first[mine], place * width)
+    return start, np.minimum(after[mine], (place + 1) * width) - start, mine
 
 
 def fill(start: I64, length: I64, value: Array | bool | int, shape: tuple[int, ...]) -> Array:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels import ragged
+from calipers.kernels import compiled_voxels, ragged, route
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -33,6 +33,20 @@ class Pooled(NamedTuple):
     rate_dice: F64  # Dice of the largest set whose false positive rate is within the limit
 
 
+class Sums(NamedTuple):
+    """What the bins of R histograms sum up to; (R,) each, all but the precision and the bin numbers of voxels."""
+
+    positives: F64
+    negatives: F64
+    right: F64  # pairs in the right order, ties counting half
+    precision: F64  # sum over positives of the precision at their bin
+    bin: F64  # of the best overlap, the highest of equal ones
+    hits: F64  # positives at or above it
+    alarms: F64  # negatives at or above it
+    rate_hits: F64  # positives in the largest set whose false positive rate is within the limit
+    rate_alarms: F64
+
+
 class Bounds(NamedTuple):
     """Between which values AUROC and average precision lie, whatever the order inside of inexact bins."""
 
@@ -40,36 +54,24 @@ class Bounds(NamedTuple):
     ap: tuple[float, float]
 
 
-def pool(offsets: I64, bin: I32, counts: I64, weights: NDArray[np.generic], n_bins: int) -> F64:
-    """Return (R, n_bins): the weighted sum over images of their sparse counts.
+def dense(offsets: I64, bin: I32, counts: I64, n_bins: int) -> F64:
+    """Return (n, n_bins): the sparse counts of n images as a table.
 
-    Parameters
-    ----------
-    offsets
-        (n + 1,) entries of each image.
-    bin, counts
-        (m,) column and number of voxels of every entry.
-    weights
-        (R, n) whole numbers.
-
-    Notes
-    -----
-    Exact as long as the sums are below 2^53. Number the bins that occur and give their number for ``n_bins``: the table
-    of all images is held at once.
+    ``weights (R, n) @ dense`` are R pooled histograms, exactly as long as the sums are below 2^53. Number the bins that
+    occur and give their number for ``n_bins``, to save memory.
     """
-    n = len(offsets) - 1
-    dense = np.zeros((n, n_bins))
-    dense[ragged.owners(offsets), bin] = counts
-    return np.asarray(weights.astype(np.float64) @ dense)
+    table = np.zeros((len(offsets) - 1, n_bins))
+    table[ragged.owners(offsets), bin] = counts
+    return table
 
 
 def from_histograms(positives: Counts, negatives: Counts, rate: float = 0.05, inexact: Flags | None = None) -> Pooled:
-    """Return the figures of R pooled histograms, ascending in score.
+    """Return the figures of R pooled histograms.
 
     Parameters
     ----------
     positives, negatives
-        (R, B) voxels of either kind in every bin; whole numbers, also as floats.
+        (R, B) voxels of either kind, bins ascending in score; whole numbers, also as floats.
     rate
         Largest false positive rate for ``rate_dice``.
     inexact
@@ -82,53 +84,62 @@ def from_histograms(positives: Counts, negatives: Counts, rate: float = 0.05, in
     without negatives, AP and the best overlap without positives, ``rate_dice`` without either. Of equally good bins the
     highest counts.
     """
+    inexact = np.zeros(positives.shape[1], np.bool_) if inexact is None else inexact
+    s = sums(np.ascontiguousarray(positives, np.float64), np.ascontiguousarray(negatives, np.float64), rate, inexact)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        auroc, ap = s.right / (s.positives * s.negatives), s.precision / s.positives
+        dice, iou = 2 * s.hits / (s.hits + s.alarms + s.positives), s.hits / (s.alarms + s.positives)
+        rate_dice = 2 * s.rate_hits / (s.rate_hits + s.rate_alarms + s.positives)
+    some = s.positives > 0
+    dice, iou = (np.where(some, values, np.nan) for values in (dice, iou))
+    return Pooled(auroc, ap, dice, iou, s.bin.astype(np.int64), np.where(some & (s.negatives > 0), rate_dice, np.nan))
+
+
+def sums(positives: F64, negatives: F64, rate: float, inexact: Flags) -> Sums:
+    """Walk down the bins of R histograms (R, B)."""
+    native = route.native()
+    if native is not None:
+        return Sums(*compiled_voxels.pooled(native, positives, negatives, rate, inexact))
     n, width = positives.shape
-    auroc, ap, dice, iou, rate_dice = np.full((5, n), np.nan)
-    found = Pooled(auroc, ap, dice, iou, np.full(n, -1), rate_dice)
+    found = np.zeros((len(Sums._fields), n))
+    found[Sums._fields.index("bin")] = -1
     step = max(1, AT_ONCE // max(1, width))
     for first in range(0, n if width else 0, step):
         rows = slice(first, first + step)
-        part = _figures(positives[rows].astype(np.float64), negatives[rows].astype(np.float64), rate, inexact)
-        for column, values in zip(found, part):
-            column[rows] = values
-    return found
+        found[:, rows] = _sums(positives[rows, ::-1], negatives[rows, ::-1], rate, inexact[::-1])
+    return Sums(*found)
 
 
-def _figures(positives: F64, negatives: F64, rate: float, inexact: Flags | None) -> Pooled:
-    """Return the figures of a few histograms."""
-    hits, alarms = _at_or_above(positives), _at_or_above(negatives)
-    n_positives, n_negatives = hits[:, :1], alarms[:, :1]
-    rows = np.arange(len(hits))
+def _sums(positives: F64, negatives: F64, rate: float, inexact: Flags) -> Sums:
+    """Return the sums of a few histograms with bins descending in score; one bin after the other, as the twin does."""
+    hits, alarms = np.cumsum(positives, axis=1), np.cumsum(negatives, axis=1)
+    n_positives, n_negatives = hits[:, -1], alarms[:, -1]
+    rows, last = np.arange(len(hits)), hits.shape[1] - 1
+    right = np.cumsum(negatives * (hits - 0.5 * positives), axis=1)[:, -1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        below = n_negatives - alarms
-        right = (positives * (below + 0.5 * negatives)).sum(axis=1)
-        auroc = right / (n_positives * n_negatives)[:, 0]
-        precision = np.where(hits > 0, hits / (hits + alarms), 0.0)
-        if inexact is not None:
-            above = np.append(precision[:, 1:], precision[:, -1:], axis=1)
-            seen = np.append((hits + alarms)[:, 1:] > 0, np.zeros((len(hits), 1), np.bool_), axis=1)
-            precision = np.where(inexact & seen, 0.5 * (above + precision), precision)
-        ap = (positives * precision).sum(axis=1) / n_positives[:, 0]
-        overlap = hits / (n_positives + alarms)
-        best = overlap.shape[1] - 1 - np.argmax(overlap[:, ::-1], axis=1)
-        dice = 2 * hits / (hits + alarms + n_positives)
-        taken = np.argmax(alarms / n_negatives <= rate, axis=1)  # the first, so the largest set
-        none = ~(alarms[rows, taken] / n_negatives[:, 0] <= rate)  # not even the highest bin
-    defined = n_positives[:, 0] > 0
-    at_rate = np.where(none, 0.0, dice[rows, taken])
-    return Pooled(
-        auroc,
-        ap,
-        np.where(defined, dice[rows, best], np.nan),
-        np.where(defined, overlap[rows, best], np.nan),
-        np.where(defined, best, -1),
-        np.where(defined & (n_negatives[:, 0] > 0), at_rate, np.nan),
+        here = hits / (hits + alarms)
+        above = np.append(np.full((len(hits), 1), np.nan), here[:, :-1], axis=1)  # NaN before the first voxel
+        precision = np.where(inexact & ~np.isnan(above), 0.5 * (above + here), here)
+        terms = np.where(positives > 0, positives * precision, 0.0)
+        best = np.argmax(hits / (n_positives[:, None] + alarms), axis=1)
+        within = np.count_nonzero(alarms / n_negatives[:, None] <= rate, axis=1)
+    some, reached = n_positives > 0, np.maximum(within - 1, 0)
+    return Sums(
+        n_positives,
+        n_negatives,
+        right,
+        np.cumsum(terms, axis=1)[:, -1],
+        np.where(some, last - best, -1),
+        np.where(some, hits[rows, best], 0.0),
+        np.where(some, alarms[rows, best], 0.0),
+        np.where(within > 0, hits[rows, reached], 0.0),
+        np.where(within > 0, alarms[rows, reached], 0.0),
     )
 
 
 def _at_or_above(counts: F64) -> F64:
-    """Return (R, B): the voxels of a bin and of all bins above it."""
-    return np.asarray(np.cumsum(counts[:, ::-1], axis=1)[:, ::-1])
+    """Return (B,): the voxels of a bin and of all bins above it."""
+    return np.asarray(np.cumsum(counts[::-1])[::-1])
 
 
 def bounds(positives: Counts, negatives: Counts, inexact: Flags) -> Bounds:
@@ -150,7 +161,7 @@ def bounds(positives: Counts, negatives: Counts, inexact: Flags) -> Bounds:
     1e-12, and coincide where no bin with positives is inexact (for AUROC: none with both kinds). NaN where undefined.
     """
     p, n = positives.astype(np.float64), negatives.astype(np.float64)
-    hits, alarms = _at_or_above(p[None])[0], _at_or_above(n[None])[0]
+    hits, alarms = _at_or_above(p), _at_or_above(n)
     n_positives, n_negatives = float(p.sum()), float(n.sum())
     ties = p * n
     with np.errstate(divide="ignore", invalid="ignore"):

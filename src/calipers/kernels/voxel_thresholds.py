@@ -78,7 +78,8 @@ def curve(found: Sides, most: int = POINTS) -> Curve:
     -----
     Every point lies on the exact curve. All distinct scores are points if they are few enough; else the scores at
     evenly spaced ranks of either kind of voxel are, so that no step in recall or in the false positive rate between
-    neighbours is larger than ``1 / (most // 2 - 2)``, ties apart. The first point takes no voxel, the last takes all.
+    neighbours is larger than ``1 / (most // 2 - 2)`` and one voxel, ties apart. The first point takes no voxel,
+    the last takes all.
     """
     positives, negatives = found.group(0)
     values = [_distinct(side, most) for side in (positives, negatives)]

@@ -9,18 +9,20 @@ precision, so parity needs the same order.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import attrgetter
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec import UNSET
+from numpy.typing import NDArray
 
 from calipers.errors import InputError, raise_problems
 from calipers.readers import jsonchunks
 from calipers.readers.coco_columns import ObjectColumns
 from calipers.readers.coco_lists import Categories, categories_from, images_from
-from calipers.readers.coco_records import Annotation, Result, as_annotation, check_described, check_object
+from calipers.readers.coco_masks import MaskColumns
+from calipers.readers.coco_pieces import PieceDecoder, check_records
+from calipers.readers.coco_records import MaskedAnnotation, as_annotation, check_described, check_object
 from calipers.readers.coco_roles import (
     area_notes,
     count_masks,
@@ -37,8 +39,8 @@ from calipers.readers.source import Opened
 from calipers.tables.checks import Role
 from calipers.tables.delivery import Source
 
-RECORD_KEYS = ("image_id", "category_id", "bbox")
-OPTIONAL_KEYS = ("id", "score", "area", "iscrowd", "ignore")
+F64 = NDArray[np.float64]
+TAKEN_AT_ONCE = 1 << 14  # records of the careful reader
 
 
 def read_references(opened: Opened, options: Options) -> ReferenceFile:
@@ -51,8 +53,8 @@ def read_references(opened: Opened, options: Options) -> ReferenceFile:
     try:
         images = images_from(_described(opened, outline.spans["images"]), opened.file, options)
         categories = categories_from(_described(opened, outline.spans["categories"]), opened.file, options)
-        columns = _columns("references", images, categories, options)
-        texts, notes = _read_fast(opened, outline.spans["annotations"], columns, Annotation)
+        columns = _columns(opened, images, categories, options)
+        texts, notes = _read_fast(opened, outline.spans["annotations"], columns)
     except Unreadable:
         return _careful_references(opened, options)
     return _reference_file(opened, images, categories, columns, texts, notes, options)
@@ -71,41 +73,38 @@ def read_predictions(opened: Opened, known: Known, options: Options) -> ObjectPa
         columns = _prediction_columns(opened, known, own, options)
         declared = _described(opened, outline.spans["images"]) if "images" in outline.spans else None
         subset = subset_notes(opened, declared, columns, options)
-        texts, notes = _read_fast(opened, span, columns, Result)
+        texts, notes = _read_fast(opened, span, columns)
         prefix = "" if outline.is_list else "/annotations"
     except Unreadable:
         return _careful_predictions(opened, known, options)
-    delivery = columns.delivery(options.box_format or "xywh")
+    delivery = columns.delivery()
     source = Source(opened.file, lambda place, field: f"{prefix}/{place}/{field}", texts)
     return ObjectPart(delivery, source, columns.findings(), notes=[*subset, *notes])
 
 
 def _read_fast(
-    opened: Opened, span: tuple[int, int], columns: ObjectColumns, kind: type[Annotation] | type[Result]
+    opened: Opened, span: tuple[int, int], columns: ObjectColumns
 ) -> tuple[jsonchunks.PieceTexts, list[str]]:
-    decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
+    decoder = PieceDecoder(columns.role, masks=columns.masks is not None)
     spans: list[tuple[int, int, int]] = []
     masks = 0
-    for piece, records in jsonchunks.decode_list(opened.data, span, decoder):
-        n = len(records)
-        keys = dict.fromkeys(RECORD_KEYS, n)
-        if kind is Result:
-            keys["score"] = n
-        else:
-            for key in OPTIONAL_KEYS:
-                keys[key] = n - list(map(attrgetter(key), records)).count(UNSET)
-        plain = jsonchunks.check_piece(piece, n, keys, brackets=2)
+    for piece, decoded in jsonchunks.decode_list(opened.data, span, decoder):
+        records, plain = check_records(piece, decoded, decoder)
         if not spans:
-            columns.expect(int(1.02 * n * (span[1] - span[0]) / len(piece.text)) + 1)
+            columns.expect(int(1.02 * len(records) * (span[1] - span[0]) / len(piece.text)) + 1)
         spans.append((columns.n, piece.start, piece.stop))
         columns.add(records)
-        masks += 0 if plain else count_masks(piece.text)
+        masks += 0 if plain or columns.masks is not None else count_masks(piece.text)
         opened.forget(piece.start, piece.stop)
-    return jsonchunks.PieceTexts(opened.data, spans), mask_notes(masks)
+    return jsonchunks.PieceTexts(opened.data, spans), _mask_notes(columns, masks)
+
+
+def _mask_notes(columns: ObjectColumns, left_out: int) -> list[str]:
+    return mask_notes(left_out) if columns.masks is None else columns.masks.notes()
 
 
 def _careful_references(opened: Opened, options: Options) -> ReferenceFile:
-    taker = _Taker("references", 2)
+    taker = _Taker("references", 2, options)
     document = read_carefully(opened, taker)
     require_references(opened, document.is_list, document.keys)
     for name in ("images", "annotations", "categories"):
@@ -113,14 +112,14 @@ def _careful_references(opened: Opened, options: Options) -> ReferenceFile:
             raise InputError("a list", rule="type", file=opened.file, location=f"/{name}", value=document.other[name])
     images = images_from(_trusted(document.images, opened), opened.file, options)
     categories = categories_from(_trusted(document.categories, opened), opened.file, options)
-    columns = _columns("references", images, categories, options, taker.dimensions)
-    columns.add(taker.rows, np.array(taker.places, np.int64))
-    notes = mask_notes(count_masks(document.text.encode("utf-8", "replace")))
+    columns = _columns(opened, images, categories, options, taker.dimensions)
+    taker.give(columns)
+    notes = _mask_notes(columns, count_masks(document.text.encode("utf-8", "replace")))
     return _reference_file(opened, images, categories, columns, document.text_of, notes, options, taker)
 
 
 def _careful_predictions(opened: Opened, known: Known, options: Options) -> ObjectPart:
-    taker = _Taker("predictions", known.dimensions)
+    taker = _Taker("predictions", known.dimensions, options)
     document = read_carefully(opened, taker)
     if not document.has_objects:
         raise wrong_predictions(opened, document.keys)
@@ -131,23 +130,23 @@ def _careful_predictions(opened: Opened, known: Known, options: Options) -> Obje
     if document.categories is not None:
         own = categories_from(_trusted(document.categories, opened), opened.file, options)
     columns = _prediction_columns(opened, known, own, options)
-    columns.add(taker.rows, np.array(taker.places, np.int64))
+    taker.give(columns)
     prefix = "" if document.is_list else "/annotations"
-    delivery = columns.delivery(options.box_format or "xywh")
+    delivery = columns.delivery()
     source = Source(opened.file, lambda place, field: f"{prefix}/{place}/{field}", document.text_of)
     declared = None if document.images is None else _trusted(document.images, opened)
     notes = subset_notes(opened, declared, columns, options)
-    notes += mask_notes(count_masks(document.text.encode("utf-8", "replace")))
+    notes += _mask_notes(columns, count_masks(document.text.encode("utf-8", "replace")))
     return ObjectPart(delivery, source, columns.findings(), taker.problems, notes, taker.n_dropped)
 
 
 class _Taker:
     """Takes records from the careful reader: sound ones as rows, the others as problems."""
 
-    def __init__(self, role: Role, dimensions: int) -> None:
-        self.role, self.dimensions = role, dimensions
+    def __init__(self, role: Role, dimensions: int, options: Options) -> None:
+        self.role, self.dimensions, self.options = role, dimensions, options
         self.settled = role == "predictions"  # references decide with their first box whether it is 2D or 3D
-        self.rows: list[Annotation] = []
+        self.rows: list[MaskedAnnotation] = []
         self.places: list[int] = []
         self.problems: list[Problem] = []
         self.n_dropped = 0
@@ -157,22 +156,48 @@ class _Taker:
         value = record.value
         if not self.settled and isinstance(value, dict) and isinstance(value.get("bbox"), list):
             self.settled, self.dimensions = True, 3 if len(value["bbox"]) == 6 else 2
-        found = check_object(record, self.role, self.dimensions)
+        masks = self.options.masks != "ignore" and self.dimensions == 2
+        found = check_object(record, self.role, self.dimensions, masks=masks)
         self.n_unscored += any(problem.rule == "score-missing" for problem in found)
         if found:
             # The first problem of a record is the one it is counted under; strict reading shows them all.
             self.problems += found
             self.n_dropped += 1
         else:
-            self.rows.append(as_annotation(value, self.role))
+            self.rows.append(as_annotation(value, self.role, masks=masks))
             self.places.append(place)
+
+    def give(self, columns: ObjectColumns) -> None:
+        """Hand the rows over, some at a time."""
+        for first in range(0, len(self.rows), TAKEN_AT_ONCE):
+            part = slice(first, first + TAKEN_AT_ONCE)
+            columns.add(self.rows[part], np.array(self.places[part], np.int64))
 
 
 def _columns(
-    role: Role, images: ImageList, categories: Categories, options: Options, dimensions: int = 2
+    opened: Opened, images: ImageList, categories: Categories, options: Options, dimensions: int = 2
 ) -> ObjectColumns:
-    index = {key: k for k, key in enumerate(images.keys)}
-    return ObjectColumns(role, index, categories.index, as_text=options.ids_as_strings, dimensions=dimensions)
+    return ObjectColumns(
+        "references",
+        {key: k for k, key in enumerate(images.keys)},
+        categories.index,
+        as_text=options.ids_as_strings,
+        dimensions=dimensions,
+        box_format=options.box_format or "xywh",
+        masks=_mask_columns(opened, images.size, dimensions, options),
+    )
+
+
+def _mask_columns(opened: Opened, size: F64, dimensions: int, options: Options) -> MaskColumns | None:
+    """Return what collects the masks, unless they are of no interest: COCO has none of volumes."""
+    if options.masks == "ignore":
+        return None
+    if dimensions == 3:
+        if options.masks == "required":
+            hint = "pass --masks ignore to evaluate the boxes"
+            raise InputError("masks", rule="mask-missing", file=opened.file, value="boxes of volumes", hint=hint)
+        return None
+    return MaskColumns(options.masks, size[:, :2], opened.size)
 
 
 def _prediction_columns(opened: Opened, known: Known, own: Categories | None, options: Options) -> ObjectColumns:
@@ -199,6 +224,8 @@ def _prediction_columns(opened: Opened, known: Known, own: Categories | None, op
         known_names=known.classes,
         as_text=as_text,
         dimensions=known.dimensions,
+        box_format=options.box_format or "xywh",
+        masks=_mask_columns(opened, known.size, known.dimensions, options),
     )
 
 
@@ -221,12 +248,15 @@ def _reference_file(
             value=f"{columns.n_scored} annotations with a score",
             hint="are references and predictions swapped?",
         )
-    delivery = columns.delivery(options.box_format or "xywh")
+    delivery = columns.delivery()
     source = Source(opened.file, lambda place, field: f"/annotations/{place}/{field}", texts)
     notes = [*images.notes, *notes, *area_notes(delivery)]
     part = ObjectPart(delivery, source, columns.findings(), notes=notes)
     if taker:
         part = ObjectPart(delivery, source, part.findings, taker.problems, notes, taker.n_dropped)
+    if delivery.masks is not None and columns.masks is not None:
+        sides = columns.masks.size  # masks tell the sizes that the images do not
+        images = replace(images, size=np.hstack([sides, images.size[:, 2:]]))
     return ReferenceFile(images, categories.classes, categories.index, part, "coco")
 
 

@@ -12,11 +12,14 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from calipers.errors import did_you_mean
-from calipers.readers.coco_records import LARGEST_ID, Annotation, Result, id_problem
+from calipers.readers.coco_masks import MaskColumns
+from calipers.readers.coco_records import LARGEST_ID, CocoRecord, MaskedAnnotation, MaskedResult, id_problem
 from calipers.readers.parts import Key
+from calipers.tables.boxes import from_corners, to_corners
 from calipers.tables.checks import Role
 from calipers.tables.delivery import Delivery, Finding
 
+F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 SHOWN_NAMES = 20
 ODD = 2  # a flag that is neither 0 nor 1
@@ -33,6 +36,10 @@ class ObjectColumns:
         Category id -> name, for messages.
     as_text
         Compare ids as text.
+    box_format
+        Of the boxes, also of those that are made from masks.
+    masks
+        Collects the masks; None: only boxes are wanted.
     """
 
     def __init__(
@@ -45,25 +52,29 @@ class ObjectColumns:
         known_names: Sequence[str] = (),
         as_text: bool = False,
         dimensions: int = 2,
+        box_format: str = "xywh",
+        masks: MaskColumns | None = None,
     ) -> None:
         self.role, self.as_text, self.dimensions = role, as_text, dimensions
+        self.box_format, self.masks = box_format, masks
         self.index = {"image_id": images, "category_id": classes}
         self.names, self.known_names = names or {}, known_names
         self.columns: dict[str, NDArray[Any]] = {}  # filled up to n, with room to spare
         self.expected = 0
         self.ids: list[Key | None] = []
+        self.mask_areas: list[tuple[I64, F64]] = []  # of records without a box
         self.strange: dict[str, list[tuple[int, Key]]] = {"image_id": [], "category_id": []}
         self.odd_flags: dict[str, list[tuple[int, object]]] = {"iscrowd": [], "ignore": []}
         self.n = 0
         self.n_scored = 0
 
-    def add(self, records: Sequence[Annotation] | Sequence[Result], places: I64 | None = None) -> None:
+    def add(self, records: Sequence[CocoRecord], places: I64 | None = None) -> None:
         """Take over some records; ``places`` are their numbers in the file if some were left out."""
-        n, width = len(records), 2 * self.dimensions
-        self._keep("image", self._codes("image_id", [record.image_id for record in records]))
+        n = len(records)
+        image = self._codes("image_id", [record.image_id for record in records])
+        self._keep("image", image)
         self._keep("label", self._codes("category_id", [record.category_id for record in records]))
-        numbers = chain.from_iterable([record.bbox for record in records])
-        self._keep("boxes", np.fromiter(numbers, np.float64, n * width).reshape(n, width))
+        self._add_boxes(records, image)
         self._keep("place", np.arange(self.n, self.n + n) if places is None else places)
         if self.role == "predictions":
             self._keep("score", np.array([record.score for record in records], np.float64))
@@ -71,9 +82,9 @@ class ObjectColumns:
             self._add_details(records)
         self.n += n
 
-    def delivery(self, box_format: str) -> Delivery:
+    def delivery(self) -> Delivery:
         """Return the columns."""
-        empty: dict[str, NDArray[Any]] = {
+        empty: dict[str, Any] = {
             "image": np.zeros(0, np.int64),
             "label": np.zeros(0, np.int64),
             "boxes": np.zeros((0, 2 * self.dimensions)),
@@ -82,21 +93,55 @@ class ObjectColumns:
         if self.role == "predictions":
             empty["score"] = np.zeros(0)
         filled: dict[str, Any] = {name: column[: self.n] for name, column in self.columns.items()}
-        return Delivery(box_format=box_format, **{**empty, **filled})
+        columns = {**empty, **filled}
+        if self.role == "predictions":
+            columns["area"] = self._areas(columns["image"], columns["boxes"])
+        masks = None if self.masks is None else self.masks.masks()
+        return Delivery(box_format=self.box_format, masks=masks, **columns)
 
     def findings(self) -> list[Finding]:
-        """Return what is wrong with ids and flags; rows are those of the delivery before it is reduced."""
+        """Return what is wrong with ids, flags and masks; rows are those of the delivery before it is reduced."""
         found = [*self._strange_ids(), *self._repeated_ids()]
         for name, odd in self.odd_flags.items():
             if odd:
                 rule = "crowd-flag" if name == "iscrowd" else "ignore-flag"
                 rows = np.array([row for row, _ in odd], np.int64)
                 found.append(Finding(rule, name, "0 or 1", rows, [flag for _, flag in odd]))
-        return found
+        return found if self.masks is None else [*found, *self.masks.findings()]
 
     def expect(self, n: int) -> None:
         """Tell how many records may come. Room that is never filled costs no memory, joining many pieces would."""
         self.expected = n
+
+    def _add_boxes(self, records: Sequence[Any], image: I64) -> None:
+        """Take the boxes, and the masks if there are any; a record without a box has that of its mask."""
+        n, width = len(records), 2 * self.dimensions
+        boxes = [record.bbox for record in records]
+        masked = n > 0 and isinstance(records[0], MaskedAnnotation | MaskedResult)
+        boxless = np.zeros(n, np.bool_)
+        if masked:
+            boxless = np.array([box is UNSET or box is None for box in boxes], np.bool_)
+            boxes = [(np.nan,) * width if none else box for box, none in zip(boxes, boxless)]
+        found = np.fromiter(chain.from_iterable(boxes), np.float64, n * width).reshape(n, width)
+        if self.masks is not None and not masked:
+            self.masks.skip(n)
+        elif self.masks is not None:
+            masks = self.masks.add([record.segmentation for record in records], image, boxless)
+            rows = np.flatnonzero(boxless)
+            if len(rows):
+                corners = masks[rows].boxes()
+                found[rows] = from_corners(corners, self.box_format, self.masks.size[image[rows]])
+                self.mask_areas.append((self.n + rows, masks.voxels[rows].astype(np.float64)))
+        self._keep("boxes", found)
+
+    def _areas(self, image: I64, boxes: F64) -> F64 | None:
+        """Return the areas of predictions: those of their boxes, and of their masks where these gave the boxes."""
+        if self.masks is None or not (self.mask_areas or self.masks.used):
+            return None
+        _, area = to_corners(boxes, self.box_format, self.masks.size[image])
+        for rows, pixels in self.mask_areas:
+            area[rows] = pixels
+        return area
 
     def _keep(self, name: str, part: NDArray[Any]) -> None:
         stop = self.n + len(part)

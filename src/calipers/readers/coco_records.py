@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from calipers.readers.coco_segments import Polygons, RunLengths, segmentation_of
 from calipers.readers.jsoncareful import Record, shown
 from calipers.readers.parts import Problem
 from calipers.tables.checks import Role
@@ -40,13 +41,45 @@ class Result(msgspec.Struct, gc=False):
     score: float
 
 
-def check_object(record: Record, role: Role, dimensions: int) -> list[Problem]:
-    """Return what is wrong with one annotation or result, as far as its own text tells."""
+class MaskedAnnotation(msgspec.Struct, gc=False):
+    """An annotation with its segmentation; the box may be missing then."""
+
+    image_id: int | str
+    category_id: int | str
+    bbox: tuple[float, float, float, float] | UnsetType | None = UNSET
+    segmentation: RunLengths | Polygons | UnsetType | None = UNSET
+    id: int | str | UnsetType | None = UNSET
+    score: float | UnsetType | None = UNSET
+    area: float | UnsetType | None = UNSET
+    iscrowd: int | UnsetType = UNSET
+    ignore: int | bool | UnsetType = UNSET
+
+
+class MaskedResult(msgspec.Struct, gc=False):
+    """One scored prediction with its segmentation; the box may be missing then."""
+
+    image_id: int | str
+    category_id: int | str
+    score: float
+    bbox: tuple[float, float, float, float] | UnsetType | None = UNSET
+    segmentation: RunLengths | Polygons | UnsetType | None = UNSET
+
+
+CocoRecord = Annotation | Result | MaskedAnnotation | MaskedResult
+
+
+def check_object(record: Record, role: Role, dimensions: int, *, masks: bool = False) -> list[Problem]:
+    """Return what is wrong with one annotation or result, as far as its own text tells.
+
+    With ``masks`` a record needs no box if it has a segmentation, which is judged with all others later.
+    """
     value = record.value
     whole = list(_text_problems(record))
     if not isinstance(value, dict):
         return [*whole, _problem(record, "", "type", "an object in braces", value)]
-    found = [*whole, *_id(record, "image_id"), *_id(record, "category_id"), *_box(record, dimensions)]
+    found = [*whole, *_id(record, "image_id"), *_id(record, "category_id")]
+    if not (masks and without_box(value.get("bbox")) and segmentation_of(value.get("segmentation")) is not None):
+        found += _box(record, dimensions)
     if role == "predictions":
         found += _score(record)
     else:
@@ -66,9 +99,18 @@ def check_described(record: Record) -> list[Problem]:
     return found
 
 
-def as_annotation(value: dict[str, Any], role: Role) -> Annotation:
+def without_box(box: object) -> bool:
+    """Tell whether there is no box; results of masks are known to have an empty list."""
+    return box is None or box is UNSET or box == []
+
+
+def as_annotation(value: dict[str, Any], role: Role, *, masks: bool = False) -> MaskedAnnotation:
     """Return a checked record in its typed form."""
-    row = Annotation(value["image_id"], value["category_id"], tuple(map(float, value["bbox"])))  # type: ignore[arg-type]
+    row = MaskedAnnotation(value["image_id"], value["category_id"])
+    if not without_box(value.get("bbox")):
+        row.bbox = tuple(map(float, value["bbox"]))  # type: ignore[assignment]
+    if masks:
+        row.segmentation = segmentation_of(value.get("segmentation", UNSET))  # type: ignore[assignment]
     row.score = value.get("score", UNSET)
     if role == "references":
         row.id, row.area = value.get("id", UNSET), value.get("area", UNSET)
@@ -112,7 +154,9 @@ def _id(record: Record, field: str, *, optional: bool = False) -> Iterator[Probl
 def _box(record: Record, dimensions: int) -> Iterator[Problem]:
     box = record.value.get("bbox")
     if not isinstance(box, list) or len(box) != 2 * dimensions:
-        yield _problem(record, "bbox", "box-shape", SHAPES[dimensions], box)
+        masked = dimensions == 2 and without_box(box) and record.value.get("segmentation")
+        hint = "there is a mask: with --masks auto it gives the box" if masked else ""
+        yield _problem(record, "bbox", "box-shape", SHAPES[dimensions], box, hint)
         return
     for k, number in enumerate(box):
         yield from _number(record, f"bbox/{k}", number)

@@ -16,6 +16,7 @@ from calipers.readers.source import Opened
 from calipers.tables.delivery import Delivery
 
 AREA_TOLERANCE = 0.01
+MASK_AREA_TOLERANCE = 0.1  # COCO declares the area of the polygon, not its pixels
 KEY = re.compile(rb'"(\w+)"\s*:', re.ASCII)
 SCORED = re.compile(rb'"score"\s*:')
 HEAD = 2000
@@ -104,12 +105,16 @@ def mask_notes(n: int) -> list[str]:
 
 
 def area_notes(delivery: Delivery) -> list[str]:
-    """Declared areas that are not width times height: normal for masks, worth knowing for boxes."""
+    """Declared areas that are not width times height (boxes) or far from the pixels (masks): worth knowing."""
     if delivery.area is None or not delivery.box_format.startswith("xywh"):
         return []
+    if delivery.masks is not None:
+        own, share, what = delivery.masks.voxels, MASK_AREA_TOLERANCE, "the area of the mask by more than 10 %"
+    else:
+        with np.errstate(invalid="ignore", over="ignore"):
+            own = np.prod(delivery.boxes[:, delivery.boxes.shape[1] // 2 :], axis=1)
+        share, what = AREA_TOLERANCE, "the box area by more than 1 %"
     with np.errstate(invalid="ignore", over="ignore"):
-        own = np.prod(delivery.boxes[:, delivery.boxes.shape[1] // 2 :], axis=1)
-        off = np.abs(delivery.area - own) > AREA_TOLERANCE * np.abs(own)
-    n = int(off.sum())
+        n = int((np.abs(delivery.area - own) > share * np.abs(own)).sum())
     declared = "the declared area decides in size cuts"
-    return [f"declared area differs from the box area by more than 1 % in {n} annotations; {declared}"] if n else []
+    return [f"declared area differs from {what} in {n} annotations; {declared}"] if n else []

@@ -71,6 +71,9 @@ def _classes(cohort: Cohort) -> Iterator[str]:
     tables = {"references": cohort.references, **cohort.models}
     counts = {name: np.bincount(table.label, minlength=len(cohort.classes)) for name, table in tables.items()}
     yield "Objects        " + ", ".join(_safe(f"{len(table)} {name}") for name, table in tables.items())
+    masked = [name for name, table in tables.items() if table.masks is not None and len(table)]
+    if masked:
+        yield _safe("  with masks   " + ", ".join(masked))
     flagged = int(cohort.references.ignore.sum())
     if flagged:
         yield f"  ignored      {flagged} references, {int(cohort.references.crowd.sum())} of them crowds"

@@ -35,7 +35,8 @@ def read_sizes(path: str | PathLike[str]) -> ImageSizes:
     ----------
     path
         A table (csv, tsv, parquet) with the columns image, width, height[, depth]; several rows of an image have to
-        agree, so a table of references will do. Or references as COCO JSON or the NIH list.
+        agree, and rows without an image say nothing, so a table of references will do. Or references as COCO JSON or
+        the NIH list.
     """
     opened = open_source(fspath(path))
     if opened.data[:1] in (b"{", b"["):
@@ -73,6 +74,7 @@ def _of_table(table: Table) -> ImageSizes:
             wanted = f"a column {name!r}"
             raise InputError(wanted, rule="missing-column", file=table.file, location="1", value=list(table.names))
     columns = [found[name] for name in SIZES if name in found]
+    table = table.rows(np.flatnonzero([bool(name.strip()) for name in texts(table, found["image"])]))
     rows = np.stack([_lengths(table, column) for column in columns], axis=1)
     first: dict[str, int] = {}
     for row, name in enumerate(texts(table, found["image"])):

@@ -15,7 +15,7 @@ import mmap
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -35,10 +35,18 @@ DEPTH_STEP[[ord("]"), ord("}")]] = -1
 
 Buffer = bytes | mmap.mmap
 T = TypeVar("T")
+Found = TypeVar("Found", covariant=True)
 
 
 class Unreadable(Exception):
     """The fast path cannot vouch for this document."""
+
+
+class Decodes(Protocol[Found]):
+    """What turns a piece into records: a decoder of msgspec, or one that chooses between several."""
+
+    def decode(self, text: bytes, /) -> list[Found]:
+        """Return the records of a list."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +96,7 @@ def _no_gaps(data: Buffer, spans: dict[str, tuple[int, int]]) -> None:
         at = stop
 
 
-def decode_list(
-    data: Buffer, span: tuple[int, int], decoder: msgspec.json.Decoder[list[T]]
-) -> Iterator[tuple[Piece, list[T]]]:
+def decode_list(data: Buffer, span: tuple[int, int], decoder: Decodes[T]) -> Iterator[tuple[Piece, list[T]]]:
     """Decode a list of objects piece by piece."""
     start, stop = _skip_space(data, span[0]), _rstrip(data, span[1])
     if stop - start < 2 or data[start : start + 1] != b"[" or data[stop - 1 : stop] != b"]":

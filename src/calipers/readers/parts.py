@@ -21,6 +21,7 @@ I64 = NDArray[np.int64]
 Key = int | str  # an id as the file types it: 1 and "1" are different images
 
 FORMATS = ("coco", "csv", "nih", "parquet")
+MASK_CHOICES = ("auto", "required", "ignore")
 LONGEST_TEXT = 4096
 GROUP_UNIT = f"group_{UNIT}"  # what a column is called that describes images and is named like the image itself
 
@@ -33,6 +34,7 @@ class Choices(TypedDict, total=False):
     columns: Mapping[str, str] | None
     score_scale: str
     ids_as_strings: bool
+    masks: str
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,14 @@ class Options:
     lenient: bool = False
     score_scale: str = "unit"
     ids_as_strings: bool = False
+    masks: str = "auto"
 
     def __post_init__(self) -> None:
         _known("format", self.format, FORMATS)
         for box_format in (self.box_format, self.prediction_box_format):
             _known("box_format", box_format, BOX_FORMATS)
         _known("score_scale", self.score_scale, ("unit", "raw"))
+        _known("masks", self.masks, MASK_CHOICES)
 
     @classmethod
     def chosen(
@@ -161,7 +165,12 @@ class Known:
     classes: tuple[str, ...]
     class_keys: Mapping[Key, int] | None
     file_names: Mapping[Key, int]
-    dimensions: int
+    size: F64  # (n_images, 2|3), NaN = unknown
+
+    @property
+    def dimensions(self) -> int:
+        """2 or 3."""
+        return int(self.size.shape[1])
 
 
 def text_column(values: Sequence[Any]) -> Column:

@@ -34,6 +34,7 @@ def read(
     lenient: bool = False,
     score_scale: str = "unit",
     ids_as_strings: bool = False,
+    masks: str = "auto",
 ) -> Cohort:
     """Read references and the predictions of any number of models.
 
@@ -61,6 +62,10 @@ def read(
         ``"unit"``: scores lie in [0, 1]. ``"raw"``: any finite score.
     ids_as_strings
         Treat the ids 1 and "1" as equal.
+    masks
+        What becomes of the segmentations of COCO files. ``"auto"``: they are read if every annotation of a file has
+        one, else a note counts them. ``"required"``: an annotation without one is broken. ``"ignore"``: only boxes are
+        read. A record without a box has that of its mask, unless masks are ignored.
 
     Raises
     ------
@@ -78,6 +83,7 @@ def read(
         columns=columns,
         score_scale=score_scale,
         ids_as_strings=ids_as_strings,
+        masks=masks,
     )
     return read_all(references, predictions, groups, options).cohort
 
@@ -122,6 +128,7 @@ def _read_references(opened: Opened, options: Options) -> ReferenceFile:
         from calipers.readers.coco import read_references
 
         return read_references(opened, options)
+    _boxes_only(opened, kind, options)
     return references_from(_table(opened, kind), options)
 
 
@@ -135,6 +142,7 @@ def _wait(model: str | None, path: PathName, known: Known, options: Options) -> 
         from calipers.readers.coco import read_predictions
 
         return [(opened, model or stem, kind, lambda: read_predictions(opened, known, options))]
+    _boxes_only(opened, kind, options)
     known = replace(known, images=known.as_text)
     parts = predictions_from(_table(opened, kind), known, options)
     waiting: list[Waiting] = []
@@ -142,6 +150,13 @@ def _wait(model: str | None, path: PathName, known: Known, options: Options) -> 
         title = name if model is None else f"{model}/{name}" if len(parts) > 1 else model
         waiting.append((opened, title or stem, kind, lambda part=part: part))  # type: ignore[misc]
     return waiting
+
+
+def _boxes_only(opened: Opened, format: str, options: Options) -> None:
+    """Tables hold boxes: whoever requires masks is told so."""
+    if options.masks == "required":
+        hint = "masks are read from COCO JSON; pass --masks auto to evaluate the boxes"
+        raise InputError("masks", rule="mask-missing", file=opened.file, value=f"a table ({format})", hint=hint)
 
 
 def _table(opened: Opened, format: str) -> Table:
@@ -181,7 +196,7 @@ def _known(file: ReferenceFile) -> Known:
         classes=file.classes,
         class_keys=file.class_keys,
         file_names=file_names,
-        dimensions=images.size.shape[1],
+        size=images.size,
     )
 
 

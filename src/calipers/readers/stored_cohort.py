@@ -14,6 +14,7 @@ from calipers.errors import InputError
 from calipers.kernels import ragged
 from calipers.readers.source import Opened
 from calipers.readers.stored_columns import HINT, Columns
+from calipers.readers.stored_shapes import MASK, POINT, shapes_in
 from calipers.readers.stored_tables import CORNERS, FACT, GROUP, KINDS, SIDES, SPACINGS, TEXT, kinds_of
 from calipers.tables import Cohort, Images, Intake, Predictions, References
 from calipers.tables.checks import examine
@@ -44,7 +45,7 @@ def read_cohort(images: Opened, objects: Opened, counts: Counts, intake: Intake)
     held = _images(Columns.read(images), counts)
     parts = _parts(Columns.read(objects), counts)
     first = parts[next(iter(counts.models)), KINDS[0]]
-    shared = _objects(first, held, counts)
+    shared = _objects(first, held, counts, ("references",))
     references = References(
         **shared,
         facts=_facts(first, ("references",)),
@@ -56,7 +57,7 @@ def read_cohort(images: Opened, objects: Opened, counts: Counts, intake: Intake)
     for model in counts.models:
         part = parts[model, KINDS[1]]
         models[model] = Predictions(
-            **_objects(part, held, counts, score=part.numbers("score")),
+            **_objects(part, held, counts, ("models", model), score=part.numbers("score")),
             facts=_facts(part, ("models", model)),
             score=part.numbers("score"),
             scored=model not in counts.unscored,
@@ -107,7 +108,7 @@ def _parts(columns: Columns, counts: Counts) -> Parts:
 
 def _check_repeated(first: Columns, parts: Parts, counts: Counts) -> None:
     """The references stand there once for every model, and must be the same."""
-    names = [*OF_REFERENCES, *CORNERS[counts.dimensions]]
+    names = [*OF_REFERENCES, *CORNERS[counts.dimensions], *MASK, *POINT]
     for (model, kind), part in parts.items():
         if kind != KINDS[0] or part is first:
             continue
@@ -116,7 +117,9 @@ def _check_repeated(first: Columns, parts: Parts, counts: Counts) -> None:
                 part.refuse("the same references for every model", "stored-order", name, value=model)
 
 
-def _objects(part: Columns, images: Images, counts: Counts, score: F64 | None = None) -> dict[str, Any]:
+def _objects(
+    part: Columns, images: Images, counts: Counts, path: tuple[str, ...], score: F64 | None = None
+) -> dict[str, Any]:
     """Return what references and predictions have alike, checked by the rules that every input has to keep."""
     if len(part) > MOST_OBJECTS:
         part.refuse(f"at most {MOST_OBJECTS} objects", "too-large", "", value=len(part))
@@ -125,7 +128,8 @@ def _objects(part: Columns, images: Images, counts: Counts, score: F64 | None = 
     area, extent = part.numbers("area"), part.numbers("extent")
     part.refuse("areas above zero", "zero-area", "extent", np.asarray(extent <= 0))
     places = np.arange(part.first, part.first + len(part))
-    delivery = Delivery(image, label, boxes, "xyxy", places, score=score, area=area)
+    shapes = shapes_in(part, path, counts.dimensions)
+    delivery = Delivery(image, label, boxes, "xyxy", places, score=score, area=area, **shapes)
     # Whether references lie inside their image was judged when they were read; here it could change no number.
     findings = examine(delivery, images.size, "predictions", score_scale="raw", declared=True)
     settle(delivery, findings, Source(part.file, lambda place, field: f"row {place}"))
@@ -136,6 +140,7 @@ def _objects(part: Columns, images: Images, counts: Counts, score: F64 | None = 
         "label": label.astype(np.int32),
         "place": part.whole("place", missing=True),
         "area": area,
+        **shapes,
     }
 
 

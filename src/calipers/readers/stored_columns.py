@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.errors import InputError
+from calipers.kernels import ragged
 from calipers.readers.columnar import read_arrow
 from calipers.readers.parts import text_column
 from calipers.readers.source import Opened
@@ -75,6 +76,21 @@ class Columns:
         bad = values < (-1 if missing else 0)
         self.refuse("numbers that are not negative", "range", name, np.asarray(bad))
         return values
+
+    def lists(self, name: str) -> tuple[I64, I64]:
+        """Return (offsets, values) of lists of whole numbers."""
+        import pyarrow.compute as pc
+        import pyarrow.types as kinds
+
+        def fits(kind: Any) -> bool:
+            return (kinds.is_list(kind) or kinds.is_large_list(kind)) and kinds.is_int64(kind.value_type)
+
+        column = self._column(name, "lists of whole numbers of 64 bits", fits)
+        values = pc.list_flatten(column)
+        if values.null_count:
+            self.refuse("lists without holes", "type", name)
+        counts = np.asarray(pc.list_value_length(column).to_numpy(), np.int64)
+        return ragged.from_counts(counts), np.asarray(values.to_numpy(), np.int64)
 
     def flags(self, name: str) -> Flags:
         """Return true or false for every row."""

@@ -26,6 +26,7 @@ from calipers.tables.objects import Column, Objects, Predictions, References
 
 F64 = NDArray[np.float64]
 SUFFIXES = {".json": "coco", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
+MASKLESS = {"coco": "masks of pictures only, not of volumes"}
 WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,15})")
 
 
@@ -54,13 +55,14 @@ def write(
     A width ``w`` is chosen so that ``x + w`` gives the second corner again, to the last bit wherever such a number
     exists (it may not when a box begins left of the image).
 
+    COCO JSON also holds the masks of pictures, as compressed run lengths; tables hold boxes only. `left_out` says what a
+    format cannot hold.
+
     Predictions in COCO form are a document with the names of its categories, not a bare list: a cohort does not keep
     the numbers that categories had in the file it came from, and wrong numbers would be read without complaint.
     """
     target = Path(fspath(path))
-    chosen = format or SUFFIXES.get(target.suffix.lower(), "")
-    if chosen not in SUFFIXES.values():
-        raise UsageError(f"no format {chosen or target.suffix!r}; {did_you_mean(chosen, list(SUFFIXES.values()))}")
+    chosen = written_format(target, format)
     if box_format is not None and box_format not in BOX_FORMATS:
         raise UsageError(f"no box format {box_format!r}; {did_you_mean(box_format, BOX_FORMATS)}")
     table = cohort.references if what == "references" else cohort.predictions(what)
@@ -76,6 +78,25 @@ def write(
         write_table(target, columns)
         return
     write_atomically(target, delimited(columns, "\t" if chosen == "tsv" else ","))
+
+
+def written_format(target: Path, format: str | None) -> str:
+    """Return the format that was named, else that of the suffix."""
+    chosen = format or SUFFIXES.get(target.suffix.lower(), "")
+    if chosen not in SUFFIXES.values():
+        raise UsageError(f"no format {chosen or target.suffix!r}; {did_you_mean(chosen, list(SUFFIXES.values()))}")
+    return chosen
+
+
+def left_out(table: Objects, format: str) -> list[str]:
+    """Say which shapes of a table a format cannot hold."""
+    n = len(table)
+    found = []
+    if table.masks is not None and n and (format != "coco" or table.masks.dimensions != 2):
+        found.append(f"masks of {n} objects are not written: {format} holds " + MASKLESS.get(format, "boxes only"))
+    if table.points is not None and n:
+        found.append(f"points of {n} objects are not written: {format} holds no points")
+    return found
 
 
 def delivered_boxes(cohort: Cohort, table: Objects, box_format: str) -> F64:

@@ -8,11 +8,14 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from calipers.kernels import coco_rle
 from calipers.readers.writing import delivered_boxes, image_keys
 from calipers.tables.cohort import Cohort
 from calipers.tables.objects import Objects, Predictions, References
 
+I64 = NDArray[np.int64]
 SIDES = ("width", "height", "depth")
 
 
@@ -24,13 +27,16 @@ def document(cohort: Cohort, table: Objects, box_format: str) -> bytes:
         found["images"] = _images(cohort, keys)
     boxes = delivered_boxes(cohort, table, box_format).tolist()
     owner, label = table.image.tolist(), table.label.tolist()
-    records = [
+    records: list[dict[str, Any]] = [
         {"id": k + 1, "image_id": keys[image], "category_id": code + 1, "bbox": box}
         for k, (image, code, box) in enumerate(zip(owner, label, boxes))
     ]
-    for name, column in _details(table).items():
+    details = {**_details(table), **_segmentations(table)}
+    for name, column in details.items():
         for record, value in zip(records, column):
             record[name] = value
+    for row in _boxes_of_masks(table).tolist():
+        del records[row]["bbox"]
     found["annotations"] = records
     found["categories"] = [{"id": k + 1, "name": name} for k, name in enumerate(cohort.classes)]
     return msgspec.json.encode(found)
@@ -45,6 +51,28 @@ def _details(table: Objects) -> Mapping[str, list[Any]]:
         "iscrowd": table.crowd.astype(int).tolist(),
         "ignore": (table.ignore & ~table.crowd).astype(int).tolist(),
     }
+
+
+def _segmentations(table: Objects) -> Mapping[str, list[Any]]:
+    """Return the masks as compressed run lengths; COCO has none of volumes."""
+    masks = table.masks
+    if masks is None or masks.dimensions != 2:
+        return {}
+    counts = coco_rle.counts_from_rows(masks.offsets, masks.start, masks.length, masks.size)
+    offsets, characters = coco_rle.encode_text(*counts)
+    text, ends = characters.tobytes().decode("ascii"), offsets.tolist()
+    sizes = masks.size[:, ::-1].tolist()
+    found = [{"size": size, "counts": text[a:b]} for size, a, b in zip(sizes, ends, ends[1:])]
+    return {"segmentation": found}
+
+
+def _boxes_of_masks(table: Objects) -> I64:
+    """Return the predictions whose box and area are those of their mask: written without box they are read the same."""
+    masks = table.masks
+    if not isinstance(table, Predictions) or masks is None or masks.dimensions != 2:
+        return np.zeros(0, np.int64)
+    same = (table.boxes == masks.boxes()).all(axis=1)
+    return np.flatnonzero(same & (table.area == masks.voxels) & (table.area != table.extent))
 
 
 def _images(cohort: Cohort, keys: list[int] | list[str]) -> list[dict[str, Any]]:

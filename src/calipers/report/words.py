@@ -28,12 +28,23 @@ MEANINGS = {
     "count": "A plain count.",
     "rodeo": "Robust Detection Outcome: every box is paired with its most plausible partner, then judged in three "
     "parts, place (loc), shape and class (cls); the total is their harmonic mean. Missed and surplus boxes lower all.",
+    "panoptic-quality": "Recognition quality (RQ) is F1, segmentation quality (SQ) the mean overlap of the hits, and "
+    "panoptic quality (PQ) their product.",
+    "instance-f1": "F1 of the objects of each image, averaged over images; an image without objects on either side "
+    "counts 1, so normal images without a false alarm raise it. Pooled: F1 of all objects.",
+    "instance-iou": "The overlap that references reach with their prediction, 0 for missed ones; or of the hits only.",
+    "centre-distance": "How far the hits are from the centre of their reference.",
+    "case-auroc": "Whether the highest score of an image tells images with references from those without: the share of "
+    "such pairs of images in the right order.",
+    "picai-score": "The mean of the average precision of objects and the AUROC of images.",
 }
 REASONS = {
     "no_references": "there are no references of that kind",
     "no_predictions": "there are no predictions of that kind",
     "no_objects": "there are neither references nor predictions of that kind",
     "single_class": "the cohort has one class only",
+    "no_positives": "nothing of that kind is positive: no prediction is a hit",
+    "single_category": "all images are of one category, with references or without",
 }
 
 

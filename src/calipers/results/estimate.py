@@ -29,7 +29,7 @@ FLAGS = {
     "identical_units": "all replicates are equal: a width of zero is not certainty",
     "on_bound": "many replicates lie on a bound of the metric: percentile interval",
     "independent_objects": "objects are taken as independent of each other",
-    "rough_metric": "the jackknife is unreliable for an average precision at fixed recalls, which moves in steps",
+    "rough_metric": "the jackknife is unreliable for medians and AP at fixed recalls, which move in steps",
     "classes_left_out": "in more than 5 % of the replicates a class without references is left out of the mean",
 }
 

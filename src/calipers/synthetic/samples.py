@@ -42,7 +42,7 @@ class Blob:
 
 
 def demo_samples(n: int = 24, dimensions: int = 3, size: int = 64, seed: int = 0) -> Iterator[Sample]:
-    """Yield samples with lesions in the lungs, and the maps of two models.
+    """Return samples with lesions in the lungs, and the maps of two models, one at a time.
 
     ``sharp`` draws large lesions exactly and hardly sees small ones; it raises almost no false alarm. ``diffuse`` finds
     every lesion, but its maps are blurred beyond the rims, and it marks healthy places too.
@@ -69,8 +69,7 @@ def demo_samples(n: int = 24, dimensions: int = 3, size: int = 64, seed: int = 0
     """
     if dimensions not in (2, 3) or size < 32 or n < 1:
         raise UsageError("demo_samples makes at least 1 sample of 2 or 3 dimensions and at least 32 voxels a side")
-    for k in range(n):
-        yield _sample(k, dimensions, size, seed)
+    return (_sample(k, dimensions, size, seed) for k in range(n))
 
 
 def _sample(k: int, dimensions: int, size: int, seed: int) -> Sample:

@@ -44,8 +44,8 @@ def dimensions_of(record: Record) -> int | None:
 
 
 def masks_of(records: Sequence[Record], where: str, dimensions: int) -> list[Masks] | None:
-    """Return the masks of every record; None if no record has some."""
-    if not any(has(record, "masks") for record in records):
+    """Return the masks of every record; None if no record has the key."""
+    if all(record.get("masks") is None for record in records):
         return None
     nothing = no_masks(dimensions)
     return [

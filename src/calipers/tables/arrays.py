@@ -256,10 +256,12 @@ def _delivery(
 
 
 def _check_masks(record: Mapping[str, Any], masks: Masks, where: str, *, made: bool) -> None:
-    """Every image with objects has masks if one has, one for each of them."""
-    if not has(record, "masks") and (has(record, "labels") or has(record, "boxes")):
-        hint = "masks are for all images that have objects, or for none"
-        raise InputError("the key 'masks', as other images have", rule="missing-key", location=where, hint=hint)
+    """Every image with objects has masks if one has, one for each of them; likewise boxes."""
+    said = {key for key in ("labels", "boxes", "masks") if has(record, key)}
+    for key in ("masks",) if made else ("masks", "boxes"):
+        if said and key not in said:
+            hint = f"{key} are for all images that have objects, or for none"
+            raise InputError(f"the key {key!r}, as other images have", rule="missing-key", location=where, hint=hint)
     counted = "labels" if made else "boxes"
     n = count(record.get(counted))
     if n != len(masks):

@@ -39,7 +39,7 @@ class Delivery:
     box_format: str
     place: I64  # (n,) record number in the input
     score: F64 | None = None
-    area: F64 | None = None  # NaN = not declared
+    area: F64 | None = None  # NaN = not declared; of predictions: what size cuts see
     ignore: Flags | None = None
     crowd: Flags | None = None
     masks: Masks | None = None
@@ -126,13 +126,12 @@ def _as_errors(delivery: Delivery, findings: Sequence[Finding], source: Source) 
 def as_references(delivery: Delivery, sizes: F64) -> References:
     """Build the references of ``len(sizes)`` images from a settled delivery; input order is kept inside an image."""
     order, shared = _arranged(delivery, sizes)
-    n, own = len(delivery), _own_area(shared)
-    area = own if delivery.area is None else delivery.area[order]
+    n = len(delivery)
     crowd = np.zeros(n, np.bool_) if delivery.crowd is None else delivery.crowd[order]
     ignore = np.zeros(n, np.bool_) if delivery.ignore is None else delivery.ignore[order]
     return References(
         **shared,
-        area=np.where(np.isnan(area), own, area),
+        area=_areas(delivery, order, shared),
         ignore=ignore | crowd,
         crowd=crowd,
     )
@@ -143,10 +142,19 @@ def as_predictions(delivery: Delivery, sizes: F64) -> Predictions:
     order, shared = _arranged(delivery, sizes)
     return Predictions(
         **shared,
-        area=_own_area(shared),
+        area=_areas(delivery, order, shared),
         score=np.ones(len(delivery)) if delivery.score is None else delivery.score[order],
         scored=delivery.score is not None,
     )
+
+
+def _areas(delivery: Delivery, order: I64, shared: Mapping[str, Any]) -> F64:
+    """Return the declared areas, where there are any."""
+    own = _own_area(shared)
+    if delivery.area is None:
+        return own
+    area = delivery.area[order]
+    return np.where(np.isnan(area), own, area)
 
 
 def _arranged(delivery: Delivery, sizes: F64) -> tuple[I64, dict[str, Any]]:

@@ -116,6 +116,11 @@ inline bool fit(const BinTable& t) {
            t.highest.size == VOXEL_BINS;
 }
 
+inline bool fit(const PooledProblem& p, Span<double> result) {
+    return p.n_replicates >= 0 && p.n_bins >= 0 && p.positives.size == p.n_replicates * p.n_bins &&
+           p.inexact.size == p.n_bins && p.negatives.size == p.positives.size && result.size == POOLED_SUMS * p.n_replicates;
+}
+
 inline bool fit(const VoxelWalk& w, int64_t n_groups) {
     return w.doubled.size == n_groups && w.hits.size == n_groups && w.alarms.size == n_groups &&
            w.precision.size == n_groups && w.threshold.size == n_groups;

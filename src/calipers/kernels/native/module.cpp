@@ -422,6 +422,19 @@ PyObject* py_voxel_walk(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
 }
 
+PyObject* py_voxel_pooled(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    PooledProblem p;
+    Span<const double> rate;
+    Span<double> result;
+    int64_t threads;
+    if (!arguments.all(p.positives, p.negatives, p.inexact, p.n_replicates, p.n_bins, rate, result, threads)) return nullptr;
+    require(fit(p, result) && rate.size == 1);
+    p.rate = rate[0];
+    unlocked([&] { voxel_pooled(p, result, static_cast<int>(threads)); });
+    Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {
     {"overlapping", guarded<py_overlapping>, METH_VARARGS, "Overlapping pairs of every image."},
     {"ranks", guarded<py_ranks>, METH_VARARGS, "Place of every prediction in its cell."},
@@ -442,6 +455,7 @@ PyMethodDef methods[] = {
     {"voxel_histogram", guarded<py_voxel_histogram>, METH_VARARGS, "Voxels of either kind in every bin."},
     {"voxel_split", guarded<py_voxel_split>, METH_VARARGS, "Scores of positive and of negative voxels."},
     {"voxel_walk", guarded<py_voxel_walk>, METH_VARARGS, "Sums over the operating points of every group."},
+    {"voxel_pooled", guarded<py_voxel_pooled>, METH_VARARGS, "Sums over the bins of every replicate."},
     {nullptr, nullptr, 0, nullptr},
 };
 

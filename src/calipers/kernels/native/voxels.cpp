@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twin of kernels/voxels.py and kernels/voxel_ranking.py.
+// Twin of kernels/voxels.py, kernels/voxel_ranking.py and kernels/voxel_histograms.py.
 #include "voxels.h"
 
 #include <algorithm>
@@ -144,6 +144,42 @@ void voxel_walk(const VoxelSides<T>& sides, const VoxelWalk& found, int threads)
         found.alarms[g] = alarms;
         found.precision[g] = total + partial;
         found.threshold[g] = threshold;
+    });
+}
+
+void voxel_pooled(const PooledProblem& p, Span<double> result, int threads) {
+    parallel(p.n_replicates, threads, [&](int64_t r) {
+        const double *positives = p.positives.data + r * p.n_bins, *negatives = p.negatives.data + r * p.n_bins;
+        double n_positives = 0.0, n_negatives = 0.0;
+        for (int64_t b = 0; b < p.n_bins; ++b) {
+            n_positives += positives[b];
+            n_negatives += negatives[b];
+        }
+        double hits = 0.0, alarms = 0.0, right = 0.0, precision = 0.0, best = 0.0, where = -1.0;
+        double best_hits = 0.0, best_alarms = 0.0, rate_hits = 0.0, rate_alarms = 0.0;
+        for (int64_t b = p.n_bins - 1; b >= 0; --b) {
+            const double above = hits + alarms > 0.0 ? hits / (hits + alarms) : -1.0;
+            hits += positives[b];
+            alarms += negatives[b];
+            right += negatives[b] * (hits - 0.5 * positives[b]);
+            if (alarms / n_negatives <= p.rate) {
+                rate_hits = hits;
+                rate_alarms = alarms;
+            }
+            if (!(positives[b] > 0.0)) continue;  // adds zeros, and no overlap gets better
+            const double here = hits / (hits + alarms);
+            precision += positives[b] * (p.inexact[b] && above >= 0.0 ? 0.5 * (above + here) : here);
+            const double overlap = hits / (n_positives + alarms);
+            if (overlap > best) {
+                best = overlap;
+                where = static_cast<double>(b);
+                best_hits = hits;
+                best_alarms = alarms;
+            }
+        }
+        const double sums[POOLED_SUMS] = {n_positives, n_negatives, right,     precision,  where,
+                                          best_hits,   best_alarms, rate_hits, rate_alarms};
+        for (int64_t k = 0; k < POOLED_SUMS; ++k) result[k * p.n_replicates + r] = sums[k];
     });
 }
 

@@ -26,6 +26,16 @@ struct VoxelWalk {
     Span<double> precision, threshold;
 };
 
+// Histograms of R weightings, bins ascending in score; (R, B) each.
+struct PooledProblem {
+    Span<const double> positives, negatives;
+    Span<const uint8_t> inexact;  // of every bin: whether it holds more than one score
+    int64_t n_replicates, n_bins;
+    double rate;
+};
+
+constexpr int64_t POOLED_SUMS = 9;  // in the order of kernels/voxel_histograms.py: Sums
+
 template <class T>
 void voxel_bins(Span<const T> values, Span<int32_t> bin, int threads);
 
@@ -38,5 +48,8 @@ void voxel_split(Span<const T> values, Span<const uint8_t> positive, Span<T> pos
 
 template <class T>
 void voxel_walk(const VoxelSides<T>& sides, const VoxelWalk& found, int threads);
+
+// (POOLED_SUMS, R)
+void voxel_pooled(const PooledProblem& problem, Span<double> result, int threads);
 
 }  // namespace calipers

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from calipers.errors import InputError, UsageError
-from calipers.readers.source import open_regular
 from calipers.readers.volumes.dicom_files import unlogged
 from calipers.readers.volumes.limits import check_extent
 from calipers.readers.volumes.orientation import affine_of, axis_codes, check_affine, spacing_of
@@ -29,8 +28,8 @@ def open_segments(request: Request) -> Volume:
     fractional ones. With ``segment`` it is 1 inside and 0 outside, or the fraction. Segmentations often leave out empty
     slices: the volume then begins and ends with the first and last slice that is there.
     """
-    with open_regular(request.path, follow=True) as file, unlogged("highdicom"):
-        image = _segmentation(file, request.file)
+    with unlogged("highdicom"):
+        image = _segmentation(request.path)
         numbers = [int(n) for n in image.segment_numbers]
         if request.segment is not None and request.segment not in numbers:
             expected = f"one of the segments {numbers[:20]}"
@@ -48,8 +47,9 @@ def open_segments(request: Request) -> Volume:
     shape = tuple(int(n) for n in geometry.spatial_shape)
     dtype = PART if fractional else WHOLE
     check_extent(shape, dtype.itemsize, request.file, request.limits)
-    affine = check_affine(_affine(np.asarray(geometry.affine)), request.file)
-    reader = partial(_read, request.path, request.segment, dtype)
+    flipped, affine = _placed(np.asarray(geometry.affine), shape[0])
+    affine = check_affine(affine, request.file)
+    reader = partial(_read, request.path, request.segment, dtype, flipped)
     note = f"{len(numbers)} segments; slices without any may be left out"
     return Volume(
         file=request.file,
@@ -64,22 +64,34 @@ def open_segments(request: Request) -> Volume:
     )
 
 
-def _segmentation(file: Any, name: str) -> Any:
+def _segmentation(path: Path) -> Any:
     try:
         import highdicom
     except ImportError:
-        raise UsageError(f'{name}: DICOM segmentations need highdicom: pip install "calipers[dicom]"') from None
-    return highdicom.seg.segread(file, lazy_frame_retrieval=True)
+        raise UsageError(f'{path}: DICOM segmentations need highdicom: pip install "calipers[dicom]"') from None
+    return highdicom.seg.segread(path, lazy_frame_retrieval=True)
 
 
-def _affine(affine: F64) -> F64:
-    """Return the affine for the index x, y, z in RAS from the one for z, y, x in LPS."""
-    return affine_of(affine[:3, 2::-1].T, affine[:3, 3], lps=True)
+def _placed(affine: F64, depth: int) -> tuple[bool, F64]:
+    """Return whether slices are to be reversed, and the affine for the index x, y, z in RAS.
+
+    The given one is for z, y, x in LPS, and its slices run against their normal; those of a series run along it.
+    """
+    x, y, z, origin = affine[:3, 2], affine[:3, 1], affine[:3, 0], affine[:3, 3]
+    flipped = bool(np.cross(x, y) @ z < 0)
+    if flipped:
+        origin, z = origin + (depth - 1) * z, -z
+    return flipped, affine_of([x, y, z], origin, lps=True)
 
 
-def _read(path: Path, segment: int | None, dtype: np.dtype[Any]) -> Array:
-    with open_regular(path, follow=True) as file, unlogged("highdicom"):
-        image = _segmentation(file, str(path))
+def _read(path: Path, segment: int | None, dtype: np.dtype[Any], flipped: bool) -> Array:
+    found = _voxels(path, segment, dtype)
+    return found[::-1] if flipped else found
+
+
+def _voxels(path: Path, segment: int | None, dtype: np.dtype[Any]) -> Array:
+    with unlogged("highdicom"):
+        image = _segmentation(path)
         if segment is not None:
             found = image.get_volume(segment_numbers=[segment], dtype=dtype)
             return np.asarray(found.array)[..., 0]

@@ -7,7 +7,7 @@ voxel reaches half a step to either side of its centre.
 
 from __future__ import annotations
 
-from itertools import permutations, product
+from itertools import product
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,11 +43,18 @@ def spacing_of(affine: F64, dimensions: int) -> tuple[float, ...]:
 
 
 def axis_codes(affine: F64, dimensions: int = 3) -> str:
-    """Return where the axes x, y[, z] point, such as ``"RAS"``: the nearest direction, each only once."""
+    """Return where the axes x, y[, z] point, such as ``"RAS"``: the nearest direction, each only once.
+
+    Shear is taken away first; the axis that is nearest to a direction chooses first, as in nibabel.
+    """
     steps = affine[:3, :3]
-    cosines = steps / np.maximum(np.linalg.norm(steps, axis=0), np.finfo(float).tiny)
-    best = max(permutations(range(3)), key=lambda rows: sum(abs(cosines[row, k]) for k, row in enumerate(rows)))
-    letters = [DIRECTIONS[row][int(cosines[row, k] > 0)] for k, row in enumerate(best)]
+    left, _, right = np.linalg.svd(steps / np.maximum(np.linalg.norm(steps, axis=0), np.finfo(float).tiny))
+    rotation = left @ right
+    near, letters = np.abs(rotation), [""] * 3
+    for k in np.argsort(-near.max(axis=0), kind="stable"):
+        row = int(near[:, k].argmax())
+        letters[k] = DIRECTIONS[row][int(rotation[row, k] > 0)]
+        near[row] = -1.0
     return "".join(letters[:dimensions])
 
 

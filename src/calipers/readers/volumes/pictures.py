@@ -68,11 +68,11 @@ def open_picture(request: Request) -> Volume:
         if lossy and request.role == "labels":
             hint = "save labels as PNG or TIFF without losses: values at edges are made up"
             raise InputError("labels without losses", rule="lossy", file=file, value=kind.upper(), hint=hint)
-        width, height = image.size
+        width, height = stored_size(image)
         shape = (height, width) if pages == 1 else (pages, height, width)
         dtype = _dtype(image, request)
+        _check_size(shape, dtype, request.path.stat().st_size, file, request.limits)
         notes = _notes(image, lossy)
-    _check_size(shape, dtype, request.path.stat().st_size, file, request.limits)
     reader = partial(_read, request.path, kind, shape, dtype, request.role)
     return Volume(file, kind, shape, dtype, reader, notes=tuple(notes))
 
@@ -119,6 +119,19 @@ def turned_back(image: Image.Image, turned: int) -> Image.Image:
     return image.transpose(undo[turned]) if turned in undo else image
 
 
+def turned_by(image: Any) -> int:
+    """Return how EXIF or TIFF turn a picture, 1 if they do not; nothing is decoded for it."""
+    if image.format == "PNG" and "exif" not in image.info:
+        return 1  # Pillow would decode all pixels to look behind them
+    return int(image.getexif().get(ORIENTATION, 1) or 1)
+
+
+def stored_size(image: Any) -> tuple[int, int]:
+    """Return width and height as they are stored; of TIFF files Pillow tells those after a rotation."""
+    width, height = image.size
+    return (height, width) if image.format == "TIFF" and turned_by(image) in range(5, 9) else (width, height)
+
+
 def _opened(stream: BinaryIO, format: str) -> Any:
     """Return the picture, its header read. The limits on its size are ours, so Pillow's own check is not in the way."""
     from PIL import BmpImagePlugin, JpegImagePlugin, PngImagePlugin, TiffImagePlugin, WebPImagePlugin
@@ -140,15 +153,15 @@ def _pages(image: Any, request: Request) -> int:
         if getattr(image, "n_frames", 1) > 1:
             raise InputError("a picture", rule="volume-format", file=request.file, value="an animation")
         return 1
-    first = (image.size, image.mode)
+    first = (stored_size(image), image.mode)
     for page in range(MOST_PAGES + 1):
         try:
             image.seek(page)
         except EOFError:
             image.seek(0)
             return page
-        if (image.size, image.mode) != first:
-            value = f"page {page} is {image.size[0]} x {image.size[1]} {image.mode}"
+        if (stored_size(image), image.mode) != first:
+            value = f"page {page} is {' x '.join(map(str, stored_size(image)))} {image.mode}"
             expected = f"pages of {first[0][0]} x {first[0][1]} {first[1]}"
             raise InputError(expected, rule="volume-shape", file=request.file, value=value)
     raise InputError(f"at most {MOST_PAGES} pages", rule="too-large", file=request.file)
@@ -185,7 +198,7 @@ def _notes(image: Any, lossy: bool) -> list[str]:
         notes.append("the format may have losses")
     if image.mode == "P":
         notes.append("values are the indices of a palette")
-    if int(image.getexif().get(ORIENTATION, 1) or 1) in range(2, 9):
+    if turned_by(image) in range(2, 9):
         notes.append("rotation by EXIF ignored")
     return notes
 
@@ -214,7 +227,7 @@ def _read(path: Path, format: str, shape: tuple[int, ...], dtype: np.dtype[Any],
 
 
 def _values(image: Any, dtype: np.dtype[Any], role: Role) -> Array:
-    turned = int(image.getexif().get(ORIENTATION, 1) or 1)
+    turned = turned_by(image)
     image.load()
     still = turned_back(image, turned) if image.format == "TIFF" else image
     if still.mode not in MODES and role == "image":

@@ -24,6 +24,9 @@ CITATIONS = {
     "pulmonary nodules in computed tomography images: the LUNA16 challenge. Med Image Anal 2017;42:1-13.",
     "rodeo": "Meissen F, et al. Robust detection outcome: a metric for pathology detection in medical images. "
     "MIDL 2023.",
+    "panoptic": "Kirillov A, et al. Panoptic segmentation. CVPR 2019, 9404-9413.",
+    "picai": "Saha A, et al. Artificial intelligence and radiologists in prostate cancer detection on MRI (PI-CAI): an "
+    "international, paired, non-inferiority, confirmatory study. Lancet Oncol 2024;25:879-887.",
     "bootstrap": "Efron B, Tibshirani RJ. An introduction to the bootstrap. Chapman and Hall 1993.",
     "clusters": "Field CA, Welsh AH. Bootstrapping clustered data. J R Stat Soc B 2007;69:369-390.",
     "clopper-pearson": "Clopper CJ, Pearson ES. The use of confidence or fiducial limits illustrated in the case of "
@@ -36,7 +39,13 @@ CITATIONS = {
     "reloaded": "Maier-Hein L, et al. Metrics reloaded: recommendations for image analysis validation. Nat Methods "
     "2024;21:195-212.",
 }
-OF_KIND = {"average-recall": "coco", "froc": "froc", "rodeo": "rodeo"}
+OF_KIND = {
+    "average-recall": "coco",
+    "froc": "froc",
+    "rodeo": "rodeo",
+    "panoptic-quality": "panoptic",
+    "picai-score": "picai",
+}
 VOC = ("voc11", "every-point")  # interpolations of the average precision
 WORDS = {
     "froc": "FROC",
@@ -45,6 +54,10 @@ WORDS = {
     "f-beta": "F scores",
     "false-alarms": "false alarms per image",
     "count": "counts",
+    "instance-f1": "F1 per image",
+    "instance-iou": "instance IoU",
+    "case-auroc": "AUROC of images",
+    "picai-score": "the PI-CAI score",
 }
 
 

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pieces of a list of COCO objects to records: with their segmentations where there are any, without a detour else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from calipers.readers import jsonchunks
+from calipers.readers.coco_records import Annotation, CocoRecord, MaskedAnnotation, MaskedResult, Result
+from calipers.readers.coco_segments import RunLengths
+from calipers.readers.jsonchunks import Piece, Unreadable
+from calipers.tables.checks import Role
+
+SEGMENTATION = b'"segmentation"'
+HEAD = 4096  # bytes of a piece in which its first segmentation is looked for
+REQUIRED = ("image_id", "category_id")
+OPTIONAL = ("id", "score", "area", "iscrowd", "ignore")
+
+
+class PieceDecoder:
+    """Decodes pieces of one list; ``masks`` says whether segmentations are wanted."""
+
+    def __init__(self, role: Role, *, masks: bool) -> None:
+        plain, masked = (Result, MaskedResult) if role == "predictions" else (Annotation, MaskedAnnotation)
+        self.plain: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[plain])  # type: ignore[valid-type]
+        self.masked: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[masked])  # type: ignore[valid-type]
+        self.masks, self.seen = masks, False
+
+    def decode(self, text: bytes, /) -> list[CocoRecord]:
+        """Return the records of a piece; a piece that begins without segmentations is first taken for one of boxes."""
+        if self.masks and (self.seen or SEGMENTATION in text[:HEAD]):
+            return self.again(text)
+        try:
+            found: list[CocoRecord] = self.plain.decode(text)
+        except msgspec.ValidationError:
+            if not self.masks or SEGMENTATION not in text:
+                raise
+            return self.again(text)
+        return found
+
+    def again(self, text: bytes) -> list[CocoRecord]:
+        """Return the records with their segmentations; so are all pieces decoded that follow."""
+        self.seen = True
+        found: list[CocoRecord] = self.masked.decode(text)
+        return found
+
+
+def check_records(
+    piece: Piece, records: Sequence[CocoRecord], decoder: PieceDecoder
+) -> tuple[Sequence[CocoRecord], bool]:
+    """Rule out what msgspec does not see, as `jsonchunks.check_piece` does; return the records, and whether plain.
+
+    Records whose segmentations were not looked for are decoded again if there are some.
+    """
+    plain = jsonchunks.check_piece(piece, len(records), _keys(records), brackets=2)
+    if plain or not decoder.masks or SEGMENTATION not in piece.text or _is_masked(records):
+        return records, plain
+    try:
+        records = decoder.again(piece.text)
+    except msgspec.MsgspecError:
+        raise Unreadable from None
+    return records, jsonchunks.check_piece(piece, len(records), _keys(records), brackets=2)
+
+
+def _is_masked(records: Sequence[Any]) -> bool:
+    return bool(records) and isinstance(records[0], MaskedAnnotation | MaskedResult)
+
+
+def _keys(records: Sequence[Any]) -> dict[str, int]:
+    """Return how many records have which key; a record without box and mask is left to the careful reader."""
+    n = len(records)
+    keys = dict.fromkeys(REQUIRED, n)
+    result = n > 0 and isinstance(records[0], Result | MaskedResult)
+    optional = () if result else OPTIONAL
+    if result:
+        keys["score"] = n
+    if not _is_masked(records):
+        keys["bbox"] = n
+    else:
+        optional = (*optional, "bbox", "segmentation")
+        segments = [record.segmentation for record in records]
+        lengths = sum(isinstance(segment, RunLengths) for segment in segments)
+        keys["size"] = keys["counts"] = lengths
+        if any(record.bbox in (UNSET, None) and not segment for record, segment in zip(records, segments)):
+            raise Unreadable
+    for key in optional:
+        keys[key] = n - list(map(attrgetter(key), records)).count(UNSET)
+    return keys

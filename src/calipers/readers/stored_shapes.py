@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Masks and points as columns of ``objects.parquet``: lists of runs, and coordinates; read back and checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.kernels.run_rules import sound_runs
+from calipers.readers.stored_columns import Columns
+from calipers.tables import Cohort, Objects
+from calipers.tables.masks import Masks
+from calipers.tables.objects import SHAPES
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+STORED = "calipers.shapes"  # key of the metadata: which table has masks, which has points
+MASK = ("mask_start", "mask_length", "mask_size")
+POINT = ("point_x", "point_y", "point_z")
+
+
+def shapes_of(cohort: Cohort) -> dict[str, str]:
+    """Return the metadata that says which tables have masks and points; nothing if none has any."""
+
+    def named(table: Objects) -> list[str]:
+        return [name for name in SHAPES if getattr(table, name) is not None]
+
+    models = {name: named(predictions) for name, predictions in cohort.models.items()}
+    own = named(cohort.references)
+    return {STORED: json.dumps({"references": own, "models": models})} if own or any(models.values()) else {}
+
+
+def shape_columns(tables: Sequence[Objects]) -> dict[str, list[Any]]:
+    """Return the columns of masks and points, with an entry for each table: null where a table has none.
+
+    A mask is the list of the first voxels of its runs, the list of their lengths, and the size of its image.
+    """
+    columns: dict[str, list[Any]] = {}
+    if any(table.masks is not None for table in tables):
+        parts = [_mask_lists(table) for table in tables]
+        columns |= {name: [part[k] for part in parts] for k, name in enumerate(MASK)}
+    if any(table.points is not None for table in tables):
+        names = POINT[: tables[0].dimensions]
+        columns |= {name: [_coordinates(table, k) for table in tables] for k, name in enumerate(names)}
+    return columns
+
+
+def _mask_lists(table: Objects) -> list[Any]:
+    import pyarrow as pa
+
+    kind, masks = pa.large_list(pa.int64()), table.masks
+    if masks is None:
+        return [pa.nulls(len(table), kind)] * len(MASK)
+    of_size = masks.dimensions * np.arange(len(masks) + 1)
+    lists = ((masks.offsets, masks.start), (masks.offsets, masks.length), (of_size, masks.size.reshape(-1)))
+    return [pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(values)) for offsets, values in lists]
+
+
+def _coordinates(table: Objects, axis: int) -> Any:
+    import pyarrow as pa
+
+    return pa.nulls(len(table), pa.float64()) if table.points is None else pa.array(table.points[:, axis])
+
+
+def shapes_in(part: Columns, path: tuple[str, ...], dimensions: int) -> dict[str, Any]:
+    """Return the masks and points of a table, or None for what it has none of; ``path`` names it in the metadata."""
+    told = _told(part)
+    for key in path:
+        told = told.get(key, []) if isinstance(told, dict) else None
+    if not isinstance(told, list) or not all(name in SHAPES for name in told):
+        part.refuse("a list of the shapes in the metadata", "missing-key", "", value="/".join(path))
+    names = list(told or ())
+    return {
+        "masks": _masks(part, dimensions) if "masks" in names else None,
+        "points": _points(part, dimensions) if "points" in names else None,
+    }
+
+
+def _told(part: Columns) -> Any:
+    metadata: Mapping[bytes, bytes] = part.table.schema.metadata or {}
+    if STORED.encode() not in metadata:
+        return {}  # a folder of boxes
+    try:
+        return json.loads(metadata[STORED.encode()])
+    except (ValueError, RecursionError):
+        return None
+
+
+def _masks(part: Columns, dimensions: int) -> Masks:
+    offsets, start = part.lists(MASK[0])
+    lengths, length = part.lists(MASK[1])
+    sides, size = part.lists(MASK[2])
+    uneven = np.diff(offsets) != np.diff(lengths)
+    part.refuse("as many lengths as starts", "mask-runs", MASK[1], uneven)
+    part.refuse(f"sizes of {dimensions} numbers", "mask-runs", MASK[2], np.diff(sides) != dimensions)
+    masks = Masks(offsets, start, length, size.reshape(-1, dimensions))
+    wrong = ~sound_runs(masks.offsets, masks.start, masks.length, masks.size)
+    part.refuse("runs that ascend, inside of their image and rows", "mask-runs", MASK[0], wrong)
+    return masks
+
+
+def _points(part: Columns, dimensions: int) -> F64:
+    return np.stack([part.numbers(name) for name in POINT[:dimensions]], axis=1)
