@@ -62,8 +62,13 @@ def random_samples(
     steps: int = 16,
     models: Sequence[str] = ("model",),
     side: int = 9,
+    constant: bool = True,
 ) -> list[Sample]:
-    """Return samples with objects of all sizes, some without any, and maps of ``steps`` scores (0: any score)."""
+    """Return samples with objects of all sizes, some without any, and maps of ``steps`` scores (0: any score).
+
+    Some maps are ``constant``. The centre of such an object may lie between two voxels, where it belongs to the right
+    one: mirrored, that is another voxel.
+    """
     random = np.random.default_rng([61, seed])
     d = dimensions or 2 + seed % 2
     found = []
@@ -76,7 +81,7 @@ def random_samples(
             scores = np.clip(random.normal(0.3, 0.2, shape) + 0.4 * labels * (random.random() < 0.8), 0, 1)
             if steps:
                 scores = np.round(scores * steps) / steps
-            if random.random() < 0.1:
+            if random.random() < 0.1 and constant:
                 scores = np.full(shape, random.choice([0.0, 0.25, 1.0]))
             maps[model] = scores.astype(random.choice([np.float32, np.float64]))
         groups = {"patient": f"p{k // 2}", "centre": "north" if k % 2 else "south"}

@@ -219,7 +219,7 @@ def test_streamed_values_stay_within_the_bound_that_is_told(
             low, high = (float(text) for text in told.partition(f"{name} in [")[2].partition("]")[0].split(", "))
             value = kept[f"{name}/dataset"]
             assert low - 1e-5 <= value <= high + 1e-5
-            assert low - 1e-5 <= float(evaluation[f"{name}/dataset"]) <= high + 1e-5
+            assert low - 1e-4 <= float(evaluation[f"{name}/dataset"]) <= high + 1e-4
         for name in names:
             assert float(evaluation[name]) == pytest.approx(kept[name], abs=near), (seed, name)
 
@@ -285,7 +285,7 @@ def changed(samples: list[dict[str, Any]], change: Callable[[np.ndarray], np.nda
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_flips_do_not_matter(dimensions: int) -> None:
     for seed in range(6):
-        samples = random_samples(seed, steps=0, dimensions=dimensions)
+        samples = random_samples(seed, steps=0, dimensions=dimensions, constant=False)
         one = values_of(cal.evaluate_maps(samples, ci=False))
         for axis in range(dimensions):
             flipped = changed(samples, lambda array, axis=axis: np.flip(array, axis))
@@ -294,7 +294,7 @@ def test_flips_do_not_matter(dimensions: int) -> None:
 
 def test_the_order_of_axes_does_not_matter() -> None:
     for seed in range(6):
-        plane, volume = (random_samples(seed, steps=0, dimensions=d) for d in (2, 3))
+        plane, volume = (random_samples(seed, steps=0, dimensions=d, constant=False) for d in (2, 3))
         one = values_of(cal.evaluate_maps(plane, ci=False))
         turned = changed(plane, lambda array: array.T)
         assert values_of(cal.evaluate_maps(turned, ci=False)) == pytest.approx(one, abs=1e-9, nan_ok=True)
@@ -344,7 +344,7 @@ def test_groups_of_any_scores_are_as_near_as_bins_allow() -> None:
     alone = [sample for sample in samples if sample["centre"] == "north"]
     found = values_of(cal.evaluate_maps(alone, ci=False))
     rows = {row.metric: row.estimate.value for row in together.rows if row.group == {"centre": "north"}}
-    assert rows == pytest.approx(found, abs=2e-3, nan_ok=True)
+    assert rows == pytest.approx(found, abs=5e-3, nan_ok=True)
 
 
 def test_parts_join_to_the_whole() -> None:
@@ -381,6 +381,7 @@ def test_models_are_compared_and_ranked() -> None:
     comparison = evaluation.compare("good", "poor")
     found = {row.metric: row for row in comparison.rows}
     for name in ("softIoU", "AP/dataset", "AP/sample", "AUPRO", "Dice", "F1@0.5"):
-        assert found[name].value == pytest.approx(float(evaluation["good", name]) - float(evaluation["poor", name]))
-        assert found[name].value > 0
-    assert evaluation.rank("softIoU").rows[0].model == "good"
+        difference = float(evaluation["good", name]) - float(evaluation["poor", name])
+        assert found[name].estimate.value == pytest.approx(difference)
+        assert found[name].estimate.low > 0
+    assert [row.model for row in evaluation.rank("softIoU").rows] == ["good", "poor"]

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from calipers.evaluate_maps import evaluate_maps
     from calipers.evaluation import Evaluation
     from calipers.heatmaps import boxes_from_heatmaps
+    from calipers.metrics.soft_iou import soft_instance_iou
     from calipers.opening import open_evaluation
     from calipers.protocol import Protocol, presets
     from calipers.readers import explain, read, sniff, write
+    from calipers.readers.volumes import read_maps
     from calipers.results import Estimate, Row
     from calipers.results.requirements import Requirements
     from calipers.shortcuts import RodeoResult, average_precision, rodeo
@@ -62,6 +64,7 @@ _SURFACE = {
     "read_maps": "calipers.readers.volumes",
     "rodeo": "calipers.shortcuts",
     "sniff": "calipers.readers",
+    "soft_instance_iou": "calipers.metrics.soft_iou",
     "sweep": "calipers.sensitivity",
     "write": "calipers.readers",
 }
@@ -95,6 +98,7 @@ __all__ = [  # noqa: RUF022
     "read_maps",
     "rodeo",
     "sniff",
+    "soft_instance_iou",
     "sweep",
     "write",
 ]

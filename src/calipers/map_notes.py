@@ -25,10 +25,10 @@ def notes_of_model(
     found = []
     if threshold is not None:
         where = f" on {settings.tuning}" if settings.tuning else ""
-        told = f"are voxels with a score of at least {threshold:.6g}"
+        told = f"objects of {model} are voxels with a score of at least {threshold:.6g}"
         if not np.isfinite(threshold):
-            told = "there are none, because no score above 0 can be the threshold"
-        found.append(f"objects of {model}: {told} ({settings.threshold}{where})")
+            told = f"{model} has no objects: no score above 0 can be its threshold"
+        found.append(f"{told} ({settings.threshold}{where})")
     small = sum(objects.small for objects in gathered.objects)
     if small:
         found.append(f"{small} predicted objects of {model} of fewer than {settings.least} voxels were left out")
