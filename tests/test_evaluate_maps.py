@@ -384,4 +384,4 @@ def test_models_are_compared_and_ranked() -> None:
         difference = float(evaluation["good", name]) - float(evaluation["poor", name])
         assert found[name].estimate.value == pytest.approx(difference)
         assert found[name].estimate.low > 0
-    assert [row.model for row in evaluation.rank("softIoU").rows] == ["good", "poor"]
+    assert [place.model for place in evaluation.rank("softIoU").places] == ["good", "poor"]

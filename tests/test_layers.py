@@ -55,7 +55,7 @@ PART_OF = {
     "ranking": "comparing",
     "given_samples": "evaluate_maps",
     "map_thresholds": "evaluate_maps",
-    "map_notes": "evaluate_maps",
+    "map_findings": "findings",
 }
 
 # The only upward imports, inside functions or for types: an Evaluation offers these as methods.

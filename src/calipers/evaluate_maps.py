@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,13 +24,12 @@ from calipers.errors import InputError
 from calipers.evaluate import evaluate
 from calipers.evaluation import Evaluation
 from calipers.given_samples import GivenSamples, given_samples
-from calipers.map_notes import notes_of_model, notes_of_references
 from calipers.map_thresholds import chosen_thresholds
 from calipers.metrics.map_settings import MapSettings
 from calipers.metrics.measures import Measure
 from calipers.metrics.voxels import MapMetric
 from calipers.protocol import Protocol
-from calipers.tables import Cohort, Intake
+from calipers.tables import Cohort
 from calipers.tables.samples import Sample
 
 
@@ -142,7 +142,8 @@ def _gathered(given: GivenSamples, plan: _Plan, jobs: int, progress: Progress | 
             progress(done, number)
     _check_number(seen, given, plan.settings)
     values = {model: exact.values(model, plan.measures) for model in maps}
-    intake = _intake(given, plan, seen, maps, streamed=exact.lost)
+    notes = {model: _notes(model, found, plan) for model, found in maps.items()}
+    intake = given.intake(len(seen), notes)
     return cohort_of(seen, maps, values, plan.measures, label=plan.label, batch=plan.settings.batch, intake=intake)
 
 
@@ -155,17 +156,19 @@ def _check_number(seen: Sequence[Examined], given: GivenSamples, settings: MapSe
         raise InputError(f"samples of the group {settings.tuning}", rule="no-images", value="none")
 
 
-def _intake(
-    given: GivenSamples, plan: _Plan, seen: Sequence[Examined], maps: Mapping[str, Gathered], *, streamed: bool
-) -> Intake:
-    """Return the account of the samples, with everything that a reader of the numbers must know."""
-    notes = {}
-    for model, gathered in maps.items():
-        gathered.settle()
-        threshold = (plan.chosen or {}).get(model)
-        notes[model] = notes_of_model(model, gathered, plan.settings, threshold, streamed=streamed)
-    shared = notes_of_references(plan.names, next(iter(maps.values())), seen, plan.settings) if maps else ()
-    return given.intake(len(seen), notes, shared)
+def _notes(model: str, gathered: Gathered, plan: _Plan) -> tuple[str, ...]:
+    """Say what was decided on the maps of a model."""
+    found, settings = [], plan.settings
+    if plan.chosen is not None:
+        where = f" on {settings.tuning}" if settings.tuning else ""
+        told = f"objects of {model} are voxels with a score of at least {plan.chosen[model]:.6g}"
+        if not math.isfinite(plan.chosen[model]):
+            told = f"{model} has no objects: no score above 0 can be its threshold"
+        found.append(f"{told} ({settings.threshold}{where})")
+    small = sum(objects.small for objects in gathered.objects)
+    if small:
+        found.append(f"{small} predicted objects of {model} of fewer than {settings.least} voxels were left out")
+    return tuple(found)
 
 
 class _Alike:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from calipers.map_findings import map_warnings
 from calipers.matches import Matches
 from calipers.metrics.contract import Evidence, Metric
 from calipers.protocol import Protocol
@@ -52,6 +53,7 @@ def warnings_of(
         *_quarantine(cohort),
         *_classes(cohort, metrics),
         *_models(cohort, protocol, metrics),
+        *map_warnings(cohort, protocol, metrics),
     ]
     for (model, _), table in evidence.items():
         if isinstance(table, Matches):
@@ -207,8 +209,12 @@ def _models(cohort: Cohort, protocol: Protocol, metrics: list[Metric[Any]]) -> I
 
 
 def _far(model: str, matches: Matches) -> Iterator[str]:
-    """Boxes that never meet a reference of their class point to a wrong box format, axis order or class numbering."""
-    if matches.views[0].criterion != "box-iou" or not len(matches.score) or not len(matches.reference_label):
+    """Shapes that never meet a reference of their class point to a wrong box format, axis order or class numbering."""
+    if (
+        matches.views[0].criterion not in ("box-iou", "mask-iou")
+        or not len(matches.score)
+        or not len(matches.reference_label)
+    ):
         return
     if matches.pairs.similarity.max(initial=0.0) < NEAR:
         yield (
@@ -221,6 +227,8 @@ def _repeated(model: str, predictions: Predictions) -> Iterator[str]:
     if not 1 < len(predictions) <= MOST_COMPARED:
         return
     columns = [predictions.image, predictions.label, predictions.score, *predictions.boxes.T]
+    if predictions.masks is not None:  # different masks may have one box
+        columns += [predictions.masks.voxels, *predictions.masks.centroids().T]
     order = np.lexsort(columns)
     same = np.ones(len(order) - 1, np.bool_)
     for column in columns:

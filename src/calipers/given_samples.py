@@ -99,14 +99,14 @@ class GivenSamples:
             maps[model] = as_map(scores, self.normalise, file=f"{where} map of {model}")
         return replace(sample, labels=found, maps=maps)
 
-    def intake(self, number: int, notes: Mapping[str, tuple[str, ...]], shared: tuple[str, ...] = ()) -> Intake:
-        """Return the account of what was read; ``notes`` are those of every model, ``shared`` are of the references."""
+    def intake(self, number: int, notes: Mapping[str, tuple[str, ...]]) -> Intake:
+        """Return the account of what was read; ``notes`` are those of every model."""
         if hasattr(self.entries, "intake"):
-            account: Intake = self.entries.intake(number, notes, shared)
+            account: Intake = self.entries.intake(number, notes)
             return account
         aside = {"tuning": len(self.left_out)} if self.left_out else {}
         counts = (number + len(self.left_out), number, aside)
-        roles = {"references": shared, **{f"predictions of {model}": told for model, told in notes.items()}}
+        roles = {"references": (), **{f"predictions of {model}": told for model, told in notes.items()}}
         return Intake(
             tuple(FileIntake("<arrays>", role, "arrays", *counts, notes=told) for role, told in roles.items())
         )

@@ -24,6 +24,7 @@ from calipers.readers.columnar import write_table
 from calipers.readers.source import hash_file
 from calipers.readers.stored import EVALUATION, QUARANTINE, RUN
 from calipers.readers.stored_shapes import shape_columns, shapes_of
+from calipers.readers.stored_slices import SLICES, save_slices
 from calipers.readers.stored_tables import (
     IMAGES,
     KINDS,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from calipers.evaluation import Evaluation
 
 PAGE = "report.html"
-FILES = (EVALUATION, OBJECTS, IMAGES, "images.csv", QUARANTINE, PAGE, RUN)
+FILES = (EVALUATION, OBJECTS, IMAGES, "images.csv", SLICES, QUARANTINE, PAGE, RUN)
 OWN_COLUMNS = {"image", "model", "references", "predictions", "hits", "duplicates", "false_alarms", "missed"}
 EVERY_SIZE = 1e10
 
@@ -75,6 +76,8 @@ def save(
         write_table(stage / OBJECTS, objects_table(cohort, matches), facts_of(cohort) | shapes_of(cohort))
         write_table(stage / IMAGES, image_columns(cohort))
         write_atomically(stage / "images.csv", delimited(images_table(evaluation, matches)))
+        if evaluation.slices is not None:
+            save_slices(stage / SLICES, evaluation.slices)
         if cohort.intake.quarantine:
             lines = [json.dumps(vars_of(record)) for record in cohort.intake.quarantine]
             write_atomically(stage / QUARANTINE, "\n".join(lines) + "\n")

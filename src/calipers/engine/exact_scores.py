@@ -25,7 +25,6 @@ class ExactScores:
         self._held: dict[str, list[tuple[Scores, Scores, I64]]] = {}
         self._bytes = 0
         self.given_up = not needed  # whether scores need not be handed over
-        self.lost = False  # whether they were needed and became too many
 
     def add(self, model: str, scores: tuple[Scores, Scores, I64]) -> None:
         """Take the voxels of one sample: scores of positive and negative ones, and of the former, the object."""
@@ -33,7 +32,7 @@ class ExactScores:
             return
         self._bytes += sum(part.nbytes for part in scores)
         if self._bytes > MOST_BYTES:
-            self.given_up = self.lost = True
+            self.given_up = True
             self._held.clear()
             return
         self._held.setdefault(model, []).append(scores)
@@ -45,10 +44,10 @@ class ExactScores:
             return None
         positives, negatives, region = _joined(parts)
         del parts
-        negatives.sort()
         found = {
             m.key: _aupro(positives, negatives, region, m.limit) for m in measures if m.pooled and m.quantity == "AUPRO"
         }
+        negatives.sort()  # now: AUPRO puts them into an order of its own
         positives.sort()
         ends = (np.array([0, len(positives)]), np.array([0, len(negatives)]))
         sides = voxel_ranking.Sides(positives, negatives, *ends)

@@ -32,7 +32,6 @@ class Gathered:
         self.sums: list[Mapping[str, tuple[float, float]]] = []
         self.soft: list[Mapping[str, F64]] = []
         self.histograms = _no_histograms()
-        self.constant = 0  # maps with one score only
         self._waiting: list[Histogram] = []
         self._entries = 0
 
@@ -42,7 +41,6 @@ class Gathered:
         self.sums.append(examined.sums)
         self.soft.append(examined.soft)
         self._waiting.append(examined.histogram)
-        self.constant += bool(examined.histogram.lowest[0] == examined.histogram.highest[-1])
         self._entries += len(examined.histogram.bin)
         if self._entries > MOST_ENTRIES:
             self.settle()

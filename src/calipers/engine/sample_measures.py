@@ -134,7 +134,8 @@ def _aupro(view: MapView, sides: Sides, limit: float) -> F64:
     if not view.objects.n or not len(sides.negatives):
         return np.full(1, np.nan)
     inside = view.scores.reshape(-1)[view.objects.index]
-    found = aupro.per_region(inside, sides.negatives, view.objects.owner, view.objects.n, limit)
+    outside = sides.negatives.copy()  # it is put into another order, and other measures need it sorted
+    found = aupro.per_region(inside, outside, view.objects.owner, view.objects.n, limit)
     return np.full(1, found.mean())
 
 

@@ -154,11 +154,12 @@ def in_box(start: I64, length: I64, size: I64, corners: F64) -> F64:
     return np.asarray(common)
 
 
-def contains(start: I64, length: I64, offsets: I64, size: I64, rows: I64, points: F64) -> Flags:
+def contains(start: I64, length: I64, offsets: I64, size: I64, wanted: tuple[I64, F64]) -> Flags:
     """Return whether the voxel that holds ``points[k]`` (x, y[, z]) belongs to the object ``rows[k]``.
 
-    ``size`` is (n, d), of every object. A point outside of the image belongs to nothing.
+    ``wanted`` is (rows, points). ``size`` is (n, d), of every object. A point outside of the image belongs to nothing.
     """
+    rows, points = wanted
     voxel, frame = np.floor(points), size[rows]
     inside = np.asarray(((voxel >= 0) & (voxel < frame)).all(axis=1))
     at = np.where(inside[:, None], voxel, 0).astype(np.int64)

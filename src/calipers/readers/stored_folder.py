@@ -14,7 +14,9 @@ from calipers.readers.jsonchunks import MAX_DEPTH, depth
 from calipers.readers.source import Opened, open_source
 from calipers.readers.stored import COUNT, EVALUATION, QUARANTINE, RUN, TEXT, Check, read_documents
 from calipers.readers.stored_cohort import Counts, read_cohort
+from calipers.readers.stored_slices import SLICES, read_slices
 from calipers.readers.stored_tables import IMAGES, OBJECTS
+from calipers.results.pictures import Slices
 from calipers.tables import Cohort, FileIntake, Intake
 from calipers.tables.intake import Quarantined
 
@@ -31,6 +33,7 @@ class StoredFolder:
     cohort: Cohort
     sha256: str  # of evaluation.json
     bytes: int
+    slices: Slices | None = None  # the pictures of samples that the page shows
 
 
 def read_folder(folder: Path) -> StoredFolder:
@@ -43,7 +46,9 @@ def read_folder(folder: Path) -> StoredFolder:
     intake = _intake(cohort, aside, file)
     counts = _counts(cohort, file)
     tables = (_vouched(folder, run, IMAGES), _vouched(folder, run, OBJECTS))
-    return StoredFolder(file, document, run, read_cohort(*tables, counts, intake), opened.sha256, opened.size)
+    held = read_cohort(*tables, counts, intake)
+    slices = read_slices(_vouched(folder, run, SLICES)) if SLICES in _files(folder, run) else None
+    return StoredFolder(file, document, run, held, opened.sha256, opened.size, slices)
 
 
 def check_files(folder: Path, run: Mapping[str, Any], names: Iterable[str]) -> None:

@@ -7,14 +7,22 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from calipers.evaluation import Evaluation
 from calipers.findings import lower_is_better
+from calipers.kernels import matching
 from calipers.plots.forests import headline_of
 from calipers.plots.words import hit_rule, named, near_an_end, percent
+from calipers.report.order import by_value
 from calipers.report.words import join, plural, reason_word
 from calipers.results import Estimate
 from calipers.results.comparison import Comparison
 from calipers.results.difference import Difference
+from calipers.saving import shown_matches
+from calipers.statistics.weights import plural as named_plural
+
+MOST_NAMED = 3
 
 WON = {"a_better": True, "b_better": False}
 WORDS = {  # kind of lead -> sentence, the firmest first
@@ -48,12 +56,62 @@ def verdict(
     all_pairs
         The headline metrics of all models, or of one against the others.
     """
+    if evaluation.cohort.maps:
+        return of_maps(evaluation, all_pairs)
     found = list(_clinical(at_one, duel)) if at_one is not None else []
     rule = [_rule(at_one)] if found and at_one is not None else []
     found += _leads(evaluation, all_pairs) if len(evaluation.models) > 1 else _alone(evaluation, bool(found))
     if not found:
         found = ["There is nothing to judge: no metric of the headline has a value."]
     return Verdict(found[0], (*found[1:], *rule))
+
+
+def of_maps(evaluation: Evaluation, all_pairs: Comparison | None) -> Verdict:
+    """Return what an evaluation of maps says: its first headline metric, then what became of the objects."""
+    if len(evaluation.models) > 1:
+        found = [*_ahead_in_first(evaluation, all_pairs), *_leads(evaluation, all_pairs)]
+    else:
+        found = _alone(evaluation, known=False)
+    found[1:1] = _objects_found(evaluation)
+    if not found:
+        return Verdict("There is nothing to judge: no metric of the headline has a value.", ())
+    return Verdict(found[0], (*found[1:], *([_rule(evaluation)] if len(evaluation.cohort.references) else [])))
+
+
+def _ahead_in_first(evaluation: Evaluation, all_pairs: Comparison | None) -> list[str]:
+    """Return who leads in the first headline metric, by how much, and whether that is more than chance."""
+    metric = headline_of(evaluation)[0]
+    order = [model for model in by_value(evaluation) if not math.isnan(evaluation.get(metric, model=model).value)]
+    if len(order) < 2:
+        return []
+    best, other = order[:2]
+    values = [evaluation.get(metric, model=model).value for model in (best, other)]
+    told = f"{metric} {values[0]:.3f} against {values[1]:.3f} of {named(other)}"
+    rows = [] if all_pairs is None else [row for row in all_pairs.rows if row.metric == metric and row.label is None]
+    row = next((row for row in rows if {row.model_a, row.model_b} == {best, other}), None)
+    if row is None or math.isnan(row.estimate.low):
+        return [f"{named(best)} localises best: {told}."]
+    sign = 1.0 if row.model_a == best else -1.0
+    ends = sorted((sign * row.estimate.low, sign * row.estimate.high))
+    span = f"{100 * row.estimate.level:g} % interval of the difference {ends[0]:.3f} to {ends[1]:.3f}"
+    if _certainty(all_pairs, metric, best, len(order) - 1) == "sure":
+        return [f"{named(best)} localises best: {told}; {span}."]
+    return [f"No model is shown to localise best: {named(best)} has {told}, but chance could explain it ({span})."]
+
+
+def _objects_found(evaluation: Evaluation) -> list[str]:
+    """Return how many references every model finds as objects, and how many false alarms it raises."""
+    cohort, said = evaluation.cohort, []
+    what = named_plural(cohort.classes[0]) if len(cohort.classes) == 1 else "references"
+    for model in by_value(evaluation)[:MOST_NAMED]:
+        table = shown_matches(evaluation, model)
+        counted = int((table.reference_fate[0] != matching.IGNORED).sum())
+        hits = int((table.reference_fate[0] == matching.HIT).sum())
+        wrong = int(np.isin(table.prediction_fate[0], (matching.FALSE_ALARM, matching.DUPLICATE)).sum())
+        alarms = f"raises {plural('false alarm', wrong)}" if wrong else "raises no false alarm"
+        found = f"finds {hits} of {counted} {what} ({percent(hits / counted)}) and " if counted else ""
+        said.append(f"{named(model)} {found}{alarms}")
+    return [f"As objects, {'; '.join(said)}, in {plural('image', cohort.n_images)}."]
 
 
 def _rule(at_one: Evaluation) -> str:

@@ -77,7 +77,7 @@ class Masks:
 
     def boxes(self) -> F64:
         """Return the (n, 2 d) smallest boxes around the voxels: low corners, then high ones."""
-        return self._once("boxes", lambda: runs.boxes(self.start, self.length, self.offsets, self.size[self.owner]))
+        return self._once(("boxes",), lambda: runs.boxes(self.start, self.length, self.offsets, self.size[self.owner]))
 
     def centroids(self) -> F64:
         """Return the (n, d) means of the voxel centres, x, y[, z]."""
@@ -88,7 +88,7 @@ class Masks:
 
         An object whose centres lie on one line (in 3D: in one plane) is its own hull.
         """
-        return self._once("hulls", lambda: self._of(hulls.hulls(self.start, self.length, self.offsets, self.size)))
+        return self._once(("hulls",), lambda: self._of(hulls.hulls(self.start, self.length, self.offsets, self.size)))
 
     def boundaries(self, depth: int | I64) -> Masks:
         """Return the voxels of every object at most ``depth`` steps (one number, or one per object) from its outside.
@@ -96,7 +96,7 @@ class Masks:
         That is the mask without its erosion, ``depth`` times with full connectivity; beyond the image is outside.
         """
         depths = np.broadcast_to(np.asarray(depth, np.int64), len(self))
-        return self._once(f"boundaries {depths.tobytes()!r}", lambda: self._boundaries(depths))
+        return self._once(("boundaries", depths.tobytes()), lambda: self._boundaries(depths))
 
     def _boundaries(self, depths: I64) -> Masks:
         found: list[tuple[I64, I64, I64]] = [(np.zeros(0, np.int64),) * 3]
@@ -113,7 +113,7 @@ class Masks:
 
     def contains(self, rows: I64, points: F64) -> Flags:
         """Return whether the voxel that holds ``points[k]`` (x, y[, z]) belongs to the object ``rows[k]``."""
-        return runs.contains(self.start, self.length, self.offsets, self.size, rows, points)
+        return runs.contains(self.start, self.length, self.offsets, self.size, (rows, points))
 
     def in_boxes(self, rows: I64, boxes: F64) -> F64:
         """Return the area (volume) that the object ``rows[k]`` shares with the box ``boxes[:, k]``, (2 d, k); exact."""
@@ -193,10 +193,10 @@ class Masks:
         return Masks(ragged.from_owner(owner, len(self)), start, length, self.size)
 
     @cached_property
-    def _known(self) -> dict[str, Any]:
+    def _known(self) -> dict[tuple[str | bytes, ...], Any]:
         return {}
 
-    def _once(self, key: str, make: Callable[[], Made]) -> Made:
+    def _once(self, key: tuple[str | bytes, ...], make: Callable[[], Made]) -> Made:
         """Return what was made before, or make it: all models and metrics of a cohort share its references."""
         if key not in self._known:
             self._known[key] = make()

@@ -117,8 +117,8 @@ inline bool fit(const BinTable& t) {
 }
 
 inline bool fit(const PooledProblem& p, Span<double> result) {
-    return p.n_replicates >= 0 && p.n_bins >= 0 && p.positives.size == p.n_replicates * p.n_bins &&
-           p.inexact.size == p.n_bins && p.negatives.size == p.positives.size && result.size == POOLED_SUMS * p.n_replicates;
+    return p.n_replicates >= 0 && p.positives.size == p.n_replicates * p.inexact.size &&
+           p.negatives.size == p.positives.size && result.size == POOLED_SUMS * p.n_replicates;
 }
 
 inline bool fit(const VoxelWalk& w, int64_t n_groups) {

@@ -428,7 +428,7 @@ PyObject* py_voxel_pooled(PyObject*, PyObject* args) {
     Span<const double> rate;
     Span<double> result;
     int64_t threads;
-    if (!arguments.all(p.positives, p.negatives, p.inexact, p.n_replicates, p.n_bins, rate, result, threads)) return nullptr;
+    if (!arguments.all(p.positives, p.negatives, p.inexact, p.n_replicates, rate, result, threads)) return nullptr;
     require(fit(p, result) && rate.size == 1);
     p.rate = rate[0];
     unlocked([&] { voxel_pooled(p, result, static_cast<int>(threads)); });

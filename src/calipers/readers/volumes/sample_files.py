@@ -92,20 +92,17 @@ class Pairing(Sequence[SampleFiles]):
         """The names of the models."""
         return tuple(self.samples[0].maps) if self.samples else ()
 
-    def intake(self, number: int, notes: Mapping[str, Sequence[str]], shared: Sequence[str] = ()) -> Intake:
+    def intake(self, number: int, notes: Mapping[str, Sequence[str]]) -> Intake:
         """Return the account of the files: one entry for all references, one for all maps of a model.
 
-        ``number`` samples were used; ``notes`` are those of every model, ``shared`` of the references. The hash of an
-        entry is that of the hashes of its files, by name.
+        ``number`` samples were used; ``notes`` are those of every model. The hash of an entry is that of the hashes of
+        its files, by name.
         """
         sides: dict[str, list[Volume]] = {"references": [sample.labels for sample in self.samples]}
         for model in self.models:
             found = (sample.maps[model] for sample in self.samples)
             sides[f"predictions of {model}"] = [volume for volume in found if volume is not None]
-        told = {
-            "references": (*self.notes, *shared),
-            **{f"predictions of {model}": tuple(notes[model]) for model in self.models},
-        }
+        told = {"references": self.notes, **{f"predictions of {model}": tuple(notes[model]) for model in self.models}}
         left_out = {"tuning": len(self) - number} if number < len(self) else {}
         files = [_account(volumes, role, (len(self), number), left_out, told[role]) for role, volumes in sides.items()]
         return Intake((*files, *self.tables))
