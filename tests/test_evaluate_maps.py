@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -163,8 +164,6 @@ def test_metrics_on_objects_are_those_of_a_cohort_with_the_same_masks() -> None:
             )
         cohort = cal.Cohort.from_arrays(references, predictions, classes=("lesion",))
         plans = tuple(plan for plan in protocol.metrics if plan.name in names)
-        from dataclasses import replace
-
         twin = cal.evaluate(cohort, replace(protocol, metrics=plans, headline=names[:1]), ci=False)
         for name in names:
             assert float(evaluation[name]) == pytest.approx(float(twin[name]), abs=1e-12, nan_ok=True), (seed, name)
@@ -202,7 +201,7 @@ def test_streamed_values_are_exact_where_bins_hold_one_score(monkeypatch: pytest
         assert not any("bins" in warning for warning in evaluation.warnings)
 
 
-@pytest.mark.parametrize(("most_entries", "near"), [(20_000_000, 2e-3), (2000, 0.05)])
+@pytest.mark.parametrize(("most_entries", "near"), [(20_000_000, 5e-3), (2000, 0.05)])
 def test_streamed_values_stay_within_the_bound_that_is_told(
     monkeypatch: pytest.MonkeyPatch, most_entries: int, near: float
 ) -> None:
@@ -214,12 +213,11 @@ def test_streamed_values_stay_within_the_bound_that_is_told(
         with monkeypatch.context() as small:
             streamed(small, most_entries)
             evaluation = cal.evaluate_maps(samples, protocol, ci=False)
-        (told,) = [warning for warning in evaluation.warnings if "bins give" in warning]
-        for name in ("AP", "AUROC"):
-            low, high = (float(text) for text in told.partition(f"{name} in [")[2].partition("]")[0].split(", "))
-            value = kept[f"{name}/dataset"]
-            assert low - 1e-5 <= value <= high + 1e-5
-            assert low - 1e-4 <= float(evaluation[f"{name}/dataset"]) <= high + 1e-4
+        for name in ("AP/dataset", "AUROC/dataset"):
+            (told,) = [warning for warning in evaluation.warnings if warning.startswith(f"{name} of model is counted")]
+            low, high = (float(text) for text in told.partition("lies in [")[2].partition("]")[0].split(", "))
+            for value in (kept[name], float(evaluation[name])):
+                assert low - 1e-6 <= value <= high + 1e-6, (seed, name)
         for name in names:
             assert float(evaluation[name]) == pytest.approx(kept[name], abs=near), (seed, name)
 
@@ -378,7 +376,7 @@ def test_models_are_compared_and_ranked() -> None:
         maps = {"good": np.clip(0.8 * labels + 0.2 * noise, 0, 1), "poor": np.clip(0.2 * labels + 0.8 * noise, 0, 1)}
         samples.append({"name": str(k), "labels": labels, "maps": maps})
     evaluation = cal.evaluate_maps(samples)
-    comparison = evaluation.compare("good", "poor")
+    comparison = evaluation.compare("good", "poor", metrics=["all"])
     found = {row.metric: row for row in comparison.rows}
     for name in ("softIoU", "AP/dataset", "AP/sample", "AUPRO", "Dice", "F1@0.5"):
         difference = float(evaluation["good", name]) - float(evaluation["poor", name])

@@ -59,15 +59,15 @@ class MapMetric:
     own_matching = True  # thresholds and criteria of the protocol play no part
     defaults: tuple[str, ...] = ()
     quantity = ""
-    kind = ""
+    id = ""
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         self.measures = tuple(Measure.of(self.quantity, plan) for plan in plans)
         self.recipe = MapRecipe(self.measures)
         self.facts = Facts(
-            id=f"{self.kind}@1",
+            id=self.id,
             names=tuple(plan.name for plan in plans),
-            ids=tuple(f"{self.kind}.{measure.definition}@1" for measure in self.measures),
+            ids=tuple(self.id.replace("@", f".{measure.definition}@") for measure in self.measures),
             per_class=False,
             swap=False,
         )
@@ -128,13 +128,13 @@ def _ratio(sums: F64) -> F64:
 class VoxelAveragePrecision(MapMetric):
     """The mean precision over the positive voxels, each at its own score; equal scores are one operating point."""
 
-    quantity, kind = "AP", "voxel-ap"
+    quantity, id = "AP", "voxel-ap@1"
 
 
 class VoxelAuroc(MapMetric):
     """The chance that a positive voxel scores higher than a negative one, ties counting half."""
 
-    quantity, kind = "AUROC", "voxel-auroc"
+    quantity, id = "AUROC", "voxel-auroc@1"
 
 
 class Aupro(MapMetric):
@@ -145,19 +145,19 @@ class Aupro(MapMetric):
     .. [1] Bergmann et al., The MVTec anomaly detection dataset, IJCV 2021.
     """
 
-    quantity, kind = "AUPRO", "aupro"
+    quantity, id = "AUPRO", "aupro@1"
 
 
 class VoxelDice(MapMetric):
     """Twice the common voxels over the sum of both: at the best or a given threshold, or a rate of false voxels."""
 
-    quantity, kind = "Dice", "voxel-dice"
+    quantity, id = "Dice", "voxel-dice@1"
 
 
 class VoxelIou(MapMetric):
     """The common voxels over those of either set: at the best or a given threshold, or a rate of false voxels."""
 
-    quantity, kind = "IoU", "voxel-iou"
+    quantity, id = "IoU", "voxel-iou@1"
 
 
 class SoftInstanceIou(MapMetric):
@@ -167,4 +167,4 @@ class SoftInstanceIou(MapMetric):
     without objects has ``e / (a sum p + e)``: 1 if nothing is called. See `calipers.kernels.softness`.
     """
 
-    quantity, kind = "softIoU", "soft-instance-iou"
+    quantity, id = "softIoU", "soft-instance-iou@1"
