@@ -22,10 +22,13 @@ REAL = (np.dtype(np.float32), np.dtype(np.float64))
 
 def pieces(native: ModuleType, array: Array, alike: bool) -> tuple[I64, I64, Array]:
     """Twin of `runs._pieces` for arrays of whole numbers or flags."""
-    voxels = np.require(array, requirements=["C", "A"])
-    width = voxels.shape[-1] if voxels.size else 0
-    start, length, value = native.find_runs(_bytes(voxels), voxels.itemsize, width, alike, threads())
-    return np.frombuffer(start, np.int64), np.frombuffer(length, np.int64), np.frombuffer(value, voxels.dtype)
+    flat = np.require(array, requirements=["C", "A"]).reshape(-1)
+    begins, ends = np.empty((2, len(flat) // 64 + 1), np.uint64)
+    shape = (flat.itemsize, max(1, array.shape[-1]), alike)
+    n = native.run_borders(flat.view(np.uint8), *shape, begins, ends, threads())
+    start, length = np.empty(n, np.int64), np.empty(n, np.int64)
+    native.runs_between(begins, ends, start, length, threads())
+    return start, length, flat[:0] if alike else flat[start]
 
 
 def grouped(native: ModuleType, start: I64, length: I64, owner: I64, n: int) -> RunTable:
@@ -73,10 +76,6 @@ def intersections(native: ModuleType, a: tuple[I64, I64, I64], b: tuple[I64, I64
 
 def _map(values: Array) -> tuple[Array, bool]:
     return np.require(values, requirements=["C", "A"]), values.dtype == np.float64
-
-
-def _bytes(array: Array) -> Array:
-    return array.reshape(-1).view(np.uint8)
 
 
 def _i64(array: Array) -> I64:

@@ -131,8 +131,7 @@ inline bool fit(const VoxelWalk& w, int64_t n_groups) {
 
 inline bool fit(const VoxelRows& v) {
     if (v.item != 1 && v.item != 2 && v.item != 4 && v.item != 8) return false;
-    const int64_t n = v.bytes.size / v.item;  // of an array without voxels the width is 0
-    return v.bytes.size % v.item == 0 && v.width >= 0 && v.width <= n && (v.width == 0 ? n == 0 : n % v.width == 0);
+    return v.bytes.size % v.item == 0 && v.width >= 1 && v.size() % v.width == 0;
 }
 
 // Width, height[, depth].

@@ -11,18 +11,28 @@ namespace calipers {
 
 namespace {
 
-PyObject* py_find_runs(PyObject*, PyObject* args) {
+PyObject* py_run_borders(PyObject*, PyObject* args) {
     Arguments arguments(args);
     VoxelRows voxels;
+    RunBorders found;
+    int64_t threads, n = 0;
+    if (!arguments.all(voxels.bytes, voxels.item, voxels.width, voxels.alike, found.begins, found.ends, threads)) return nullptr;
+    require(fit(voxels) && found.begins.size == border_words(voxels.size()) && found.ends.size == found.begins.size);
+    unlocked([&] { n = run_borders(voxels, found, static_cast<int>(threads)); });
+    return PyLong_FromLongLong(n);
+}
+
+PyObject* py_runs_between(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    RunBorders borders;
+    Span<int64_t> start, length;
     int64_t threads;
-    if (!arguments.all(voxels.bytes, voxels.item, voxels.width, voxels.alike, threads)) return nullptr;
-    require(fit(voxels));
-    std::vector<FoundRuns> found;
-    unlocked([&] { found = find_runs(voxels, static_cast<int>(threads)); });
-    using F = const FoundRuns&;
-    return Py_BuildValue("(NNN)", joined<int64_t>(found, [](F f) -> auto& { return f.start; }),
-                         joined<int64_t>(found, [](F f) -> auto& { return f.length; }),
-                         joined<uint8_t>(found, [](F f) -> auto& { return f.value; }));
+    if (!arguments.all(borders.begins, borders.ends, start, length, threads)) return nullptr;
+    require(borders.begins.size == borders.ends.size && start.size == length.size);
+    bool enough = false;
+    unlocked([&] { enough = runs_between(borders, start, length, static_cast<int>(threads)); });
+    require(enough);
+    Py_RETURN_NONE;
 }
 
 PyObject* py_group_runs(PyObject*, PyObject* args) {
@@ -111,7 +121,8 @@ PyObject* py_run_centroids(PyObject*, PyObject* args) {
 }  // namespace
 
 PyMethodDef run_methods[] = {
-    {"find_runs", guarded<py_find_runs>, METH_VARARGS, "Runs of equal voxels."},
+    {"run_borders", guarded<py_run_borders>, METH_VARARGS, "Bits where runs of equal voxels begin and have ended."},
+    {"runs_between", guarded<py_runs_between>, METH_VARARGS, "Runs between such bits."},
     {"group_runs", guarded<py_group_runs>, METH_VARARGS, "Runs sorted by owner."},
     {"run_components", guarded<py_run_components>, METH_VARARGS, "Component of every run."},
     {"common_voxels", guarded<py_common_voxels>, METH_VARARGS, "Voxels that pairs of objects share."},

@@ -3,9 +3,8 @@
 #include "runs.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
-#include <utility>
+#include <numeric>
 
 #include "bits.h"
 
@@ -13,15 +12,10 @@ namespace calipers {
 
 namespace {
 
-constexpr int64_t BLOCK = 64;  // voxels whose borders fit into one word
-constexpr int64_t VOXELS_PER_TASK = int64_t{1} << 20;  // in whole rows
+constexpr int64_t BLOCK = 64;             // voxels whose borders fit into one word
+constexpr int64_t BLOCKS_PER_TASK = 1 << 14;  // a million voxels
 constexpr int64_t OBJECTS_PER_TASK = 16;
 constexpr int64_t RUNS_PER_TASK = 4096;
-
-// Where runs begin and where they have ended, of 64 voxels; one bit each.
-struct Borders {
-    uint64_t begins, ends;
-};
 
 template <class T>
 bool any(const T* voxels) {
@@ -30,106 +24,115 @@ bool any(const T* voxels) {
     return found != 0;
 }
 
-// `before` is the voxel before these. Neither loop has a branch, both are vectorised.
+struct Borders {
+    uint64_t begins, ends;
+};
+
+// `before` is the voxel before these, and `rows` has a bit where one begins a row. No loop has a branch, all are vectorised.
 template <class T, bool ALIKE>
-Borders borders(const T* voxels, T before) {
+Borders borders_of(const T* voxels, T before, uint64_t rows) {
     uint8_t flags[BLOCK];
     for (int64_t k = 0; k < BLOCK; ++k) flags[k] = voxels[k] != 0;
     const uint64_t filled = packed(flags), shifted = filled << 1 | static_cast<uint64_t>(before != 0);
-    if constexpr (ALIKE) return {filled & ~shifted, shifted & ~filled};
+    if constexpr (ALIKE) return {filled & (~shifted | rows), shifted & (~filled | rows)};
     flags[0] = voxels[0] != before;
     for (int64_t k = 1; k < BLOCK; ++k) flags[k] = voxels[k] != voxels[k - 1];
-    const uint64_t changed = packed(flags);
+    const uint64_t changed = packed(flags) | rows;
     return {filled & changed, shifted & changed};
 }
 
-// Calls work(borders, place of their first voxel in the row) wherever there are some. A run that reaches the end of the row
-// has ended there: a voxel of zero follows.
-template <class T, bool ALIKE, class Work>
-void walk_row(const T* row, int64_t width, Work work) {
-    T before = 0;
-    for (int64_t low = 0; low < width; low += BLOCK) {
-        if (width - low >= BLOCK) {
-            if (before != 0 || any(row + low)) work(borders<T, ALIKE>(row + low, before), low);
-            before = row[low + BLOCK - 1];
-            continue;
-        }
-        T rest[BLOCK] = {};
-        std::copy(row + low, row + width, rest);
-        work(borders<T, ALIKE>(rest, before), low);
-        before = 0;
-    }
-    if (before != 0) work(Borders{0, 1}, width);
-}
-
-// Runs of some rows, one after the other: the k-th begin and the k-th end make a run.
-template <class T, bool ALIKE>
-class Writer {
+// Bits of the voxels of a block that begin a row; blocks are asked for one after the other.
+class RowStarts {
 public:
-    void operator()(const T* row, int64_t place, Borders borders, int64_t low) {
-        if (begun_ + BLOCK > room_) grow();
-        for (uint64_t left = borders.begins; left; left &= left - 1) {
-            const int64_t at = low + lowest_bit(left);
-            found_.start[begun_] = place + at;
-            if constexpr (!ALIKE) std::memcpy(found_.value.data() + begun_ * sizeof(T), row + at, sizeof(T));
-            ++begun_;
-        }
-        for (uint64_t left = borders.ends; left; left &= left - 1, ++ended_)
-            found_.length[ended_] = place + low + lowest_bit(left) - found_.start[ended_];
-    }
-    FoundRuns taken() {
-        resize(begun_);
-        return std::move(found_);
+    RowStarts(int64_t first_voxel, int64_t width) : next_((first_voxel + width - 1) / width * width), width_(width) {}
+    uint64_t within(int64_t low) {
+        uint64_t rows = 0;
+        for (; next_ < low + BLOCK; next_ += width_) rows |= uint64_t{1} << (next_ - low);
+        return rows;
     }
 
 private:
-    void grow() { resize(2 * room_ + 16 * BLOCK); }
-    void resize(int64_t room) {
-        room_ = room;
-        found_.start.resize(room);
-        found_.length.resize(room);
-        if constexpr (!ALIKE) found_.value.resize(room * sizeof(T));
-    }
-
-    FoundRuns found_;
-    int64_t begun_ = 0, ended_ = 0, room_ = 0;
+    int64_t next_, width_;
 };
 
 template <class T, bool ALIKE>
-FoundRuns runs_of(const VoxelRows& voxels, int64_t first, int64_t last) {
-    Writer<T, ALIKE> writer;
-    for (int64_t k = first; k < last; ++k) {
-        const int64_t place = k * voxels.width;
-        const T* row = reinterpret_cast<const T*>(voxels.bytes.data) + place;
-        walk_row<T, ALIKE>(row, voxels.width, [&](Borders b, int64_t low) { writer(row, place, b, low); });
+int64_t borders_between(const VoxelRows& rows, int64_t first, int64_t last, const RunBorders& found) {
+    const T* voxels = reinterpret_cast<const T*>(rows.bytes.data);
+    const int64_t full = rows.size() / BLOCK;
+    RowStarts starts(first * BLOCK, rows.width);
+    T before = first ? voxels[first * BLOCK - 1] : T{0};
+    int64_t total = 0;
+    auto look = [&](int64_t block, const T* here) {
+        const uint64_t begun = starts.within(block * BLOCK);
+        const bool some = before != 0 || any(here);
+        const Borders borders = some ? borders_of<T, ALIKE>(here, before, begun) : Borders{0, 0};
+        found.begins[block] = borders.begins;
+        found.ends[block] = borders.ends;
+        total += some ? count_bits(borders.begins) : 0;
+        before = here[BLOCK - 1];
+    };
+    for (int64_t block = first; block < std::min(last, full); ++block) look(block, voxels + block * BLOCK);
+    if (last > full) {  // the last block: zeros follow the last voxel
+        T rest[BLOCK] = {};
+        std::copy(voxels + full * BLOCK, voxels + rows.size(), rest);
+        look(full, rest);
     }
-    return writer.taken();
+    return total;
 }
 
 template <class T>
-FoundRuns runs_of(const VoxelRows& voxels, int64_t first, int64_t last) {
-    return voxels.alike ? runs_of<T, true>(voxels, first, last) : runs_of<T, false>(voxels, first, last);
+int64_t borders_between(const VoxelRows& rows, int64_t first, int64_t last, const RunBorders& found) {
+    return rows.alike ? borders_between<T, true>(rows, first, last, found) : borders_between<T, false>(rows, first, last, found);
 }
 
-FoundRuns runs_of(const VoxelRows& voxels, int64_t first, int64_t last) {
-    switch (voxels.item) {
-        case 1: return runs_of<uint8_t>(voxels, first, last);
-        case 2: return runs_of<uint16_t>(voxels, first, last);
-        case 4: return runs_of<uint32_t>(voxels, first, last);
-        default: return runs_of<uint64_t>(voxels, first, last);
+int64_t borders_between(const VoxelRows& rows, int64_t first, int64_t last, const RunBorders& found) {
+    switch (rows.item) {
+        case 1: return borders_between<uint8_t>(rows, first, last, found);
+        case 2: return borders_between<uint16_t>(rows, first, last, found);
+        case 4: return borders_between<uint32_t>(rows, first, last, found);
+        default: return borders_between<uint64_t>(rows, first, last, found);
     }
+}
+
+// Where the bits of every task go: (tasks + 1,).
+std::vector<int64_t> places_of(Span<uint64_t> words, int64_t tasks, int threads) {
+    std::vector<int64_t> offsets(tasks + 1, 0);
+    parallel(tasks, threads, [&](int64_t task) {
+        const int64_t stop = std::min(words.size, (task + 1) * BLOCKS_PER_TASK);
+        for (int64_t k = task * BLOCKS_PER_TASK; k < stop; ++k) offsets[task + 1] += words[k] ? count_bits(words[k]) : 0;
+    });
+    for (int64_t task = 0; task < tasks; ++task) offsets[task + 1] += offsets[task];
+    return offsets;
+}
+
+void write_places(Span<uint64_t> words, int64_t task, int64_t at, Span<int64_t> to) {
+    const int64_t stop = std::min(words.size, (task + 1) * BLOCKS_PER_TASK);
+    for (int64_t k = task * BLOCKS_PER_TASK; k < stop; ++k)
+        for (uint64_t left = words[k]; left; left &= left - 1) to[at++] = k * BLOCK + lowest_bit(left);
 }
 
 }  // namespace
 
-std::vector<FoundRuns> find_runs(const VoxelRows& voxels, int threads) {
-    const int64_t row = voxels.item * voxels.width, n = row ? voxels.bytes.size / row : 0;
-    const int64_t per_task = voxels.width < VOXELS_PER_TASK ? VOXELS_PER_TASK / std::max<int64_t>(voxels.width, 1) : 1;
-    std::vector<FoundRuns> found(tasks_of(n, per_task));
-    parallel(static_cast<int64_t>(found.size()), threads, [&](int64_t task) {
-        found[task] = runs_of(voxels, task * per_task, std::min(n, (task + 1) * per_task));
+int64_t run_borders(const VoxelRows& voxels, const RunBorders& found, int threads) {
+    const int64_t n = found.begins.size, tasks = tasks_of(n, BLOCKS_PER_TASK);
+    std::vector<int64_t> totals(tasks);
+    parallel(tasks, threads, [&](int64_t task) {
+        totals[task] = borders_between(voxels, task * BLOCKS_PER_TASK, std::min(n, (task + 1) * BLOCKS_PER_TASK), found);
     });
-    return found;
+    return std::accumulate(totals.begin(), totals.end(), int64_t{0});
+}
+
+// The k-th begin and the k-th end make a run.
+bool runs_between(const RunBorders& borders, Span<int64_t> start, Span<int64_t> length, int threads) {
+    const int64_t tasks = tasks_of(borders.begins.size, BLOCKS_PER_TASK);
+    const std::vector<int64_t> begins = places_of(borders.begins, tasks, threads), ends = places_of(borders.ends, tasks, threads);
+    if (begins.back() != start.size || ends.back() != length.size) return false;
+    parallel(tasks, threads, [&](int64_t task) {
+        write_places(borders.begins, task, begins[task], start);
+        write_places(borders.ends, task, ends[task], length);
+    });
+    for (int64_t k = 0; k < start.size; ++k) length[k] -= start[k];
+    return true;
 }
 
 void group_runs(Span<const int64_t> start, Span<const int64_t> length, Span<const int64_t> owner, const GroupedRuns& found) {

@@ -11,13 +11,15 @@ struct VoxelRows {
     int64_t item;   // bytes of a voxel
     int64_t width;  // voxels of a row
     int64_t alike;  // 1: all values but zero are one
+
+    int64_t size() const { return bytes.size / item; }
 };
 
-// Runs in the order of their voxels; values have the bytes of a voxel, and there are none where all are alike.
-struct FoundRuns {
-    std::vector<int64_t> start, length;
-    std::vector<uint8_t> value;
+// One bit for every voxel and one for what follows the last: where runs begin, and where they have ended.
+struct RunBorders {
+    Span<uint64_t> begins, ends;
 };
+inline int64_t border_words(int64_t voxels) { return voxels / 64 + 1; }
 
 // Runs of objects; those of object k are offsets[k] : offsets[k + 1], in ascending order.
 struct RunTable {
@@ -32,8 +34,11 @@ struct MapOfRuns {
     Span<const int64_t> size;
 };
 
-// Part after part of the rows.
-std::vector<FoundRuns> find_runs(const VoxelRows& voxels, int threads);
+// Returns how many runs there are.
+int64_t run_borders(const VoxelRows& voxels, const RunBorders& found, int threads);
+
+// False if there are not as many begins and ends as places for them; nothing is written then.
+bool runs_between(const RunBorders& borders, Span<int64_t> start, Span<int64_t> length, int threads);
 
 // Runs sorted by owner; those of an owner keep their order.
 struct GroupedRuns {
