@@ -80,10 +80,11 @@ def objects(seed: int, empty: bool = False) -> tuple[list[np.ndarray], tuple[np.
 @pytest.mark.parametrize("seed", range(20))
 def test_boxes_voxels_and_centroids(seed: int) -> None:
     arrays, (start, length, offsets, size) = objects(seed)
-    assert runs.boxes(start, length, offsets, size).tolist() == [slow.box(array) for array in arrays]
+    sizes = np.tile(size, (len(arrays), 1))
+    assert runs.boxes(start, length, offsets, sizes).tolist() == [slow.box(array) for array in arrays]
     assert runs.voxels(length, offsets).tolist() == [array.sum() for array in arrays]
     expected = [slow.centroid(array) for array in arrays]
-    np.testing.assert_allclose(runs.centroids(start, length, offsets, size), expected, rtol=1e-15)
+    np.testing.assert_allclose(runs.centroids(start, length, offsets, sizes), expected, rtol=1e-15)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -104,8 +105,9 @@ def test_a_sum_does_not_feel_what_lies_before_it() -> None:
 
 def test_objects_without_runs_have_no_box_and_no_centre() -> None:
     arrays, (start, length, offsets, size) = objects(4, empty=True)
-    assert np.isnan(runs.boxes(start, length, offsets, size)).any(axis=1).tolist() == [False, False, True, False]
-    assert np.isnan(runs.centroids(start, length, offsets, size)).any(axis=1).tolist() == [False, False, True, False]
+    sizes = np.tile(size, (len(arrays), 1))
+    assert np.isnan(runs.boxes(start, length, offsets, sizes)).any(axis=1).tolist() == [False, False, True, False]
+    assert np.isnan(runs.centroids(start, length, offsets, sizes)).any(axis=1).tolist() == [False, False, True, False]
     assert runs.voxels(length, offsets)[2] == 0
     total, centre = runs.weighted_centroids(np.ones(arrays[0].size), start, length, offsets, size)
     assert total[2] == 0
