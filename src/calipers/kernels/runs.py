@@ -71,7 +71,7 @@ def numbered(value: Array) -> tuple[I64, int]:
 
 
 def grouped(start: I64, length: I64, owner: I64, n: int) -> tuple[I64, I64, I64]:
-    """Return (offsets, start, length) of the runs sorted by their owners 0..n-1; those of one owner keep their order."""
+    """Return (offsets, start, length) of the runs sorted by owner, 0..n-1; those of one owner keep their order."""
     native = route.native()
     if native is not None:
         return compiled_runs.grouped(native, start, length, owner, n)
