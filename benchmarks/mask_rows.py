@@ -99,7 +99,7 @@ def rle_components() -> Iterator[Result]:
     from calipers.tables.masks import Masks
 
     structure = np.ones((3, 3, 3))
-    for what, volume, bars in (("objects", balls(200, 1) > 0, (10.0, 3.0)), ("10 % noise", grains(0.1, 1), (2.0,))):
+    for what, volume, bars in (("objects", balls(200, 1) > 0, (5.0, 3.0)), ("10 % noise", grains(0.1, 1), (2.0,))):
         if len(Masks.from_components(volume)) != ndimage.label(volume, structure)[1]:
             raise AssertionError("the numbers of components differ")
         contestants = on_both(lambda volume=volume: Masks.from_components(volume))
