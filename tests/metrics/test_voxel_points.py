@@ -41,7 +41,7 @@ def ones(n: int) -> np.ndarray:
 def test_the_roc_curve_is_that_of_scikit_learn(seed: int) -> None:
     given = samples(seed)
     rate, share, _ = roc_curve(*flat(given), drop_intermediate=False)
-    wanted = [share[rate <= place].max() if place in rate else np.interp(place, rate, share) for place in PLACES]
+    wanted = [share[rate <= p].max() if p in rate else np.interp(p, rate, share) for p in PLACES]
     found = SensitivityCurve(PLACES).value(maps_of(given), ones(4))
     assert found.shape == (1, 1, 100)
     np.testing.assert_allclose(found[0, 0], wanted, atol=1e-12)
