@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.kernels import ragged, run_order
-from calipers.readers.coco_drawing import Faults, Segments, columns_of
+from calipers.readers.coco_drawing import Segments, columns_of
+from calipers.readers.coco_faults import Faults
 from calipers.readers.coco_segments import Segmentation
 from calipers.tables.delivery import Finding
 from calipers.tables.masks import Masks, no_masks
@@ -85,6 +86,7 @@ class MaskColumns:
         """Take note of records without segmentations."""
         if self.choice == "required":
             self.missing.append(np.arange(self.n, self.n + n))
+            self.parts.append(Masks(np.zeros(n + 1, np.int64), *NO_RUNS, np.ones((n, 2), np.int64)))
         self.n += n
 
     def masks(self) -> Masks | None:
