@@ -17,7 +17,7 @@ from calipers.studies.framework import VERDICTS, Claim, StudyFigure, StudyResult
 
 PANEL_WIDTHS = {1: 560, 2: 480, 3: 380}  # by how many stand in a row; text has the same size in all of them
 NARROW = 290
-MOST_ROWS = 2000
+MOST_ROWS = 250  # of a table on the page; the files have all
 MARKS = dict(zip(VERDICTS, ("held", "in-part", "not", "untested")))
 QUICK = "This is a quick run on coarse grids and little data: it shows how the study works, and is not for citing."
 
@@ -81,8 +81,8 @@ def _claim(claim: Claim) -> str:
 def _figure(figure: StudyFigure) -> str:
     """Return one figure: its finding, its panels, its caption, its numbers on demand."""
     rows = "\n".join(map(_row, figure.layout()))
-    table = figure.table()
-    numbers = data_table(table, f"{figure.name}-numbers", f"Numbers of {figure.heading}", MOST_ROWS)
+    name, file = f"{figure.name}-numbers", f"{figure.name}.csv"
+    numbers = data_table(figure.table(), name, f"Numbers of {figure.heading}", MOST_ROWS, all_in=file)
     return (
         f'<div class="study-figure" id="{figure.name}">\n<h3>{text(f"{figure.heading}. {figure.title}")}</h3>\n'
         f"{rows}\n{paragraph(figure.caption, 'note')}\n"
@@ -105,7 +105,7 @@ def _panel(name: str, panel: Figure, width: int) -> str:
 
 
 def _table(table: StudyTable) -> str:
-    shown = data_table(table.table, table.name, table.title, MOST_ROWS)
+    shown = data_table(table.table, table.name, table.title, MOST_ROWS, all_in=f"{table.name}.csv")
     return f"{shown}\n{paragraph(table.note, 'note')}"
 
 

@@ -70,8 +70,8 @@ def _(found: Found) -> Judgement:
         after > before,
         f"False alarms per image at IoU 0.5 fall from {said(alarms[0])} to {said(alarms[-1])}, but the true negatives "
         f"(image and class with neither reference nor prediction) are {before} with all boxes and {after} with none.",
-        "A dropped box belongs to a class that the image has, so its cell is a miss and never a true negative. Accuracy "
-        "rises because a box in the wrong place is two errors, a false alarm and a miss, and no box is one.",
+        "A dropped box belongs to a class that the image has, so its cell is a miss and never a true negative. "
+        "Accuracy rises because a box in the wrong place is two errors, a false alarm and a miss, and no box is one.",
     )
 
 
@@ -124,8 +124,8 @@ def _(found: Found) -> Judgement:
     exact = misfit(shape, hyperbolic(x, 1.0))
     return Judgement(
         bool(off < exact),
-        f"RoDeO/shape follows 1 / (1 + mean copies) within {said(exact)} (root mean square), with nothing to fit; the best "
-        f"exponential, exp(-{rate:.2f} x), is off by {said(off)}.",
+        f"RoDeO/shape follows 1 / (1 + mean copies) within {said(exact)} (root mean square), with nothing to fit; the "
+        f"best exponential, exp(-{rate:.2f} x), is off by {said(off)}.",
         "The decay is hyperbolic. One of 1 + D boxes is paired, so shape and cls are 1 / (1 + E[D]) whatever the "
         "distribution of D is; RoDeO/loc falls more slowly, because the best placed copy is paired.",
     )
@@ -144,7 +144,7 @@ def _(found: Found) -> Judgement:
         words.append(f"{name} {said(values[0])} to {said(values[-1])} (highest {said(values.max())})")
         if name in names:
             error = found.error("figure-5", name)
-            flags.append(bool(values[-1] > values[0] - SIGNIFICANT * np.hypot(error[0], error[-1]) - 0.005))
+            flags.append(bool(values[-1] > values[0] - SIGNIFICANT * np.hypot(error[0], error[-1])))
     return Judgement(
         share(flags),
         "; ".join(words) + ".",
@@ -165,8 +165,8 @@ def _(found: Found) -> Judgement:
     times = f" ({gain / noise:.1f} standard errors of the runs)" if noise > 0 else ""
     return Judgement(
         share([gain > SIGNIFICANT * noise, 0 < gain < SMALL]),
-        f"From {said(values[0])} to {said(values[-1])}: {said(gain)} more{times}, {values[-1] / values[0]:.1f} times as "
-        "much.",
+        f"From {said(values[0])} to {said(values[-1])}: {said(gain)} more{times}, {values[-1] / values[0]:.1f} times "
+        "as much.",
         "Small in points, large in proportion.",
     )
 
@@ -198,7 +198,7 @@ def _(found: Found) -> Judgement:
         bool(max(best) <= 0),
         "The highest RoDeO with a corruption minus that without: missed classes "
         f"{said(best[0])}, copies {said(best[1])}, added classes {said(best[2])}.",
-        "For these oracles. Where matches are poor, dropping the worst boxes can still raise it: see the sub-scores.",
+        "For these oracles, which drop and add boxes at random.",
     )
 
 
@@ -213,8 +213,8 @@ def _(found: Found) -> Judgement:
     return Judgement(
         share([value < 0.5 for value in top]),
         f"The highest values on the grid: {listed(names, top)}.",
-        "RoDeO is not that low: with perfect classes, one third of the harmonic mean is won before a place is known, and "
-        "RoDeO/loc of a random place is far from zero.",
+        "RoDeO is not that low: here the classes are perfect, and RoDeO/loc of a random place in the image is far from "
+        "zero.",
     )
 
 
@@ -230,7 +230,7 @@ def _(found: Found) -> Judgement:
         share([float(none.min()) > 0.6, float(every.max()) > 0.6]),
         f"Accuracy@0.1 lies between {said(none.min())} and {said(none.max())} if no class is added, and between "
         f"{said(every.min())} and {said(every.max())} if every absent class is.",
-        "High as long as the classes are right. With added classes the true negatives go, and accuracy falls to nothing.",
+        "High as long as the classes are right. With added classes the true negatives go, and accuracy goes with them.",
     )
 
 

@@ -19,10 +19,12 @@ from calipers.studies.rodeo.judging import (
     spread,
     steepest,
 )
-from calipers.studies.rodeo.sweeps import ACCURACIES, PRECISIONS
+from calipers.studies.rodeo.sweeps import ACCURACIES, MEAN_AP, PRECISIONS
 
 OPENING, NOISE, APPENDIX = Claims(), Claims(), Claims()
 CIRCLE = 0.5  # sides: where directions are compared
+LENGTH = 0.4  # sides: where bias and noise are compared
+CLEAR = 0.05  # a difference that counts
 
 
 @OPENING.says(
@@ -38,8 +40,8 @@ def _(found: Found) -> Judgement:
     return Judgement(
         share([values["AP@0.5"] == 0 and parts, credited]),
         f"On one such box: AP@0.5 {said(values['AP@0.5'])}, RoDeO/loc {said(values['RoDeO/loc'])}, RoDeO/shape "
-        f"{said(values['RoDeO/shape'])}, but RoDeO/cls {said(values['RoDeO/cls'])} and RoDeO {said(values['RoDeO'])}. On "
-        f"all boxes with all classes permuted: AP@0.1 {said(swapped)}, RoDeO/loc {said(loc)}, RoDeO {said(total)}.",
+        f"{said(values['RoDeO/shape'])}, but RoDeO/cls {said(values['RoDeO/cls'])} and RoDeO {said(values['RoDeO'])}. "
+        f"On all boxes with all classes permuted: AP@0.1 {said(swapped)}, RoDeO/loc {said(loc)}, RoDeO {said(total)}.",
         "The sub-scores do, the total does not: a harmonic mean with a zero in it is zero. Read the sub-scores.",
     )
 
@@ -132,7 +134,7 @@ def _(found: Found) -> Judgement:
     return Judgement(
         bool(min(least) >= 0.7),
         f"The lowest values on the whole grid: {listed(ACCURACIES, least)}.",
-        "True negatives hold it up: most images lack most classes, and the oracle never predicts a class that is absent.",
+        "True negatives hold it up: most images lack most classes, and the oracle never predicts an absent one.",
     )
 
 
@@ -175,16 +177,20 @@ def _(found: Found) -> Judgement:
     "appendix D, figure 8",
 )
 def _(found: Found) -> Judgement:
-    names = (*PRECISIONS, *ACCURACIES)
-    bias = [steepest(found.curve("figure-8", name, 0)[1]) for name in names]
-    noise = [steepest(found.curve("figure-8", name, 1)[1]) for name in names]
-    sharper = share([b > n for b, n in zip(bias, noise)])
-    at = [half_lost(*found.curve("figure-8", name, 0)) for name in PRECISIONS]
+    lost = [[half_lost(*found.curve("figure-8", name, along)) for name in PRECISIONS] for along in (0, 1)]
+    bias = found.near("figure-8", LENGTH)[1]
+    under_bias, under_noise = (
+        float(np.interp(at, *found.curve("figure-8", MEAN_AP, along))) for along, at in ((0, bias), (1, bias / 2**0.5))
+    )
+    cliffs = [steepest(found.curve("figure-8", name, 0)[1]) for name in PRECISIONS]
     return Judgement(
-        sharper,
-        f"The largest fall between grid points: under bias {listed(names, bias)}; under noise {listed(names, noise)}.",
-        f"A cliff: up to the offset at which the threshold is missed a bias costs nothing, beyond it everything (half is "
-        f"lost at {listed(PRECISIONS, at)} sides). Below the cliff, noise of the same size costs more.",
+        share([max(*lost[0], *lost[1]) < 1.0, under_bias < under_noise - CLEAR]),
+        f"Half of AP is lost at a bias of (sides) {listed(PRECISIONS, lost[0])} and at a noise of "
+        f"{listed(PRECISIONS, lost[1])}. Offsets of {bias:g} sides on average (root mean square) leave a mAP of "
+        f"{said(under_bias)} as bias and of {said(under_noise)} as noise.",
+        "A bias is not worse than noise of the same length, but all boxes fail at once: up to the offset at which the "
+        f"threshold is missed it costs nothing, beyond it everything (largest fall between grid points: "
+        f"{listed(PRECISIONS, cliffs)}). Accuracy does the same on its shorter scale.",
     )
 
 
@@ -203,9 +209,9 @@ def _(found: Found) -> Judgement:
     return Judgement(
         share([*single, everywhere]),
         f"Alone, both take it down in steps of at most {said(steepest(grid[:, 0]))} and {said(steepest(grid[0]))}. "
-        f"Together they do not: at a bias of {last:g} sides RoDeO is {said(lowest)} without noise and {said(best)} with "
-        f"noise of {noise:g} sides.",
-        "Noise on top of a large bias brings some boxes back. That is right of the metric; the sentence is too general.",
+        f"Together they do not: at a bias of {last:g} sides RoDeO is {said(lowest)} without noise and {said(best)} "
+        f"with noise of {noise:g} sides.",
+        "Noise on top of a large bias brings some boxes back. That is right of the metric; the claim is too general.",
     )
 
 
@@ -261,8 +267,8 @@ def _(found: Found) -> Judgement:
     curves = [found.curve("figure-9", "RoDeO", along)[1] for along in (0, 1)]
     return Judgement(
         share([falls(values) for values in curves]),
-        f"From 1 to {said(float(curves[0][-1]))} with size noise and to {said(float(curves[1][-1]))} with aspect noise, in "
-        f"steps of at most {said(steepest(curves[0]))} and {said(steepest(curves[1]))}.",
+        f"From 1 to {said(float(curves[0][-1]))} with size noise and to {said(float(curves[1][-1]))} with aspect "
+        f"noise, in steps of at most {said(steepest(curves[0]))} and {said(steepest(curves[1]))}.",
     )
 
 

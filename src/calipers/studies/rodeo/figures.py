@@ -69,11 +69,11 @@ def curves(found: Found, name: str, title: str, caption: str, law: Line | None =
 
 
 def lines_of(sweep: Sweep, metrics: Sequence[str], names: Sequence[str] = ()) -> tuple[Line, ...]:
-    """Return a line with its band per metric."""
-    x = np.array(sweep.axes[0].values, np.float64)
+    """Return a line with its band per metric, along the last corruption; the other one, if any, is absent."""
+    x = np.array(sweep.axes[-1].values, np.float64)
     found = []
     for slot, metric in enumerate(metrics):
-        value, low, high = sweep.line(metric)
+        value, low, high = (table if table.ndim == 1 else table[0] for table in sweep.line(metric))
         found.append(Line(names[slot] if names else metric, x, value, low, high, slot))
     return tuple(found)
 
@@ -141,32 +141,26 @@ def sweep_figures(found: Found) -> dict[str, StudyFigure]:
 def side_figure(found: Found) -> StudyFigure:
     """Return what other summaries and other scales of loc would say."""
     position = found.sweeps["figure-8"]
-    sigma = np.array(position.axes[1].values, np.float64)
-    across = [
-        Line(metric.partition("/")[2], sigma, *(table[0] for table in position.line(metric)), slot)
-        for slot, metric in enumerate(SUMMARIES)
-    ]
-    confusion = lines_of(found.sweeps["figure-11"], SUMMARIES, [name.partition("/")[2] for name in SUMMARIES])
-    scaled = [
-        Line(f"0.5 at distance {scale:g}", sigma, *(table[0] for table in position.line(metric)), slot)
-        for slot, (scale, metric) in enumerate(SCALES.items())
-    ]
+    names = [metric.partition("/")[2] for metric in SUMMARIES]
+    across = lines_of(position, SUMMARIES, names)
+    confusion = lines_of(found.sweeps["figure-11"], SUMMARIES, names)
+    scaled = lines_of(position, list(SCALES.values()), [f"0.5 at distance {scale:g}" for scale in SCALES])
     total = Axis("RoDeO", 0.0, 1.0)
     panels = (
-        Curves("Summaries under position noise", Axis(AXES["position-noise.sigma"]), total, tuple(across)),
+        Curves("Summaries under position noise", Axis(AXES["position-noise.sigma"]), total, across),
         Curves("Summaries under class confusion", Axis(AXES["class-confusion.p"]), total, confusion),
         Curves(
             "Scales of RoDeO/loc",
             Axis(AXES["position-noise.sigma"]),
             Axis("RoDeO/loc", 0.0, 1.0),
-            tuple(scaled),
+            scaled,
         ),
     )
     last = found.curve("figure-11", SUMMARIES[1])[1][-1]
     title = f"With the arithmetic mean, a model with random classes would still score {last:.2f}"
     caption = (
-        "Not a figure of the paper, which names the arithmetic mean and the minimum as alternatives to the harmonic mean "
-        "and fixes the distance at which RoDeO/loc is one half. Under position noise the expected RoDeO/loc is "
+        "Not a figure of the paper, which names the arithmetic mean and the minimum as alternatives to the harmonic "
+        "mean and fixes the distance at which RoDeO/loc is one half. Under position noise the expected RoDeO/loc is "
         f"1 / (1 + 2 ln 2 σ² / scale²). {_made(position)}"
     )
     return StudyFigure("figure-side", title, caption, panels)

@@ -99,9 +99,9 @@ def figure_6() -> StudyFigure:
     )
     title = "Centred IoU depends on the ratio of the sides; the Hausdorff similarity on their difference in the image"
     caption = (
-        f"A square reference with a side of {USUAL:g} of the image, except in the last panel, which adds one of {SMALL:g}; "
-        "both boxes on one centre; Hausdorff distances in fractions of the image. Computed exactly. The last panel is not "
-        "in the paper: with centred IoU, both references share one curve."
+        f"A square reference with a side of {USUAL:g} of the image, except in the last panel, which adds one of "
+        f"{SMALL:g}; both boxes on one centre; Hausdorff distances in fractions of the image. Computed exactly. The "
+        "last panel is not in the paper: with centred IoU, both references share one curve."
     )
     return StudyFigure("figure-6", title, caption, panels)
 

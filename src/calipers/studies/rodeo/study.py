@@ -23,8 +23,8 @@ CITATION = (
     "images. MIDL 2023."
 )
 REFERENCES = (
-    "Wang X, et al. ChestX-ray8: hospital-scale chest X-ray database and benchmarks on weakly-supervised classification "
-    "and localization of common thorax diseases. CVPR 2017, 2097-2106.",
+    "Wang X, et al. ChestX-ray8: hospital-scale chest X-ray database and benchmarks on weakly-supervised "
+    "classification and localization of common thorax diseases. CVPR 2017, 2097-2106.",
     "Lin TY, et al. Microsoft COCO: common objects in context. ECCV 2014, 740-755.",
 )
 # In the order of the paper.
@@ -87,20 +87,20 @@ def _settings(found: Found, runs: int, data: StudyData) -> Mapping[str, Any]:
 
 
 METHODS = (
-    "Oracle models know the references and corrupt them by a known amount (appendix A of the paper); their boxes all have "
-    "score 1. Every point is the mean of several runs with other random numbers; the same numbers are used at every "
-    "strength of a corruption, so that curves are smooth. A position bias is multiplied by the size of the box: the "
-    "division that the paper prints contradicts its own figure.",
-    "Average precision: 101 recalls, classes averaged, assignment in order of scores. Since all scores are equal they are "
-    "one operating point, which is what appendix E of the paper defines; AP in order takes them in input order instead, as "
-    "COCO's code does, and is stated where it matters. Accuracy: true positives, false alarms, misses, and as true "
-    "negatives the images that neither have nor predict a class; mean over classes; assignment by overlap. RoDeO: the "
-    "weight of the class in the pairing is the MCC of class presence over the data set, as in the code of its authors; "
-    "no epsilon.",
-    f"Verdicts follow rules that were fixed beforehand: a score is invariant if its range is below {INVARIANT:g}, it "
-    f"declines if it ends lower by more than that and no mean of the runs rises by more than {TURN:g} from one grid point "
-    "to the next; a claim about several metrics or thresholds holds in part if some of them do. Claims that the "
-    "definitions decide are checked exactly.",
+    "Oracle models know the references and corrupt them by a known amount (appendix A of the paper); their boxes all "
+    "have score 1. Every point is the mean of several runs with other random numbers; the same numbers are used at "
+    "every strength of a corruption, so that curves are smooth. A position bias is multiplied by the size of the box: "
+    "the division that the paper prints contradicts its own figure.",
+    "Average precision: 101 recalls, classes averaged, assignment in order of scores. Since all scores are equal they "
+    "are one operating point, which is what appendix E of the paper defines; AP in order takes them in input order "
+    "instead, as COCO's code does, and is stated where it matters. Accuracy: true positives, false alarms, misses, and "
+    "as true negatives the images that neither have nor predict a class; mean over classes; assignment by overlap. "
+    "RoDeO: the weight of the class in the pairing is the MCC of class presence over the data set, as in the code of "
+    "its authors; no epsilon.",
+    f"Verdicts follow rules that are the same for every data set: a score is invariant if its range is below "
+    f"{INVARIANT:g}, it declines if it ends lower by more than that and no mean of the runs rises by more than "
+    f"{TURN:g} from one grid point to the next; a claim about several metrics or thresholds holds in part if some of "
+    "them do. Claims that the definitions decide are checked exactly.",
 )
 STUDY = Study(
     name="rodeo",

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calipers.evaluate import evaluate
 from calipers.plots.figures import Cell, Table
@@ -15,28 +18,49 @@ from calipers.studies.rodeo.printed import PRINTED, harmonic
 from calipers.studies.rodeo.sweeps import MEAN_AP, protocol
 from calipers.tables import Cohort
 
+F64 = NDArray[np.float64]
 COLUMNS = ("RoDeO/cls", "RoDeO/loc", "RoDeO/shape", "RoDeO", "accuracy@0.3", MEAN_AP)
+
+
+def _under_noise(sigma: F64) -> F64:
+    return np.asarray(1.0 / (1.0 + 2.0 * math.log(2.0) * sigma**2))
+
+
+def _under_bias(bias: F64) -> F64:
+    return np.asarray(2.0 ** -(bias**2))
+
+
+def _under_copies(mean: F64) -> F64:
+    return np.asarray(1.0 / (1.0 + mean))
+
+
+def _under_misses(p: F64) -> F64:
+    return np.asarray(1.0 - p)
+
+
+# figure, metric, axis, corruption, expectation
+LAWS: tuple[tuple[str, str, int, str, Callable[[F64], F64]], ...] = (
+    ("figure-8", "RoDeO/loc", 1, "position noise", _under_noise),
+    ("figure-8", "RoDeO/loc", 0, "position bias", _under_bias),
+    ("figure-5", "RoDeO/shape", 0, "mean copies", _under_copies),
+    ("figure-5", "RoDeO/cls", 0, "mean copies", _under_copies),
+    ("figure-4", "RoDeO/shape", 0, "missed classes", _under_misses),
+)
 
 
 def theory_table(found: Found) -> StudyTable:
     """Return closed forms beside what the oracles gave."""
     rows: list[tuple[Cell, ...]] = []
-    laws = (
-        ("figure-8", "RoDeO/loc", 1, "position noise σ", lambda s: 1.0 / (1.0 + 2.0 * math.log(2.0) * s * s)),
-        ("figure-8", "RoDeO/loc", 0, "position bias", lambda b: 2.0 ** -(b * b)),
-        ("figure-5", "RoDeO/shape", 0, "mean copies", lambda d: 1.0 / (1.0 + d)),
-        ("figure-5", "RoDeO/cls", 0, "mean copies", lambda d: 1.0 / (1.0 + d)),
-        ("figure-4", "RoDeO/shape", 0, "missed classes p", lambda p: 1.0 - p),
-    )
-    for figure, metric, along, corruption, law in laws:
+    for figure, metric, along, corruption, law in LAWS:
         x, values = found.curve(figure, metric, along)
+        expected = law(x)
         for k in _few(len(x)):
-            expected = law(float(x[k]))
-            rows.append((metric, corruption, float(x[k]), expected, float(values[k]), float(values[k]) - expected))
+            told = (float(x[k]), float(expected[k]), float(values[k]), float(values[k] - expected[k]))
+            rows.append((metric, corruption, *told))
     columns = ("metric", "corruption", "strength", "theory", "measured", "difference")
     note = (
-        "The forms hold in expectation and for images with one box; where an image has several, the pairing may exchange "
-        "them, which favours RoDeO/loc."
+        "The forms hold in expectation and for images with one box; where an image has several, the pairing may "
+        "exchange them, which favours RoDeO/loc."
     )
     return StudyTable("table-theory", "Closed forms and what the oracles gave", Table(columns, tuple(rows)), note)
 
@@ -50,22 +74,22 @@ def printed_table() -> StudyTable:
     rows = tuple((name, *row, harmonic(*row[:3])) for name, row in PRINTED.items())
     columns = ("class", *COLUMNS, "harmonic mean of the parts")
     note = (
-        "Printed by the paper for a trained CheXNet, in percent; the last column is computed here from the printed parts. "
-        "The total of RoDeO is pooled over all boxes, those of accuracy and mAP are class means."
+        "Printed by the paper for a trained CheXNet, in percent; the last column is computed here from the printed "
+        "parts. The total of RoDeO is pooled over all boxes, those of accuracy and mAP are class means."
     )
     return StudyTable("table-1-printed", "Table 1 as printed, and its harmonic means", Table(columns, rows), note)
 
 
 def given_table(cohort: Cohort, name: str, model: str) -> StudyTable:
     """Return table 1 for the predictions of one model, on the same images as the oracles."""
-    evaluation = evaluate(Cohort.take(cohort, np.arange(cohort.n_images)), protocol(), ci=False)
+    evaluation = evaluate(replace(cohort, models={model: cohort.models[model]}), protocol(), ci=False)
     value = {(row.metric, row.label): row.estimate.value for row in evaluation.rows if row.model == model}
     rows: list[tuple[Cell, ...]] = []
     for label in (*cohort.classes, None):
         cells = [value[metric, label] for metric in COLUMNS]
         rows.append((label or "Total", *(None if math.isnan(v) else 100.0 * v for v in cells)))
     note = (
-        f"In percent, on the {cohort.n_images} images of the test half; equal scores are one operating point. Intervals: "
-        "calipers evaluate --preset rodeo."
+        f"In percent, on the {cohort.n_images} images of the test half; equal scores are one operating point. "
+        "Intervals: calipers evaluate --preset rodeo."
     )
     return StudyTable(name, f"As table 1, for {model}", Table(("class", *COLUMNS), tuple(rows)), note)
