@@ -9,7 +9,7 @@ covers ``[x, x + 1)`` by ``[y, y + 1)`` and so on: masks and boxes share one sys
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -24,7 +24,7 @@ I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Array = NDArray[Any]
 Made = TypeVar("Made")
-AT_ONCE = 1 << 20  # runs
+AT_ONCE = 1 << 18  # runs
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,10 @@ class Masks:
 
         An object whose centres lie on one line (in 3D: in one plane) is its own hull.
         """
-        return self._once(("hulls",), lambda: self._of(hulls.hulls(self.start, self.length, self.offsets, self.size)))
+        return self._once(("hulls",), lambda: Masks.concat([part._hulls() for _, part in self._parts()]))
+
+    def _hulls(self) -> Masks:
+        return self._of(hulls.hulls(self.start, self.length, self.offsets, self.size))
 
     def boundaries(self, depth: int | I64) -> Masks:
         """Return the voxels of every object at most ``depth`` steps (one number, or one per object) from its outside.
@@ -96,7 +99,10 @@ class Masks:
         That is the mask without its erosion, ``depth`` times with full connectivity; beyond the image is outside.
         """
         depths = np.broadcast_to(np.asarray(depth, np.int64), len(self))
-        return self._once(("boundaries", depths.tobytes()), lambda: self._boundaries(depths))
+        return self._once(
+            ("boundaries", depths.tobytes()),
+            lambda: Masks.concat([part._boundaries(depths[rows]) for rows, part in self._parts()]),
+        )
 
     def _boundaries(self, depths: I64) -> Masks:
         found: list[tuple[I64, I64, I64]] = [(np.zeros(0, np.int64),) * 3]
@@ -191,6 +197,12 @@ class Masks:
         """Return other masks of the same objects: (start, length, owner), sorted by owner."""
         start, length, owner = owned
         return Masks(ragged.from_owner(owner, len(self)), start, length, self.size)
+
+    def _parts(self) -> Iterator[tuple[slice, Masks]]:
+        """Yield the objects some at a time, so that what is made on the way stays small; at least one part."""
+        cuts = np.searchsorted(self.offsets, np.arange(AT_ONCE, len(self.start), AT_ONCE)).tolist()
+        for first, last in zip([0, *cuts], [*cuts, len(self)]):
+            yield slice(first, last), self[first:last]
 
     @cached_property
     def _known(self) -> dict[tuple[str | bytes, ...], Any]:
