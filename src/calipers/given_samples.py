@@ -91,7 +91,7 @@ class GivenSamples:
             if scores.shape != found.shape:
                 raise InputError(
                     f"a map of the shape of its labels, {found.shape}",
-                    rule="shape",
+                    rule="shape-mismatch",
                     location=f"{where} map of {model}",
                     value=scores.shape,
                     hint="nothing is resized or transposed; arrays are [z, ]y, x",
@@ -186,5 +186,5 @@ def _array(given: Any, where: str) -> NDArray[Any]:
     except ValueError:  # rows of different lengths
         raise InputError("an array with 2 or 3 axes", rule="type", location=where, value=type(given).__name__) from None
     if found.ndim not in (2, 3) or not found.size:
-        raise InputError("an array with 2 or 3 axes, [z, ]y, x", rule="dimensions", location=where, value=found.shape)
+        raise InputError("an array with 2 or 3 axes, [z, ]y, x", rule="volume-shape", location=where, value=found.shape)
     return found
