@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from calipers.opening import open_evaluation
     from calipers.protocol import Protocol, presets
     from calipers.readers import explain, read, sniff, write
+    from calipers.readers.volumes import read_maps
     from calipers.results import Estimate, Row
     from calipers.results.requirements import Requirements
     from calipers.shortcuts import RodeoResult, average_precision, rodeo
