@@ -34,6 +34,7 @@ VERBS = {
     "report": ("calipers.cli.report:report", "write the page of a saved evaluation anew, from its folder alone"),
     "verify": ("calipers.cli.verify:verify", "compute a saved evaluation again, and compare every value"),
     "boxes": ("calipers.cli.boxes:boxes", "turn heat maps into boxes with scores"),
+    "study": ("calipers.cli.study:study", "run a published experiment, and say of every claim whether it held"),
     "convert": ("calipers.cli.convert:convert", "write references or predictions in another format"),
 }
 

@@ -58,6 +58,19 @@ class Narrator:
 
         return progress
 
+    def whole(self) -> Callable[[str, int, int], None]:
+        """Return what long work calls with (what it does, done, total); it counts to its total once.
+
+        The time that is left is that of all of it, whatever it is doing.
+        """
+        began = time.monotonic()
+
+        def progress(name: str, done: int, total: int) -> None:
+            if done:
+                self._show(name, done, total, time.monotonic() - began)
+
+        return progress
+
     def doing(self, name: str) -> None:
         """Show what is being done, on a terminal, until something else is; "" when it is over."""
         if self.live and (time.monotonic() - self.began >= PATIENCE or not name):

@@ -6,21 +6,18 @@ Everything is there without scripts. The script adds what paper cannot do: sorti
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import math
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 
 from calipers.evaluation import Evaluation, cohort_counts
 from calipers.plots.forests import headline, headline_of
-from calipers.plots.svg import stylesheet
 from calipers.report import markup
 from calipers.report.context import Context, Step
 from calipers.report.grids import metrics_table, models_table
 from calipers.report.markup import text
 from calipers.report.sections import SECTIONS, numbers
+from calipers.report.shell import document
 from calipers.report.verdict import verdict
 from calipers.report.words import join, plural, short
 from calipers.results.files import write_atomically
@@ -38,22 +35,8 @@ def write_page(context: Context, path: Path, step: Step = lambda name: None) -> 
 
 def page(context: Context) -> str:
     """Return the page as HTML; every text from the data is escaped, and the policy allows our style and script only."""
-    style, script = _asset("page.css") + stylesheet(), _asset("page.js")
-    policy = (
-        f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
-    )
     title = f"Evaluation of {_models(context.evaluation.models)}"
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="referrer" content="no-referrer">\n'
-        f"<title>{text('Calipers: ' + title)}</title>\n<style>{style}</style>\n</head>\n"
-        f'<body>\n<a class="skip" href="#content">Skip to the answer</a>\n{_body(context, title)}\n'
-        f'<script type="application/json" id="rows">{numbers.payload(context)}</script>\n<script>{script}</script>\n'
-        "</body>\n</html>\n"
-    )
+    return document(title, _body(context, title), skip="Skip to the answer", payload=numbers.payload(context))
 
 
 def _body(context: Context, title: str) -> str:
@@ -107,12 +90,3 @@ def _described(evaluation: Evaluation) -> str:
     described += [plural(short(name), n) for name, n in counts["groups"].items() if name != "file_name"]
     ignored = f" ({counts['ignored']} references are ignored)" if counts["ignored"] else ""
     return f"{', '.join(described)}{ignored}. Protocol: {evaluation.protocol.name}."
-
-
-def _asset(name: str) -> str:
-    return resources.files("calipers").joinpath("report", "assets", name).read_text(encoding="utf-8")
-
-
-def _digest(content: str) -> str:
-    """Return the hash by which a policy allows an inline style or script."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode('utf-8')).digest()).decode('ascii')}'"

@@ -238,7 +238,7 @@ def _of_oracle(
     settings, n = _points(strength), len(protocol.metrics)
     found = np.empty((runs, len(settings), len(names), n))
     for done, (s, run) in enumerate(product(range(len(settings)), range(runs)), start=1):
-        steps = [*(_step(name, value) for name, value in settings[s].items()), *always]
+        steps = [*_steps(settings[s]), *always]
         model = corrupt(alone, steps, seed=seed + run, name=ORACLE)
         evaluation = evaluate(model, grown, ci=False)
         pooled = {row.metric: row.estimate.value for row in evaluation.rows if row.label is None}
@@ -255,9 +255,13 @@ def _of_oracle(
     return _result(cohort, protocol, axes, (ORACLE,), tables, (runs, band, seed))
 
 
-def _step(name: str, value: Value) -> str:
-    kind, _, parameter = name.partition(".")
-    return f"{kind}({parameter}={float(value)!r})"
+def _steps(setting: Mapping[str, Value]) -> list[str]:
+    """Return the corruptions of a point; two parameters of one kind are one corruption."""
+    kinds: dict[str, list[str]] = {}
+    for name, value in setting.items():
+        kind, _, parameter = name.partition(".")
+        kinds.setdefault(kind, []).append(f"{parameter}={float(value)!r}")
+    return [f"{kind}({', '.join(choices)})" for kind, choices in kinds.items()]
 
 
 def _result(
