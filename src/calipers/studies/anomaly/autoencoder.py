@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
 
 F32 = NDArray[np.float32]
 EPOCHS, BATCH, RATE = 12, 32, 2e-3
-CHANNELS, CODE = (16, 32, 32), 48  # of the layers, and numbers that a slice is squeezed into
+CHANNELS, CODE = (8, 16, 32), 48  # of the layers, and numbers that a slice is squeezed into
 
 
 def fitted_autoencoder(slices: F32, seed: int) -> Callable[[F32], F32]:
@@ -18,9 +19,7 @@ def fitted_autoencoder(slices: F32, seed: int) -> Callable[[F32], F32]:
     import torch
     from torch import nn
 
-    before = torch.get_rng_state()  # other code that uses PyTorch draws as if we had not been here
-    torch.manual_seed(seed)
-    try:
+    with _alone(seed):
         net = _network(slices.shape[1] // 8, slices.shape[2] // 8)
         data = torch.from_numpy(np.ascontiguousarray(slices))[:, None]
         steps = EPOCHS * -(-len(data) // BATCH)
@@ -32,16 +31,29 @@ def fitted_autoencoder(slices: F32, seed: int) -> Callable[[F32], F32]:
                 nn.functional.mse_loss(net(data[part]), data[part]).backward()
                 optimiser.step()
                 schedule.step()
-    finally:
-        torch.set_rng_state(before)
     net.eval()
 
     def reproduce(given: F32) -> F32:
-        with torch.no_grad():
+        with _alone(seed), torch.no_grad():
             found: F32 = net(torch.from_numpy(np.ascontiguousarray(given))[:, None])[:, 0].numpy()
         return found
 
     return reproduce
+
+
+@contextmanager
+def _alone(seed: int) -> Iterator[None]:
+    """Draw from a seed on one thread, which gives the same bits every time; afterwards PyTorch is as it was."""
+    import torch
+
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
+    torch.manual_seed(seed)
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_rng_state(state)
 
 
 def _network(height: int, width: int):  # type: ignore[no-untyped-def]  # PyTorch is not there when types are checked
