@@ -268,6 +268,8 @@ class Contour(Figure):
     values: F64  # (n, m)
     label: str
     levels: tuple[float, ...] = ()  # () = chosen
+    low: float = NAN  # ends of the colours, so that panels can share them; NaN = from the data
+    high: float = NAN
 
     def table(self) -> Table:
         """Return (x, y, value)."""
@@ -330,6 +332,14 @@ class Overlay(Figure):
         """Return (fate, class, score, corners)."""
         found = [(m.fate, m.label, _number(m.score), *(float(v) for v in m.box)) for m in self.marks]
         return Table(("fate", "class", "score", "x0", "y0", "x1", "y1"), tuple(found))
+
+
+def ends_of(figure: Contour) -> tuple[float, float]:
+    """Return the ends of the colours of contours that have a finite value."""
+    known = figure.values[np.isfinite(figure.values)]
+    low = figure.low if math.isfinite(figure.low) else float(known.min())
+    high = figure.high if math.isfinite(figure.high) else float(known.max())
+    return low, max(low, high)
 
 
 def slots_of(figure: Any, n: int) -> Sequence[int]:

@@ -70,6 +70,7 @@ class StudyFigure:
     title: str  # the finding, a short sentence
     caption: str  # what is shown, how it was made, what n is
     panels: tuple[Figure, ...]
+    rows: tuple[int, ...] = ()  # panels beside each other, row by row; () = three in a row
 
     @property
     def heading(self) -> str:
@@ -81,6 +82,14 @@ class StudyFigure:
         if len(self.panels) == 1:
             return [(self.name, self.panels[0])]
         return [(self.name + letters(k), panel) for k, panel in enumerate(self.panels)]
+
+    def layout(self) -> list[list[tuple[str, Figure]]]:
+        """Return the panels with their names, row by row."""
+        parts, found = self.parts(), []
+        for n in self.rows or (3,) * -(-len(parts) // 3):
+            found.append(parts[:n])
+            parts = parts[n:]
+        return [*found, parts] if parts else found
 
     def table(self) -> Table:
         """Return the numbers of all panels: columns of all of them, the panel first."""

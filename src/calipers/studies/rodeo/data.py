@@ -21,7 +21,7 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 SIDE = 1024.0  # pixels
-IMAGES, QUICK_IMAGES = 880, 160
+IMAGES, QUICK_IMAGES = 880, 400
 SPLIT, MADE = 0x73706C, 0x6D6164  # keep the draws apart from each other and from the oracles
 SEVERAL = (0.894, 0.094, 0.012)  # shares of images with 1, 2, 3 classes
 REPEATED = 0.175  # chance that an image is a further one of the patient before

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures 3 to 5 and 7 to 11, and the side figure: metrics over the strength of corruptions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from calipers.plots.figures import Axis, Contour, Curves, Line
+from calipers.sensitivity import Sweep
+from calipers.studies.framework import StudyFigure
+from calipers.studies.rodeo.geometry import TENTHS
+from calipers.studies.rodeo.judging import Found
+from calipers.studies.rodeo.sweeps import ACCURACIES, PRECISIONS, RODEO, SCALES, SUMMARIES
+
+AXES = {
+    "position-noise.sigma": "position noise σ (sides)",
+    "position-bias.bias": "position bias (sides)",
+    "shape-noise.sigma": "shape noise σ (log sides)",
+    "size-noise.sigma": "size noise σ (log factor)",
+    "aspect-noise.sigma": "aspect noise σ (log ratio)",
+    "class-underprediction.p": "probability to miss a class",
+    "box-overprediction.mean": "mean extra copies per box",
+    "random-boxes.size": "side (of the image)",
+    "random-boxes.p": "probability to add a class",
+    "class-overprediction.p": "probability to add a class",
+    "class-confusion.p": "probability to confuse a class",
+}
+GROUPS = (("Accuracy", ACCURACIES), ("Average precision", PRECISIONS), ("RoDeO", RODEO))
+NOISE_WORDS = "All boxes also have position noise of 0.5 sides."
+
+
+def maps(found: Found, name: str, title: str, caption: str) -> StudyFigure:
+    """Return all metrics over two corruptions, one panel each, with the same colours."""
+    sweep = found.sweeps[name]
+    first, second = sweep.axes
+    xs, ys = (np.array(axis.values, np.float64) for axis in (first, second))
+    panels = tuple(
+        Contour(
+            metric,
+            Axis(AXES[first.name]),
+            Axis(AXES[second.name]),
+            xs,
+            ys,
+            sweep.line(metric)[0].T,
+            metric,
+            TENTHS,
+            0.0,
+            1.0,
+        )
+        for _, metrics in GROUPS
+        for metric in metrics
+    )
+    return StudyFigure(name, title, f"{caption} {_made(sweep)}", panels, rows=(3, 3, 4))
+
+
+def curves(found: Found, name: str, title: str, caption: str, law: Line | None = None) -> StudyFigure:
+    """Return all metrics over one corruption: accuracy, AP and RoDeO, with bands."""
+    sweep = found.sweeps[name]
+    panels = []
+    for heading, metrics in GROUPS:
+        lines = lines_of(sweep, metrics)
+        if law is not None and metrics is RODEO:
+            lines = (*lines, law)
+        x = Axis(AXES[sweep.axes[0].name])
+        panels.append(Curves(heading, x, Axis("value", 0.0, 1.0), lines))
+    return StudyFigure(name, title, f"{caption} {_made(sweep)}", tuple(panels))
+
+
+def lines_of(sweep: Sweep, metrics: Sequence[str], names: Sequence[str] = ()) -> tuple[Line, ...]:
+    """Return a line with its band per metric, along the last corruption; the other one, if any, is absent."""
+    x = np.array(sweep.axes[-1].values, np.float64)
+    found = []
+    for slot, metric in enumerate(metrics):
+        value, low, high = (table if table.ndim == 1 else table[0] for table in sweep.line(metric))
+        found.append(Line(names[slot] if names else metric, x, value, low, high, slot))
+    return tuple(found)
+
+
+def _made(sweep: Sweep) -> str:
+    shown = "Mean" if len(sweep.axes) == 2 else "Mean and, as band, standard deviation (n - 1)"
+    return f"{shown} of {sweep.runs} runs on {sweep.n_images} images with {sweep.n_references} boxes."
+
+
+def sweep_figures(found: Found) -> dict[str, StudyFigure]:
+    """Return the figures that show sweeps, by name."""
+
+    def ends(figure: str, metric: str) -> str:
+        values = found.curve(figure, metric)[1]
+        return f"from {values[0]:.2f} to {values[-1]:.2f}"
+
+    copies = np.array(found.sweeps["figure-5"].axes[0].values, np.float64)
+    hyperbola = Line("1 / (1 + mean copies)", copies, 1.0 / (1.0 + copies), slot=6)
+    made = [
+        maps(found, "figure-3", "Position and shape noise", "Every box is moved and its sides change on their own."),
+        curves(
+            found,
+            "figure-4",
+            f"The fewer boxes are left, the higher accuracy at IoU 0.5 is: {ends('figure-4', 'accuracy@0.5')}",
+            f"All boxes of a class in an image are dropped with this probability. {NOISE_WORDS}",
+        ),
+        curves(
+            found,
+            "figure-5",
+            f"Copies of boxes move AP@0.5 {ends('figure-5', 'AP@0.5')} and RoDeO {ends('figure-5', 'RoDeO')}",
+            f"Every box gets a geometric number of copies. {NOISE_WORDS} The grey line is the law of RoDeO/shape and "
+            "RoDeO/cls, a hyperbola: not an exponential.",
+            hyperbola,
+        ),
+        maps(
+            found,
+            "figure-7",
+            "Boxes at random places, with perfect classes on the lower edge",
+            "An oracle knows which classes an image has; one square box per class lies anywhere in the image.",
+        ),
+        maps(
+            found, "figure-8", "Position bias and position noise", "Every box is moved into a random direction first."
+        ),
+        maps(
+            found, "figure-9", "Size and aspect noise", "All sides share one factor; the aspect changes at equal area."
+        ),
+        curves(
+            found,
+            "figure-10",
+            f"One box for every absent class takes accuracy at IoU 0.5 {ends('figure-10', 'accuracy@0.5')}",
+            f"Every absent class gets one box, a quarter of the image wide, with this probability. {NOISE_WORDS}",
+        ),
+        curves(
+            found,
+            "figure-11",
+            f"Confused classes leave RoDeO/loc where it is, and take RoDeO/cls {ends('figure-11', 'RoDeO/cls')}",
+            "Every declared class is selected with this probability, and the selected ones of an image are permuted. "
+            f"{NOISE_WORDS}",
+        ),
+        side_figure(found),
+    ]
+    return {figure.name: figure for figure in made}
+
+
+def side_figure(found: Found) -> StudyFigure:
+    """Return what other summaries and other scales of loc would say."""
+    position = found.sweeps["figure-8"]
+    names = [metric.partition("/")[2] for metric in SUMMARIES]
+    across = lines_of(position, SUMMARIES, names)
+    confusion = lines_of(found.sweeps["figure-11"], SUMMARIES, names)
+    scaled = lines_of(position, list(SCALES.values()), [f"0.5 at distance {scale:g}" for scale in SCALES])
+    total = Axis("RoDeO", 0.0, 1.0)
+    panels = (
+        Curves("Summaries under position noise", Axis(AXES["position-noise.sigma"]), total, across),
+        Curves("Summaries under class confusion", Axis(AXES["class-confusion.p"]), total, confusion),
+        Curves(
+            "Scales of RoDeO/loc",
+            Axis(AXES["position-noise.sigma"]),
+            Axis("RoDeO/loc", 0.0, 1.0),
+            scaled,
+        ),
+    )
+    last = found.curve("figure-11", SUMMARIES[1])[1][-1]
+    title = f"With the arithmetic mean, a model with random classes would still score {last:.2f}"
+    caption = (
+        "Not a figure of the paper, which names the arithmetic mean and the minimum as alternatives to the harmonic "
+        "mean and fixes the distance at which RoDeO/loc is one half. Under position noise the expected RoDeO/loc is "
+        f"1 / (1 + 2 ln 2 σ² / scale²). {_made(position)}"
+    )
+    return StudyFigure("figure-side", title, caption, panels)
