@@ -231,5 +231,3 @@ def _responses(volume: F32) -> F32:
     fine = _smooth(volume)
     edges = ndimage.gaussian_gradient_magnitude(volume, SMOOTH, mode="nearest", truncate=3.0)
     return np.stack([fine, _smooth(volume, 2.5), np.asarray(edges, np.float32)], axis=-1)
-
-

@@ -46,7 +46,7 @@ class Benchmark:
     skipped: tuple[str, ...]  # a line for each algorithm whose package is missing
     views: Mapping[str, Values]
     unseen: Mapping[str, float]  # algorithm -> share of its false voxels in slices without an object; NaN without any
-    shown: tuple[Shown, ...]
+    shown: Shown
     numbers: Numbers
     slices: int
     slices_seen: int
@@ -123,13 +123,9 @@ def _unseen(volumes: Sequence[Volume], maps: Sequence[F32]) -> float:
     return hidden / total if total else float("nan")
 
 
-def _shown(cases: Sequence[tuple[Volume, Maps]]) -> tuple[Shown, ...]:
-    """Return the slice through the middle of the large sphere of the first case, and one with most small ones."""
+def _shown(cases: Sequence[tuple[Volume, Maps]]) -> Shown:
+    """Return the slice of the first case that cuts most spheres, most voxels of them if there are several."""
     volume, maps = cases[0]
-    areas = [(volume.labels == number).sum(axis=(1, 2)) for number in range(1, 6)]
-    small = np.sum([area > 0 for area in areas[1:]], axis=0) * 1000 + np.sum(areas[1:], axis=0)
-    places = {"large sphere": int(areas[0].argmax()), "small spheres": int(small.argmax())}
-    return tuple(
-        Shown(title, volume.image[z], volume.labels[z], {name: found[z] for name, found in maps.items()})
-        for title, z in places.items()
-    )
+    areas = np.stack([(volume.labels == number).sum(axis=(1, 2)) for number in range(1, 6)])
+    z = int(((areas > 0).sum(axis=0) * volume.labels[0].size + areas.sum(axis=0)).argmax())
+    return Shown(f"slice {z}", volume.image[z], volume.labels[z], {name: found[z] for name, found in maps.items()})

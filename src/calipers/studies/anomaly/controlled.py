@@ -102,7 +102,9 @@ def layout_seed(seed: int, experiment: str, k: int) -> int:
     return (seed * 1_000 + k) * 10 + "abcde".index(experiment[0])
 
 
-def controlled(seed: int = 0, *, quick: bool = False, progress: Progress = lambda what, done, total: None) -> Controlled:
+def controlled(
+    seed: int = 0, *, quick: bool = False, progress: Progress = lambda what, done, total: None
+) -> Controlled:
     """Run all controlled experiments.
 
     Examples
@@ -190,6 +192,12 @@ def _with_missed(setting: Setting, xs: tuple[float, ...], seed: int, objects: in
 
 _Maker = Callable[[Setting, tuple[float, ...], int, int, int], Sample]
 _MAKERS: Mapping[str, _Maker] = {"a": _shrinking, "b": _resized, "c": _with_false, "d": _with_missed}
+
+
+def example(experiment: str, setting: Setting, strength: float, seed: int = 0) -> Sample:
+    """Return the first sample of an experiment at one strength; of (e), with that many objects missed."""
+    name = "d" if experiment == "e" else experiment
+    return _MAKERS[name](setting, (strength,), layout_seed(seed, experiment, 0), OBJECTS, 0)
 
 
 def _with_added(experiment: str, setting: Setting, n: int, added: int, seed: int) -> Iterator[Sample]:

@@ -57,7 +57,9 @@ def read_ranking(path: str | PathLike[str], known: Sequence[str]) -> Ranking:
     names, ranks = texts(table, "algorithm"), _ranks(table)
     _check_names(table, names, known)
     if len(names) < FEWEST:
-        raise InputError(f"ranks of at least {FEWEST} algorithms", rule="too-few-rows", file=table.file, value=len(names))
+        raise InputError(
+            f"ranks of at least {FEWEST} algorithms", rule="too-few-rows", file=table.file, value=len(names)
+        )
     entry = {"file": opened.file, "bytes": opened.size, "sha256": opened.sha256}
     return Ranking(table.file, dict(zip(names, ranks.tolist())), entry)
 
