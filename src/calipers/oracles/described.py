@@ -51,6 +51,7 @@ RANGES: Mapping[str, Range] = {
     "share": Range(0, 1, positive=True),
     "n": Range(0, 10_000, whole=True),
     "voxels": Range(0, 10**9, whole=True),
+    "fraction": Range(0, 10),
     "radius": Range(0, 10_000),
     "distance": Range(0, 10_000),
     "x": Range(-10_000, 10_000, whole=True),

@@ -55,7 +55,10 @@ CHOICES: Mapping[str, tuple[str, Change]] = {
     "classes": ("classes", _option("classes")),
     "ties": ("ties", _option("ties")),
 }
-SPREADS = {"position-noise": "standard deviation (sides of the box)", "aspect-noise": "standard deviation of ln(aspect)"}
+SPREADS = {
+    "position-noise": "standard deviation (sides of the box)",
+    "aspect-noise": "standard deviation of ln(aspect)",
+}
 STRENGTHS = {  # of corruptions: what the number is
     "sigma": "standard deviation of ln(side)",
     "noise": "standard deviation of the place (sides of the box)",
