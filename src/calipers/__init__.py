@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from calipers.readers import explain, read, sniff, write
     from calipers.results import Estimate, Row
     from calipers.results.requirements import Requirements
-    from calipers.sensitivity import multiverse, sweep
+    from calipers.sensitivity.multiverse import multiverse
+    from calipers.sensitivity.sweeps import sweep
     from calipers.shortcuts import RodeoResult, average_precision, rodeo
     from calipers.statistics.agreement import agreement
     from calipers.statistics.contingency import agreement_scores

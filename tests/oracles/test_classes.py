@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from oracles.made import centres, of_boxes, one_box_each, said, sides
 from scipy import stats
 
 import calipers as cal
+from oracles.made import centres, of_boxes, one_box_each, said, sides
 
 MANY = 20_000
 UNLIKELY = 1e-4

@@ -6,13 +6,13 @@ import time
 
 import numpy as np
 import pytest
-from oracles.made import ignoring, of_boxes, one_box_each, said
 
 import calipers as cal
 from calipers.oracles import KINDS
 from calipers.oracles.corruption import STREAM
 from calipers.oracles.drawn import as_predictions, drawn_from
 from calipers.synthetic import random_cohort
+from oracles.made import ignoring, of_boxes, one_box_each, said
 
 EVERY = {
     "position-noise": {"sigma": 0.5},

@@ -1,16 +1,16 @@
 """What RoDeO says about oracles, where it can be worked out on paper.
 
-One box per image, so that the matching is certain; then every number has a closed form. Where a mean is random, it has to
-lie within four of its standard errors, which are known too.
+One box per image, so that the matching is certain; then every number has a closed form. Where a mean is random, it has
+to lie within four of its standard errors, which are known too.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from oracles.made import one_box_each, said
 
 import calipers as cal
+from oracles.made import one_box_each, said
 
 MANY = 20_000
 LN2 = np.log(2.0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Corruptions of the objects of a map, exact to the voxel: shrunk, grown, missed and invented ones.
 
-Arrays are ``[z, ]y, x``. Distances are between the centres of voxels, in voxels. Every function takes what is marked and
-returns it anew; what is added scores 1, what is taken away 0.
+Arrays are ``[z, ]y, x``. Distances are between the centres of voxels, in voxels. Every function takes what is marked
+and returns it anew; what is added scores 1, what is taken away 0.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def shrink(
 
     Notes
     -----
-    The depth of a voxel is its distance to the nearest one outside; the edge of the image is no outside. The least deep go
-    first; of equal ones those farther from the centroid, then those that come first in the array. An object of no more
-    voxels than are taken is gone. ``round(fraction * size)`` rounds halves to even.
+    The depth of a voxel is its distance to the nearest one outside; the edge of the image is no outside. The least deep
+    go first; of equal ones those farther from the centroid, then those that come first in the array. An object of no
+    more voxels than are taken is gone. ``round(fraction * size)`` rounds halves to even.
     """
     objects = marked.objects.copy()
     for k, box in _windows(objects):
@@ -68,8 +68,8 @@ def grow(
     Notes
     -----
     The nearest come first; of equal ones those nearer to the centroid, then those that come first in the array. Objects
-    grow one after the other and take nothing from each other, but they may come to touch. Where the background ends, they
-    get what there is.
+    grow one after the other and take nothing from each other, but they may come to touch. Where the background ends,
+    they get what there is.
     """
     objects = marked.objects.copy()
     for k, box in _windows(objects):

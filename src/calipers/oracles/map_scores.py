@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
+from numpy.typing import NDArray
 
 from calipers.errors import UsageError
 from calipers.oracles.map_objects import Marked, Random
 from calipers.synthetic.discs import soft_map
+
+T = TypeVar("T", np.int32, np.float32)
 
 
 def noise(marked: Marked, random: Random, *, sigma: float) -> Marked:
@@ -17,7 +22,10 @@ def noise(marked: Marked, random: Random, *, sigma: float) -> Marked:
 
 
 def blur(marked: Marked, random: Random, *, sigma: float) -> Marked:
-    """Blur with a Gaussian of that standard deviation in voxels, cut at three of them; the image goes on at its edges."""
+    """Blur with a Gaussian of that standard deviation in voxels, cut at three of them.
+
+    Beyond its edges the image goes on as it is there.
+    """
     return Marked(marked.objects, soft_map(marked.scores, blur=sigma))
 
 
@@ -40,7 +48,7 @@ def empty_samples(marked: Marked, random: Random, *, n: float) -> Marked:
     return marked
 
 
-def _moved(array: np.ndarray, step: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def _moved(array: NDArray[T], step: NDArray[np.int64]) -> NDArray[T]:
     found = np.zeros_like(array)
     to = tuple(slice(max(0, k), max(0, n + min(0, k))) for k, n in zip(step.tolist(), array.shape))
     back = tuple(slice(max(0, -k), max(0, n - max(0, k))) for k, n in zip(step.tolist(), array.shape))

@@ -73,9 +73,9 @@ def corrupt_maps(
 
     Notes
     -----
-    Before the first corruption a map is 1 on objects and 0 elsewhere: perfect. Objects are connected components, corners
-    included, or with ``labels="instances"`` the values of the labels. ``empty-samples(n=5)`` adds five samples without
-    objects, on which all other models are silent; the corruptions reach them as well.
+    Before the first corruption a map is 1 on objects and 0 elsewhere: perfect. Objects are connected components,
+    corners included, or with ``labels="instances"`` the values of the labels. ``empty-samples(n=5)`` adds five samples
+    without objects, on which all other models are silent; the corruptions reach them as well.
 
     Examples
     --------

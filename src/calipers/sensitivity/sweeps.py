@@ -80,7 +80,7 @@ def sweep(
         if with_:
             raise UsageError("corruptions belong to an oracle: sweep the strength of one, such as position-noise.sigma")
         return _of_models(cohort, plan, axes, ci=ci, seed=seed, progress=progress)
-    if not isinstance(runs, int) or runs < 1:
+    if runs < 1 or runs != int(runs):
         raise UsageError(f"runs is a whole number from 1, not {runs!r}")
     check_seed(seed + runs - 1)
     return _of_oracle(cohort, plan, axes, runs, seed, tuple(with_), progress)
@@ -176,7 +176,7 @@ def _of_oracle(
         order = order.swapaxes(2, 3)
     mean = order.mean(axis=1)
     spread = order.std(axis=1, ddof=1) if runs > 1 else np.full(mean.shape, np.nan)
-    band = f"mean and standard deviation (n - 1) of {runs} runs" if runs > 1 else "none"
+    band = f"mean, and one standard deviation (n - 1) to both sides, of {runs} runs" if runs > 1 else "none"
     tables = [mean[None], (mean - spread)[None], (mean + spread)[None]]
     return _result(cohort, protocol, axes, (ORACLE,), tables, (runs, band, seed))
 
