@@ -30,8 +30,8 @@ def sweep_figure(sweep: Sweep, metric: str | None = None, *, model: str | None =
 
     Notes
     -----
-    One choice of numbers gives curves with bands, one of words a forest plot; two of numbers a contour map, a number and
-    a word a curve per word, two of words a heat map. Beside another choice, a single number counts as a word.
+    One choice of numbers gives curves with bands, one of words a forest plot; two of numbers a contour map, a number
+    and a word a curve per word, two of words a heat map. Beside another choice, a single number counts as a word.
 
     Examples
     --------
