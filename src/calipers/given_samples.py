@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from typing import Any
 
@@ -76,9 +76,13 @@ class GivenSamples:
         """Return what loads the k-th of the samples that are kept once more, for pictures; None for an iterator."""
         if not isinstance(self.entries, Sequence):
             return None
-        kept = [k for k, entry in enumerate(self.entries) if self.kept(_groups(entry))]
         entries = self.entries
-        return lambda number: self._load(entries[kept[number]], kept[number])
+
+        @cache
+        def kept() -> list[int]:  # only when it is needed: entries may be made on the spot
+            return [k for k, entry in enumerate(entries) if self.kept(_groups(entry))]
+
+        return lambda number: self._load(entries[kept()[number]], kept()[number])
 
     def _load(self, entry: Any, k: int) -> Sample:
         if hasattr(entry, "load"):  # files: see `calipers.readers.volumes`
