@@ -23,11 +23,11 @@ def changed(array: np.ndarray, place: tuple[int, ...], value: float) -> np.ndarr
 
 
 BAD: dict[str, tuple[Any, str, str]] = {
-    "shape": ((SCORES.T, LABELS), "shape", r"samples\[1\] map of model.*\(2, 3\).*\(3, 2\)"),
-    "one more axis": ((SCORES[..., None], LABELS), "shape", r"samples\[1\]"),
-    "one axis": ((SCORES[0], LABELS[0]), "dimensions", "2 or 3 axes"),
-    "four axes": ((SCORES[None, None], LABELS[None, None]), "dimensions", "2 or 3 axes"),
-    "no voxel": ((SCORES[:0], LABELS[:0]), "dimensions", "2 or 3 axes"),
+    "shape": ((SCORES.T, LABELS), "shape-mismatch", r"samples\[1\] map of model.*\(2, 3\).*\(3, 2\)"),
+    "one more axis": ((SCORES[..., None], LABELS), "shape-mismatch", r"samples\[1\]"),
+    "one axis": ((SCORES[0], LABELS[0]), "volume-shape", "2 or 3 axes"),
+    "four axes": ((SCORES[None, None], LABELS[None, None]), "volume-shape", "2 or 3 axes"),
+    "no voxel": ((SCORES[:0], LABELS[:0]), "volume-shape", "2 or 3 axes"),
     "NaN": ((changed(SCORES, (1, 2), np.nan), LABELS), "non-finite", r"\[1, 2\].*1 of 6 NaN"),
     "infinite": ((changed(SCORES, (0, 0), np.inf), LABELS), "non-finite", "1 of 6 NaN or infinite"),
     "above 1": ((changed(SCORES, (0, 0), 1.5), LABELS), "score-range", "0 to 1.5"),
@@ -49,13 +49,13 @@ BAD: dict[str, tuple[Any, str, str]] = {
     "maps as a list": ({"labels": LABELS, "maps": [SCORES]}, "missing-key", "'labels' and 'map'"),
     "another model": ({"labels": LABELS, "maps": {"other": SCORES}}, "models", "model"),
     "more models": ({"labels": LABELS, "maps": {"model": SCORES, "more": SCORES}}, "models", "model"),
-    "a volume": ((SCORES[None], LABELS[None]), "dimensions", "2 axes"),
+    "a volume": ((SCORES[None], LABELS[None]), "volume-shape", "2 axes"),
     "the same name": ({**GOOD, "name": "0"}, "dup-image", "differ"),
     "spacing of a volume": ({**GOOD, "spacing": (1, 1, 1)}, "spacing", "2 positive numbers"),
     "spacing of 0": ({**GOOD, "spacing": (1, 0)}, "spacing", "2 positive numbers"),
     "spacing without end": ({**GOOD, "spacing": (1, np.inf)}, "spacing", "2 positive numbers"),
     "one spacing": ({**GOOD, "spacing": 1.0}, "spacing", "2 positive numbers"),
-    "a sample of four axes": (Sample("x", LABELS[None, None], {"model": SCORES[None, None]}), "dimensions", "x"),
+    "a sample of four axes": (Sample("x", LABELS[None, None], {"model": SCORES[None, None]}), "volume-shape", "x"),
     "a sample with NaN": (Sample("x", LABELS, {"model": SCORES * np.nan}), "non-finite", r"samples\[1\] \(x\)"),
 }
 

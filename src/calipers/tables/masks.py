@@ -160,8 +160,8 @@ class Masks:
     def from_labels(cls, labels: Array) -> Masks:
         """Return one mask for every value of a label map but 0, in ascending order of the values."""
         start, length, value = runs.of_labels(labels)
-        values, owner = np.unique(value, return_inverse=True)
-        return cls._owned(start, length, owner, (labels.shape, len(values)))
+        owner, n = runs.numbered(value)
+        return cls._owned(start, length, owner, (labels.shape, n))
 
     @classmethod
     def from_components(cls, array: Array, connectivity: str = "full") -> Masks:
@@ -189,9 +189,8 @@ class Masks:
     def _owned(cls, start: I64, length: I64, owner: I64, frame: tuple[tuple[int, ...], int]) -> Masks:
         """Return the masks of runs of one image in any order of their owners; frame is (shape, objects)."""
         shape, n = frame
-        order = np.argsort(owner, kind="stable")
         size = np.tile(np.array(shape[::-1], np.int64), (n, 1))
-        return cls(ragged.from_owner(owner, n), start[order], length[order], size)
+        return cls(*runs.grouped(start, length, owner, n), size)
 
     def _of(self, owned: tuple[I64, I64, I64]) -> Masks:
         """Return other masks of the same objects: (start, length, owner), sorted by owner."""
