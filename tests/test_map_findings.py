@@ -76,7 +76,7 @@ def test_faint_scores_everywhere_are_pointed_out() -> None:
 def test_thresholds_that_were_found_are_told_with_their_model() -> None:
     assert QUICK.maps is not None
     chosen = replace(QUICK, maps=replace(QUICK.maps, threshold="fpr:0.05"))
-    found = [warning for warning in warned(list(demo_samples(3, 2, 32)), chosen) if "with a score of at least" in warning]
+    found = [said for said in warned(list(demo_samples(3, 2, 32)), chosen) if "with a score of at least" in said]
     assert [warning.split(":")[0] for warning in found] == ["predictions of sharp", "predictions of diffuse"]
 
 
