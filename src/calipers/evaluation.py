@@ -17,6 +17,7 @@ from calipers.protocol import Protocol
 from calipers.results import Estimate, Row
 from calipers.results.estimate import number
 from calipers.results.groups import GroupedRows, GroupSummary
+from calipers.results.pictures import Slices
 from calipers.statistics.intervals import FEWEST_UNITS
 from calipers.statistics.weights import Units, units_of
 from calipers.tables import Cohort
@@ -56,6 +57,7 @@ class Evaluation:
     groups: tuple[GroupSummary, ...] = ()  # of all groupings, in the order in which they were asked for
     groupings: tuple[GroupedRows, ...] = ()  # without that by class alone, whose rows are those of the evaluation
     load_sample: Callable[[int], Sample] | None = field(default=None, compare=False, repr=False)  # of an image, anew
+    slices: Slices | None = field(default=None, compare=False, repr=False)  # pictures that were kept for the page
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -384,7 +386,7 @@ class Evaluation:
         """Write numbers, cohort and page into a folder; `calipers.open_evaluation` makes the evaluation of it again.
 
         These are ``evaluation.json``, ``objects.parquet``, ``images.parquet``, ``images.csv``, ``report.html`` and,
-        last, ``run.json``.
+        last, ``run.json``; of samples with maps also ``slices.parquet``, the pictures of the page.
 
         Parameters
         ----------
@@ -402,7 +404,14 @@ class Evaluation:
         from calipers.saving import save
 
         of_page = {"images": images, "redact": redact, "pictures": pictures, "step": step}
-        return save(self, Path(folder), force=force, command=command, started=started, pictures=of_page)
+        kept = self if redact or not pictures else self._with_slices(None if images is None else Path(images))
+        return save(kept, Path(folder), force=force, command=command, started=started, pictures=of_page)
+
+    def _with_slices(self, images: Path | None) -> Evaluation:
+        """Return the evaluation with the pictures of its samples, read now: they may be gone when it is opened."""
+        from calipers.report.context import slices_of
+
+        return replace(self, slices=slices_of(self, images))
 
 
 def beside(estimate: Estimate) -> dict[str, Any]:

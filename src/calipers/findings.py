@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from calipers.map_findings import map_warnings
 from calipers.matches import Matches
 from calipers.metrics.contract import Evidence, Metric
 from calipers.protocol import Protocol
@@ -19,6 +20,7 @@ from calipers.tables import Cohort, Predictions
 from calipers.tables.checks import outside_image
 
 SHARE = 0.5
+ARRAYS = "<arrays>"  # in place of a file
 NEAR = 0.1  # IoU
 MOST_COMPARED = 500_000  # predictions
 MARKS = {
@@ -52,6 +54,7 @@ def warnings_of(
         *_quarantine(cohort),
         *_classes(cohort, metrics),
         *_models(cohort, protocol, metrics),
+        *map_warnings(cohort, protocol, metrics),
     ]
     for (model, _), table in evidence.items():
         if isinstance(table, Matches):
@@ -162,7 +165,7 @@ def _notes(cohort: Cohort) -> Iterator[str]:
         again = SAID_OF_MODELS if file.role.startswith("predictions") else ()
         for note in file.notes:
             if not any(words in note for words in again):
-                yield f"{Path(file.file).name}: {note}"
+                yield f"{file.role if file.file == ARRAYS else Path(file.file).name}: {note}"
 
 
 def _quarantine(cohort: Cohort) -> Iterator[str]:
@@ -207,8 +210,12 @@ def _models(cohort: Cohort, protocol: Protocol, metrics: list[Metric[Any]]) -> I
 
 
 def _far(model: str, matches: Matches) -> Iterator[str]:
-    """Boxes that never meet a reference of their class point to a wrong box format, axis order or class numbering."""
-    if matches.views[0].criterion != "box-iou" or not len(matches.score) or not len(matches.reference_label):
+    """Shapes that never meet a reference of their class point to a wrong box format, axis order or class numbering."""
+    if (
+        matches.views[0].criterion not in ("box-iou", "mask-iou")
+        or not len(matches.score)
+        or not len(matches.reference_label)
+    ):
         return
     if matches.pairs.similarity.max(initial=0.0) < NEAR:
         yield (
@@ -221,6 +228,8 @@ def _repeated(model: str, predictions: Predictions) -> Iterator[str]:
     if not 1 < len(predictions) <= MOST_COMPARED:
         return
     columns = [predictions.image, predictions.label, predictions.score, *predictions.boxes.T]
+    if predictions.masks is not None:  # different masks may have one box
+        columns += [predictions.masks.voxels, *predictions.masks.centroids().T]
     order = np.lexsort(columns)
     same = np.ones(len(order) - 1, np.bool_)
     for column in columns:

@@ -145,6 +145,7 @@ def open_folder(folder: str | Path, *, jobs: int = 1, progress: Progress | None 
         jobs=jobs,
         progress=progress,
     )
+    evaluation = replace(evaluation, slices=stored.slices)
     pairs = list(compared(stored.document, evaluation.as_dict()))
     changed = tuple(pair for pair in pairs if _bits(pair.stored) != _bits(pair.now))
     opened = Opened(evaluation, stored.run, stored.file, len(pairs), changed)

@@ -136,7 +136,7 @@ def test_the_slow_twin_says_the_same(seed):
     scale = ["image", "image-class", "none"][seed % 3]
     thresholds = (0.2, 0.7) if scale == "none" else (60.0, 180.0)
     connectivity, score = ["full", "edges", "faces"][seed // 3 % 3], ["mean", "max"][seed % 2]
-    reach = {"faces": 1, "edges": d - 1, "full": d}[connectivity]
+    reach = {"faces": 1, "edges": 2, "full": d}[connectivity]
     twin = slow.boxes([slow.as_grid(part) for part in maps], target, thresholds, scale, reach, score)
     options = {"thresholds": thresholds, "scale": scale, "connectivity": connectivity, "score": score}
     said = rows(found(maps[None], size=target[::-1], **options))

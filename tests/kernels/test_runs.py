@@ -138,5 +138,5 @@ def test_points_belong_to_the_voxel_that_holds_them(seed: int) -> None:
     points = random.uniform(-1.5, 9.5, (200, arrays[0].ndim))
     points[::3] = np.floor(points[::3])  # on the border: the voxel that begins there
     rows = random.integers(0, len(arrays), len(points))
-    found = runs.contains(start, length, offsets, np.tile(size, (len(arrays), 1)), rows, points)
+    found = runs.contains(start, length, offsets, np.tile(size, (len(arrays), 1)), (rows, points))
     assert found.tolist() == [slow.contains(arrays[k], point) for k, point in zip(rows, points.tolist())]

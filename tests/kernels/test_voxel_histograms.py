@@ -75,11 +75,14 @@ def test_both_routes_give_the_same_bits(seed: int) -> None:
     most = int(rng.choice([2, 5, 10**9]))
     positives, negatives = rng.integers(0, most, (2, *shape)) * (rng.random((2, *shape)) < 0.7)
     positives[0], negatives[-1] = (0, 0) if seed % 5 == 0 else (positives[0], negatives[-1])
-    rate, results = float(rng.choice([0.0, 0.05, 0.5, 1.0])), []
+    rate, inexact, results = float(rng.choice([0.0, 0.05, 0.5, 1.0])), rng.random(shape[1]) < 0.5, []
     for name in ("numpy", "native"):
         with route.forced(name):
             tables = positives.astype(np.float64), negatives.astype(np.float64)
-            found = (*voxel_histograms.sums(*tables, rate), *voxel_histograms.from_histograms(*tables, rate))
+            found = (
+                *voxel_histograms.sums(*tables, inexact, rate),
+                *voxel_histograms.from_histograms(*tables, rate, inexact),
+            )
             results.append([(array.dtype, np.ascontiguousarray(array).tobytes()) for array in found])
     assert results[0] == results[1]
 
@@ -90,8 +93,12 @@ def test_a_weight_is_listing_the_image_so_often(images: list[list[tuple[int, boo
     found = [voxels.histogram(*arrays(image)) for image in images]
     columns = [np.concatenate([getattr(h, name) for h in found]) for name in ("bin", "positives", "negatives")]
     names, bins = np.unique(columns[0], return_inverse=True)
-    offsets = np.cumsum([0, *(len(h.bin) for h in found)])
-    sums = [weights @ voxel_histograms.dense(offsets, bins, counts, len(names)) for counts in columns[1:]]
+    image = np.repeat(np.arange(len(images)), [len(h.bin) for h in found])
+    sums = []
+    for counts in columns[1:]:
+        table = np.zeros((len(images), len(names)))
+        table[image, bins] = counts
+        sums.append(weights @ table)
     pooled = voxel_histograms.from_histograms(*sums)
     for r, row in enumerate(weights):
         scores, positive = arrays([voxel for image, times in zip(images, row) for voxel in image * int(times)])
@@ -118,9 +125,38 @@ def test_the_exact_figures_lie_within_the_bounds(seed: int) -> None:
     auroc, ap = voxel_ranking.exact(scores[positive], scores[~positive])
     assert bounds.auroc[0] - SLACK <= auroc <= bounds.auroc[1] + SLACK
     assert bounds.ap[0] - SLACK <= ap <= bounds.ap[1] + SLACK
-    middle = voxel_histograms.from_histograms(positives[None], negatives[None])
-    assert bounds.auroc[0] - SLACK <= middle.auroc[0] <= bounds.auroc[1] + SLACK
-    assert bounds.ap[0] - SLACK <= middle.ap[0] <= bounds.ap[1] + SLACK
+    for flags in (None, inexact):
+        middle = voxel_histograms.from_histograms(positives[None], negatives[None], inexact=flags)
+        assert bounds.auroc[0] - SLACK <= middle.auroc[0] <= bounds.auroc[1] + SLACK
+        assert bounds.ap[0] - SLACK <= middle.ap[0] <= bounds.ap[1] + SLACK
+
+
+@given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300), st.booleans()), min_size=1, max_size=8))
+def test_evenly_mixed_bins_stay_within_the_bounds(bins: list[tuple[int, int, bool]]) -> None:
+    positives, negatives = np.array([p for p, _, _ in bins]), np.array([n for _, n, _ in bins])
+    inexact = np.array([flag for _, _, flag in bins]) & (positives + negatives > 1)
+    bounds = voxel_histograms.bounds(positives, negatives, inexact)
+    middle = voxel_histograms.from_histograms(positives[None], negatives[None], inexact=inexact).ap[0]
+    assert np.isnan(middle) or bounds.ap[0] - SLACK <= middle <= bounds.ap[1] + SLACK
+
+
+def test_evenly_mixed_bins_come_closer_than_bins_of_one_score() -> None:
+    rng = np.random.default_rng(4)
+    positive = rng.random(200_000) < 0.05
+    scores = 1 / (1 + np.exp(-rng.normal(np.where(positive, 2, -2), 2)))
+    names, bins = np.unique(voxels.bins_of(scores) >> 3, return_inverse=True)
+    tables = np.bincount(bins, weights=positive)[None], np.bincount(bins, weights=~positive)[None]
+    expected = voxel_ranking.exact(scores[positive], scores[~positive])[1]
+    single = voxel_histograms.from_histograms(*tables).ap[0]
+    mixed = voxel_histograms.from_histograms(*tables, inexact=np.ones(len(names), np.bool_)).ap[0]
+    assert abs(mixed - expected) < 0.25 * abs(single - expected)
+    assert abs(mixed - expected) < 1e-4
+
+
+def test_an_evenly_mixed_bin_by_hand() -> None:
+    # 3 positives and 1 negative above a bin of 5 and 4: at its middle 3 + 3 positives and 1 + 2 negatives.
+    found = voxel_histograms.from_histograms(np.array([[5, 3]]), np.array([[4, 1]]), inexact=np.array([True, False]))
+    assert found.ap[0] == pytest.approx((3 * 3 / 4 + 5 * 6 / 9) / 8, abs=1e-15)
 
 
 @given(VOXELS)

@@ -79,7 +79,7 @@ def test_axes_flips_and_names_change_nothing(seed: int, order: list[int], axis: 
     [
         (np.zeros((2, 3)), np.zeros((3, 2), int), "shape-mismatch", r"\(2, 3\) and \(3, 2\)"),
         (np.zeros((1, 2, 3)), np.zeros((2, 3), int), "shape-mismatch", "one shape"),
-        (np.zeros(4), np.zeros(4, int), "shape", "2 or 3 axes"),
+        (np.zeros(4), np.zeros(4, int), "map-shape", "2 or 3 axes"),
         (np.array([[0.0, np.nan], [np.inf, 0.0]]), np.zeros((2, 2), int), "non-finite", "2 NaN or infinite"),
         (np.array([[0.0, 0.5], [1.5, 0.0]]), np.zeros((2, 2), int), "range", r"\(1, 0\).*\[0, 1\], got 1.5"),
         (np.array([[0.0, -0.5]]), np.zeros((1, 2), int), "range", "got -0.5"),

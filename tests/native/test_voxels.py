@@ -26,7 +26,15 @@ def calls(kind: type) -> dict[str, tuple[Any, ...]]:
         "voxel_histogram": (scores, wide, positive, *counts, *extremes, 1),
         "voxel_split": (scores, wide, positive, np.zeros(3, kind), np.zeros(6, kind)),
         "voxel_walk": (*sides, wide, *offsets, *found, 1),
-        "voxel_pooled": (np.ones((2, 3)), np.ones((2, 3)), 2, 3, np.array([0.05]), np.zeros((9, 2)), 1),
+        "voxel_pooled": (
+            np.ones((2, 3)),
+            np.ones((2, 3)),
+            np.ones(3, np.uint8),
+            2,
+            np.array([0.05]),
+            np.zeros((9, 2)),
+            1,
+        ),
     }
 
 

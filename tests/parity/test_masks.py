@@ -17,6 +17,8 @@ from calipers.criteria import PairTable
 from calipers.criteria.masks import MASK_IOU
 from calipers.tables.masks import Masks
 
+pytestmark = pytest.mark.usefixtures("kernel_route")
+
 NAMES = ("AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl")
 PROTOCOL = """
 schema = "calipers.protocol/1"

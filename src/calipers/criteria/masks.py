@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from calipers.criteria.contract import Criterion, PairTable
 from calipers.errors import UsageError
 from calipers.kernels import run_algebra
 from calipers.kernels.pairs import overlapping
-from calipers.tables import Cohort, Objects, Predictions
+from calipers.tables import Cohort, Predictions
 from calipers.tables.boxes import box_extent
 from calipers.tables.masks import Masks, no_masks
 
@@ -52,7 +51,6 @@ class Overlap:
 
 
 Form = Callable[[Masks], Masks]  # what of a mask is compared
-Measure = Callable[[Overlap], F64]
 
 
 def _whole(masks: Masks) -> Masks:
@@ -82,46 +80,12 @@ def reference_masks(cohort: Cohort, criterion: str) -> Masks:
     return no_masks(references.dimensions)
 
 
-def compared(pairs: PairTable, name: str, form: Form) -> Overlap:
-    """Return what the shapes of all pairs share; kept, because a crowd asks again."""
-    if name not in pairs.known:
-        ours, theirs = reference_masks(pairs.cohort, name), pairs.predictions.masks
-        if theirs is None:
-            pairs.known[name] = _against_boxes(pairs, ours, form)
-        else:
-            pairs.known[name] = _against_masks(pairs, form(ours), form(theirs))
-    found: Overlap = pairs.known[name]
-    return found
-
-
 def _against_masks(pairs: PairTable, ours: Masks, theirs: Masks) -> Overlap:
     _check_sizes(pairs, ours, theirs)
-    shift = _shifts(pairs, int(np.prod(ours.size, axis=1).max(initial=1)))
-    sides = []
-    for masks, rows, move in zip((ours, theirs), (pairs.reference, pairs.prediction), shift, strict=True):
-        chosen = np.unique(rows)
-        part = masks[chosen]
-        owner = chosen[part.owner]
-        sides.append((part.start + move[owner], part.length, owner))
-    one, other, voxels = run_algebra.intersections(*sides)
-    width = max(len(theirs), 1)
-    found, wanted = one * width + other, pairs.reference * width + pairs.prediction
-    place = np.searchsorted(found, wanted)
-    known = place < len(found)
-    known[known] = found[place[known]] == wanted[known]
-    common = np.zeros(len(wanted))
-    common[known] = voxels[place[known]]
+    sides = ((masks.offsets, masks.start, masks.length) for masks in (ours, theirs))
+    common = run_algebra.common(*sides, pairs.reference, pairs.prediction)
     areas = ours.voxels[pairs.reference], theirs.voxels[pairs.prediction]
-    return Overlap(common, *(area.astype(np.float64) for area in areas))
-
-
-def _shifts(pairs: PairTable, unit: int) -> tuple[I64, I64]:
-    """Return by how much the runs of references and predictions move so that only those of one cell meet."""
-    tables: tuple[Objects, Objects] = (pairs.cohort.references, pairs.predictions)
-    one, other = (table.label[rows] for table, rows in zip(tables, (pairs.reference, pairs.prediction)))
-    n = len(pairs.cohort.classes) if (one == other).all() else 0
-    first, second = (table.image * n + table.label if n else table.image for table in tables)
-    return first * unit, second * unit
+    return Overlap(*(voxels.astype(np.float64) for voxels in (common, *areas)))
 
 
 def _check_sizes(pairs: PairTable, ours: Masks, theirs: Masks) -> None:
@@ -154,57 +118,72 @@ def _against_boxes(pairs: PairTable, masks: Masks, form: Form) -> Overlap:
     return Overlap(common, reference, extent)
 
 
-def _similarity(name: str, form: Form, measure: Measure, pairs: PairTable) -> F64:
-    return measure(compared(pairs, name, form))
+@dataclass(frozen=True)
+class Comparison:
+    """What of two masks is compared, and how."""
+
+    name: str  # of the criterion
+    form: Form
+    measure: Callable[[Overlap], F64]
+
+    def overlap(self, pairs: PairTable) -> Overlap:
+        """Return what the shapes of all pairs share; kept, because a crowd asks again."""
+        if self.name not in pairs.known:
+            ours, theirs = reference_masks(pairs.cohort, self.name), pairs.predictions.masks
+            if theirs is None:
+                pairs.known[self.name] = _against_boxes(pairs, ours, self.form)
+            else:
+                pairs.known[self.name] = _against_masks(pairs, self.form(ours), self.form(theirs))
+        found: Overlap = pairs.known[self.name]
+        return found
+
+    def similarity(self, pairs: PairTable) -> F64:
+        """Return how like the shapes are."""
+        return self.measure(self.overlap(pairs))
+
+    def covered(self, pairs: PairTable) -> F64:
+        """Return the share of every prediction that its reference covers."""
+        return self.overlap(pairs).covered()
+
+    def fused(self, cohort: Cohort, predictions: Predictions, n_classes: int) -> tuple[I32, I32, F64]:
+        """Compare the pairs whose bounding boxes overlap; those of the masks, which given boxes may not be."""
+        references = cohort.references
+        around = reference_masks(cohort, self.name).boxes()
+        said = predictions.boxes if predictions.masks is None else predictions.masks.boxes()
+        row, column, _ = overlapping(
+            (references.offsets, references.label, around, box_extent(around)),
+            (predictions.offsets, predictions.label, said, box_extent(said)),
+            references.crowd,
+            n_classes,
+        )
+        pairs = PairTable(cohort, predictions, row.astype(np.int64), column.astype(np.int64))
+        similarity = np.where(references.crowd[row], self.covered(pairs), self.similarity(pairs))
+        near = np.flatnonzero(similarity > 0)
+        return row[near], column[near], similarity[near]
+
+    def criterion(self) -> Criterion:
+        """Return the criterion that compares so."""
+        return Criterion(self.name, self.similarity, crowd=self.covered, fused=self.fused)
 
 
-def _fused(
-    name: str, form: Form, measure: Measure, cohort: Cohort, predictions: Predictions, n_classes: int
-) -> tuple[I32, I32, F64]:
-    """Compare the pairs whose bounding boxes overlap; those of the masks, which given boxes may not be."""
-    references = cohort.references
-    around = reference_masks(cohort, name).boxes()
-    said = predictions.boxes if predictions.masks is None else predictions.masks.boxes()
-    row, column, _ = overlapping(
-        (references.offsets, references.label, around, box_extent(around)),
-        (predictions.offsets, predictions.label, said, box_extent(said)),
-        references.crowd,
-        n_classes,
-    )
-    pairs = PairTable(cohort, predictions, row.astype(np.int64), column.astype(np.int64))
-    found = compared(pairs, name, form)
-    similarity = np.where(references.crowd[row], found.covered(), measure(found))
-    near = np.flatnonzero(similarity > 0)
-    return row[near], column[near], similarity[near]
-
-
-def _criterion(name: str, form: Form, measure: Measure) -> Criterion:
-    return Criterion(
-        name,
-        partial(_similarity, name, form, measure),
-        crowd=partial(_similarity, name, form, Overlap.covered),
-        fused=partial(_fused, name, form, measure),
-    )
-
-
-MASK_IOU = _criterion("mask-iou", _whole, Overlap.iou)
-DICE = _criterion("dice", _whole, Overlap.dice)
-HULL_IOU = _criterion("hull-iou", Masks.hulls, Overlap.iou)
-BOUNDARY_IOU = _criterion("boundary-iou", _band, Overlap.iou)
+MASKS = Comparison("mask-iou", _whole, Overlap.iou)
+MASK_IOU = MASKS.criterion()
+DICE = Comparison("dice", _whole, Overlap.dice).criterion()
+HULL_IOU = Comparison("hull-iou", Masks.hulls, Overlap.iou).criterion()
+BOUNDARY_IOU = Comparison("boundary-iou", _band, Overlap.iou).criterion()
 
 
 def _any_iou(pairs: PairTable) -> F64:
-    return (boxes.iou if pairs.cohort.references.masks is None else MASK_IOU.similarity)(pairs)
+    return boxes.iou(pairs) if pairs.cohort.references.masks is None else MASKS.similarity(pairs)
 
 
 def _any_covered(pairs: PairTable) -> F64:
-    return boxes.iop(pairs) if pairs.cohort.references.masks is None else compared(pairs, "mask-iou", _whole).covered()
+    return boxes.iop(pairs) if pairs.cohort.references.masks is None else MASKS.covered(pairs)
 
 
 def _any_fused(cohort: Cohort, predictions: Predictions, n_classes: int) -> tuple[I32, I32, F64]:
-    if cohort.references.masks is None:
-        return boxes.fused_iou(cohort, predictions, n_classes)
-    return _fused("mask-iou", _whole, Overlap.iou, cohort, predictions, n_classes)
+    fused = boxes.fused_iou if cohort.references.masks is None else MASKS.fused
+    return fused(cohort, predictions, n_classes)
 
 
 ANY_OVERLAP = Criterion("any-overlap", _any_iou, yes_no=True, crowd=_any_covered, fused=_any_fused)

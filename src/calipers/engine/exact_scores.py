@@ -21,10 +21,10 @@ MOST_BYTES = 400_000_000  # of all models together
 class ExactScores:
     """The scores of all voxels of every model; given up as a whole when they become too many."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, needed: bool = True) -> None:
         self._held: dict[str, list[tuple[Scores, Scores, I64]]] = {}
         self._bytes = 0
-        self.given_up = False
+        self.given_up = not needed  # whether scores need not be handed over
 
     def add(self, model: str, scores: tuple[Scores, Scores, I64]) -> None:
         """Take the voxels of one sample: scores of positive and negative ones, and of the former, the object."""
@@ -44,10 +44,10 @@ class ExactScores:
             return None
         positives, negatives, region = _joined(parts)
         del parts
-        negatives.sort()
         found = {
             m.key: _aupro(positives, negatives, region, m.limit) for m in measures if m.pooled and m.quantity == "AUPRO"
         }
+        negatives.sort()  # now: AUPRO puts them into an order of its own
         positives.sort()
         ends = (np.array([0, len(positives)]), np.array([0, len(negatives)]))
         sides = voxel_ranking.Sides(positives, negatives, *ends)

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.heatmaps.components import bounds, components, maxima, sizes, sums, window
 from calipers.heatmaps.resampling import resampled
 from calipers.heatmaps.settings import TOP, Settings
+from calipers.heatmaps.window import window
+from calipers.tables.instances import instances_of
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -108,13 +109,9 @@ def _of_class(values: F64, extremes: Range | None, settings: Settings) -> Iterat
         part = window(mask)
         if part is None:
             continue
-        labels, n = components(mask[part], settings.connectivity)
+        found = instances_of(values[part], mask[part], settings.connectivity)
         corner = np.array([side.start for side in reversed(part)], np.float64)
-        yield level, bounds(labels) + np.tile(corner, 2), _scores(labels, values[part], n, settings.score)
-
-
-def _scores(labels: NDArray[np.int32], values: F64, n: int, kind: str) -> F64:
-    return maxima(labels, values, n) if kind == "max" else sums(labels, values, n) / sizes(labels, n)
+        yield level, found.boxes + np.tile(corner, 2), found.highest if settings.score == "max" else found.mean
 
 
 def _best(found: Found) -> Found:

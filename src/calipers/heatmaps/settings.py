@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from calipers.errors import UsageError, did_you_mean
-from calipers.heatmaps.components import CONNECTIVITIES, Connectivity
 
+Connectivity = Literal["full", "edges", "faces"]
+CONNECTIVITIES: tuple[Connectivity, ...] = get_args(Connectivity)
 Scale = Literal["image", "image-class", "none"]
 Score = Literal["mean", "max"]
 SCALES: tuple[Scale, ...] = get_args(Scale)

@@ -55,12 +55,12 @@ def walk(
     return found
 
 
-def pooled(native: ModuleType, positives: F64, negatives: F64, rate: float, inexact: Flags) -> F64:
+def pooled(native: ModuleType, positives: F64, negatives: F64, inexact: Flags, rate: float) -> F64:
     """Twin of `voxel_histograms.sums`."""
-    n, width = positives.shape
+    n = len(positives)
     found = np.empty((9, n))
-    flags = np.ascontiguousarray(inexact, np.uint8)
-    native.voxel_pooled(positives, negatives, flags, n, width, np.array([rate]), found, threads())
+    flags = np.ascontiguousarray(inexact, np.bool_).view(np.uint8)
+    native.voxel_pooled(positives, negatives, flags, n, np.array([rate]), found, threads())
     return found
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """AUROC, average precision and overlap from histograms of voxels under many weightings at once, and bounds for them.
 
-A bin is treated as one score. Where that is so the figures are exact; else `bounds` encloses the exact ones.
+A bin is treated as one score, or its voxels as mixed evenly. Where bins hold one score the figures are exact; else
+`bounds` encloses the exact ones.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels import compiled_voxels, ragged, route
+from calipers.kernels import compiled_voxels, route
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -54,17 +55,6 @@ class Bounds(NamedTuple):
     ap: tuple[float, float]
 
 
-def dense(offsets: I64, bin: I32, counts: I64, n_bins: int) -> F64:
-    """Return (n, n_bins): the sparse counts of n images as a table.
-
-    ``weights (R, n) @ dense`` are R pooled histograms, exactly as long as the sums are below 2^53. Number the bins that
-    occur and give their number for ``n_bins``, to save memory.
-    """
-    table = np.zeros((len(offsets) - 1, n_bins))
-    table[ragged.owners(offsets), bin] = counts
-    return table
-
-
 def from_histograms(positives: Counts, negatives: Counts, rate: float = 0.05, inexact: Flags | None = None) -> Pooled:
     """Return the figures of R pooled histograms.
 
@@ -75,17 +65,21 @@ def from_histograms(positives: Counts, negatives: Counts, rate: float = 0.05, in
     rate
         Largest false positive rate for ``rate_dice``.
     inexact
-        (B,) whether a bin holds more than one score. Its positives then have the mean of the precision above it and
-        from it upwards, as if both kinds lay evenly in it; without it every bin is one score.
+        (B,) whether a bin holds more than one score; without it every bin is one.
 
     Notes
     -----
     Definitions as in `voxel_ranking` with the bins in place of scores: AUROC is undefined (NaN) without positives or
     without negatives, AP and the best overlap without positives, ``rate_dice`` without either. Of equally good bins the
     highest counts.
+
+    The positives of an inexact bin have the precision in its middle, as if its p positives and n negatives were mixed
+    evenly: ``(a + (p + 1) / 2) / (a + c + (p + 1) / 2 + n / 2)`` with a positives and c negatives above it. That lies
+    within the `bounds`: the worst order has at most this in the mean, the best at least.
     """
-    inexact = np.zeros(positives.shape[1], np.bool_) if inexact is None else inexact
-    s = sums(np.ascontiguousarray(positives, np.float64), np.ascontiguousarray(negatives, np.float64), rate, inexact)
+    mixed = np.zeros(positives.shape[1], np.bool_) if inexact is None else inexact
+    tables = np.ascontiguousarray(positives, np.float64), np.ascontiguousarray(negatives, np.float64)
+    s = sums(*tables, mixed, rate)
     with np.errstate(divide="ignore", invalid="ignore"):
         auroc, ap = s.right / (s.positives * s.negatives), s.precision / s.positives
         dice, iou = 2 * s.hits / (s.hits + s.alarms + s.positives), s.hits / (s.alarms + s.positives)
@@ -95,32 +89,31 @@ def from_histograms(positives: Counts, negatives: Counts, rate: float = 0.05, in
     return Pooled(auroc, ap, dice, iou, s.bin.astype(np.int64), np.where(some & (s.negatives > 0), rate_dice, np.nan))
 
 
-def sums(positives: F64, negatives: F64, rate: float, inexact: Flags) -> Sums:
-    """Walk down the bins of R histograms (R, B)."""
+def sums(positives: F64, negatives: F64, inexact: Flags, rate: float) -> Sums:
+    """Walk down the bins of R histograms (R, B); for ``inexact`` (B,) see `from_histograms`."""
     native = route.native()
     if native is not None:
-        return Sums(*compiled_voxels.pooled(native, positives, negatives, rate, inexact))
+        return Sums(*compiled_voxels.pooled(native, positives, negatives, inexact, rate))
     n, width = positives.shape
     found = np.zeros((len(Sums._fields), n))
     found[Sums._fields.index("bin")] = -1
     step = max(1, AT_ONCE // max(1, width))
     for first in range(0, n if width else 0, step):
         rows = slice(first, first + step)
-        found[:, rows] = _sums(positives[rows, ::-1], negatives[rows, ::-1], rate, inexact[::-1])
+        found[:, rows] = _sums(positives[rows, ::-1], negatives[rows, ::-1], inexact[::-1], rate)
     return Sums(*found)
 
 
-def _sums(positives: F64, negatives: F64, rate: float, inexact: Flags) -> Sums:
+def _sums(positives: F64, negatives: F64, inexact: Flags, rate: float) -> Sums:
     """Return the sums of a few histograms with bins descending in score; one bin after the other, as the twin does."""
     hits, alarms = np.cumsum(positives, axis=1), np.cumsum(negatives, axis=1)
     n_positives, n_negatives = hits[:, -1], alarms[:, -1]
     rows, last = np.arange(len(hits)), hits.shape[1] - 1
     right = np.cumsum(negatives * (hits - 0.5 * positives), axis=1)[:, -1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        here = hits / (hits + alarms)
-        above = np.append(np.full((len(hits), 1), np.nan), here[:, :-1], axis=1)  # NaN before the first voxel
-        precision = np.where(inexact & ~np.isnan(above), 0.5 * (above + here), here)
-        terms = np.where(positives > 0, positives * precision, 0.0)
+        middle = hits - np.where(inexact, 0.5 * (positives - 1), 0.0)
+        beside = alarms - np.where(inexact, 0.5 * negatives, 0.0)
+        terms = np.where(positives > 0, positives * (middle / (middle + beside)), 0.0)
         best = np.argmax(hits / (n_positives[:, None] + alarms), axis=1)
         within = np.count_nonzero(alarms / n_negatives[:, None] <= rate, axis=1)
     some, reached = n_positives > 0, np.maximum(within - 1, 0)

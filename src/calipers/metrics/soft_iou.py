@@ -104,7 +104,7 @@ def _scores(array: NDArray[Any]) -> NDArray[Any]:
     if array.dtype.kind not in "fbiu":
         raise InputError("scores that are real numbers", rule="type", field="prediction", value=str(array.dtype))
     if array.ndim not in (2, 3):
-        raise InputError("a map with 2 or 3 axes", rule="shape", field="prediction", value=array.shape)
+        raise InputError("a map with 2 or 3 axes", rule="map-shape", field="prediction", value=array.shape)
     finite = np.isfinite(array)
     if not finite.all():
         n, first = np.count_nonzero(~finite), _place(~finite)

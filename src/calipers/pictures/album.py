@@ -15,6 +15,7 @@ from calipers.pictures.encoding import Encoded
 from calipers.pictures.finding import PictureFiles
 from calipers.pictures.gathering import Gathered, Wanted, gather
 from calipers.pictures.overlays import look, overlay, short, slice_of
+from calipers.pictures.samples import read_samples
 from calipers.plots.figures import Overlay
 from calipers.saving import shown_matches
 from calipers.tables import Cohort
@@ -63,12 +64,13 @@ class _Judged:
     cut: float
     matches: Matches
     outcomes: Outcomes
+    given: bool  # whether the protocol itself cuts scores
 
     @property
     def cut_in_words(self) -> str:
         if self.cut == -math.inf:
             return "all predictions"
-        if self.matches.views[0].score_cut > -math.inf:
+        if self.given:
             return f"scores from {self.cut:.3g}, the cut of the protocol"
         return f"scores from {self.cut:.3g}, the cut with the best F1 on these images; for display only"
 
@@ -94,12 +96,12 @@ def album(
     budget_bytes: int = BUDGET,
     progress: Progress | None = None,
 ) -> Album:
-    """Choose images, read their pictures and draw the marks.
+    """Choose images, read their pictures and draw the marks, above the maps of the models where there are any.
 
     Parameters
     ----------
     folder
-        Where the pictures are; None shows boxes on empty frames.
+        Where the pictures are; None shows the images of the samples, or marks on empty frames if there are none.
     models
         Which models, the most interesting first; all in display order if left out. The first ``most_models`` are shown.
     per_group
@@ -113,15 +115,15 @@ def album(
 
     Notes
     -----
-    Each model is shown at the score cut of its best pooled F1, or at that of the protocol. Only pictures that are shown
+    Each model is shown at the score cut of its best pooled F1, or at that of the protocol; objects of maps, which have
+    a threshold already, are all shown. Only pictures that are shown
     are read; one that cannot be read, or whose size is not that of the cohort, is an empty frame and counted.
     """
     names = tuple(evaluation.models if models is None else models)[:most_models]
     judged = tuple(_judge(evaluation, model) for model in names)
     plans = list(_plans(evaluation, judged, per_group, evaluation.protocol.seed if seed is None else seed))
     files = None if folder is None else PictureFiles.of(Path(folder), evaluation.cohort)
-    wanted = list(dict.fromkeys(one for plan in plans for one in plan.images))
-    gathered = gather(evaluation.cohort, files, wanted, budget_bytes, progress)
+    gathered = _gathered(evaluation, files, plans, budget_bytes, progress)
     groups = tuple(
         AlbumGroup(plan.title, plan.why, tuple(_entry(evaluation, plan, one, gathered) for one in plan.images))
         for plan in plans
@@ -130,11 +132,39 @@ def album(
     return Album(groups, gathered.pictures, notes, {one.model: one.cut for one in judged})
 
 
+def _gathered(
+    evaluation: Evaluation,
+    files: PictureFiles | None,
+    plans: Sequence[_Plan],
+    budget_bytes: int,
+    progress: Progress | None,
+) -> Gathered:
+    """Return the pictures of a folder, and of samples: those that were kept with the evaluation, else loaded now."""
+    shown: dict[Wanted, dict[str, None]] = {}  # image -> models, each once and in order
+    for plan in plans:
+        for one in plan.images:
+            shown.setdefault(one, {}).update(dict.fromkeys(judged.model for judged in plan.shown))
+    cohort, wanted = evaluation.cohort, list(shown)
+    if evaluation.slices is not None:
+        found = gather(cohort, files, wanted, budget_bytes, progress)
+        kept, notes = evaluation.slices.pictures, (*evaluation.slices.notes, *found.notes)
+        return replace(found, pictures={**kept, **found.pictures}, notes=notes)
+    read = read_samples(
+        evaluation,
+        {one: tuple(models) for one, models in shown.items()},
+        images=files is None,
+        progress=progress,
+    )
+    found = gather(cohort, files, wanted, budget_bytes, progress, read.pixels)
+    return replace(found, notes=(*read.notes(), *found.notes))
+
+
 def _judge(evaluation: Evaluation, model: str) -> _Judged:
     matches = shown_matches(evaluation, model)
-    cut = operating_point(matches)
+    given = matches.views[0].score_cut > -math.inf
+    cut = -math.inf if evaluation.cohort.maps and not given else operating_point(matches)
     matches = matches_at(evaluation, model, cut, matches)
-    return _Judged(model, cut, matches, outcomes(matches, cut))
+    return _Judged(model, cut, matches, outcomes(matches, cut), given)
 
 
 def _plans(evaluation: Evaluation, judged: tuple[_Judged, ...], n: int, seed: int) -> Iterator[_Plan]:
@@ -173,6 +203,7 @@ def _entry(evaluation: Evaluation, plan: _Plan, wanted: Wanted, gathered: Gather
             wanted.image,
             cut=one.cut,
             symbol=key,
+            shade_symbol=_map_key(evaluation, one.model, wanted, gathered),
             matches=one.matches,
             slice_at=wanted.slice_at,
             size=gathered.sizes.get(wanted.key),
@@ -189,6 +220,11 @@ def _entry(evaluation: Evaluation, plan: _Plan, wanted: Wanted, gathered: Gather
         overlays=overlays,
         picture=key,
     )
+
+
+def _map_key(evaluation: Evaluation, model: str, wanted: Wanted, gathered: Gathered) -> str:
+    key = wanted.map_key(evaluation.models.index(model))
+    return key if key in gathered.pictures else ""
 
 
 def _facts(evaluation: Evaluation, image: int) -> tuple[str, ...]:

@@ -5,24 +5,19 @@ from __future__ import annotations
 
 import base64
 import io
-from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from calipers.pictures.pixels import U8, Pixels
+from calipers.plots.theme import SHADE
+from calipers.results.pictures import Encoded
+
+__all__ = ["SIDE", "Encoded", "encode", "shaded", "shrunk"]
 
 SIDE = 512
 QUALITY = 80
-
-
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """A picture as text that a page can hold."""
-
-    data: str  # data:image/webp;base64,...
-    width: int  # of what is encoded
-    height: int
-    bytes: int  # length of the text, which is ASCII
+ROUGH = 60  # quality of maps, which are smooth
 
 
 def shrunk(array: U8, side: int) -> U8:
@@ -40,17 +35,35 @@ def shrunk(array: U8, side: int) -> U8:
 def encode(pixels: Pixels, *, side: int = SIDE) -> Encoded:
     """Return a picture, shrunk to ``side`` pixels, as WebP, or as JPEG where Pillow was built without WebP.
 
-    A new image is made from bare pixels, so nothing but pixels can reach the file; grey stays grey.
+    A new image is made from bare pixels, so nothing but pixels can reach the file; grey stays grey. Maps are coloured
+    here, transparent where scores are low, and PNG where there is no WebP.
     """
     from PIL import Image, features
 
     array = shrunk(pixels.array, side)
+    array = shaded(array) if pixels.scores else array
     image, written = Image.fromarray(array), io.BytesIO()
     if features.check("webp"):
         kind = "webp"
-        image.save(written, "WEBP", quality=QUALITY, method=4)
+        image.save(written, "WEBP", quality=ROUGH if pixels.scores else QUALITY, method=4)
+    elif pixels.scores:
+        kind = "png"
+        image.save(written, "PNG", optimize=True)
     else:
         kind = "jpeg"
         image.save(written, "JPEG", quality=QUALITY, optimize=True)
     data = f"data:image/{kind};base64,{base64.b64encode(written.getvalue()).decode('ascii')}"
     return Encoded(data, *image.size, len(data))
+
+
+def shaded(levels: U8) -> U8:
+    """Return (h, w, 4) the colours of scores that are given in 255 steps: red, green, blue, opacity."""
+    return _ramp()[levels]
+
+
+@cache
+def _ramp() -> U8:
+    at, *channels = (np.array(column, np.float64) for column in zip(*SHADE))
+    channels[-1] = channels[-1] * 255.0
+    steps = np.arange(256) / 255.0
+    return np.stack([np.interp(steps, at, channel) + 0.5 for channel in channels], axis=1).astype(np.uint8)

@@ -27,8 +27,15 @@ class Wanted:
     @property
     def key(self) -> str:
         """What it is called on the page; letters, digits and hyphens only."""
-        place = "" if self.slice_at is None else f"-z{math.floor(self.slice_at)}"
-        return f"picture-{self.image}{place}"
+        return f"picture-{self._place}"
+
+    def map_key(self, model: int) -> str:
+        """Return what the map of the model of that number is called on the page."""
+        return f"map-{model}-{self._place}"
+
+    @property
+    def _place(self) -> str:
+        return str(self.image) if self.slice_at is None else f"{self.image}-z{math.floor(self.slice_at)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +77,10 @@ def gather(
     wanted: Sequence[Wanted],
     budget_bytes: int,
     progress: Callable[[int, int], None] | None = None,
+    further: Mapping[str, Pixels] = {},
 ) -> Gathered:
-    """Read, check, shrink and encode pictures; without files there are none."""
-    reading = _Reading()
+    """Read, check, shrink and encode pictures; without files there are ``further`` ones only, read by others."""
+    reading = _Reading(dict(further))
     for k, one in enumerate(wanted if files is not None else ()):
         path = files.path_of(one.image) if files is not None else None
         if path is not None:

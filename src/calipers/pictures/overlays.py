@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An image with the boxes of the references and of one model, as a figure."""
+"""An image with the objects of the references and of one model, as a figure: outlines of masks, else boxes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from calipers.evaluation import Evaluation
 from calipers.kernels import matching
 from calipers.matches import FATES, Matches
 from calipers.pictures.choosing import matches_at, present
-from calipers.plots.figures import BoxMark, Overlay
-from calipers.tables import Cohort
+from calipers.pictures.outlines import coarseness, outline_of, widest_slice
+from calipers.plots.figures import BoxMark, Overlay, Ring
+from calipers.tables import Cohort, Predictions, References
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 DRAWN = ("ignored", "reference", "missed", "hit", "duplicate", "false alarm")  # the last ones on top
 MOST_PREDICTIONS = 200  # in one figure; the best scored ones
+MOST_CORNERS = 8000  # of all outlines in one figure; beyond, they are drawn coarser
 MARGIN = 1.05  # of a frame whose size nobody knows
 LONGEST = 60  # characters of an id in a title
 
@@ -52,6 +54,7 @@ def overlay(
     cut: float,
     picture: str = "",
     symbol: str = "",
+    shade_symbol: str = "",
     matches: Matches | None = None,
     slice_at: float | None = None,
     size: tuple[float, float] | None = None,
@@ -66,6 +69,8 @@ def overlay(
         Predictions of a lower score are left out.
     picture, symbol
         The pixels: a data: address, or the id of one that the page holds.
+    shade_symbol
+        The id of the map of the model that the page holds.
     matches
         Those of the model, if they are at hand; see `choosing.matches_at`.
     slice_at
@@ -77,20 +82,23 @@ def overlay(
     cohort, seen = evaluation.cohort, look(matches, image, cut)
     if cohort.dimensions == 3 and slice_at is None:
         slice_at = slice_of(cohort, model, image, seen)
-    marks = sorted(_marks(cohort, model, matches, seen, slice_at), key=lambda mark: DRAWN.index(mark.fate))
+    frame = frame_of(cohort, image, size)
+    marks = _fine_enough(cohort, model, matches, seen, slice_at, coarseness(*frame))
     notes = [f"model {short(model)}", "all predictions" if cut == -math.inf else f"scores from {cut:.3g}"]
     if slice_at is not None:
-        notes.append("counts are of the whole volume, boxes those that reach the slice")
+        drawn = "boxes" if cohort.references.masks is None else "outlines"
+        notes.append(f"counts are of the whole volume, {drawn} those that reach the slice")
     unseen = len(seen.predictions) - MOST_PREDICTIONS
     if unseen > 0:
         notes.append(f"the {unseen} predictions of lowest score are not drawn")
     return Overlay(
         title_of(cohort, image, seen, slice_at),
         note="; ".join(notes),
-        size=frame_of(cohort, image, size),
-        marks=tuple(marks),
+        size=frame,
+        marks=tuple(sorted(marks, key=lambda mark: DRAWN.index(mark.fate))),
         picture=picture,
         symbol=symbol,
+        shade_symbol=shade_symbol,
     )
 
 
@@ -111,19 +119,45 @@ def look(matches: Matches, image: int, cut: float) -> Seen:
     return Seen(np.arange(first, last), words, rows, tuple(FATES[fate] for fate in said.tolist()))
 
 
-def _marks(cohort: Cohort, model: str, matches: Matches, seen: Seen, slice_at: float | None) -> Iterator[BoxMark]:
+def _fine_enough(
+    cohort: Cohort, model: str, matches: Matches, seen: Seen, slice_at: float | None, step: int
+) -> list[BoxMark]:
+    """Return the marks with outlines as fine as a picture can show and a page can bear."""
+    while True:
+        marks = list(_marks(cohort, model, matches, seen, slice_at, step))
+        corners = sum(len(ring) for mark in marks for ring in mark.outline)
+        if corners <= MOST_CORNERS or step >= max(cohort.images.size.max(initial=1.0), 1.0):
+            return marks
+        step *= 2
+
+
+def _marks(
+    cohort: Cohort, model: str, matches: Matches, seen: Seen, slice_at: float | None, step: int
+) -> Iterator[BoxMark]:
     references, predictions, names = cohort.references, cohort.models[model], cohort.classes
     for row, fate in zip(seen.references.tolist(), seen.reference_fates):
-        if (box := _in_slice(references.boxes[row], slice_at)) is not None:
-            yield BoxMark(fate, box, names[references.label[row]])
+        if (place := _placed(references, row, slice_at, step)) is not None:
+            yield BoxMark(fate, place[0], names[references.label[row]], outline=place[1])
     for row, fate in list(zip(seen.predictions.tolist(), seen.prediction_fates))[:MOST_PREDICTIONS]:
-        if (box := _in_slice(predictions.boxes[row], slice_at)) is None:
+        if (place := _placed(predictions, row, slice_at, step)) is None:
             continue
         label = names[predictions.label[row]]
         partner = int(matches.partner[row])
         if fate == "hit" and partner >= 0 and references.label[partner] != predictions.label[row]:
             label = f"{names[references.label[partner]]} (called {label})"
-        yield BoxMark(fate, box, label, float(predictions.score[row]) if predictions.scored else math.nan)
+        score = float(predictions.score[row]) if predictions.scored else math.nan
+        yield BoxMark(fate, place[0], label, score, place[1])
+
+
+def _placed(
+    table: References | Predictions, row: int, slice_at: float | None, step: int
+) -> tuple[tuple[float, float, float, float], tuple[Ring, ...]] | None:
+    """Return box and outline of an object in its image; None if it does not reach the slice of a volume."""
+    box = _in_slice(table.boxes[row], slice_at)
+    if box is None or table.masks is None:
+        return None if box is None else (box, ())
+    outline = outline_of(table.masks, row, slice_at, step)
+    return (box, outline) if outline else None
 
 
 def _in_slice(box: F64, slice_at: float | None) -> tuple[float, float, float, float] | None:
@@ -138,23 +172,27 @@ def _in_slice(box: F64, slice_at: float | None) -> tuple[float, float, float, fl
 
 
 def slice_of(cohort: Cohort, model: str, image: int, seen: Seen) -> float:
-    """Return the slice through the centre of the worst object of a volume; its middle if there is no object.
+    """Return the slice that shows most of the worst object of a volume; its middle if there is no object.
 
-    Worst is the largest that was missed, else the false alarm of the best score, else the largest object.
+    Worst is the largest that was missed, else the false alarm of the best score, else the largest object. Of a mask it
+    is the slice with most voxels, of a box the one through its centre.
     """
     real, said = cohort.references, cohort.models[model]
     depth = float(cohort.images.size[image, 2])
     if missed := seen.references_with("missed"):
-        box = real.boxes[max(missed, key=lambda row: (real.extent[row], -row))]
+        worst: tuple[References | Predictions, int] = real, max(missed, key=lambda row: (real.extent[row], -row))
     elif alarms := seen.predictions_with("false alarm"):
-        box = said.boxes[alarms[0]]
+        worst = said, alarms[0]
     else:
-        objects = [(real.extent[row], real.boxes[row]) for row in seen.references.tolist()]
-        objects += [(said.extent[row], said.boxes[row]) for row in seen.predictions.tolist()]
+        objects: list[tuple[References | Predictions, int]] = [(real, row) for row in seen.references.tolist()]
+        objects += [(said, row) for row in seen.predictions.tolist()]
         if not objects:
             return float(depth // 2) if math.isfinite(depth) else 0.0
-        box = max(objects, key=lambda pair: pair[0])[1]
-    middle = math.floor((box[2] + box[5]) / 2.0)
+        worst = max(objects, key=lambda found: found[0].extent[found[1]])
+    table, row = worst
+    if table.masks is not None:
+        return float(widest_slice(table.masks, row))
+    middle = math.floor((table.boxes[row, 2] + table.boxes[row, 5]) / 2.0)
     return float(min(max(middle, 0), depth - 1) if math.isfinite(depth) else max(middle, 0))
 
 

@@ -31,6 +31,7 @@ class Pixels:
     height: int
     depth: int | None = None  # slices or frames; None = the file is no volume
     note: str = ""  # what was ignored
+    scores: bool = False  # a map: the array has scores from 0 to 1 in 255 steps, and becomes colours when it is encoded
 
 
 def check_size(width: int, height: int, file: str) -> None:

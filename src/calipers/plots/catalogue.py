@@ -8,7 +8,7 @@ from typing import Any
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.evaluation import Evaluation
-from calipers.plots import curves, errors, forests
+from calipers.plots import curves, errors, forests, voxels
 from calipers.plots.figures import Figure
 
 
@@ -33,6 +33,10 @@ FIGURES: Mapping[str, Callable[..., Figure]] = {
     "scores": errors.scores,
     "overlaps": errors.overlaps,
     "thresholds": errors.thresholds,
+    "voxel-roc": voxels.voxel_roc,
+    "voxel-pr": voxels.voxel_precision,
+    "soft-sizes": voxels.soft_sizes,
+    "levels": voxels.levels,
     "differences": differences,
     "ranking": ranking,
 }

@@ -68,7 +68,7 @@ def froc(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Curv
     lines = tuple(found.line(model, slot_of(evaluation, model), marks=marks, step=True) for model in chosen)
     shares = {model: found.of_model[model][one].value for model in chosen}
     return Curves(
-        _finding(shares, "At one false alarm per image", "of the references"),
+        finding(shares, "At one false alarm per image", "of the references"),
         Axis("false alarms per image", FROC_RATES[0], FROC_RATES[-1], log=True, ticks=RATES, names=RATE_NAMES),
         Axis("sensitivity", 0.0, 1.0),
         lines,
@@ -84,9 +84,9 @@ def precision_recall(evaluation: Evaluation, *, models: Sequence[str] | None = N
     cases = _of_shown(evaluation, lambda view: PrecisionCurve.of(view, RECALLS, ties), chosen)
     found = points(evaluation, RECALLS, cases)
     lines = tuple(found.line(model, slot_of(evaluation, model)) for model in chosen)
-    reached = {model: _reach(found.of_model[model]) for model in chosen}
+    halves = {model: reach(RECALLS, found.of_model[model]) for model in chosen}
     return Curves(
-        _reached(reached),
+        reached(halves),
         Axis("recall", 0.0, 1.0),
         Axis("precision, mean over classes" if _of_classes(evaluation) else "precision", 0.0, 1.0),
         lines,
@@ -107,7 +107,7 @@ def _chosen(evaluation: Evaluation, models: Sequence[str] | None) -> tuple[str, 
     return evaluation.models if models is None else tuple(models)
 
 
-def _finding(shares: dict[str, float], where: str, of: str) -> str:
+def finding(shares: dict[str, float], where: str, of: str) -> str:
     """Return who finds how much, best first."""
     known = sorted(((share, model) for model, share in shares.items() if share == share), reverse=True)
     if not known:
@@ -117,14 +117,15 @@ def _finding(shares: dict[str, float], where: str, of: str) -> str:
     return f"{where}, {', '.join(said)} {of}{more}"
 
 
-def _reach(found: list[Estimate]) -> float:
+def reach(recalls: Sequence[float], found: list[Estimate]) -> float:
     """Return the largest recall at which the precision is one half or more."""
-    good = [recall for recall, e in zip(RECALLS, found) if e.value >= 0.5]
+    good = [recall for recall, e in zip(recalls, found) if e.value >= 0.5]
     return max(good) if good else (np.nan if all(e.value != e.value for e in found) else 0.0)
 
 
-def _reached(reached: dict[str, float]) -> str:
-    known = sorted(((recall, model) for model, recall in reached.items() if recall == recall), reverse=True)
+def reached(halves: dict[str, float]) -> str:
+    """Return who keeps a precision of one half up to which recall."""
+    known = sorted(((recall, model) for model, recall in halves.items() if recall == recall), reverse=True)
     if not known:
         return "There is no precision to show: no references"
     recall, model = known[0]

@@ -24,7 +24,8 @@ from calipers.saving import shown_matches
 
 F64 = NDArray[np.float64]
 BINS = 20
-SHARES = ("box-iou", "iop", "ior")  # criteria that are shares of an area: their thresholds can be moved from 0 to 1
+# Criteria that are shares of an area: their thresholds can be moved from 0 to 1.
+SHARES = ("box-iou", "iop", "ior", "mask-iou", "dice", "hull-iou", "boundary-iou")
 
 
 def fates(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Bars:

@@ -190,6 +190,7 @@ class Dots:
     y_high: F64 | None = None
     names: tuple[str, ...] = ()  # words beside the points
     slot: int = 0
+    quiet: bool = False  # names are in the table, and told when a point is pointed at, but not written beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,24 +304,30 @@ class Histogram(Figure):
         return Table(("series", "from", "to", self.y.label), tuple(found))
 
 
+Ring = tuple[tuple[float, float], ...]  # corners x, y; the last is joined to the first
+
+
 @dataclass(frozen=True, slots=True)
 class BoxMark:
-    """A box on an image."""
+    """An object on an image: its outline where its mask is known, else its box."""
 
     fate: str  # a key of `theme.MARKS`
     box: tuple[float, float, float, float]  # x0 y0 x1 y1 in pixels of the image
     label: str  # its class, and what else is said when it is pointed at
     score: float = NAN
+    outline: tuple[Ring, ...] = ()  # in pixels of the image; corners of pixels are whole numbers
 
 
 @dataclass(frozen=True, slots=True)
 class Overlay(Figure):
-    """Boxes of the references and of one model on an image."""
+    """Objects of the references and of one model on an image, and its map of scores where it has one."""
 
     size: tuple[float, float]  # width and height in pixels of the image
     marks: tuple[BoxMark, ...]
     picture: str = ""  # a data: address; "" = no pixels, an empty frame
     symbol: str = ""  # id of a picture that the page holds once for several overlays
+    shade: str = ""  # the map of the model: a data: address of a picture that is transparent where scores are low
+    shade_symbol: str = ""  # id of such a picture that the page holds
 
     def table(self) -> Table:
         """Return (fate, class, score, corners)."""

@@ -66,3 +66,13 @@ MARKS = {
     "ignored": MarkStyle("#BDBDBD", 1.0, (1.0, 3.0), "ignored"),
 }
 HALO = "#000000"
+
+# The map of a model above an image, from score 0 to 1: one hue that no mark has, dark and transparent where scores are
+# low, light and dense where they are high, so that grey prints and colour-blind readers get the same order.
+SHADE = (  # score, red, green, blue, opacity
+    (0.0, 0, 60, 45, 0.0),
+    (0.25, 0, 110, 80, 0.35),
+    (0.5, 0, 158, 115, 0.55),
+    (0.75, 60, 205, 160, 0.68),
+    (1.0, 150, 255, 215, 0.78),
+)

@@ -17,6 +17,7 @@ from calipers.report.naming import bearable
 from calipers.report.order import by_value
 from calipers.report.redaction import redacted
 from calipers.results.comparison import Comparison
+from calipers.results.pictures import Slices
 from calipers.results.provenance import sha256_of
 from calipers.results.ranking import Ranking
 
@@ -25,6 +26,7 @@ ONE_ALARM = "FROC@1"
 ALARMS = "FP/image"  # of all predictions, whatever their score
 MOST_IMAGES = 6  # of each group, for a single model
 FEW_MODELS = 3
+MAP = "map-"  # how the keys of maps begin, among pictures
 Step = Callable[[str], None]
 
 
@@ -68,6 +70,18 @@ def context_of(
     shown = _album(evaluation, images) if pictures and not redact else None
     order, words = _ranked(evaluation) if comparison is not None else None, () if redact else tuple(command)
     return Context(evaluation, at_one, duel, comparison, order, shown, words, *hashes, redact)
+
+
+def slices_of(evaluation: Evaluation, images: Path | None = None) -> Slices | None:
+    """Return the pictures of samples that the page shows, to be kept with an evaluation; None if there are none.
+
+    Pictures from a folder of ``images`` are not among them: whoever makes the page anew can name it again.
+    """
+    if evaluation.slices is not None or evaluation.load_sample is None:
+        return evaluation.slices
+    found = _album(bearable(evaluation), images)
+    own = {key: one for key, one in found.pictures.items() if images is None or key.startswith(MAP)}
+    return Slices(own, found.notes if images is None else ())
 
 
 def _hash(document: object) -> str:

@@ -79,9 +79,20 @@ def _cohort(cohort: Cohort, names: Names) -> Cohort:
         names.name(name): np.array([names.value(name, value) for value in column.tolist()], object)
         for name, column in cohort.images.groups.items()
     }
+    facts = {_fact(name, cohort, names): column for name, column in cohort.references.facts.items()}
     return replace(
         cohort,
+        references=replace(cohort.references, facts=facts),
+        maps={names.name(name): maps for name, maps in cohort.maps.items()},
         classes=tuple(map(names.name, cohort.classes)),
         models={names.name(name): predictions for name, predictions in cohort.models.items()},
         images=replace(cohort.images, ids=tuple(map(names.image, cohort.images.ids)), groups=groups),
     )
+
+
+def _fact(fact: str, cohort: Cohort, names: Names) -> str:
+    """Return the name of a fact under its model's other name: ``softIoU/sample@tversky,0.5 of ours``."""
+    for model in cohort.maps:
+        if fact.endswith(f" of {model}"):
+            return fact.removesuffix(model) + names.name(model)
+    return fact

@@ -37,6 +37,20 @@ MEANINGS = {
     "case-auroc": "Whether the highest score of an image tells images with references from those without: the share of "
     "such pairs of images in the right order.",
     "picai-score": "The mean of the average precision of objects and the AUROC of images.",
+    "voxel-average-precision": "Of all voxels ranked by score: the precision at every reference voxel, averaged. Over "
+    "the data set all voxels are one ranking; of samples or slices each has its own, and those without references have "
+    "no value. Large references count most.",
+    "voxel-auroc": "The chance that a reference voxel scores higher than another one. Near 1 for almost any model if "
+    "references are small: the easy background counts most.",
+    "aupro": "The mean share of every reference that is called, as a function of the share of other voxels that are "
+    "called, up to 0.3 of them: all references count the same, whatever their size.",
+    "voxel-dice": "Twice the voxels that are both called and of references, over the sum of both: at the threshold "
+    "that is best on these very images, which flatters, or at a given one.",
+    "voxel-iou": "The voxels that are both called and of references, over those that are either; Dice / (2 - Dice).",
+    "soft-instance-iou": "For every reference, without a threshold: the score that lies in it, over the mean of all "
+    "score on it and the background and of its size; then the mean per image. At alpha 0.5 this is a soft Dice, so the "
+    "soft Jaccard stands beside it. Faint scores all over the background lower it. An image without references has 1 if "
+    "nothing is called, and falls with every score.",
 }
 REASONS = {
     "no_references": "there are no references of that kind",

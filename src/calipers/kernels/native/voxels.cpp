@@ -148,17 +148,17 @@ void voxel_walk(const VoxelSides<T>& sides, const VoxelWalk& found, int threads)
 }
 
 void voxel_pooled(const PooledProblem& p, Span<double> result, int threads) {
+    const int64_t n_bins = p.inexact.size;
     parallel(p.n_replicates, threads, [&](int64_t r) {
-        const double *positives = p.positives.data + r * p.n_bins, *negatives = p.negatives.data + r * p.n_bins;
+        const double *positives = p.positives.data + r * n_bins, *negatives = p.negatives.data + r * n_bins;
         double n_positives = 0.0, n_negatives = 0.0;
-        for (int64_t b = 0; b < p.n_bins; ++b) {
+        for (int64_t b = 0; b < n_bins; ++b) {
             n_positives += positives[b];
             n_negatives += negatives[b];
         }
         double hits = 0.0, alarms = 0.0, right = 0.0, precision = 0.0, best = 0.0, where = -1.0;
         double best_hits = 0.0, best_alarms = 0.0, rate_hits = 0.0, rate_alarms = 0.0;
-        for (int64_t b = p.n_bins - 1; b >= 0; --b) {
-            const double above = hits + alarms > 0.0 ? hits / (hits + alarms) : -1.0;
+        for (int64_t b = n_bins - 1; b >= 0; --b) {
             hits += positives[b];
             alarms += negatives[b];
             right += negatives[b] * (hits - 0.5 * positives[b]);
@@ -167,8 +167,9 @@ void voxel_pooled(const PooledProblem& p, Span<double> result, int threads) {
                 rate_alarms = alarms;
             }
             if (!(positives[b] > 0.0)) continue;  // adds zeros, and no overlap gets better
-            const double here = hits / (hits + alarms);
-            precision += positives[b] * (p.inexact[b] && above >= 0.0 ? 0.5 * (above + here) : here);
+            const double middle = hits - (p.inexact[b] ? 0.5 * (positives[b] - 1.0) : 0.0);
+            const double beside = alarms - (p.inexact[b] ? 0.5 * negatives[b] : 0.0);
+            precision += positives[b] * (middle / (middle + beside));
             const double overlap = hits / (n_positives + alarms);
             if (overlap > best) {
                 best = overlap;

@@ -29,8 +29,8 @@ struct VoxelWalk {
 // Histograms of R weightings, bins ascending in score; (R, B) each.
 struct PooledProblem {
     Span<const double> positives, negatives;
-    Span<const uint8_t> inexact;  // of every bin: whether it holds more than one score
-    int64_t n_replicates, n_bins;
+    Span<const uint8_t> inexact;  // (B,)
+    int64_t n_replicates;
     double rate;
 };
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes on an image."""
+"""Objects on an image, as outlines or boxes, above the map of a model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Patch, PathPatch, Rectangle
+from matplotlib.path import Path
 from numpy.typing import NDArray
 
 from calipers.plots import theme
@@ -37,6 +38,9 @@ def draw_overlay(figure: Overlay, sheet: Sheet) -> Drawn:
     if pixels is not None:
         grey: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": 255} if pixels.ndim == 2 else {}
         ax.imshow(pixels, extent=(0, width, height, 0), zorder=0, **grey)
+    shade = _pixels(figure.shade)
+    if shade is not None:
+        ax.imshow(shade, extent=(0, width, height, 0), zorder=0.5, label="_map")
     ax.set(xlim=(0, width), ylim=(height, 0), aspect="equal", anchor="NW")
     marks = [mark for mark in figure.marks if all(math.isfinite(v) for v in mark.box)]
     order = list(theme.MARKS)
@@ -62,7 +66,8 @@ def _pixels(picture: str) -> NDArray[np.uint8] | None:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(io.BytesIO(base64.b64decode(body, validate=True))) as image:
-                return np.asarray(image.convert("L" if image.mode in ("1", "L") else "RGB"))
+                kind = "L" if image.mode in ("1", "L") else "RGBA" if image.mode == "RGBA" else "RGB"
+                return np.asarray(image.convert(kind))
     except (ValueError, OSError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning):
         return None
 
@@ -85,7 +90,7 @@ def _draw_mark(mark: BoxMark, sheet: Sheet, size: tuple[float, float]) -> None:
     edge = _edge(mark.fate)
     halo: dict[str, Any] = {"edgecolor": theme.HALO, "linewidth": edge["linewidth"] + 1.0, "alpha": 0.6}
     for label, look in (("_halo", halo), (f"_{mark.fate}", edge)):
-        sheet.ax.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, label=label, **look))
+        sheet.ax.add_patch(_patch(mark, fill=False, label=label, **look))
     if x1 < 0 or y1 < 0 or x0 > size[0] or y0 > size[1]:  # off the picture: a sign at its edge
         at = float(np.clip((x0 + x1) / 2, 0, size[0])), float(np.clip((y0 + y1) / 2, 0, size[1]))
         cross: dict[str, Any] = {
@@ -95,6 +100,14 @@ def _draw_mark(mark: BoxMark, sheet: Sheet, size: tuple[float, float]) -> None:
             "markersize": 5,
         }
         sheet.ax.plot([at[0]], [at[1]], clip_on=False, label="_outside", **cross)
+
+
+def _patch(mark: BoxMark, **look: Any) -> Patch:
+    x0, y0, x1, y1 = mark.box
+    if not mark.outline:
+        return Rectangle((x0, y0), x1 - x0, y1 - y0, **look)
+    rings = [Path([*ring, ring[0]], closed=True) for ring in mark.outline]
+    return PathPatch(Path.make_compound_path(*rings), **look)
 
 
 def _say_score(mark: BoxMark, sheet: Sheet, size: tuple[float, float]) -> None:

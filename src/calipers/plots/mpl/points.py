@@ -75,7 +75,8 @@ def _points(dots: Dots, figure: Scatter) -> Any:
 def _name_points(shown: list[Dots], figure: Scatter, sheet: Sheet) -> None:
     """Write each name at the first place around its point where it hits nothing else, or else on the right."""
     scale = POINTS / sheet.ax.figure.dpi
-    found = [(d, k) for d in shown for k in np.flatnonzero(_points(d, figure)).tolist() if k < len(d.names)]
+    said_aloud = [d for d in shown if not d.quiet]
+    found = [(d, k) for d in said_aloud for k in np.flatnonzero(_points(d, figure)).tolist() if k < len(d.names)]
     if len(found) > NAMED:
         return
     taken = [box for d, k in found for box in _boxes(d, k, sheet, scale)]

@@ -130,8 +130,9 @@ def _histogram(figure: f.Histogram) -> str:
 
 def _overlay(figure: f.Overlay) -> str:
     counted = Counter(mark.fate for mark in figure.marks)
-    boxes = ", ".join(f"{n} {fate}" for fate, n in counted.items()) or "no boxes"
+    boxes = ", ".join(f"{n} {fate}" for fate, n in counted.items()) or "no objects"
     picture = "" if figure.picture or figure.symbol else ", without the picture"
+    picture += ", with the map of scores" if figure.shade or figure.shade_symbol else ""
     return f"Image of {figure.size[0]:g} by {figure.size[1]:g} pixels{picture}: {boxes}."
 
 

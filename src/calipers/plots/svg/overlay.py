@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes on an image: one group per fate, so that a page can hide it; every box has a halo and says what it is.
+"""Objects on an image: one group per fate, so that a page can hide it; each has a halo and says what it is.
 
-All halos lie below all boxes: a box beside another would else vanish under its halo.
+An object is its outline if that is known, else a box. All halos lie below all objects: a box beside another would else
+vanish under its halo. The map of a model lies between picture and halos.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import math
 import re
 
 from calipers.errors import UsageError
-from calipers.plots.figures import BoxMark, Overlay
+from calipers.plots.figures import BoxMark, Overlay, Ring
 from calipers.plots.svg.elements import Drawing, Sheet, num, title
 from calipers.plots.svg.empty import nothing
 from calipers.plots.theme import MARKS
@@ -35,14 +36,18 @@ def draw(figure: Overlay, sheet: Sheet) -> Drawing:
     if not (math.isfinite(width) and math.isfinite(height) and width > 0 and height > 0):
         return nothing(sheet, "the size of the image is not known")
     whole = f'width="{num(width, 2)}" height="{num(height, 2)}"'
-    parts = [f'<rect {whole} class="fig-backdrop"/>', _picture(figure, whole)]
+    parts = [
+        f'<rect {whole} class="fig-backdrop"/>',
+        _picture(figure.picture, figure.symbol, whole, "fig-picture"),
+        _picture(figure.shade, figure.shade_symbol, whole, "fig-layer fig-layer-map"),
+    ]
     halos, layers = [], []
     for fate in ORDER:
         marks = [mark for mark in figure.marks if _fate(mark) == fate and all(map(math.isfinite, mark.box))]
         marks.sort(key=lambda mark: -_area(mark.box))  # small ones above, within reach of the pointer
         if marks:
             places, layer = [_place(mark, width, height) for mark in marks], f"fig-layer fig-layer-{slug(fate)}"
-            around = "".join(f"M{num(x, 2)} {num(y, 2)}h{num(w, 2)}v{num(h, 2)}h{num(-w, 2)}z" for x, y, w, h in places)
+            around = "".join(_around(mark, place) for mark, place in zip(marks, places))
             halos.append(f'<path class="{layer} fig-halo fig-halo-{slug(fate)}" d="{around}"/>')
             drawn = "".join(_mark(mark, place, width, height) for mark, place in zip(marks, places))
             layers.append(f'<g class="{layer} fig-mark fig-{slug(fate)}">{drawn}</g>')
@@ -59,21 +64,38 @@ def _area(box: tuple[float, float, float, float]) -> float:
     return abs((box[2] - box[0]) * (box[3] - box[1]))
 
 
-def _picture(figure: Overlay, whole: str) -> str:
-    if figure.picture:
-        if not PICTURE.fullmatch(figure.picture):
+def _picture(data: str, symbol: str, whole: str, kind: str) -> str:
+    if data:
+        if not PICTURE.fullmatch(data):
             raise UsageError(
-                f"picture of an overlay: expected data:image/...;base64,..., got {figure.picture[:40]!r}; "
+                f"picture of an overlay: expected data:image/...;base64,..., got {data[:40]!r}; "
                 "a page must not load anything from elsewhere"
             )
-        return f'<image {whole} href="{figure.picture}" class="fig-picture"/>'
-    if figure.symbol:
-        if not SYMBOL.fullmatch(figure.symbol):
-            raise UsageError(
-                f"symbol of an overlay: expected an id of letters, digits and dashes, got {figure.symbol!r}"
-            )
-        return f'<use {whole} href="#{figure.symbol}" class="fig-picture"/>'
+        return f'<image {whole} href="{data}" class="{kind}" preserveAspectRatio="none"/>'
+    if symbol:
+        if not SYMBOL.fullmatch(symbol):
+            raise UsageError(f"symbol of an overlay: expected an id of letters, digits and dashes, got {symbol!r}")
+        return f'<use {whole} href="#{symbol}" class="{kind}"/>'
     return ""
+
+
+def _around(mark: BoxMark, place: tuple[float, float, float, float]) -> str:
+    """Return the path of an object: its outline, or the box as it is placed."""
+    if mark.outline:
+        return "".join(map(_ring, mark.outline))
+    x, y, w, h = place
+    return f"M{num(x, 2)} {num(y, 2)}h{num(w, 2)}v{num(h, 2)}h{num(-w, 2)}z"
+
+
+def _ring(ring: Ring) -> str:
+    """Return a closed path in steps, which are short to write: most edges of masks run along rows and columns."""
+    (x, y), *others = ring
+    found = [f"M{num(x, 2)} {num(y, 2)}"]
+    for x1, y1 in others:
+        dx, dy = num(x1 - x, 2), num(y1 - y, 2)
+        found.append(f"h{dx}" if y1 == y else f"v{dy}" if x1 == x else f"l{dx} {dy}")
+        x, y = x1, y1
+    return "".join(found) + "z"
 
 
 def said(mark: BoxMark) -> str:
@@ -99,6 +121,8 @@ def _mark(mark: BoxMark, place: tuple[float, float, float, float], width: float,
     outside = _outside(mark, width, height)
     beyond = min(mark.box) < 0 or max(mark.box[0::2]) > width or max(mark.box[1::2]) > height
     more = ", outside the image" if outside else ", reaches beyond the image" if beyond else ""
+    if mark.outline:
+        return f'<path d="{_around(mark, place)}">{title(said(mark) + more)}</path>'
     names = ("x", "y", "width", "height")
     at = " ".join(f'{name}="{num(value, 2)}"' for name, value in zip(names, place))
     return f"<rect {at}{OUTSIDE if outside else ''}>{title(said(mark) + more)}</rect>"

@@ -105,7 +105,7 @@ def _names(figure: Scatter, at: Plane) -> list[str]:
     ]
     found = []
     for dots, k, x, y in points:
-        if k >= len(dots.names) or not dots.names[k]:
+        if dots.quiet or k >= len(dots.names) or not dots.names[k]:
             continue
         shown = fitted(dots.names[k], 0.4 * (at.right - at.left))
         wide = width_of(shown)

@@ -39,7 +39,7 @@ class Request:
         return str(self.path)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Volume:
     """An image or a volume, its header read and its voxels not.
 

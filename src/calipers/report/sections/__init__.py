@@ -13,18 +13,22 @@ from calipers.report.sections import (
     errors,
     forests,
     images,
+    maps,
     methods,
     numbers,
+    objects,
     reproduce,
 )
 
 SECTIONS: tuple[tuple[str, str, Callable[[Context], str]], ...] = (
     ("data", "Data and cautions", data.section),
+    ("maps", "Maps", maps.section),
     ("curves", "Curves", curves.section),
     ("parts", "Why: place, shape, class", forests.parts),
     ("classes", "Per class", forests.classes),
     ("groups", "Per group", forests.groups),
     ("errors", "Errors", errors.section),
+    ("objects", "Objects", objects.section),
     ("choices", "Sensitivity to choices", errors.choices),
     ("images", "Images", images.section),
     ("comparison", "Comparison", comparison.section),

@@ -9,7 +9,7 @@ from calipers.pictures.album import Album, AlbumEntry, AlbumGroup
 from calipers.pictures.overlays import short
 from calipers.plots.figures import Overlay
 from calipers.plots.svg import svg
-from calipers.plots.theme import MARKS
+from calipers.plots.theme import MARKS, SHADE
 from calipers.report.context import Context
 from calipers.report.markup import cut, items, paragraph, text
 
@@ -32,12 +32,13 @@ def _overlays(album: Album) -> list[Overlay]:
 
 
 def _store(album: Album) -> str:
-    """Return every picture once; the overlays refer to it."""
-    sizes = {overlay.symbol: overlay.size for overlay in _overlays(album)}
+    """Return every picture and map once; the overlays refer to it."""
+    sizes = {key: overlay.size for overlay in _overlays(album) for key in (overlay.symbol, overlay.shade_symbol)}
     images = "".join(
         f'<image id="{key}" class="fig-picture" href="{found.data}" width="{sizes[key][0]:g}" '
         f'height="{sizes[key][1]:g}" preserveAspectRatio="none"/>'
         for key, found in album.pictures.items()
+        if key in sizes
     )
     return f'<svg class="store" width="0" height="0" aria-hidden="true"><defs>{images}</defs></svg>' if images else ""
 
@@ -53,7 +54,28 @@ def _switches(album: Album) -> str:
         found.append(
             f'<label><input type="checkbox" id="show-{name}" checked> {sample} {text(MARKS[fate].words)}</label>'
         )
+    if any(overlay.shade_symbol for overlay in _overlays(album)):
+        found.append(
+            f'<label><input type="checkbox" id="show-map" checked> {COLOUR_BAR} score of the map, 0 to 1</label>'
+        )
     return f'<fieldset class="switches"><legend>Marks</legend>{"".join(found)}</fieldset>'
+
+
+def _colour_bar() -> str:
+    """Return the colours of the maps from 0 to 1, on a dark and on a grey ground as in the pictures."""
+    stops = "".join(
+        f'<stop offset="{at:g}" stop-color="rgb({r},{g},{b})" stop-opacity="{opacity:g}"/>'
+        for at, r, g, b, opacity in SHADE
+    )
+    return (
+        '<svg class="sample ramp" viewBox="0 0 60 12" preserveAspectRatio="none" aria-hidden="true"><defs>'
+        f'<linearGradient id="map-colours">{stops}</linearGradient></defs>'
+        '<rect y="6" width="60" height="6" fill="#777"/>'
+        '<rect width="60" height="12" fill="url(#map-colours)"/></svg>'
+    )
+
+
+COLOUR_BAR = _colour_bar()
 
 
 def _group(group: AlbumGroup, name: str, *, volumes: bool) -> str:
@@ -67,7 +89,7 @@ def _entry(entry: AlbumEntry, name: str, *, volumes: bool) -> str:
     panels = []
     for k, (model, overlay) in enumerate(zip(entry.models, entry.overlays)):
         drawn = svg(overlay, name=f"shot-{name}-{k}")
-        said = overlay.title.removeprefix(f"{short(entry.id)}: ")
+        said = overlay.title.removeprefix(short(entry.id)).lstrip(":, ")
         said = f"{model}: {said}" if several else said
         found = _wrong(overlay)
         wrong = paragraph(f"in this slice: {found}" if volumes and found else found, "note")

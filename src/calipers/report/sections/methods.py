@@ -13,6 +13,7 @@ from calipers.plots.words import has_intervals, hit_rule
 from calipers.protocol_schema import NO_LIMIT
 from calipers.report.context import Context
 from calipers.report.grids import beside_table
+from calipers.report.map_methods import map_sentences
 from calipers.report.markup import details, paragraph, text
 from calipers.report.words import intervals_in_words, join, meanings, plural
 from calipers.statistics.weights import plural as named_plural
@@ -36,6 +37,9 @@ CITATIONS = {
     "holm": "Holm S. A simple sequentially rejective multiple test procedure. Scand J Stat 1979;6:65-70.",
     "ranking": "Wiesenfarth M, et al. Methods and open-source toolkit for analyzing and visualizing challenge results. "
     "Sci Rep 2021;11:2369.",
+    "soft-iou": "Zimmerer D, Maier-Hein K. Revisiting anomaly localization metrics. 2024.",
+    "aupro": "Bergmann P, et al. The MVTec anomaly detection dataset: a comprehensive real-world dataset for "
+    "unsupervised anomaly detection. Int J Comput Vis 2021;129:1038-1059.",
     "reloaded": "Maier-Hein L, et al. Metrics reloaded: recommendations for image analysis validation. Nat Methods "
     "2024;21:195-212.",
 }
@@ -45,6 +49,9 @@ OF_KIND = {
     "rodeo": "rodeo",
     "panoptic-quality": "panoptic",
     "picai-score": "picai",
+    "soft-instance-iou": "soft-iou",
+    "instance-f1": "soft-iou",
+    "aupro": "aupro",
 }
 VOC = ("voc11", "every-point")  # interpolations of the average precision
 WORDS = {
@@ -58,6 +65,12 @@ WORDS = {
     "instance-iou": "instance IoU",
     "case-auroc": "AUROC of images",
     "picai-score": "the PI-CAI score",
+    "soft-instance-iou": "soft instance IoU",
+    "voxel-average-precision": "average precision of voxels",
+    "voxel-auroc": "AUROC of voxels",
+    "voxel-dice": "Dice of voxels",
+    "voxel-iou": "IoU of voxels",
+    "aupro": "AUPRO",
 }
 
 
@@ -102,6 +115,7 @@ def _sentences(page: Context, cite: _Cited) -> Iterator[str]:
         f"{f' ({ignored} of them ignored: neither found nor missed)' if ignored else ''} with Calipers "
         f"{__version__}, protocol {ev.protocol.name!r}."
     )
+    yield from map_sentences(ev)
     yield from _matching(ev)
     named = [f"{WORDS.get(kind, kind.replace('-', ' '))}{_source(ev, kind, cite)}" for kind in _kinds(ev)]
     yield f"We report {join(named)}; on the choice of metrics see {cite('reloaded')}."

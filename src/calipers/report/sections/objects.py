@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The objects that were localised worst, one by one: a reader goes and looks at them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers import registry
+from calipers.evaluation import Evaluation
+from calipers.kernels import matching
+from calipers.matches import FATES
+from calipers.pictures.outlines import widest_slice
+from calipers.plots.figures import Cell, Table
+from calipers.plots.voxels import Softness, sizes_of, softness
+from calipers.plots.words import hit_rule
+from calipers.report.context import Context
+from calipers.report.markup import data_table, paragraph
+from calipers.report.order import leading
+from calipers.report.words import plural
+from calipers.saving import shown_matches
+
+F64 = NDArray[np.float64]
+
+MOST_MODELS = 3
+MOST_OBJECTS = 10  # of each model
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What became of the references under one model."""
+
+    fate: NDArray[np.int8]
+    best: F64 | None  # the largest similarity to any prediction; None of criteria that are distances, or yes or no
+    soft: F64 | None  # soft IoU
+
+
+def section(page: Context) -> str:
+    """Return the worst references of the leading models; nothing unless references have masks."""
+    ev = page.evaluation
+    if ev.cohort.references.masks is None or not len(ev.cohort.references):
+        return ""
+    models = leading(ev, MOST_MODELS)
+    left = len(ev.models) - len(models)
+    more = f" of the {len(models)} leading models" if left else ""
+    rule = hit_rule(ev.protocol.matching)
+    words = (
+        f"Per model{more} up to {MOST_OBJECTS} of {plural('reference', len(ev.cohort.references))}: missed ones first "
+        f"({rule}), the largest of them on top, then those that are localised worst. The full list, with masks and "
+        "false alarms, is in objects.parquet."
+    )
+    found, table = softness(ev), sizes_of(ev.cohort)
+    rows = [row for model in models for row in _rows(ev, model, found, table)]
+    return paragraph(words) + data_table(
+        _table(ev, found, table[1], rows), "table-objects", "References localised worst"
+    )
+
+
+def _table(ev: Evaluation, found: Softness | None, unit: str, rows: list[tuple[Cell, ...]]) -> Table:
+    criterion = ev.protocol.matching.criterion
+    soft = (found.metric,) if found is not None else ()
+    place = ("slice z",) if ev.cohort.dimensions == 3 else ("centre x", "centre y")
+    best = (f"best {criterion}",) if _graded(ev) else ()
+    return Table(("model", "image", "object", f"size ({unit})", *soft, "fate", *best, *place), tuple(rows))
+
+
+def _graded(ev: Evaluation) -> bool:
+    criterion = registry.resolve("criterion", ev.protocol.matching.criterion)
+    return not criterion.distance and not criterion.yes_no
+
+
+def _rows(ev: Evaluation, model: str, found: Softness | None, table: tuple[F64, str]) -> list[tuple[Cell, ...]]:
+    """Return the worst references of one model; objects of an image are counted from 1."""
+    references, size = ev.cohort.references, table[0]
+    judged = _judged(ev, model, found)
+    rows: list[tuple[Cell, ...]] = []
+    for k in _order(judged, size)[:MOST_OBJECTS].tolist():
+        image = int(references.image[k])
+        rows.append(
+            (
+                model,
+                ev.cohort.images.ids[image],
+                k - int(references.offsets[image]) + 1,
+                float(size[k]),
+                *(() if judged.soft is None else (float(judged.soft[k]),)),
+                FATES[int(judged.fate[k])],
+                *(() if judged.best is None else (float(judged.best[k]),)),
+                *_place(ev, k),
+            )
+        )
+    return rows
+
+
+def _judged(ev: Evaluation, model: str, found: Softness | None) -> _Judged:
+    matches = shown_matches(ev, model)
+    best = np.zeros(len(ev.cohort.references)) if _graded(ev) else None
+    if best is not None:
+        np.maximum.at(best, matches.pairs.reference, matches.pairs.similarity)
+    return _Judged(matches.reference_fate[0], best, None if found is None else found.of_model[model])
+
+
+def _order(judged: _Judged, size: F64) -> NDArray[np.int64]:
+    """Return the counted references: missed ones by size, then the others by how badly they are localised."""
+    missed = judged.fate == matching.MISSED
+    good = judged.soft if judged.soft is not None else judged.best
+    rank = np.where(missed, -size, np.zeros(len(size)) if good is None else good)
+    order = np.lexsort((rank, ~missed))
+    return np.asarray(order[judged.fate[order] != matching.IGNORED])
+
+
+def _place(ev: Evaluation, k: int) -> tuple[Cell, ...]:
+    """Return where to look: the slice with most voxels, or the centre of a picture's object."""
+    masks = ev.cohort.references.masks
+    assert masks is not None
+    if ev.cohort.dimensions == 3:
+        return (widest_slice(masks, k),)
+    return tuple(round(float(v), 1) for v in masks[k : k + 1].centroids()[0])

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The objects of a score map: connected components, each with its mask, box, place and scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.kernels import ragged, runs
+from calipers.tables.masks import Masks
+
+F64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Instances:
+    """The objects of one map, in the order of their first voxels."""
+
+    masks: Masks
+    boxes: F64  # (n, 4|6) half-open
+    highest: F64  # (n,) largest value of the map on the object
+    mean: F64  # (n,) its mean there
+    centroids: F64  # (n, 2|3) mean of voxel centres x, y[, z], weighted by the map
+
+    def __len__(self) -> int:
+        return len(self.masks)
+
+
+def instances_of(values: NDArray[Any], called: NDArray[np.bool_], connectivity: str) -> Instances:
+    """Return the connected components of the voxels that are called.
+
+    The centroid is ``sum(v c) / sum(v)`` over the values v and centres c of the voxels of an object; where a value is
+    negative or their sum is 0, it is the mean of the centres.
+    """
+    masks = Masks.from_components(called, connectivity)
+    flat = values.reshape(-1)
+    size = np.array(values.shape[::-1], np.int64)
+    total, centroids = runs.weighted_centroids(flat, masks.start, masks.length, masks.offsets, size)
+    highest, lowest = _extremes(flat, masks)
+    plain = (total <= 0) | (lowest < 0)
+    if plain.any():
+        centroids[plain] = masks.centroids()[plain]
+    return Instances(masks, masks.boxes(), highest, total / masks.voxels, centroids)
+
+
+def _extremes(flat: NDArray[Any], masks: Masks) -> tuple[F64, F64]:
+    """Return (n,) the largest and the smallest value of every object."""
+    if not len(masks):
+        return np.zeros(0), np.zeros(0)
+    taken = flat[ragged.spans(masks.start, masks.length)]
+    starts = ragged.from_counts(masks.length)[masks.offsets[:-1]]
+    highest, lowest = (side.reduceat(taken, starts).astype(np.float64) for side in (np.maximum, np.minimum))
+    return highest, lowest
