@@ -27,9 +27,7 @@ def test_samples_and_slices_without_references_are_counted() -> None:
     found = warned(samples)
     rest = f"the mean is over the other {8 - healthy}"
     assert f"AP/sample, AUROC/sample: {healthy} of 8 samples have no references and no value; {rest}." in found
-    slices = (
-        f"AP/slice: {empty} of 256 slices have no references and no value; the mean is over the other {256 - empty}."
-    )
+    slices = f"AP/slice: {empty} of 256 slices have no references and no value; the mean is over the other {256 - empty}."
     assert slices in found
 
 
@@ -56,12 +54,8 @@ def test_values_that_are_counted_in_bins_have_bounds(monkeypatch: pytest.MonkeyP
 
 
 def test_maps_of_one_score_are_counted() -> None:
-    samples = [
-        (np.full((8, 8), 0.3 if k < 2 else 0.1) + (k >= 2) * 0.5 * np.eye(8), np.eye(8, dtype=int)) for k in range(5)
-    ]
-    said = (
-        "model: 2 of 5 maps have one score everywhere; their AUROC is 0.5 and their AP the share of reference voxels."
-    )
+    samples = [(np.full((8, 8), 0.3 if k < 2 else 0.1) + (k >= 2) * 0.5 * np.eye(8), np.eye(8, dtype=int)) for k in range(5)]
+    said = "model: 2 of 5 maps have one score everywhere; their AUROC is 0.5 and their AP the share of reference voxels."
     assert said in warned(samples)
 
 
