@@ -69,9 +69,9 @@ def test_predictions_need_the_data_they_belong_to() -> None:
     [
         (
             "image,class,x0,y0,x1,y1,width,height\n" + "".join(f"i{k},a,0,0,5,5,9,9\n" for k in range(30)),
-            "single-class",
+            "one-class",
         ),
-        ("image,class,x0,y0,x1,y1\n" + "".join(f"i{k},{'ab'[k % 2]},0,0,5,5\n" for k in range(30)), "unknown-size"),
+        ("image,class,x0,y0,x1,y1\n" + "".join(f"i{k},{'ab'[k % 2]},0,0,5,5\n" for k in range(30)), "size-unknown"),
         ("image,class,x0,y0,x1,y1,width,height\ni,a,0,0,5,5,9,9\ni,b,0,0,5,5,9,9\n", "too-few-boxes"),
     ],
 )
