@@ -55,14 +55,16 @@ def study(name: str | None, **given: Any) -> None:
         _list(as_json=given["as_json"])
         return
     narrator = Narrator(quiet=given["quiet"] or given["as_json"])
+    predictions = named_files(given["predictions"])
     if given["output"] is not None:
         from calipers.results.files import check_folder
 
-        check_folder(given["output"], force=given["force"])
+        inputs = (*([given["data"]] if given["data"] else []), *predictions.values())
+        check_folder(given["output"], force=given["force"], inputs=inputs)
     result = run_study(
         name,
         data=given["data"],
-        predictions=named_files(given["predictions"]),
+        predictions=predictions,
         ranking=given["ranking"],
         runs=given["runs"],
         seed=given["seed"],

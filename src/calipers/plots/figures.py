@@ -270,6 +270,7 @@ class Contour(Figure):
     levels: tuple[float, ...] = ()  # () = chosen
     low: float = NAN  # ends of the colours, so that panels can share them; NaN = from the data
     high: float = NAN
+    square: bool = False  # one unit is as long in x as in y
 
     def table(self) -> Table:
         """Return (x, y, value)."""

@@ -74,8 +74,10 @@ class StudyFigure:
 
     @property
     def heading(self) -> str:
-        """The name in words: Figure 3."""
-        return self.name.replace("-", " ").capitalize()
+        """The name in words: Figure 3; Side figure, if it has no number."""
+        kind, _, rest = self.name.partition("-")
+        words = f"{kind} {rest}" if rest[:1].isdigit() else f"{rest.replace('-', ' ')} {kind}"
+        return words[:1].upper() + words[1:]
 
     def parts(self) -> list[tuple[str, Figure]]:
         """Return the panels with their names."""

@@ -80,7 +80,7 @@ def _claim(claim: Claim) -> str:
 
 def _figure(figure: StudyFigure) -> str:
     """Return one figure: its finding, its panels, its caption, its numbers on demand."""
-    rows = "\n".join(map(_row, figure.layout()))
+    rows = "\n".join(_row(row, figure.name) for row in figure.layout())
     name, file = f"{figure.name}-numbers", f"{figure.name}.csv"
     numbers = data_table(figure.table(), name, f"Numbers of {figure.heading}", MOST_ROWS, all_in=file)
     return (
@@ -90,18 +90,19 @@ def _figure(figure: StudyFigure) -> str:
     )
 
 
-def _row(panels: Sequence[tuple[str, Figure]]) -> str:
-    """Return panels beside each other, as far as the window is wide enough."""
+def _row(panels: Sequence[tuple[str, Figure]], whole: str) -> str:
+    """Return panels of the figure ``whole`` beside each other, as far as the window is wide enough."""
     width = PANEL_WIDTHS.get(len(panels), NARROW)
-    inner = "\n".join(_panel(name, panel, width) for name, panel in panels)
+    inner = "\n".join(_panel(name, panel, width, alone=name == whole) for name, panel in panels)
     return f'<div class="panels-{min(len(panels), 4)}">{inner}</div>'
 
 
-def _panel(name: str, panel: Figure, width: int) -> str:
+def _panel(name: str, panel: Figure, width: int, *, alone: bool) -> str:
     drawn = svg(panel, width=width, name=name)
     inner = f'<div class="shot">{drawn}</div>' if isinstance(panel, Overlay) else drawn
     below = paragraph(panel.note, "note") if panel.note.strip() else ""
-    return f'<figure class="plot" id="{name}"><figcaption>{text(panel.title)}</figcaption>\n{inner}\n{below}</figure>'
+    mark = "" if alone else f' id="{name}"'  # then it is that of the figure
+    return f'<figure class="plot"{mark}><figcaption>{text(panel.title)}</figcaption>\n{inner}\n{below}</figure>'
 
 
 def _table(table: StudyTable) -> str:

@@ -107,6 +107,8 @@ def draw_contour(figure: Contour, sheet: Sheet) -> Drawn:
     if min(values.shape) < 2 or not inner:
         return _flat(figure, sheet, values)
     sheet.ax.set_facecolor(PAPER.band)
+    if figure.square:
+        sheet.ax.set_aspect("equal")
     colours = Normalize(*ends_of(figure), clip=True)
     bounds = [low, *inner, high]
     areas = sheet.ax.contourf(figure.xs, figure.ys, values, levels=bounds, cmap=BLUES, norm=colours)

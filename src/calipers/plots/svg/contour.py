@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from calipers.plots.figures import F64, Axis, Contour, ends_of
@@ -37,6 +39,9 @@ def draw(figure: Contour, sheet: Sheet) -> Drawing:
     labels, top = colours(sheet, figure.label, *ends)
     plan = Plan(figure.x, figure.y, _ends(figure.x, xs), _ends(figure.y, ys), top=top, grid="")
     at = plane(sheet, plan)
+    if figure.square:
+        spans = [abs(end - start) for start, end in (plan.x_limits, plan.y_limits)]
+        at = plane(sheet, replace(plan, inner=(at.right - at.left) * spans[1] / spans[0]))
     x, y, fine = _finer(at.x(xs), at.y(ys), values)
     parts = [el("defs", hatching(sheet.name) + _clip(at, sheet)), *labels, *at.parts]
     drawn = "".join([_ground(at, sheet), *_areas(x, y, fine, ends), *_lines(figure, at, x, y, fine)])

@@ -27,6 +27,7 @@ from calipers.studies.rodeo.sweeps import ACCURACIES, FALSE_ALARMS, IN_ORDER, PR
 MAIN, APPENDIX = Claims(), Claims()
 SMALL = 0.1  # an increase below this is called small
 SIGNIFICANT = 2.0  # standard errors
+TINY = 1e-6  # stands for a first value of 0
 
 
 @MAIN.says(
@@ -123,7 +124,7 @@ def _(found: Found) -> Judgement:
     rate, off = best_rate(x, shape, exponential)
     exact = misfit(shape, hyperbolic(x, 1.0))
     return Judgement(
-        bool(off < exact),
+        bool(falls(shape) and off < min(exact, INVARIANT)),
         f"RoDeO/shape follows 1 / (1 + mean copies) within {said(exact)} (root mean square), with nothing to fit; the "
         f"best exponential, exp(-{rate:.2f} x), is off by {said(off)}.",
         "The decay is hyperbolic. One of 1 + D boxes is paired, so shape and cls are 1 / (1 + E[D]) whatever the "
@@ -144,7 +145,7 @@ def _(found: Found) -> Judgement:
         words.append(f"{name} {said(values[0])} to {said(values[-1])} (highest {said(values.max())})")
         if name in names:
             error = found.error("figure-5", name)
-            flags.append(bool(values[-1] > values[0] - SIGNIFICANT * np.hypot(error[0], error[-1])))
+            flags.append(bool(values[-1] >= values[0] - SIGNIFICANT * np.hypot(error[0], error[-1])))
     return Judgement(
         share(flags),
         "; ".join(words) + ".",
@@ -163,10 +164,10 @@ def _(found: Found) -> Judgement:
     values, error = found.curve("figure-5", "AP@0.5")[1], found.error("figure-5", "AP@0.5")
     gain, noise = float(values[-1] - values[0]), float(np.hypot(error[0], error[-1]))
     times = f" ({gain / noise:.1f} standard errors of the runs)" if noise > 0 else ""
+    ratio = values[-1] / max(float(values[0]), TINY)
     return Judgement(
         share([gain > SIGNIFICANT * noise, 0 < gain < SMALL]),
-        f"From {said(values[0])} to {said(values[-1])}: {said(gain)} more{times}, {values[-1] / values[0]:.1f} times "
-        "as much.",
+        f"From {said(values[0])} to {said(values[-1])}: {said(gain)} more{times}, {ratio:.1f} times as much.",
         "Small in points, large in proportion.",
     )
 
@@ -297,9 +298,9 @@ def _(found: Found) -> Judgement:
     flags, words = [], []
     for name in ("AP@0.1", "RoDeO/shape"):
         x, values = found.curve("figure-10", name)
-        scaled = values / values[0]
+        scaled = values / max(float(values[0]), TINY)
         off, better = best_rate(x, scaled, exponential)[1], best_rate(x, scaled, hyperbolic)[1]
-        flags.append(off < better)
+        flags.append(falls(values) and off < min(better, INVARIANT))
         words.append(f"{name} is off by {said(off)} from the best exponential and by {said(better)} from 1 / (1 + k p)")
     return Judgement(
         share(flags),
@@ -320,7 +321,7 @@ def _(found: Found) -> Judgement:
         x, values = found.curve("figure-10", name)
         line = np.polyval(np.polyfit(x, values, 1), x)
         off.append(float(np.abs(values - line).max()))
-        flags.append(off[-1] < INVARIANT)
+        flags.append(falls(values) and off[-1] < INVARIANT)
     return Judgement(share(flags), f"Largest distance from a straight line: {listed(ACCURACIES, off)}.")
 
 

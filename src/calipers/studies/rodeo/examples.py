@@ -61,7 +61,7 @@ def figure_1(found: dict[str, Example]) -> StudyFigure:
     caption = (
         "Made by hand, on empty frames: the reference is solid, the prediction dashed. Every pair is evaluated as a "
         "data set of one image with eight declared classes. Accuracy counts the six or seven classes that are rightly "
-        "absent as true negatives, which is why it is above 0.75 even for a prediction without any merit."
+        "absent as true negatives, which is why it is 0.75 or more even for a prediction without any merit."
     )
     title = "A right box with a wrong name gets full marks for place and shape, and nothing in total"
     return StudyFigure("figure-1", title, caption, panels, rows=(4,))

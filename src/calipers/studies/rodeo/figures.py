@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from calipers.plots.figures import Axis, Contour, Curves, Line
 from calipers.sensitivity import Sweep
 from calipers.studies.framework import StudyFigure
 from calipers.studies.rodeo.geometry import TENTHS
-from calipers.studies.rodeo.judging import Found
+from calipers.studies.rodeo.judging import Found, half_lost, said
 from calipers.studies.rodeo.sweeps import ACCURACIES, PRECISIONS, RODEO, SCALES, SUMMARIES
 
 AXES = {
@@ -44,7 +44,7 @@ def maps(found: Found, name: str, title: str, caption: str) -> StudyFigure:
             xs,
             ys,
             sweep.line(metric)[0].T,
-            metric,
+            "value",
             TENTHS,
             0.0,
             1.0,
@@ -85,57 +85,83 @@ def _made(sweep: Sweep) -> str:
 
 def sweep_figures(found: Found) -> dict[str, StudyFigure]:
     """Return the figures that show sweeps, by name."""
+    made = (*_two_corruptions(found), *_one_corruption(found), side_figure(found))
+    return {figure.name: figure for figure in made}
+
+
+def _two_corruptions(found: Found) -> Iterator[StudyFigure]:
+    """Yield figures 3, 7, 8 and 9."""
+
+    def low(figure: str, metric: str) -> str:
+        return f"{found.grid(figure, metric).min():.2f}"
+
+    half = [said(half_lost(*found.curve("figure-3", name))) for name in ("AP@0.5", "RoDeO")]
+    top = [f"{found.grid('figure-7', name).max():.2f}" for name in ("RoDeO", "accuracy@0.1")]
+    yield maps(
+        found,
+        "figure-3",
+        f"Half of AP@0.5 is lost at a position noise of {half[0]} sides, half of RoDeO at {half[1]}",
+        "Every box is moved, and its sides change on their own.",
+    )
+    yield maps(
+        found,
+        "figure-7",
+        f"Boxes at random places reach a RoDeO of {top[0]} and an accuracy at IoU 0.1 of {top[1]}",
+        "An oracle knows which classes an image has; one square box per class lies anywhere in the image. Classes are "
+        "perfect on the lower edge.",
+    )
+    yield maps(
+        found,
+        "figure-8",
+        f"However boxes are moved, RoDeO/shape is at least {low('figure-8', 'RoDeO/shape')}; AP@0.5 falls to "
+        f"{low('figure-8', 'AP@0.5')}",
+        "Every box is moved by the bias into a random direction, then by the noise.",
+    )
+    yield maps(
+        found,
+        "figure-9",
+        f"Size and aspect noise take AP@0.1 to {low('figure-9', 'AP@0.1')}, AP@0.5 to {low('figure-9', 'AP@0.5')} and "
+        f"RoDeO to {low('figure-9', 'RoDeO')}",
+        "Both sides of a box share one factor; the aspect changes at equal area.",
+    )
+
+
+def _one_corruption(found: Found) -> Iterator[StudyFigure]:
+    """Yield figures 4, 5, 10 and 11."""
 
     def ends(figure: str, metric: str) -> str:
         values = found.curve(figure, metric)[1]
         return f"from {values[0]:.2f} to {values[-1]:.2f}"
 
     copies = np.array(found.sweeps["figure-5"].axes[0].values, np.float64)
-    hyperbola = Line("1 / (1 + mean copies)", copies, 1.0 / (1.0 + copies), slot=6)
-    made = [
-        maps(found, "figure-3", "Position and shape noise", "Every box is moved and its sides change on their own."),
-        curves(
-            found,
-            "figure-4",
-            f"The fewer boxes are left, the higher accuracy at IoU 0.5 is: {ends('figure-4', 'accuracy@0.5')}",
-            f"All boxes of a class in an image are dropped with this probability. {NOISE_WORDS}",
-        ),
-        curves(
-            found,
-            "figure-5",
-            f"Copies of boxes move AP@0.5 {ends('figure-5', 'AP@0.5')} and RoDeO {ends('figure-5', 'RoDeO')}",
-            f"Every box gets a geometric number of copies. {NOISE_WORDS} The grey line is the law of RoDeO/shape and "
-            "RoDeO/cls, a hyperbola: not an exponential.",
-            hyperbola,
-        ),
-        maps(
-            found,
-            "figure-7",
-            "Boxes at random places, with perfect classes on the lower edge",
-            "An oracle knows which classes an image has; one square box per class lies anywhere in the image.",
-        ),
-        maps(
-            found, "figure-8", "Position bias and position noise", "Every box is moved into a random direction first."
-        ),
-        maps(
-            found, "figure-9", "Size and aspect noise", "All sides share one factor; the aspect changes at equal area."
-        ),
-        curves(
-            found,
-            "figure-10",
-            f"One box for every absent class takes accuracy at IoU 0.5 {ends('figure-10', 'accuracy@0.5')}",
-            f"Every absent class gets one box, a quarter of the image wide, with this probability. {NOISE_WORDS}",
-        ),
-        curves(
-            found,
-            "figure-11",
-            f"Confused classes leave RoDeO/loc where it is, and take RoDeO/cls {ends('figure-11', 'RoDeO/cls')}",
-            "Every declared class is selected with this probability, and the selected ones of an image are permuted. "
-            f"{NOISE_WORDS}",
-        ),
-        side_figure(found),
-    ]
-    return {figure.name: figure for figure in made}
+    yield curves(
+        found,
+        "figure-4",
+        f"As boxes go missing, accuracy at IoU 0.5 goes {ends('figure-4', 'accuracy@0.5')}",
+        f"All boxes of a class in an image are dropped with this probability. {NOISE_WORDS}",
+    )
+    yield curves(
+        found,
+        "figure-5",
+        f"Copies of boxes take AP@0.5 {ends('figure-5', 'AP@0.5')} and RoDeO {ends('figure-5', 'RoDeO')}",
+        f"Every box gets a geometric number of copies. {NOISE_WORDS} The grey line is the law of RoDeO/shape and "
+        "RoDeO/cls: a hyperbola, not an exponential.",
+        Line("1 / (1 + mean copies)", copies, 1.0 / (1.0 + copies), slot=6),
+    )
+    yield curves(
+        found,
+        "figure-10",
+        f"A box for every absent class takes accuracy at IoU 0.5 {ends('figure-10', 'accuracy@0.5')}",
+        f"Every absent class gets one box, a quarter of the image wide, with this probability. {NOISE_WORDS}",
+    )
+    yield curves(
+        found,
+        "figure-11",
+        f"Confused classes take RoDeO/cls {ends('figure-11', 'RoDeO/cls')} and RoDeO/loc "
+        f"{ends('figure-11', 'RoDeO/loc')}",
+        "Every declared class is selected with this probability, and the selected ones of an image are permuted. "
+        f"{NOISE_WORDS}",
+    )
 
 
 def side_figure(found: Found) -> StudyFigure:

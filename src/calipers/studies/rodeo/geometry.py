@@ -59,8 +59,10 @@ def figure_2() -> StudyFigure:
         "IoU": iou_at(dx, dy),
         "RoDeO/loc": loc_at(dx, dy),
     }
+    x, y = Axis("offset in x (sides)"), Axis("offset in y (sides)")
+    levels = {"AP@0.5": (0.5,), "mAP@0.1:0.7": (0.2, 0.5, 0.8)}  # between steps, which have sevenths
     panels = tuple(
-        Contour(name, Axis("offset in x (sides)"), Axis("offset in y (sides)"), at, at, v, name, TENTHS, 0.0, 1.0)
+        Contour(name, x, y, at, at, v, "value", levels.get(name, TENTHS), 0.0, 1.0, square=True)
         for name, v in metrics.items()
     )
     title = "Overlap ends one side away, and sooner on the diagonal; RoDeO/loc is the same in all directions"

@@ -17,6 +17,7 @@ from calipers.tables import Cohort
 F64 = NDArray[np.float64]
 
 INVARIANT = 0.02  # a range below this is called invariant
+EXACT = 1e-9  # below this it is rounding
 TURN = 0.01  # a rise of a mean of runs below this is called noise
 
 
@@ -112,9 +113,9 @@ def spread(values: F64, axis: int | None = None) -> float:
 
 
 def half_lost(x: F64, values: F64) -> float:
-    """Return the strength at which half of the first value is lost, NaN if it never is."""
+    """Return the strength at which half of the first value is lost, NaN if it never is or there is nothing to lose."""
     below = np.flatnonzero(values <= 0.5 * values[0])
-    if not len(below):
+    if not len(below) or values[0] <= 0:
         return float("nan")
     k = int(below[0])
     gone = (values[k - 1] - 0.5 * values[0]) / (values[k - 1] - values[k])
@@ -145,12 +146,14 @@ def hyperbolic(x: F64, rate: float) -> F64:
 
 
 def said(value: float) -> str:
-    """Return a number with three digits behind the point, or "never" for NaN; tiny ones in scientific form."""
+    """Return a number with three digits behind the point, or "never" for NaN; small ones in scientific form."""
     if np.isnan(value):
         return "never"
-    return f"{value:.3f}" if abs(value) >= 0.0005 or value == 0 else f"{value:.1e}"
+    if abs(value) < EXACT:
+        return "0"
+    return f"{value:.3f}" if abs(value) >= 0.0005 else f"{value:.1e}"
 
 
 def listed(names: Sequence[str], values: Sequence[float]) -> str:
-    """Return "AP@0.1 0.522, AP@0.3 0.151"."""
-    return ", ".join(f"{name} {said(value)}" for name, value in zip(names, values))
+    """Return "AP@0.1 = 0.522, AP@0.3 = 0.151"."""
+    return ", ".join(f"{name} = {said(value)}" for name, value in zip(names, values))

@@ -55,7 +55,7 @@ def theory_table(found: Found) -> StudyTable:
         x, values = found.curve(figure, metric, along)
         expected = law(x)
         for k in _few(len(x)):
-            told = (float(x[k]), float(expected[k]), float(values[k]), float(values[k] - expected[k]))
+            told = (float(x[k]), float(expected[k]), float(values[k]), round(float(values[k] - expected[k]), 6))
             rows.append((metric, corruption, *told))
     columns = ("metric", "corruption", "strength", "theory", "measured", "difference")
     note = (
