@@ -9,8 +9,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from calipers.metrics.measures import Measure
 from calipers.metrics.voxels import MapMetric
 from calipers.protocol import Protocol
 from calipers.tables import Cohort
+from calipers.tables.samples import Sample
 
 
 def evaluate_maps(
@@ -79,39 +82,54 @@ def evaluate_maps(
     protocol = Protocol.load(protocol)
     settings = protocol.maps or MapSettings()
     given = given_samples(samples, labels=labels, normalise=normalise)
-    measures = _measures(protocol)
     tuning, given = given.split(settings.tuning) if settings.tuning else (given, given)
     chosen = chosen_thresholds(tuning, settings, jobs=jobs, progress=progress)
-    cohort = _gathered(given, settings, measures, chosen, label=label, jobs=jobs, progress=progress)
-    evaluation = evaluate(cohort, protocol, seed=seed, ci=ci, by=by)
+    plan = _Plan(settings, _named_measures(protocol), chosen, label)
+    cohort = _gathered(given, plan, jobs, progress)
+    evaluation = evaluate(cohort, protocol, seed=seed, ci=ci, by=by, jobs=jobs, progress=progress)
     return replace(evaluation, load_sample=given.again_one())
 
 
-def _measures(protocol: Protocol) -> tuple[Measure, ...]:
-    """Return what has to be measured on every map, each once."""
-    found = [measure for metric in protocol.compile() if isinstance(metric, MapMetric) for measure in metric.measures]
-    return tuple(dict.fromkeys(found))
+def _named_measures(protocol: Protocol) -> dict[str, Measure]:
+    """Return what has to be measured on every map, by the name of the metric."""
+    found = [metric for metric in protocol.compile() if isinstance(metric, MapMetric)]
+    return {name: measure for metric in found for name, measure in zip(metric.facts.names, metric.measures)}
 
 
-def _gathered(
-    given: GivenSamples,
-    settings: MapSettings,
-    measures: tuple[Measure, ...],
-    chosen: dict[str, float] | None,
-    *,
-    label: str,
-    jobs: int,
-    progress: Progress | None,
-) -> Cohort:
+@dataclass(frozen=True)
+class _Plan:
+    """What is wanted of all samples."""
+
+    settings: MapSettings
+    names: Mapping[str, Measure]
+    chosen: Mapping[str, float] | None  # model -> threshold, where it was found on the maps
+    label: str
+
+    @cached_property
+    def measures(self) -> tuple[Measure, ...]:
+        """Every measure once."""
+        return tuple(dict.fromkeys(self.names.values()))
+
+    def of(self, sample: Sample, *, instances: bool, keep: bool) -> MapPlan:
+        """Return what is wanted of one sample."""
+        chosen = self.chosen or {model: float(self.settings.threshold) for model in sample.maps}
+        missing = [model for model in sample.maps if model not in chosen]
+        if missing:
+            raise InputError(
+                f"the models {', '.join(chosen)}", rule="models", location=sample.name, value=list(sample.maps)
+            )
+        return MapPlan(self.settings, self.measures, chosen, instances, keep=keep)
+
+
+def _gathered(given: GivenSamples, plan: _Plan, jobs: int, progress: Progress | None) -> Cohort:
     """Examine all samples and put together what is left of them."""
     seen: list[Examined] = []
     maps: dict[str, Gathered] = {}
-    exact = ExactScores()
-    check = _Alike()
+    exact = ExactScores(needed=any(measure.pooled for measure in plan.measures))
+    check, number = _Alike(), given.number
 
-    def work(sample: Any) -> Examined:
-        thresholds = chosen or dict.fromkeys(sample.maps, float(settings.threshold))
-        return examine(sample, MapPlan(settings, measures, thresholds, given.instances, keep=not exact.given_up))
+    def work(sample: Sample) -> Examined:
+        return examine(sample, plan.of(sample, instances=given.instances, keep=not exact.given_up))
 
     for done, examined in enumerate(in_order(given.loaders(), work, jobs), start=1):
         check(examined)
@@ -120,25 +138,36 @@ def _gathered(
             if found.scores is not None:
                 exact.add(model, found.scores)
         seen.append(replace(examined, models={}))
-        if progress is not None and given.number:
-            progress(done, given.number)
+        if progress is not None and number:
+            progress(done, number)
+    _check_number(seen, given, plan.settings)
+    values = {model: exact.values(model, plan.measures) for model in maps}
+    notes = {model: _notes(model, found, plan) for model, found in maps.items()}
+    intake = given.intake(len(seen), notes)
+    return cohort_of(seen, maps, values, plan.measures, label=plan.label, batch=plan.settings.batch, intake=intake)
+
+
+def _check_number(seen: Sequence[Examined], given: GivenSamples, settings: MapSettings) -> None:
+    """Samples are needed, and a group that is to be left out exists."""
     if not seen:
-        raise InputError("at least one sample", rule="no-images")
-    values = {model: exact.values(model, measures) for model in maps}
-    notes = {model: _notes(found, settings, (chosen or {}).get(model)) for model, found in maps.items()}
-    intake = given.intake(list(maps), len(seen), notes)
-    return cohort_of(seen, maps, values, measures, label=label, batch=settings.batch, intake=intake)
+        value = f"all are of {settings.tuning}, to choose a threshold on" if given.left_out else "none"
+        raise InputError("at least one sample to evaluate", rule="no-images", value=value)
+    if settings.tuning and not given.left_out:
+        raise InputError(f"samples of the group {settings.tuning}", rule="no-images", value="none")
 
 
-def _notes(gathered: Gathered, settings: MapSettings, threshold: float | None) -> tuple[str, ...]:
-    """Say what was decided on the way."""
-    found = []
-    if threshold is not None:
+def _notes(model: str, gathered: Gathered, plan: _Plan) -> tuple[str, ...]:
+    """Say what was decided on the maps of a model."""
+    found, settings = [], plan.settings
+    if plan.chosen is not None:
         where = f" on {settings.tuning}" if settings.tuning else ""
-        found.append(f"objects are voxels with a score of at least {threshold:.6g} ({settings.threshold}{where})")
+        told = f"objects of {model} are voxels with a score of at least {plan.chosen[model]:.6g}"
+        if not math.isfinite(plan.chosen[model]):
+            told = f"{model} has no objects: no score above 0 can be its threshold"
+        found.append(f"{told} ({settings.threshold}{where})")
     small = sum(objects.small for objects in gathered.objects)
     if small:
-        found.append(f"{small} predicted objects of fewer than {settings.least} voxels were left out")
+        found.append(f"{small} predicted objects of {model} of fewer than {settings.least} voxels were left out")
     return tuple(found)
 
 
@@ -154,7 +183,7 @@ class _Alike:
         if len(sample.size) != len(first.size):
             raise InputError(
                 f"{len(first.size)} axes, as {first.name!r} has",
-                rule="dimensions",
+                rule="volume-shape",
                 location=sample.name,
                 value=len(sample.size),
             )

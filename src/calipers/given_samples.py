@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,7 @@ class GivenSamples:
     labels: str | Sequence[int]  # meaning of the label values, or the values that count
     normalise: str
     kept: Callable[[Mapping[str, Any]], bool] = lambda groups: True
+    left_out: list[int] = field(default_factory=list)  # entries that `loaders` came by and that are not kept
 
     @property
     def instances(self) -> bool:
@@ -37,8 +40,10 @@ class GivenSamples:
 
     @property
     def number(self) -> int:
-        """How many samples there are, 0 if only reading them tells."""
-        return len(self.entries) if isinstance(self.entries, Sequence) else 0
+        """How many samples are kept, 0 if only reading them tells."""
+        if not isinstance(self.entries, Sequence):
+            return 0
+        return sum(self.kept(_groups(entry)) for entry in self.entries)
 
     @property
     def again(self) -> bool:
@@ -52,21 +57,32 @@ class GivenSamples:
         def inside(groups: Mapping[str, Any]) -> bool:
             return str(groups.get(name, "")) == value
 
-        return replace(self, kept=inside), replace(self, kept=lambda groups: not inside(groups))
+        outside = replace(self, kept=lambda groups: not inside(groups), left_out=[])
+        return replace(self, kept=inside, left_out=[]), outside
 
     def loaders(self) -> Iterator[Callable[[], Sample]]:
         """Yield functions that load one sample each, checked."""
-        for k, entry in enumerate(self.entries):
+        self.left_out.clear()
+        numbers = count()  # enumerate would hold on to an entry while an iterator makes the next one, and so would we
+        for entry in self.entries:
+            k = next(numbers)
             if self.kept(_groups(entry)):
                 yield partial(self._load, entry, k)
+            else:
+                self.left_out.append(k)
+            del entry
 
     def again_one(self) -> Callable[[int], Sample] | None:
         """Return what loads the k-th of the samples that are kept once more, for pictures; None for an iterator."""
         if not isinstance(self.entries, Sequence):
             return None
-        kept = [k for k, entry in enumerate(self.entries) if self.kept(_groups(entry))]
         entries = self.entries
-        return lambda number: self._load(entries[kept[number]], kept[number])
+
+        @cache
+        def kept() -> list[int]:  # only when it is needed: entries may be made on the spot
+            return [k for k, entry in enumerate(entries) if self.kept(_groups(entry))]
+
+        return lambda number: self._load(entries[kept()[number]], kept()[number])
 
     def _load(self, entry: Any, k: int) -> Sample:
         if hasattr(entry, "load"):  # files: see `calipers.readers.volumes`
@@ -79,7 +95,7 @@ class GivenSamples:
             if scores.shape != found.shape:
                 raise InputError(
                     f"a map of the shape of its labels, {found.shape}",
-                    rule="shape",
+                    rule="shape-mismatch",
                     location=f"{where} map of {model}",
                     value=scores.shape,
                     hint="nothing is resized or transposed; arrays are [z, ]y, x",
@@ -87,26 +103,33 @@ class GivenSamples:
             maps[model] = as_map(scores, self.normalise, file=f"{where} map of {model}")
         return replace(sample, labels=found, maps=maps)
 
-    def intake(self, models: Sequence[str], number: int, notes: Mapping[str, tuple[str, ...]]) -> Intake:
-        """Return the account of what was read."""
+    def intake(self, number: int, notes: Mapping[str, tuple[str, ...]]) -> Intake:
+        """Return the account of what was read; ``notes`` are those of every model."""
         if hasattr(self.entries, "intake"):
             account: Intake = self.entries.intake(number, notes)
             return account
-        roles = {"references": (), **{f"predictions of {model}": notes[model] for model in models}}
+        aside = {"tuning": len(self.left_out)} if self.left_out else {}
+        counts = (number + len(self.left_out), number, aside)
+        roles = {"references": (), **{f"predictions of {model}": told for model, told in notes.items()}}
         return Intake(
-            tuple(FileIntake("<arrays>", role, "arrays", number, number, notes=told) for role, told in roles.items())
+            tuple(FileIntake("<arrays>", role, "arrays", *counts, notes=told) for role, told in roles.items())
         )
 
 
 def given_samples(samples: Iterable[Any], *, labels: str | Sequence[int], normalise: str) -> GivenSamples:
     """Check the choices and wrap what was given; no sample is looked at yet."""
-    if isinstance(labels, str) and labels not in MEANINGS:
+    if labels not in MEANINGS if isinstance(labels, str) else not _whole_numbers(labels):
         raise UsageError(f"labels is one of {', '.join(MEANINGS)}, or the values that count; not {labels!r}")
     if normalise not in NORMALISATIONS:
         raise UsageError(f"no normalisation {normalise!r}; {did_you_mean(normalise, NORMALISATIONS)}")
     if isinstance(samples, Mapping | np.ndarray | str) or not isinstance(samples, Iterable):
         raise UsageError(f"samples is a list of (map, labels) pairs or mappings, not {type(samples).__name__}")
     return GivenSamples(samples, labels, normalise)
+
+
+def _whole_numbers(labels: Any) -> bool:
+    found = list(labels) if isinstance(labels, Iterable) else []
+    return bool(found) and all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in found)
 
 
 def _groups(entry: Any) -> Mapping[str, Any]:
@@ -120,7 +143,10 @@ def _sample(entry: Any, k: int) -> tuple[Sample, str]:
     """Return an entry as a sample, with its place for messages."""
     where = f"samples[{k}]"
     if isinstance(entry, Sample):
-        return entry, f"{where} ({entry.name})"
+        where = f"{where} ({entry.name})"
+        maps = {model: _array(scores, where) for model, scores in entry.maps.items()}
+        labels = _array(entry.labels, where)
+        return replace(entry, labels=labels, maps=maps, spacing=_spacing(entry.spacing, labels.ndim, where)), where
     if isinstance(entry, Mapping):
         return _from_mapping(entry, k, where), where
     if isinstance(entry, tuple | list) and len(entry) == 2:
@@ -131,27 +157,38 @@ def _sample(entry: Any, k: int) -> tuple[Sample, str]:
 
 def _from_mapping(entry: Mapping[str, Any], k: int, where: str) -> Sample:
     maps = entry.get("maps", {MODEL: entry["map"]} if "map" in entry else None)
-    if "labels" not in entry or not isinstance(maps, Mapping) or not maps:
+    if "labels" not in entry or ("map" in entry) == ("maps" in entry) or not isinstance(maps, Mapping) or not maps:
         expected = "the keys 'labels' and 'map' (or 'maps', a mapping from model to map)"
         raise InputError(expected, rule="missing-key", location=where, value=list(entry))
     found = _array(entry["labels"], where)
-    spacing = entry.get("spacing")
-    if spacing is not None and (len(spacing) != found.ndim or not all(side > 0 for side in spacing)):
-        raise InputError(
-            f"{found.ndim} positive numbers, mm along x, y[, z]", rule="spacing", location=where, value=spacing
-        )
     return Sample(
         name=str(entry.get("name", k)),
         labels=found,
         maps={str(model): _array(scores, where) for model, scores in maps.items()},
-        spacing=None if spacing is None else tuple(float(side) for side in spacing),
+        spacing=_spacing(entry.get("spacing"), found.ndim, where),
         groups=_groups(entry),
         image=None if entry.get("image") is None else _array(entry["image"], where),
     )
 
 
+def _spacing(given: Any, dimensions: int, where: str) -> tuple[float, ...] | None:
+    if given is None:
+        return None
+    try:
+        found = tuple(float(side) for side in given)
+    except (TypeError, ValueError):
+        found = ()
+    if len(found) != dimensions or not all(side > 0 and math.isfinite(side) for side in found):
+        expected = f"{dimensions} positive numbers, mm along x, y[, z]"
+        raise InputError(expected, rule="spacing", location=where, value=given)
+    return found
+
+
 def _array(given: Any, where: str) -> NDArray[Any]:
-    found = np.asarray(given)
+    try:
+        found = np.asarray(given)
+    except ValueError:  # rows of different lengths
+        raise InputError("an array with 2 or 3 axes", rule="type", location=where, value=type(given).__name__) from None
     if found.ndim not in (2, 3) or not found.size:
-        raise InputError("an array with 2 or 3 axes, [z, ]y, x", rule="dimensions", location=where, value=found.shape)
+        raise InputError("an array with 2 or 3 axes, [z, ]y, x", rule="volume-shape", location=where, value=found.shape)
     return found

@@ -71,7 +71,7 @@ def number_of_slices(cohort: Cohort, protocol: Protocol) -> int:
 
 def bounds_of(maps: Maps) -> dict[str, tuple[float, float]]:
     """Return between which values AP and AUROC of all voxels lie; nothing where they are exact."""
-    if maps.exact is not None or not len(maps.histograms.bin):
+    if maps.exact_values or not len(maps.histograms.bin):
         return {}
     counted = Tables(maps.histograms).pooled(np.ones((1, maps.n_images), np.int64), maps.references)
     found = voxel_histograms.bounds(counted.positives[0], counted.negatives[0], counted.inexact)

@@ -27,7 +27,8 @@ def chosen_thresholds(
     """Return model -> threshold, None if the settings name a number.
 
     Scores are counted in bins: the threshold is the lowest score of its bin that occurs, so that the rate of false
-    voxels stays below what was asked for.
+    voxels stays within what was asked for. It is above 0. A model that has no such score, as its maps are empty or
+    constant, has the threshold inf: it calls nothing.
     """
     if not settings.chosen:
         return None
@@ -64,23 +65,26 @@ def _threshold(model: str, gathered: Gathered, settings: MapSettings) -> float:
     tables = Tables(held)
     n = len(held.offsets) - 1
     counted = tables.pooled(np.ones((1, n), np.int64), np.zeros(n, np.int64))
-    score = _score(held.lowest[tables.used], counted, settings.rate)
-    if not score > 0:
-        what = "no voxel of a reference" if settings.rate is None else "no score"
+    needed = counted.positives if settings.rate is None else counted.negatives
+    if not needed.sum():
         raise InputError(
             f"maps of {model} with a threshold for {settings.threshold}",
             rule="threshold",
-            value=what,
+            value=f"no voxel {'in' if settings.rate is None else 'outside of'} a reference",
             hint="give a number as threshold, or other samples to choose it on",
         )
-    return score
+    return _score(held.lowest[tables.used], counted, settings.rate)
 
 
 def _score(values: F64, counted: Pooled, rate: float | None) -> float:
-    """Return the lowest score of the bin of the best Dice, or of the lowest one within a rate of false voxels."""
+    """Return the lowest score of the bin of the best Dice, or of the lowest one within a rate of false voxels.
+
+    Of equally good ones for Dice the highest; inf if no score above 0 will do.
+    """
+    hits, alarms = (np.cumsum(side[0][::-1])[::-1] for side in (counted.positives, counted.negatives))
     if rate is None:
-        best = int(counted.figures().bin[0])
-        return float(values[best]) if best >= 0 else float("nan")
-    alarms = np.cumsum(counted.negatives[0][::-1])[::-1]
-    allowed = np.flatnonzero(alarms <= rate * alarms[0]) if len(alarms) else np.zeros(0, np.int64)
-    return float(values[allowed[0]]) if len(allowed) else float("nan")
+        overlap = np.where(values > 0, hits / (hits[0] + alarms), 0.0)
+        best = len(overlap) - 1 - int(np.argmax(overlap[::-1]))
+        return float(values[best]) if overlap[best] > 0 else float("inf")
+    allowed = np.flatnonzero((values > 0) & (alarms / alarms[0] <= rate))
+    return float(values[allowed[0]]) if len(allowed) else float("inf")

@@ -119,6 +119,11 @@ class Matches:
     def _last_totals(self) -> dict[str, Any]:
         return {}
 
+    @cached_property
+    def kept(self) -> dict[Any, Any]:
+        """What metrics make of the matches once and use under all weights."""
+        return {}
+
     def remember(self, table: compiled.FateTable) -> None:
         """Keep the numbering of the prediction rows that came with the matching; it would be made again otherwise."""
         self.__dict__["_prediction_table"] = table

@@ -23,6 +23,7 @@ from calipers.metrics.rodeo_paths import RodeoPaths
 from calipers.readers.columnar import write_table
 from calipers.readers.source import hash_file
 from calipers.readers.stored import EVALUATION, QUARANTINE, RUN
+from calipers.readers.stored_maps import MAP_FILES, save_maps
 from calipers.readers.stored_shapes import shape_columns, shapes_of
 from calipers.readers.stored_slices import SLICES, save_slices
 from calipers.readers.stored_tables import (
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from calipers.evaluation import Evaluation
 
 PAGE = "report.html"
-FILES = (EVALUATION, OBJECTS, IMAGES, "images.csv", SLICES, QUARANTINE, PAGE, RUN)
+FILES = (EVALUATION, OBJECTS, IMAGES, *MAP_FILES, "images.csv", SLICES, QUARANTINE, PAGE, RUN)
 OWN_COLUMNS = {"image", "model", "references", "predictions", "hits", "duplicates", "false_alarms", "missed"}
 EVERY_SIZE = 1e10
 
@@ -75,6 +76,7 @@ def save(
         write_atomically(stage / EVALUATION, json.dumps(document, allow_nan=False, indent=1) + "\n")
         write_table(stage / OBJECTS, objects_table(cohort, matches), facts_of(cohort) | shapes_of(cohort))
         write_table(stage / IMAGES, image_columns(cohort))
+        save_maps(stage, cohort.maps)
         write_atomically(stage / "images.csv", delimited(images_table(evaluation, matches)))
         if evaluation.slices is not None:
             save_slices(stage / SLICES, evaluation.slices)

@@ -270,7 +270,8 @@ def test_notes_on_areas_masks_ties_and_places(tmp_path):
     document = changed(document, "annotations", 1, "segmentation", to=[])
     content = [{**result, "score": 0.5} for result in RESULTS]
     notes = try_results(tmp_path, changed(content, 3, "bbox", to=[99, 99, 9, 9]), document).intake.notes
-    assert "masks present in 1 annotations, only boxes are used" in notes
+    said = "masks are used only if every annotation has one, so only boxes are used"
+    assert f"masks present in 1 of 4 annotations; {said}" in notes
     assert any("differs from the box area by more than 1 % in 1 annotations" in note for note in notes)
     assert any("all 4 scores are equal" in note for note in notes)
     assert any("1 of 4 predictions reach outside" in note for note in notes)

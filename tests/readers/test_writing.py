@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from calipers.errors import InputError, UsageError
 from calipers.readers import read, write
+from calipers.readers.writing import left_out
 from calipers.results.delimited import protect, unprotect
 from calipers.tables import Cohort
 
@@ -204,3 +206,40 @@ def test_what_cannot_be_written(tmp_path):
         write(cohort, tmp_path / "nowhere" / "refs.csv")
     assert refused.value.rule == "not-writable"
     assert list(tmp_path.iterdir()) == []
+
+
+def masked_cohort(seed):
+    """Pictures with masks of references and of a model whose boxes are those of its masks."""
+    rng = np.random.default_rng(seed)
+    records = []
+    for image in range(5):
+        masks = rng.random((int(rng.integers(1, 4)), 20, 30)) < 0.2
+        masks[:, 3, 4:9] = True
+        n = len(masks)
+        record = {"image_id": str(image), "labels": rng.integers(0, 2, n), "masks": masks}
+        records.append(record | {"width": 30, "height": 20, "patient": f"p{image}"})
+    said = [{key: one[key] for key in ("image_id", "labels", "masks")} for one in records]
+    said = [{**one, "scores": rng.random(len(one["labels"]))} for one in said]
+    return Cohort.from_arrays(records, {"net": said}, classes=("a", "b"))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_coco_keeps_masks_bit_by_bit(tmp_path, seed):
+    cohort = masked_cohort(seed)
+    write(cohort, tmp_path / "refs.json")
+    write(cohort, tmp_path / "net.json", what="net")
+    again = read(tmp_path / "refs.json", tmp_path / "net.json")
+    for one, other in ((cohort.references, again.references), (cohort.models["net"], again.models["net"])):
+        for name in ("offsets", "start", "length", "size"):
+            assert np.array_equal(getattr(one.masks, name), getattr(other.masks, name))
+        assert np.array_equal(one.boxes, other.boxes)
+        assert np.array_equal(one.area, other.area)
+
+
+def test_what_a_format_cannot_hold_is_said(tmp_path):
+    table = masked_cohort(0).references
+    assert left_out(table, "coco") == []
+    assert left_out(table, "csv") == [f"masks of {len(table)} objects are not written: csv holds boxes only"]
+    pointed = replace(table, points=table.boxes[:, :2])
+    assert "points of" in left_out(pointed, "coco")[0]
+    assert left_out(random_cohort(0).references, "parquet") == []

@@ -77,6 +77,18 @@ def test_what_is_known_is_not_made_again() -> None:
     assert masks.boundaries(2) is not masks.boundaries(1)
 
 
+@pytest.mark.parametrize("at_once", [1, 7, 40])
+def test_hulls_and_boundaries_block_by_block(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays = random_arrays(4, 20)
+    whole = Masks.from_dense(arrays)
+    depths = np.arange(20) % 3 + 1
+    expected = whole.hulls(), whole.boundaries(depths)
+    monkeypatch.setattr("calipers.tables.masks.AT_ONCE", at_once)
+    again = Masks.from_dense(arrays)
+    for found, known in zip((again.hulls(), again.boundaries(depths)), expected):
+        assert_equal(found, [known.dense(k) for k in range(len(known))])
+
+
 def test_areas_in_boxes_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
     arrays = random_arrays(3)
     masks, random = Masks.from_dense(arrays), np.random.default_rng(17)

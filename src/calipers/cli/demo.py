@@ -6,12 +6,16 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from calipers.cli.narration import Narrator
 from calipers.cli.options import output_options
+
+if TYPE_CHECKING:
+    from calipers.evaluation import Evaluation
+    from calipers.protocol import Protocol
 
 STORY = """
 Three models, three characters:
@@ -22,48 +26,75 @@ Average precision and RoDeO order them differently: AP forgives what comes late 
 box; AP gives nothing for a right place with a wrong name, RoDeO says so in its parts (loc, shape, cls).
 """
 
+MAP_STORY = """
+Two models, two characters:
+  sharp    draws lesions with the right extent, and does not see small ones
+  diffuse  sees everything, blurred, and something where nothing is
+Which one is better depends on the question: voxels (AP, Dice), objects (F1, sensitivity), or every lesion as one
+whose extent matters (soft instance IoU).
+"""
+
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("-o", "--output", metavar="DIR", default="calipers-demo", help="Folder for data, pictures and results.")
 @click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Another seed makes another cohort.")
-@click.option("--preset", metavar="NAME", default="overview", help="The protocol of the evaluation.")
+@click.option("--preset", metavar="NAME", help="The protocol of the evaluation (overview; anomaly of maps).")
+@click.option(
+    "--maps", is_flag=True, help="Volumes with label maps and the score maps of two models, instead of boxes."
+)
 @click.option("--force", is_flag=True, help="Replace what is in DIR.")
 @output_options
-def demo(output: str, seed: int, preset: str, force: bool, as_json: bool, quiet: bool) -> None:
-    """Draw chest-like phantoms, write them with references and the predictions of three models, evaluate, write a page.
+def demo(output: str, seed: int, preset: str | None, maps: bool, force: bool, as_json: bool, quiet: bool) -> None:
+    """Draw chest-like phantoms, write them with references and the predictions of models, evaluate, write a page.
 
-    Everything is made on the spot from a seed; nothing is downloaded. The files in DIR/data show the formats.
+    Everything is made on the spot from a seed; nothing is downloaded. The files in DIR show the formats.
     """
-    from calipers.evaluate import evaluate
     from calipers.protocol import Protocol
     from calipers.results.files import output_folder
 
     narrator, started = Narrator(quiet=quiet or as_json), datetime.now(UTC)
-    protocol = Protocol.load(preset)
+    protocol = Protocol.load(preset or ("anomaly" if maps else "overview"))
     folder = output_folder(output, force=force)
-    narrator.say(f"drawing 120 phantom images into {folder / 'images'}")
-    files = _write_data(folder, seed)
-    cohort = _read_back(files)
-    evaluation = evaluate(cohort, protocol, seed=seed, progress=narrator.steps("matching", "resampling"))
+    evaluation, pictures = (_of_maps if maps else _of_boxes)(folder, protocol, seed, narrator)
     narrator.warn(evaluation.warnings)
     command = click.get_current_context().obj or ()
-    evaluation.save(
-        folder / "results",
-        force=True,
-        command=command,
-        started=started,
-        images=folder / "images" if files["pictures"] else None,
-        step=narrator.doing,
-    )
-    page = folder / "results" / "report.html"
+    results = folder / "results"
+    evaluation.save(results, force=True, command=command, started=started, images=pictures, step=narrator.doing)
+    page = results / "report.html"
     if as_json:
         click.echo(json.dumps({**evaluation.as_dict(), "page": str(page)}))
         return
     from calipers.cli.tables import print_evaluation
 
     print_evaluation(evaluation)
-    click.echo(STORY)
+    click.echo(MAP_STORY if maps else STORY)
     click.echo(f"Open {page}")
+
+
+def _of_boxes(folder: Path, protocol: Protocol, seed: int, narrator: Narrator) -> tuple[Evaluation, Path | None]:
+    """Return the evaluation of boxes on pictures, and where the pictures are."""
+    from calipers.evaluate import evaluate
+
+    narrator.say(f"drawing 120 phantom images into {folder / 'images'}")
+    files = _write_data(folder, seed)
+    found = evaluate(_read_back(files), protocol, seed=seed, progress=narrator.steps("matching", "resampling"))
+    return found, folder / "images" if files["pictures"] else None
+
+
+def _of_maps(folder: Path, protocol: Protocol, seed: int, narrator: Narrator) -> tuple[Evaluation, None]:
+    """Return the evaluation of score maps on volumes; the page reads its pictures from the volumes themselves."""
+    from calipers.evaluate_maps import evaluate_maps
+    from calipers.readers.volumes import read_maps
+    from calipers.synthetic.samples import demo_samples, write_samples
+
+    data = folder / "data"
+    narrator.say(f"drawing 24 phantom volumes into {data}")
+    write_samples(data, demo_samples(seed=seed))
+    models = {name: data / name for name in ("sharp", "diffuse")}
+    samples = read_maps(data / "references", models, images=data / "images", groups=data / "samples.csv")
+    return evaluate_maps(
+        samples, protocol, seed=seed, progress=narrator.steps("reading", "matching", "resampling")
+    ), None
 
 
 def _write_data(folder: Path, seed: int) -> dict[str, Any]:

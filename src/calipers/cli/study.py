@@ -59,7 +59,8 @@ def study(name: str | None, **given: Any) -> None:
     if given["output"] is not None:
         from calipers.results.files import check_folder
 
-        inputs = (*([given["data"]] if given["data"] else []), *predictions.values())
+        files = [given[role] for role in ("data", "ranking") if given[role]]
+        inputs = (*files, *predictions.values())
         check_folder(given["output"], force=given["force"], inputs=inputs)
     result = run_study(
         name,

@@ -18,7 +18,7 @@ from calipers.criteria.contract import Criterion, PairTable
 from calipers.errors import UsageError
 from calipers.kernels import run_algebra
 from calipers.kernels.pairs import overlapping
-from calipers.tables import Cohort, Objects, Predictions
+from calipers.tables import Cohort, Predictions
 from calipers.tables.boxes import box_extent
 from calipers.tables.masks import Masks, no_masks
 
@@ -82,32 +82,10 @@ def reference_masks(cohort: Cohort, criterion: str) -> Masks:
 
 def _against_masks(pairs: PairTable, ours: Masks, theirs: Masks) -> Overlap:
     _check_sizes(pairs, ours, theirs)
-    shift = _shifts(pairs, int(np.prod(ours.size, axis=1).max(initial=1)))
-    sides = []
-    for masks, rows, move in zip((ours, theirs), (pairs.reference, pairs.prediction), shift, strict=True):
-        chosen = np.unique(rows)
-        part = masks[chosen]
-        owner = chosen[part.owner]
-        sides.append((part.start + move[owner], part.length, owner))
-    one, other, voxels = run_algebra.intersections(*sides)
-    width = max(len(theirs), 1)
-    found, wanted = one * width + other, pairs.reference * width + pairs.prediction
-    place = np.searchsorted(found, wanted)
-    known = place < len(found)
-    known[known] = found[place[known]] == wanted[known]
-    common = np.zeros(len(wanted))
-    common[known] = voxels[place[known]]
+    sides = ((masks.offsets, masks.start, masks.length) for masks in (ours, theirs))
+    common = run_algebra.common(*sides, pairs.reference, pairs.prediction)
     areas = ours.voxels[pairs.reference], theirs.voxels[pairs.prediction]
-    return Overlap(common, *(area.astype(np.float64) for area in areas))
-
-
-def _shifts(pairs: PairTable, unit: int) -> tuple[I64, I64]:
-    """Return by how much the runs of references and predictions move so that only those of one cell meet."""
-    tables: tuple[Objects, Objects] = (pairs.cohort.references, pairs.predictions)
-    one, other = (table.label[rows] for table, rows in zip(tables, (pairs.reference, pairs.prediction)))
-    n = len(pairs.cohort.classes) if (one == other).all() else 0
-    first, second = (table.image * n + table.label if n else table.image for table in tables)
-    return first * unit, second * unit
+    return Overlap(*(voxels.astype(np.float64) for voxels in (common, *areas)))
 
 
 def _check_sizes(pairs: PairTable, ours: Masks, theirs: Masks) -> None:

@@ -21,10 +21,10 @@ MOST_BYTES = 400_000_000  # of all models together
 class ExactScores:
     """The scores of all voxels of every model; given up as a whole when they become too many."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, needed: bool = True) -> None:
         self._held: dict[str, list[tuple[Scores, Scores, I64]]] = {}
         self._bytes = 0
-        self.given_up = False
+        self.given_up = not needed  # whether scores need not be handed over
 
     def add(self, model: str, scores: tuple[Scores, Scores, I64]) -> None:
         """Take the voxels of one sample: scores of positive and negative ones, and of the former, the object."""

@@ -166,21 +166,31 @@ def _maps(
     references = np.diff(offsets)
     for measure in measures:
         if measure.level == "batch":
-            sums[measure.key] = _by_batch(histograms, references, measure, batch)
+            parts = sums.get(measure.key)
+            sums[measure.key] = _by_batch(histograms, references, measure, batch, parts)
     return Maps(sums, references, np.array([len(part) for part in gathered.objects], np.int64), histograms, exact)
 
 
-def _by_batch(histograms: Histograms, references: NDArray[np.int64], measure: Measure, batch: int) -> F64:
+def _by_batch(
+    histograms: Histograms, references: NDArray[np.int64], measure: Measure, batch: int, parts: F64 | None
+) -> F64:
     """Return (n, 2): batches of samples in the order of the input, each with the value of its voxels together.
 
-    Every sample carries an equal share of its batch, so that the sum over samples counts a batch once.
+    Every sample carries an equal share of its batch, so that the sum over samples counts a batch once. ``parts`` are
+    the numerators and denominators of the samples, where the threshold is a given number. A batch without a positive
+    voxel has no value.
     """
     table = np.zeros((len(references), 2))
     for start in range(0, len(references), batch):
         members = np.arange(start, min(start + batch, len(references)))
-        one = np.ones((1, len(members)), np.int64)
-        counted = Tables(histograms.take(members)).pooled(one, references[members])
-        value = float(value_of(counted, measure)[0])
+        if not references[members].any():
+            continue
+        if parts is None:
+            one = np.ones((1, len(members)), np.int64)
+            counted = Tables(histograms.take(members)).pooled(one, references[members])
+            value = float(value_of(counted, measure)[0])
+        else:
+            value = float(parts[members, 0].sum() / parts[members, 1].sum())
         if value == value:
             table[members] = value / len(members), 1.0 / len(members)
     return table

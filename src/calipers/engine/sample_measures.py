@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -51,6 +52,14 @@ class MapView:
     objects: Expanded  # the voxels of the references
     voxels: I64  # (n,) of every reference
 
+    @cached_property
+    def soft_sums(self) -> softness.Sums:
+        """What every soft IoU of this map is made of."""
+        flat = self.scores.reshape(-1)
+        inside = self.objects.sums(flat)
+        background = max(float(flat.sum(dtype=np.float64)) - float(inside.sum()), 0.0)
+        return softness.Sums(inside, self.voxels, background)
+
 
 def histogram(view: MapView) -> Histogram:
     """Count the voxels of a map by score."""
@@ -70,23 +79,16 @@ def sums(view: MapView, measures: Sequence[Measure], slices: str) -> dict[str, P
         found |= _at_level(view, ranked, level, slices) if ranked else {}
     for measure in measures:
         if measure.quantity == "softIoU":
-            value = softness.per_sample(_soft_sums(view), measure.alpha, _variant(measure))
-            found[measure.key] = (value, 1.0)
-        elif measure.level == "dataset" and not measure.pooled:
+            value = softness.per_sample(view.soft_sums, measure.alpha, _variant(measure))
+            found[measure.key] = _mean_parts(np.array([value]))
+        elif measure.level in ("dataset", "batch") and measure.threshold is not None:
             found[measure.key] = _called(view, measure)
     return found
 
 
 def soft(view: MapView, measure: Measure) -> F64:
     """Return the soft IoU of every reference."""
-    return softness.per_object(_soft_sums(view), measure.alpha, _variant(measure))
-
-
-def _soft_sums(view: MapView) -> softness.Sums:
-    flat = view.scores.reshape(-1)
-    inside = view.objects.sums(flat)
-    background = max(float(flat.sum(dtype=np.float64)) - float(inside.sum()), 0.0)
-    return softness.Sums(inside, view.voxels, background)
+    return softness.per_object(view.soft_sums, measure.alpha, _variant(measure))
 
 
 def _variant(measure: Measure) -> softness.Variant:
@@ -95,6 +97,8 @@ def _variant(measure: Measure) -> softness.Variant:
 
 def _at_level(view: MapView, measures: Sequence[Measure], level: str, slices: str) -> dict[str, Pair]:
     """Return the measures of one level; a sample or slice without a positive voxel has no value."""
+    if not view.objects.n:
+        return {measure.key: (0.0, 0.0) for measure in measures}
     volume = level == "slice" and view.scores.ndim == 3  # a picture is one slice
     if volume:
         axis = view.scores.ndim - 1 - AXES.index(slices)

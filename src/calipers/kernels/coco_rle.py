@@ -119,9 +119,9 @@ def _text_faults(offsets: I64, text: U8) -> I8:
     owner, code = ragged.owners(offsets), text.astype(np.int64) - ZERO
     faults = np.zeros(len(offsets) - 1, np.int8)
     more = code >= MORE
-    run = np.cumsum(more)
-    run -= np.maximum.accumulate(np.where(more, 0, run)) if len(run) else run
-    faults[owner[run >= MOST_GROUPS]] = TOO_LONG
+    seen = np.cumsum(more)
+    before = np.maximum.accumulate(np.where(more, 0, seen)) if len(seen) else seen
+    faults[owner[seen - before >= MOST_GROUPS]] = TOO_LONG
     filled = np.flatnonzero(np.diff(offsets))
     faults[filled[more[offsets[filled + 1] - 1]]] = UNFINISHED
     faults[owner[(code < 0) | (code >= 2 * MORE)]] = BAD_SIGN

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels import ragged, runs
+from calipers.kernels import compiled_runs, ragged, route, runs
 
 I64 = NDArray[np.int64]
 
@@ -36,10 +36,20 @@ def components(start: I64, length: I64, size: I64, connectivity: str, value: NDA
     """
     if not len(start):
         return np.zeros(0, np.int64)
+    native, steps = route.native(), NEIGHBOURS[connectivity][len(size)]
+    if native is not None and (value is None or value.dtype.kind in compiled_runs.WHOLE):
+        return compiled_runs.components(native, start, length, size, steps, value)
+    return _joined(start, length, size, steps, value)
+
+
+def _joined(
+    start: I64, length: I64, size: I64, steps: tuple[tuple[int, int, int], ...], value: NDArray[Any] | None
+) -> I64:
+    """Return the components: of a graph whose edges are the pairs of runs that touch."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    met = [_touching(start, length, size, step) for step in NEIGHBOURS[connectivity][len(size)]]
+    met = [_touching(start, length, size, step) for step in steps]
     one, other = (np.concatenate(parts) for parts in zip(*met))
     if value is not None:
         alike = value[one] == value[other]

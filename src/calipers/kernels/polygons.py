@@ -107,7 +107,7 @@ def _along(x: I64, y: I64, edge: I64, following: I64, column: I64) -> I64:
     slope = (y[right] - y[left]) / (x[right] - x[left])
     at = FINE * column - x[left]
     points = [(y[left] + slope * (at + fifth) + 0.5).astype(np.int64) for fifth in (BEFORE, AFTER)]
-    return np.minimum(*points)
+    return np.asarray(np.minimum(*points))
 
 
 def _across(x: I64, y: I64, edge: I64, following: I64, column: I64) -> I64:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,4 +75,4 @@ def batches(counts: I64, most: int) -> list[tuple[int, int]]:
     total = np.cumsum(counts)
     cuts = np.searchsorted(total, np.arange(most, int(total[-1]) if len(total) else 0, most)) + 1
     edges = np.unique(np.concatenate([[0], cuts, [len(counts)]])).tolist()
-    return list(zip(edges[:-1], edges[1:]))
+    return list(pairwise(edges))

@@ -26,16 +26,18 @@ def area_to_limit(overlap: F64, regions: F64, negatives: F64, limit: float) -> F
     Notes
     -----
     The curve is linear between the points of different scores, and cut at the limit by interpolation. NaN without a
-    region or without a voxel outside of them.
+    region or without a voxel outside of them. Shares that do not quite add up to the number of regions, because they
+    were rounded, are taken relative to their sum: the curve ends at 1.
     """
     start = np.zeros((len(overlap), 1))
     with np.errstate(divide="ignore", invalid="ignore"):
-        height = np.concatenate([start, np.cumsum(overlap[:, ::-1], axis=1)], axis=1) / regions[:, None]
+        height = np.concatenate([start, np.cumsum(overlap[:, ::-1], axis=1)], axis=1)
+        height /= height[:, -1:]
         fallen = np.concatenate([start, np.cumsum(negatives[:, ::-1], axis=1)], axis=1)
         rate = fallen / fallen[:, -1:]
         width = np.diff(rate, axis=1)
         inside = np.minimum(rate[:, 1:], limit) - np.minimum(rate[:, :-1], limit)
         share = np.where(width > 0, inside / width, 0.0)
         area = inside * (height[:, :-1] + 0.5 * share * np.diff(height, axis=1))
-        found = area.sum(axis=1) / limit
+        found = np.minimum(area.sum(axis=1) / limit, 1.0)
     return np.where((regions > 0) & (fallen[:, -1] > 0), found, np.nan)

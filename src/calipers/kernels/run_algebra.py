@@ -12,12 +12,54 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels import ragged, runs
+from calipers.kernels import compiled_runs, ragged, route, runs
 
 I64 = NDArray[np.int64]
 Runs = tuple[I64, I64]  # start, length
 Owned = tuple[I64, I64, I64]  # start, length, owner
+Table = tuple[I64, I64, I64]  # offsets, start, length: runs of objects
 AT_ONCE = 1 << 18  # pairs of runs; what they need stays in the cache
+MOST_KEYS = 1 << 62
+
+
+def common(a: Table, b: Table, rows: I64, columns: I64) -> I64:
+    """Return the (P,) voxels that object ``rows[k]`` of a and object ``columns[k]`` of b share.
+
+    Runs of an object are sorted and disjoint. Those of the object with fewer runs are looked up among those of the
+    other: what lies in a run is what lies before its end without what lies before its start.
+    """
+    native = route.native()
+    if native is not None:
+        return compiled_runs.common(native, a, b, rows, columns)
+    found = np.zeros(len(rows), np.int64)
+    fewer = np.diff(a[0])[rows] <= np.diff(b[0])[columns]
+    for chosen, few, many, of_few, of_many in ((fewer, a, b, rows, columns), (~fewer, b, a, columns, rows)):
+        pairs = np.flatnonzero(chosen)
+        found[pairs] = _looked_up(few, many, of_few[pairs], of_many[pairs])
+    return found
+
+
+def _looked_up(few: Table, many: Table, of_few: I64, of_many: I64) -> I64:
+    """Return the voxels that pairs share, some pairs at a time."""
+    found = np.zeros(len(of_few), np.int64)
+    if not len(few[1]) or not len(many[1]):
+        return found
+    unit = 1 + max(int((start + length).max()) for _, start, length in (few, many))
+    line = ragged.owners(many[0]) * unit + many[1]  # ascending: every object has a stretch of its own
+    before = ragged.from_counts(many[2])
+    for low, high in ragged.batches(np.diff(few[0])[of_few], AT_ONCE):
+        taken, offsets = ragged.take_rows(few[0], of_few[low:high])
+        start = np.repeat(of_many[low:high] * unit, np.diff(offsets)) + few[1][taken]
+        shared = _below(start + few[2][taken], line, many[2], before) - _below(start, line, many[2], before)
+        found[low:high] = np.diff(ragged.from_counts(shared)[offsets])
+    return found
+
+
+def _below(places: I64, line: I64, length: I64, before: I64) -> I64:
+    """Return how many voxels of sorted runs lie before some places."""
+    run = np.searchsorted(line, places) - 1
+    last = np.maximum(run, 0)
+    return np.where(run < 0, 0, before[last] + np.minimum(places - line[last], length[last]))
 
 
 def intersections(a: Owned, b: Owned) -> tuple[I64, I64, I64]:
@@ -27,6 +69,9 @@ def intersections(a: Owned, b: Owned) -> tuple[I64, I64, I64]:
     begins inside of the other, so that two searches among sorted starts find every pair once; the work grows with the
     number of pairs.
     """
+    native = route.native()
+    if native is not None:
+        return compiled_runs.intersections(native, a, b)
     found = [*_begun_inside(a, b, "left")]
     found += [(owner_a, owner_b, common) for owner_b, owner_a, common in _begun_inside(b, a, "right")]
     if not found:
@@ -68,9 +113,13 @@ def _sorted(runs_of: Owned) -> Owned:
 def _added_up(a: I64, b: I64, common: I64) -> tuple[I64, I64, I64]:
     """Return the sum of ``common`` for every pair of owners; sums of whole numbers in float64 are exact below 2^53."""
     lowest_a, lowest_b = int(a.min()), int(b.min())
-    width = int(b.max()) - lowest_b + 1
+    height, width = int(a.max()) - lowest_a + 1, int(b.max()) - lowest_b + 1
+    if height * width >= MOST_KEYS:
+        (owners_a, a), (owners_b, b) = (np.unique(owner, return_inverse=True) for owner in (a, b))
+        one, other, total = _added_up(a, b, common)
+        return owners_a[one], owners_b[other], total
     key = (a - lowest_a) * width + (b - lowest_b)
-    if (int(a.max()) - lowest_a + 1) * width <= max(4 * len(key), AT_ONCE):
+    if height * width <= max(4 * len(key), AT_ONCE):
         total = np.bincount(key, weights=common)
         key = np.flatnonzero(total)
         total = total[key]

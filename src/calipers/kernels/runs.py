@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels import ragged
+from calipers.kernels import compiled_runs, ragged, route
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -24,13 +24,22 @@ AT_ONCE = 1 << 19  # voxels
 
 def find(array: Array) -> tuple[I64, I64]:
     """Return (start, length) of the runs of the voxels that are not zero, in the order of the voxels."""
-    start, length, _ = _pieces(array, array.dtype != np.bool_)
+    start, length, _ = _runs(array, True)
     return start, length
 
 
 def of_labels(labels: Array) -> tuple[I64, I64, Array]:
     """Return (start, length, value) of the runs of equal values that are not zero, in the order of the voxels."""
-    return _pieces(labels, False)
+    return _runs(labels, False)
+
+
+def _runs(array: Array, alike: bool) -> tuple[I64, I64, Array]:
+    native = route.native()
+    if native is not None and alike and array.dtype.kind not in compiled_runs.WHOLE:
+        array = array != 0
+    if native is not None and array.dtype.kind in compiled_runs.WHOLE:
+        return compiled_runs.pieces(native, array, alike)
+    return _pieces(array, alike and array.dtype != np.bool_)
 
 
 def _pieces(array: Array, alike: bool) -> tuple[I64, I64, Array]:
@@ -46,6 +55,28 @@ def _pieces(array: Array, alike: bool) -> tuple[I64, I64, Array]:
     kept = np.flatnonzero(value)
     start, length, mine = _cut_at_rows(first[kept], np.append(first, len(flat))[kept + 1], array.shape[-1])
     return start, length, value[kept[mine]]
+
+
+def numbered(value: Array) -> tuple[I64, int]:
+    """Return the place of every value among the different ones, ascending, and how many those are."""
+    if value.dtype.kind in "biu" and value.size:
+        low, high = int(value.min()), int(value.max())
+        if high - low <= max(4 * len(value), AT_ONCE) and high < 1 << 62:
+            place = value.astype(np.int64) - low
+            present = np.zeros(high - low + 1, np.bool_)
+            present[place] = True
+            return (np.cumsum(present) - 1)[place], int(present.sum())
+    values, owner = np.unique(value, return_inverse=True)
+    return owner, len(values)
+
+
+def grouped(start: I64, length: I64, owner: I64, n: int) -> tuple[I64, I64, I64]:
+    """Return (offsets, start, length) of the runs sorted by their owners 0..n-1; those of one owner keep their order."""
+    native = route.native()
+    if native is not None:
+        return compiled_runs.grouped(native, start, length, owner, n)
+    order = np.argsort(owner, kind="stable")
+    return ragged.from_owner(owner, n), start[order], length[order]
 
 
 def _cut_at_rows(first: I64, after: I64, width: int) -> tuple[I64, I64, I64]:
@@ -112,31 +143,41 @@ def centroids(start: I64, length: I64, offsets: I64, size: I64) -> F64:
 
 
 def sums(values: Array, start: I64, length: I64) -> F64:
-    """Return the (m,) sum of a flat map over every run, each added up by itself in float64."""
-    if not len(start):
-        return np.zeros(0)
-    taken = values[ragged.spans(start, length)].astype(np.float64, copy=False)
-    return np.asarray(np.add.reduceat(taken, np.cumsum(length) - length))
+    """Return the (m,) sum of a flat map over every run, each added up by itself in float64, voxel after voxel."""
+    native = route.native()
+    if native is not None and values.dtype in compiled_runs.REAL:
+        return compiled_runs.sums(native, values, start, length)
+    return _sums(np.repeat(np.arange(len(start)), length), _taken(values, start, length), len(start))
 
 
 def weighted_centroids(values: Array, start: I64, length: I64, offsets: I64, size: I64) -> tuple[F64, F64]:
     """Return (n,) sums of a flat map over the voxels of every object and their (n, d) centroids weighted by it.
 
-    The centroid is ``sum(value * centre) / sum(value)``; NaN where the sum is 0, as it is without runs.
+    The centroid is ``sum(value * centre) / sum(value)``; NaN where the sum is 0, as it is without runs. Everything is
+    added up in float64 and in the order of the voxels.
     """
-    n, owner = len(offsets) - 1, ragged.owners(offsets)
-    inside = ragged.spans(start, length)
-    taken = values[inside].astype(np.float64, copy=False)
-    of_run = np.repeat(owner, length)
-    total: F64 = np.bincount(of_run, weights=taken, minlength=n).astype(np.float64)  # without runs it counts
+    native = route.native()
+    if native is not None and values.dtype in compiled_runs.REAL and size.ndim == 1:
+        return compiled_runs.weighted_centroids(native, values, (offsets, start, length), size)
+    n, taken = len(offsets) - 1, _taken(values, start, length)
+    of_run = np.repeat(ragged.owners(offsets), length)
+    total = _sums(of_run, taken, n)
     where = places(start, size)
     found = np.full((n, len(where)), np.nan)
     some = total != 0
     for axis, at in enumerate(where):
         centre = np.repeat(at, length) + (ragged.positions(length) if axis == 0 else 0) + 0.5
-        moment = np.bincount(of_run, weights=taken * centre, minlength=n)
-        found[some, axis] = moment[some] / total[some]
+        found[some, axis] = _sums(of_run, taken * centre, n)[some] / total[some]
     return total, found
+
+
+def _taken(values: Array, start: I64, length: I64) -> F64:
+    """Return the values of all voxels of the runs, one after the other."""
+    return values[ragged.spans(start, length)].astype(np.float64, copy=False)
+
+
+def _sums(owner: I64, values: F64, n: int) -> F64:
+    return np.bincount(owner, weights=values, minlength=n).astype(np.float64, copy=False)  # of nothing it counts
 
 
 def in_box(start: I64, length: I64, size: I64, corners: F64) -> F64:

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels import roc
+from calipers.kernels.case_ranks import CaseRanks
 from calipers.kernels.matching import IGNORED
 from calipers.matches import Matches
 from calipers.metrics.contract import Facts, MetricPlan, UnitMarks
@@ -55,24 +55,31 @@ class CaseAuroc(MatchMetric):
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names); several thresholds are averaged."""
-        if not evidence.n_images:
-            return np.full((len(weights), 1 + evidence.n_classes, len(self.outputs)), np.nan)
         columns = []
         for output in self.outputs:
             of_views = []
             for view in evidence.indices(output.views):
-                score, positive = cases(evidence, view, output)
-                curves = [roc.points(roc.ranked(s, p), weights) for s, p in zip(score.T, positive.T)]
-                of_views.append(np.stack([roc.area(curve) for curve in curves], axis=1))
+                ranks = self._ranks(evidence, view, output)
+                of_views.append(np.stack([of_class.area(weights) for of_class in ranks], axis=1))
             columns.append(np.mean(of_views, axis=0))
         return np.stack(columns, axis=2)
+
+    def _ranks(self, evidence: Matches, view: int, output: Output) -> list[CaseRanks]:
+        silent = SILENT[output.options.get("silent", "lowest")]
+        key = ("ranks of cases", view, output.max_dets, silent)
+        if key not in evidence.kept:
+            score, positive = cases(evidence, view, output.max_dets)
+            evidence.kept[key] = [CaseRanks.of(s, p, silent) for s, p in zip(score.T, positive.T)]
+        found: list[CaseRanks] = evidence.kept[key]
+        return found
 
     def reasons(self, evidence: Matches) -> Mapping[tuple[int, int], str]:
         """Return why values are undefined: no image with a reference, or only such images."""
         values = self.value(evidence, np.ones((1, evidence.n_images), np.int64))[0]
         found = {}
         for row, k in np.argwhere(np.isnan(values)).tolist():
-            _, positive = cases(evidence, evidence.indices(self.outputs[k].views)[0], self.outputs[k])
+            output = self.outputs[k]
+            _, positive = cases(evidence, evidence.indices(output.views)[0], output.max_dets)
             found[row, k] = "single_category" if positive[:, row].any() else "no_references"
         return found
 
@@ -83,7 +90,8 @@ class CaseAuroc(MatchMetric):
         """
         table = np.zeros((1 + evidence.n_classes, len(self.outputs), 3), np.int64)
         for k, output in enumerate(self.outputs):
-            score, positive = cases(evidence, evidence.indices(output.views)[0], output)
+            score, positive = cases(evidence, evidence.indices(output.views)[0], output.max_dets)
+            score = np.where(np.isneginf(score), SILENT[output.options.get("silent", "lowest")], score)
             highest = np.where(positive, -np.inf, score).max(axis=0, initial=-np.inf)  # of the negative images
             lowest = np.where(positive, score, np.inf).min(axis=0, initial=np.inf)
             both = positive.any(axis=0) & ~positive.all(axis=0)
@@ -115,20 +123,21 @@ class PicaiScore(CaseAuroc):
         return table
 
 
-def cases(evidence: Matches, view: int, output: Output) -> tuple[F64, Flags]:
-    """Return (n_images, 1 + n_classes) scores and which images are positive: of any class, then of each."""
-    n_classes = evidence.n_classes
-    score = np.full((evidence.n_images, 1 + n_classes), SILENT[output.options.get("silent", "lowest")])
-    said = np.flatnonzero((evidence.prediction_fate[view] != IGNORED) & (evidence.rank < output.max_dets))
-    heard = np.full(score.shape, -np.inf)
+def cases(evidence: Matches, view: int, max_dets: int) -> tuple[F64, Flags]:
+    """Return (n_images, 1 + n_classes) scores and which images are positive: of any class, then of each.
+
+    The score of an image without predictions is -inf.
+    """
+    shape = evidence.n_images, 1 + evidence.n_classes
+    score, positive = np.full(shape, -np.inf), np.zeros(shape, np.bool_)
+    said = np.flatnonzero((evidence.prediction_fate[view] != IGNORED) & (evidence.rank < max_dets))
     real = np.flatnonzero(evidence.reference_fate[view] != IGNORED)
-    positive = np.zeros(score.shape, np.bool_)
-    everyone = np.zeros(len(evidence.score), np.int64)
-    for column in (everyone, 1 + evidence.prediction_label):
-        np.maximum.at(heard, (evidence.prediction_image[said], column[said]), evidence.score[said])
-    for of_reference in (0, 1 + evidence.reference_label[real]):
-        positive[evidence.reference_image[real], of_reference] = True
-    return np.where(heard > -np.inf, heard, score), positive
+    columns = evidence.prediction_label[said] + 1
+    for column in (np.zeros_like(columns), columns):
+        np.maximum.at(score, (evidence.prediction_image[said], column), evidence.score[said])
+    positive[evidence.reference_image[real], 0] = True
+    positive[evidence.reference_image[real], 1 + evidence.reference_label[real]] = True
+    return score, positive
 
 
 def _units(marked: Flags, unit: I64, n_units: int) -> I64:

@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.kernels.matching import IGNORED
-from calipers.kernels.sums import weighted_sums
+from calipers.kernels.sums import SumTable
 from calipers.matches import Matches, View
 from calipers.metrics.contract import Facts, MetricPlan
 from calipers.metrics.counts import FN, FP, TP, count_table, ratio, unit_counts
 from calipers.metrics.matched import MatchMetric, Output, Sides
-from calipers.metrics.paired import SUMMARIES, PairedMetric, check_choice, medians, with_pooled
+from calipers.metrics.paired import SUMMARIES, PairedMetric, check_choice, median_tables, medians, with_pooled
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -87,27 +87,26 @@ class InstanceIou(PairedMetric):
         """Return (R, 1 + n_classes, n_names)."""
         columns = []
         for output in self.outputs:
-            rows, over_hits = self.hits(evidence, output), _over(output) == "hits"
+            over_hits = _over(output) == "hits"
             if _summary(output) == "mean":
                 counts = count_table(evidence, output.views[0], output.max_dets, weights, negatives=False)
                 number = counts[..., TP] if over_hits else counts[..., TP] + counts[..., FN]
                 columns.append(ratio(with_pooled(self.sums(evidence, output, weights)), with_pooled(number)))
             elif over_hits:
-                columns.append(self._median_of_hits(evidence, rows, weights))
+                columns.append(self.hit_medians(evidence, output, weights))
             else:
-                columns.append(self._median_of_references(evidence, rows, weights))
+                columns.append(self._reference_medians(evidence, output, weights))
         return np.stack(columns, axis=2)
 
-    def _median_of_hits(self, evidence: Matches, rows: I64, weights: I64) -> F64:
-        image, label = evidence.prediction_image[rows], evidence.prediction_label[rows]
-        return medians(self.measure(evidence)[rows], image, label, weights, evidence.n_classes)
-
-    def _median_of_references(self, evidence: Matches, rows: I64, weights: I64) -> F64:
-        reached = np.zeros(len(evidence.reference_label))
-        reached[evidence.partner[rows]] = self.measure(evidence)[rows]
-        counted = np.flatnonzero(evidence.reference_fate[0] != IGNORED)
-        image, label = evidence.reference_image[counted], evidence.reference_label[counted]
-        return medians(reached[counted], image, label, weights, evidence.n_classes)
+    def _reference_medians(self, evidence: Matches, output: Output, weights: I64) -> F64:
+        key = ("medians of references", output.max_dets)
+        if key not in evidence.kept:
+            rows, reached = self.hits(evidence, output), np.zeros(len(evidence.reference_label))
+            reached[evidence.partner[rows]] = self.measure(evidence)[rows]
+            counted = np.flatnonzero(evidence.reference_fate[0] != IGNORED)
+            image, label = evidence.reference_image[counted], evidence.reference_label[counted]
+            evidence.kept[key] = median_tables(reached[counted], image, label, evidence.n_classes)
+        return medians(evidence.kept[key], weights)
 
     def sides(self, output: Output) -> tuple[Sides, Sides, Sides]:
         """Return whose units are needed, tried and judged."""
@@ -135,10 +134,8 @@ class CentreDistance(PairedMetric):
         """Return (R, 1 + n_classes, n_names)."""
         columns = []
         for output in self.outputs:
-            rows = self.hits(evidence, output)
-            image, label = evidence.prediction_image[rows], evidence.prediction_label[rows]
             if _summary(output) == "median":
-                columns.append(medians(self.measure(evidence)[rows], image, label, weights, evidence.n_classes))
+                columns.append(self.hit_medians(evidence, output, weights))
                 continue
             number = count_table(evidence, output.views[0], output.max_dets, weights, negatives=False)[..., TP]
             columns.append(ratio(with_pooled(self.sums(evidence, output, weights)), with_pooled(number)))
@@ -162,14 +159,16 @@ def _facts(kind: str, metric: PairedMetric, parts: Sequence[str]) -> Facts:
 
 def _f1_of_samples(evidence: Matches, view: View, max_dets: int, weights: I64) -> F64:
     """Return (R, 1 + n_classes): the weighted mean over images."""
-    n, n_columns = evidence.n_images, 1 + evidence.n_classes
-    counts = unit_counts(evidence, view, max_dets, np.arange(n), n)
-    scores = f1(np.concatenate([counts.sum(axis=1, keepdims=True), counts], axis=1))
-    scores = np.where(np.isnan(scores), 1.0, scores)
-    image, column = np.repeat(np.arange(n), n_columns), np.tile(np.arange(n_columns), n)
-    sums = weighted_sums(scores.ravel(), image, column, weights, n_columns)
-    number = weights.sum(axis=1, dtype=np.float64)[:, None]
-    return ratio(sums, np.broadcast_to(number, sums.shape))
+    key = ("what samples lack to an F1 of 1", view, max_dets)
+    if key not in evidence.kept:
+        n = evidence.n_images
+        counts = unit_counts(evidence, view, max_dets, np.arange(n), n)
+        lacking = 1.0 - f1(np.concatenate([counts.sum(axis=1, keepdims=True), counts], axis=1))
+        image, column = np.nonzero(lacking > 0)  # NaN, without objects, lacks nothing
+        evidence.kept[key] = SumTable.of(lacking[image, column], image, column, 1 + evidence.n_classes)
+    table: SumTable = evidence.kept[key]
+    sums, number = table.sums(weights), weights.sum(axis=1, dtype=np.float64)[:, None]
+    return 1.0 - ratio(sums, np.broadcast_to(number, sums.shape))
 
 
 def _f1_of_all(evidence: Matches, view: View, max_dets: int, weights: I64) -> F64:

@@ -84,6 +84,15 @@ class Measure:
         return self.level == "dataset" and self.threshold is None
 
     @property
+    def definition(self) -> str:
+        """The part of its identifier that tells it from its relatives: ``sample``, ``dataset.best``, ``jaccard``."""
+        if self.quantity == "softIoU":
+            return self.variant
+        if self.quantity not in ("Dice", "IoU"):
+            return self.level
+        return f"{self.level}.{'fpr' if self.rate is not None else BEST if self.threshold is None else 'threshold'}"
+
+    @property
     def key(self) -> str:
         """A name that says everything: equal measures have equal keys."""
         choices = {

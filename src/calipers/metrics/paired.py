@@ -13,7 +13,7 @@ from calipers.assignment import PairRecipe
 from calipers.criteria import Criterion
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels.matching import HIT
-from calipers.kernels.sums import weighted_medians, weighted_sums
+from calipers.kernels.sums import MedianTable, SumTable
 from calipers.matches import Matches
 from calipers.metrics.contract import MetricPlan
 from calipers.metrics.matched import MatchMetric, Output
@@ -61,9 +61,22 @@ class PairedMetric(MatchMetric):
 
     def sums(self, evidence: Matches, output: Output, weights: I64) -> F64:
         """Return (R, n_classes): the weighted sums of the measure over the hits of every class."""
-        rows = self.hits(evidence, output)
-        image, label = evidence.prediction_image[rows], evidence.prediction_label[rows]
-        return weighted_sums(self.measure(evidence)[rows], image, label, weights, evidence.n_classes)
+        key = ("sums of hits", output.max_dets)
+        if key not in evidence.kept:
+            rows = self.hits(evidence, output)
+            image, label = evidence.prediction_image[rows], evidence.prediction_label[rows]
+            evidence.kept[key] = SumTable.of(self.measure(evidence)[rows], image, label, evidence.n_classes)
+        table: SumTable = evidence.kept[key]
+        return table.sums(weights)
+
+    def hit_medians(self, evidence: Matches, output: Output, weights: I64) -> F64:
+        """Return (R, 1 + n_classes): the weighted medians of the measure over all hits and those of every class."""
+        key = ("medians of hits", output.max_dets)
+        if key not in evidence.kept:
+            rows = self.hits(evidence, output)
+            image, label = evidence.prediction_image[rows], evidence.prediction_label[rows]
+            evidence.kept[key] = median_tables(self.measure(evidence)[rows], image, label, evidence.n_classes)
+        return medians(evidence.kept[key], weights)
 
     def reasons(self, evidence: Matches) -> Mapping[tuple[int, int], str]:
         """Return why values are undefined: nothing there, one side missing, or nothing hit."""
@@ -85,13 +98,15 @@ class PairedMetric(MatchMetric):
         return "no_positives" if n_predictions else "no_predictions"
 
 
-def medians(values: F64, image: I64, label: NDArray[np.integer], weights: I64, n_classes: int) -> F64:
-    """Return (R, 1 + n_classes): the weighted medians of all values and of those of every class."""
-    columns = [weighted_medians(values, image, weights)]
-    for c in range(n_classes):
-        own = np.flatnonzero(label == c)
-        columns.append(weighted_medians(values[own], image[own], weights))
-    return np.stack(columns, axis=1)
+def median_tables(values: F64, image: I64, label: NDArray[np.integer], n_classes: int) -> list[MedianTable]:
+    """Return what the medians of all values and of those of every class are made of."""
+    rows = [np.arange(len(values)), *(np.flatnonzero(label == c) for c in range(n_classes))]
+    return [MedianTable.of(values[own], image[own]) for own in rows]
+
+
+def medians(tables: Sequence[MedianTable], weights: I64) -> F64:
+    """Return (R, number of tables)."""
+    return np.stack([table.medians(weights) for table in tables], axis=1)
 
 
 def with_pooled(per_class: F64) -> F64:

@@ -90,8 +90,8 @@ class Tables:
 def pooled(evidence: Maps, weights: I64) -> Pooled:
     """Return the pooled voxels of an evidence; the last block of weights is remembered, as all metrics ask for it.
 
-    A single weighting uses all bins. Replicates, which only tell how much a value varies, use fewer: each takes as
-    much time as there are bins, and a value moves by less than 0.001.
+    A single weighting uses all bins. Replicates, which only tell how much a value varies, use fewer, as each takes as
+    much time as there are bins: 128 in every octave of the distance to 0 or 1.
     """
     held: dict[str, Any] = evidence.__dict__.setdefault("_pooling", {})
     key = "one" if len(weights) == 1 else "many"

@@ -64,7 +64,13 @@ class MapMetric:
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         self.measures = tuple(Measure.of(self.quantity, plan) for plan in plans)
         self.recipe = MapRecipe(self.measures)
-        self.facts = Facts(id=self.id, names=tuple(plan.name for plan in plans), per_class=False, swap=False)
+        self.facts = Facts(
+            id=self.id,
+            names=tuple(plan.name for plan in plans),
+            ids=tuple(self.id.replace("@", f".{measure.definition}@") for measure in self.measures),
+            per_class=False,
+            swap=False,
+        )
 
     def value(self, evidence: Maps, weights: I64) -> F64:
         """Return (R, 1, n_names)."""
@@ -73,15 +79,21 @@ class MapMetric:
 
     def _column(self, evidence: Maps, measure: Measure, weights: I64) -> F64:
         if not measure.pooled:
-            return _ratio(weights @ evidence.sums[measure.key])
-        if evidence.exact is not None and measure.key in evidence.exact and len(weights) == 1 and (weights == 1).all():
-            return np.array([evidence.exact[measure.key]])
+            found = _ratio(weights @ evidence.sums[measure.key])
+            if measure.level == "dataset":  # false voxels alone make a ratio of 0, but there was nothing to find
+                found[weights @ evidence.references == 0] = np.nan
+            return found
+        if len(weights) == 1 and (weights == 1).all() and measure.key in evidence.exact_values:
+            return np.array([evidence.exact_values[measure.key]])
         return value_of(pooled(evidence, weights), measure)
 
     def reasons(self, evidence: Maps) -> Mapping[tuple[int, int], str]:
-        """Return why values are undefined: without a positive voxel there is nothing to find."""
-        nobody = not evidence.references.sum()
-        return {(0, k): "no_references" if nobody else "single_class" for k in range(len(self.measures))}
+        """Return why values are undefined: no image, nothing to find, or every voxel is to be found."""
+        value = self.value(evidence, np.ones((1, evidence.n_images), np.int64))[0]
+        why = "single_category" if evidence.references.any() else "no_references"
+        if not evidence.n_images:
+            why = "no_objects"
+        return {(int(row), int(k)): why for row, k in np.argwhere(np.isnan(value))}
 
     def counts(self, evidence: Maps, weights: I64) -> I64:
         """Return (1, n_names, 3): images, references and predicted objects."""

@@ -22,7 +22,7 @@ from calipers.readers.coco_columns import ObjectColumns
 from calipers.readers.coco_lists import Categories, categories_from, images_from
 from calipers.readers.coco_masks import MaskColumns
 from calipers.readers.coco_pieces import PieceDecoder, check_records
-from calipers.readers.coco_records import MaskedAnnotation, as_annotation, check_described, check_object
+from calipers.readers.coco_records import check_described
 from calipers.readers.coco_roles import (
     area_notes,
     count_masks,
@@ -32,15 +32,14 @@ from calipers.readers.coco_roles import (
     unscored,
     wrong_predictions,
 )
+from calipers.readers.coco_taker import Taker
 from calipers.readers.jsoncareful import Record, read_carefully
 from calipers.readers.jsonchunks import Unreadable
-from calipers.readers.parts import ImageList, Key, Known, ObjectPart, Options, Problem, ReferenceFile
+from calipers.readers.parts import ImageList, Key, Known, ObjectPart, Options, ReferenceFile
 from calipers.readers.source import Opened
-from calipers.tables.checks import Role
 from calipers.tables.delivery import Source
 
 F64 = NDArray[np.float64]
-TAKEN_AT_ONCE = 1 << 14  # records of the careful reader
 
 
 def read_references(opened: Opened, options: Options) -> ReferenceFile:
@@ -104,7 +103,7 @@ def _mask_notes(columns: ObjectColumns, left_out: int) -> list[str]:
 
 
 def _careful_references(opened: Opened, options: Options) -> ReferenceFile:
-    taker = _Taker("references", 2, options)
+    taker = Taker("references", 2, options)
     document = read_carefully(opened, taker)
     require_references(opened, document.is_list, document.keys)
     for name in ("images", "annotations", "categories"):
@@ -119,7 +118,7 @@ def _careful_references(opened: Opened, options: Options) -> ReferenceFile:
 
 
 def _careful_predictions(opened: Opened, known: Known, options: Options) -> ObjectPart:
-    taker = _Taker("predictions", known.dimensions, options)
+    taker = Taker("predictions", known.dimensions, options)
     document = read_carefully(opened, taker)
     if not document.has_objects:
         raise wrong_predictions(opened, document.keys)
@@ -138,40 +137,6 @@ def _careful_predictions(opened: Opened, known: Known, options: Options) -> Obje
     notes = subset_notes(opened, declared, columns, options)
     notes += _mask_notes(columns, count_masks(document.text.encode("utf-8", "replace")))
     return ObjectPart(delivery, source, columns.findings(), taker.problems, notes, taker.n_dropped)
-
-
-class _Taker:
-    """Takes records from the careful reader: sound ones as rows, the others as problems."""
-
-    def __init__(self, role: Role, dimensions: int, options: Options) -> None:
-        self.role, self.dimensions, self.options = role, dimensions, options
-        self.settled = role == "predictions"  # references decide with their first box whether it is 2D or 3D
-        self.rows: list[MaskedAnnotation] = []
-        self.places: list[int] = []
-        self.problems: list[Problem] = []
-        self.n_dropped = 0
-        self.n_unscored = 0
-
-    def __call__(self, record: Record, place: int) -> None:
-        value = record.value
-        if not self.settled and isinstance(value, dict) and isinstance(value.get("bbox"), list):
-            self.settled, self.dimensions = True, 3 if len(value["bbox"]) == 6 else 2
-        masks = self.options.masks != "ignore" and self.dimensions == 2
-        found = check_object(record, self.role, self.dimensions, masks=masks)
-        self.n_unscored += any(problem.rule == "score-missing" for problem in found)
-        if found:
-            # The first problem of a record is the one it is counted under; strict reading shows them all.
-            self.problems += found
-            self.n_dropped += 1
-        else:
-            self.rows.append(as_annotation(value, self.role, masks=masks))
-            self.places.append(place)
-
-    def give(self, columns: ObjectColumns) -> None:
-        """Hand the rows over, some at a time."""
-        for first in range(0, len(self.rows), TAKEN_AT_ONCE):
-            part = slice(first, first + TAKEN_AT_ONCE)
-            columns.add(self.rows[part], np.array(self.places[part], np.int64))
 
 
 def _columns(
@@ -237,7 +202,7 @@ def _reference_file(
     texts: Any,
     notes: list[str],
     options: Options,
-    taker: _Taker | None = None,
+    taker: Taker | None = None,
 ) -> ReferenceFile:
     if columns.n_scored:
         raise InputError(

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.kernels import ragged, run_order
-from calipers.readers.coco_drawing import Faults, Segments, columns_of
+from calipers.readers.coco_drawing import Segments, columns_of
+from calipers.readers.coco_faults import Faults
 from calipers.readers.coco_segments import Segmentation
 from calipers.tables.delivery import Finding
 from calipers.tables.masks import Masks, no_masks
@@ -85,6 +86,7 @@ class MaskColumns:
         """Take note of records without segmentations."""
         if self.choice == "required":
             self.missing.append(np.arange(self.n, self.n + n))
+            self.parts.append(Masks(np.zeros(n + 1, np.int64), *NO_RUNS, np.ones((n, 2), np.int64)))
         self.n += n
 
     def masks(self) -> Masks | None:
@@ -143,4 +145,4 @@ class MaskColumns:
         large = counts > (MOST_RUNS if self.n_runs <= most else 0)
         said = f"masks of at most {MOST_RUNS} runs, and {most} in this file"
         faults.add("too-large", said, rows[large], counts[large], whole_file=True)
-        faults.add("zero-area", "a mask with at least one pixel", rows[counts == 0], counts[counts == 0])
+        faults.add("empty-mask", "a mask with at least one pixel", rows[counts == 0], counts[counts == 0])

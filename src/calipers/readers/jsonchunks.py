@@ -35,17 +35,16 @@ DEPTH_STEP[[ord("]"), ord("}")]] = -1
 
 Buffer = bytes | mmap.mmap
 T = TypeVar("T")
-Found = TypeVar("Found", covariant=True)
 
 
 class Unreadable(Exception):
     """The fast path cannot vouch for this document."""
 
 
-class Decodes(Protocol[Found]):
+class Decodes(Protocol[T]):
     """What turns a piece into records: a decoder of msgspec, or one that chooses between several."""
 
-    def decode(self, text: bytes, /) -> list[Found]:
+    def decode(self, text: bytes, /) -> list[T]:
         """Return the records of a list."""
 
 

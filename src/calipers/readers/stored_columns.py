@@ -83,7 +83,7 @@ class Columns:
         import pyarrow.types as kinds
 
         def fits(kind: Any) -> bool:
-            return (kinds.is_list(kind) or kinds.is_large_list(kind)) and kinds.is_int64(kind.value_type)
+            return bool((kinds.is_list(kind) or kinds.is_large_list(kind)) and kinds.is_int64(kind.value_type))
 
         column = self._column(name, "lists of whole numbers of 64 bits", fits)
         values = pc.list_flatten(column)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,13 @@ from calipers.readers.jsonchunks import MAX_DEPTH, depth
 from calipers.readers.source import Opened, open_source
 from calipers.readers.stored import COUNT, EVALUATION, QUARANTINE, RUN, TEXT, Check, read_documents
 from calipers.readers.stored_cohort import Counts, read_cohort
+from calipers.readers.stored_maps import MAPS, read_maps
 from calipers.readers.stored_slices import SLICES, read_slices
 from calipers.readers.stored_tables import IMAGES, OBJECTS
 from calipers.results.pictures import Slices
 from calipers.tables import Cohort, FileIntake, Intake
 from calipers.tables.intake import Quarantined
+from calipers.tables.maps import Maps
 
 AGAIN = "it was changed or cut off after the run: take the folder from a backup, or evaluate again"
 
@@ -47,8 +49,22 @@ def read_folder(folder: Path) -> StoredFolder:
     counts = _counts(cohort, file)
     tables = (_vouched(folder, run, IMAGES), _vouched(folder, run, OBJECTS))
     held = read_cohort(*tables, counts, intake)
+    held = replace(held, maps=_maps(folder, run, held))
     slices = read_slices(_vouched(folder, run, SLICES)) if SLICES in _files(folder, run) else None
     return StoredFolder(file, document, run, held, opened.sha256, opened.size, slices)
+
+
+def _maps(folder: Path, run: Mapping[str, Any], cohort: Cohort) -> dict[str, Maps]:
+    """Return what is left of the maps, if there were any; they are of the models and images of the cohort."""
+    if MAPS not in _files(folder, run):
+        return {}
+    found = read_maps(folder, lambda path: _vouched(folder, run, path.name))
+    for model, maps in found.items():
+        if model not in cohort.models or maps.n_images != cohort.n_images:
+            expected = f"maps of {cohort.n_images} images and of a model of the evaluation"
+            value = f"{maps.n_images} images, model {model!r}"
+            raise InputError(expected, rule="record-count", file=str(folder / MAPS), value=value, hint=AGAIN)
+    return found
 
 
 def check_files(folder: Path, run: Mapping[str, Any], names: Iterable[str]) -> None:

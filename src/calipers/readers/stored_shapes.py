@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -69,9 +69,11 @@ def _coordinates(table: Objects, axis: int) -> Any:
 
 def shapes_in(part: Columns, path: tuple[str, ...], dimensions: int) -> dict[str, Any]:
     """Return the masks and points of a table, or None for what it has none of; ``path`` names it in the metadata."""
+    if STORED.encode() not in (part.table.schema.metadata or {}):  # a folder of boxes
+        return dict.fromkeys(SHAPES)
     told = _told(part)
     for key in path:
-        told = told.get(key, []) if isinstance(told, dict) else None
+        told = told.get(key) if isinstance(told, dict) else None
     if not isinstance(told, list) or not all(name in SHAPES for name in told):
         part.refuse("a list of the shapes in the metadata", "missing-key", "", value="/".join(path))
     names = list(told or ())
@@ -82,11 +84,8 @@ def shapes_in(part: Columns, path: tuple[str, ...], dimensions: int) -> dict[str
 
 
 def _told(part: Columns) -> Any:
-    metadata: Mapping[bytes, bytes] = part.table.schema.metadata or {}
-    if STORED.encode() not in metadata:
-        return {}  # a folder of boxes
     try:
-        return json.loads(metadata[STORED.encode()])
+        return json.loads(part.table.schema.metadata[STORED.encode()])
     except (ValueError, RecursionError):
         return None
 

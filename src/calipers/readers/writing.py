@@ -55,8 +55,8 @@ def write(
     A width ``w`` is chosen so that ``x + w`` gives the second corner again, to the last bit wherever such a number
     exists (it may not when a box begins left of the image).
 
-    COCO JSON also holds the masks of pictures, as compressed run lengths; tables hold boxes only. `left_out` says what a
-    format cannot hold.
+    COCO JSON also holds the masks of pictures, as compressed run lengths; tables hold boxes only. `left_out` says what
+    a format cannot hold.
 
     Predictions in COCO form are a document with the names of its categories, not a bare list: a cohort does not keep
     the numbers that categories had in the file it came from, and wrong numbers would be read without complaint.

@@ -97,14 +97,24 @@ class Maps:
     predictions: I64  # (n_images,) objects
     histograms: Histograms
     exact: Mapping[str, float] | None = None  # values from all voxels of all images, where they could be kept
+    part: tuple[int, int] | None = None  # of those images: number of the first one here, and how many there are in all
 
     @property
     def n_images(self) -> int:
         """Number of images."""
         return len(self.references)
 
+    @property
+    def exact_values(self) -> Mapping[str, float]:
+        """The exact values, if these are all the images that they were made of."""
+        return self.exact if self.exact and self._place == (0, self.n_images) else {}
+
+    @property
+    def _place(self) -> tuple[int, int]:
+        return self.part or (0, self.n_images)
+
     def take(self, images: I64) -> Maps:
-        """Return the evidence of some images; what was exact holds for all of them only."""
+        """Return the evidence of some images; what was exact holds for all of them in their order only."""
         whole = len(images) == self.n_images and bool((images == np.arange(self.n_images)).all())
         return Maps(
             {key: sums[images] for key, sums in self.sums.items()},
@@ -112,20 +122,28 @@ class Maps:
             self.predictions[images],
             self.histograms.take(images),
             self.exact if whole else None,
+            self.part if whole else None,
         )
 
     def span(self, start: int, stop: int) -> Maps:
-        """Return the evidence of the images ``start:stop``."""
-        return self.take(np.arange(start, stop))
+        """Return the evidence of the images ``start:stop``; `concat` of neighbours knows what was exact for all."""
+        first, number = self._place
+        return replace(self.take(np.arange(start, stop)), exact=self.exact, part=(first + start, number))
 
     @classmethod
     def concat(cls, parts: Sequence[Maps]) -> Maps:
         """Return the evidence of all images of several parts."""
         if len(parts) == 1:
             return parts[0]
+        first = parts[0]
+        ends = [part._place[0] + part.n_images for part in parts]
+        follow = [part._place[0] for part in parts[1:]] == ends[:-1]
+        same = follow and all(part.exact is first.exact and part._place[1] == first._place[1] for part in parts)
         return cls(
             {key: np.concatenate([part.sums[key] for part in parts]) for key in parts[0].sums},
             np.concatenate([part.references for part in parts]),
             np.concatenate([part.predictions for part in parts]),
             Histograms.concat([part.histograms for part in parts]),
+            first.exact if same else None,
+            first.part if same else None,
         )

@@ -9,7 +9,7 @@ covers ``[x, x + 1)`` by ``[y, y + 1)`` and so on: masks and boxes share one sys
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -24,7 +24,7 @@ I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Array = NDArray[Any]
 Made = TypeVar("Made")
-AT_ONCE = 1 << 20  # runs
+AT_ONCE = 1 << 18  # runs
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,10 @@ class Masks:
 
         An object whose centres lie on one line (in 3D: in one plane) is its own hull.
         """
-        return self._once(("hulls",), lambda: self._of(hulls.hulls(self.start, self.length, self.offsets, self.size)))
+        return self._once(("hulls",), lambda: Masks.concat([part._hulls() for _, part in self._parts()]))
+
+    def _hulls(self) -> Masks:
+        return self._of(hulls.hulls(self.start, self.length, self.offsets, self.size))
 
     def boundaries(self, depth: int | I64) -> Masks:
         """Return the voxels of every object at most ``depth`` steps (one number, or one per object) from its outside.
@@ -96,7 +99,10 @@ class Masks:
         That is the mask without its erosion, ``depth`` times with full connectivity; beyond the image is outside.
         """
         depths = np.broadcast_to(np.asarray(depth, np.int64), len(self))
-        return self._once(("boundaries", depths.tobytes()), lambda: self._boundaries(depths))
+        return self._once(
+            ("boundaries", depths.tobytes()),
+            lambda: Masks.concat([part._boundaries(depths[rows]) for rows, part in self._parts()]),
+        )
 
     def _boundaries(self, depths: I64) -> Masks:
         found: list[tuple[I64, I64, I64]] = [(np.zeros(0, np.int64),) * 3]
@@ -154,8 +160,8 @@ class Masks:
     def from_labels(cls, labels: Array) -> Masks:
         """Return one mask for every value of a label map but 0, in ascending order of the values."""
         start, length, value = runs.of_labels(labels)
-        values, owner = np.unique(value, return_inverse=True)
-        return cls._owned(start, length, owner, (labels.shape, len(values)))
+        owner, n = runs.numbered(value)
+        return cls._owned(start, length, owner, (labels.shape, n))
 
     @classmethod
     def from_components(cls, array: Array, connectivity: str = "full") -> Masks:
@@ -183,14 +189,19 @@ class Masks:
     def _owned(cls, start: I64, length: I64, owner: I64, frame: tuple[tuple[int, ...], int]) -> Masks:
         """Return the masks of runs of one image in any order of their owners; frame is (shape, objects)."""
         shape, n = frame
-        order = np.argsort(owner, kind="stable")
         size = np.tile(np.array(shape[::-1], np.int64), (n, 1))
-        return cls(ragged.from_owner(owner, n), start[order], length[order], size)
+        return cls(*runs.grouped(start, length, owner, n), size)
 
     def _of(self, owned: tuple[I64, I64, I64]) -> Masks:
         """Return other masks of the same objects: (start, length, owner), sorted by owner."""
         start, length, owner = owned
         return Masks(ragged.from_owner(owner, len(self)), start, length, self.size)
+
+    def _parts(self) -> Iterator[tuple[slice, Masks]]:
+        """Yield the objects some at a time, so that what is made on the way stays small; at least one part."""
+        cuts = np.searchsorted(self.offsets, np.arange(AT_ONCE, len(self.start), AT_ONCE)).tolist()
+        for first, last in zip([0, *cuts], [*cuts, len(self)]):
+            yield slice(first, last), self[first:last]
 
     @cached_property
     def _known(self) -> dict[tuple[str | bytes, ...], Any]:

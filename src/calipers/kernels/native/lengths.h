@@ -3,12 +3,15 @@
 // rows, images) is trusted: it was checked when the cohort was built.
 #pragma once
 
+#include "components.h"
 #include "curves.h"
 #include "fates.h"
 #include "kinds.h"
 #include "pairs.h"
 #include "replicates.h"
 #include "rodeo.h"
+#include "run_algebra.h"
+#include "runs.h"
 #include "voxels.h"
 
 namespace calipers {
@@ -125,5 +128,40 @@ inline bool fit(const VoxelWalk& w, int64_t n_groups) {
     return w.doubled.size == n_groups && w.hits.size == n_groups && w.alarms.size == n_groups &&
            w.precision.size == n_groups && w.threshold.size == n_groups;
 }
+
+inline bool fit(const VoxelRows& v) {
+    if (v.item != 1 && v.item != 2 && v.item != 4 && v.item != 8) return false;
+    return v.bytes.size % v.item == 0 && v.width >= 1 && v.size() % v.width == 0;
+}
+
+// Width, height[, depth].
+inline bool is_size(Span<const int64_t> size) {
+    for (int64_t k = 0; k < size.size; ++k)
+        if (size[k] < 1) return false;
+    return size.size == 2 || size.size == 3;
+}
+
+// Runs that end within n voxels.
+inline bool inside(Span<const int64_t> start, Span<const int64_t> length, int64_t n) {
+    if (start.size != length.size) return false;
+    for (int64_t k = 0; k < start.size; ++k)
+        if (start[k] < 0 || length[k] < 0 || length[k] > n - start[k]) return false;
+    return true;
+}
+
+inline bool fit(const ComponentProblem& p, Span<int64_t> number) {
+    const int64_t n = p.start.size;
+    return p.length.size == n && (p.value.size == 0 || p.value.size == n) && is_size(p.size) && p.steps.size % 3 == 0 &&
+           p.steps.size <= 3 * MOST_STEPS && number.size == n;
+}
+
+inline bool fit(const RunTable& t) { return t.start.size == t.length.size && cover(t.offsets, t.start.size); }
+
+inline bool fit(const PairProblem& p, Span<int64_t> result) {
+    return fit(p.a) && fit(p.b) && p.columns.size == p.rows.size && result.size == p.rows.size &&
+           within(p.rows, p.a.offsets.size - 1) && within(p.columns, p.b.offsets.size - 1);
+}
+
+inline bool fit(const OwnedRuns& r) { return r.length.size == r.start.size && r.owner.size == r.start.size; }
 
 }  // namespace calipers

@@ -7,24 +7,11 @@
 #include <numeric>
 
 #include "assign.h"
+#include "bits.h"
 #include "fates.h"
 #include "kinds.h"
 
-#ifdef _MSC_VER
-#include <intrin.h>
-#endif
-
 namespace calipers {
-
-inline int lowest_bit(Views views) {
-#ifdef _MSC_VER
-    unsigned long bit;
-    _BitScanForward64(&bit, views);
-    return static_cast<int>(bit);
-#else
-    return __builtin_ctzll(views);
-#endif
-}
 
 // Which views admit a similarity: those whose cut-off it reaches.
 class Admission {

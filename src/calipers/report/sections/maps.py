@@ -63,9 +63,8 @@ def _rules(ev: Evaluation) -> list[str]:
     said = [f"Objects are connected voxels ({CONNECTED[settings.connectivity]}) {_threshold(settings)}."]
     if settings.least > 1:
         said.append(f"Predicted objects of fewer than {settings.least} voxels are left out.")
-    said.append(
-        f"The score of a predicted object is the {'largest' if settings.score == 'max' else 'mean'} of its own."
-    )
+    score = "largest" if settings.score == "max" else "mean"
+    said.append(f"The score of a predicted object is the {score} score of its voxels.")
     if "slice" in levels and ev.cohort.dimensions == 3:
         said.append(f"Slices lie across the {settings.slices} axis.")
     if "batch" in levels:

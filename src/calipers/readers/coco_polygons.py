@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Polygons of COCO records to runs down columns: checked, then drawn all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.kernels import polygons, ragged
+from calipers.kernels.self_crossing import self_crossing
+from calipers.readers.coco_faults import MOST_PIXELS, Faults
+from calipers.readers.coco_run_lengths import Part
+from calipers.readers.coco_segments import Polygons
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+LARGEST_COORDINATE = 1e6
+MOST_CORNERS = 1_000_000  # of one object
+MOST_CROSSINGS = 1 << 24  # of one object: what drawing it costs
+FEWEST_NUMBERS = 6
+
+
+def from_polygons(
+    given: Sequence[tuple[int, Polygons]], image: I64, known: F64, faults: Faults
+) -> tuple[Part, int, int]:
+    """Return the runs of sound polygons, and how many records have one that crosses itself or may do so."""
+    rows = np.array([row for row, _ in given], np.int64)
+    size = known[image[rows]]
+    whole = np.asarray((size == np.floor(size)).all(axis=1))  # not of NaN
+    hint = "give width and height of the image, or pass --masks ignore"
+    faults.add("size-unknown", "an image size in whole pixels, to draw a polygon in", rows[~whole], size[~whole], hint)
+    large = whole & (size[:, 0] * size[:, 1] > MOST_PIXELS)
+    faults.add("too-large", f"at most {MOST_PIXELS} pixels", rows[large], size[large], whole_file=True)
+    bad = ~whole | large | _ill_formed(rows, [one for _, one in given], whole & ~large, faults)
+    rows, sides = rows[~bad], size[~bad].astype(np.int64)
+    shapes = [one for (_, one), left_out in zip(given, bad) if not left_out]
+    objects, rings, corners = _flat(shapes)
+    costly = polygons.crossing_counts(rings, corners, objects, sides) > MOST_CROSSINGS
+    said = f"an outline that crosses at most {MOST_CROSSINGS} columns"
+    faults.add("too-large", said, rows[costly], [len(shapes[k]) for k in np.flatnonzero(costly)], whole_file=True)
+    if costly.any():
+        return (rows[:0], (np.zeros(1, np.int64), rows[:0], rows[:0]), sides[:0]), 0, 0
+    crossed, unknown = (np.unique(ragged.owners(objects)[flags]) for flags in self_crossing(rings, corners))
+    columns = polygons.column_runs(rings, corners, objects, sides)
+    return (rows, columns, sides), len(crossed), len(unknown)
+
+
+def _ill_formed(rows: I64, shapes: list[Polygons], judged: Flags, faults: Faults) -> Flags:
+    """Return which polygons have rings of a wrong length, or corners too far away or too many."""
+    objects, lengths, numbers = _flat_numbers(shapes)
+    owner = ragged.owners(objects)
+    odd = np.zeros(len(rows), np.bool_)
+    for expected, wrong in (
+        ("rings of an even number of coordinates", lengths % 2 != 0),
+        (f"rings of at least {FEWEST_NUMBERS} numbers, three corners", lengths < FEWEST_NUMBERS),
+    ):
+        bad = judged & ~odd & (np.bincount(owner, wrong, len(rows)) > 0)
+        shortest = {int(k): int(n) for k, n in zip(owner[wrong][::-1], lengths[wrong][::-1])}
+        faults.add("polygon", expected, rows[bad], [f"{shortest[k]} numbers" for k in np.flatnonzero(bad).tolist()])
+        odd |= bad
+    of_number = np.repeat(owner, lengths)
+    far = ~(np.abs(numbers) <= LARGEST_COORDINATE)
+    bad = judged & ~odd & (np.bincount(of_number, far, len(rows)) > 0)
+    worst = {int(k): float(x) for k, x in zip(of_number[far][::-1], numbers[far][::-1])}
+    said = f"coordinates of at most {LARGEST_COORDINATE:g}"
+    faults.add("polygon", said, rows[bad], [worst[k] for k in np.flatnonzero(bad).tolist()])
+    many = judged & (np.bincount(owner, lengths, len(rows)) > 2 * MOST_CORNERS)
+    said = f"at most {MOST_CORNERS} corners"
+    faults.add("too-large", said, rows[many], np.bincount(owner, lengths, len(rows))[many] / 2, whole_file=True)
+    return odd | bad | many
+
+
+def _flat_numbers(shapes: list[Polygons]) -> tuple[I64, I64, F64]:
+    """Return (rings of each object, numbers of each ring, all numbers)."""
+    objects = ragged.from_counts(np.array(list(map(len, shapes)), np.int64))
+    lengths = np.fromiter(map(len, chain.from_iterable(shapes)), np.int64, int(objects[-1]))
+    numbers = chain.from_iterable(chain.from_iterable(shapes))
+    return objects, lengths, np.fromiter(numbers, np.float64, int(lengths.sum()))
+
+
+def _flat(shapes: list[Polygons]) -> tuple[I64, I64, F64]:
+    """Return (rings of each object, corners of each ring, all corners) of well-formed polygons."""
+    objects, lengths, numbers = _flat_numbers(shapes)
+    return objects, ragged.from_counts(lengths // 2), numbers.reshape(-1, 2)
