@@ -27,7 +27,7 @@ from calipers.tables.samples import Sample
 
 F64 = NDArray[np.float64]
 
-SAMPLES, QUICK_SAMPLES = 50, 6
+SAMPLES, QUICK_SAMPLES = 50, 4
 OBJECTS = 4
 LARGE, SMALL = 2, 4
 TOUCHING = 1.5  # up to this factor of the radius no two objects of experiment (b) touch, and none leaves the grid
@@ -52,8 +52,8 @@ _QUICK: Mapping[str, tuple[float, ...]] = {
     "b": (0.5, 0.8, 1, 1.2, 1.5, 2),
     "c": (0, 2, 4),
     "d": (0, 2, 4),
-    "d-new": (0, 3, 6),
-    "e": (0, 3, 6),
+    "d-new": (0, 2, 4),
+    "e": (0, 2, 4),
 }
 CROWDS = (1, 2, 4)  # objects per sample in the figure beside experiment (c)
 CROWD_METRICS = ("softIoU", LENIENT, "AP/dataset", "F1@centre")
