@@ -59,8 +59,7 @@ def study(name: str | None, **given: Any) -> None:
     if given["output"] is not None:
         from calipers.results.files import check_folder
 
-        files = [given[role] for role in ("data", "ranking") if given[role]]
-        inputs = (*files, *predictions.values())
+        inputs = (*filter(None, (given["data"], given["ranking"])), *predictions.values())
         check_folder(given["output"], force=given["force"], inputs=inputs)
     result = run_study(
         name,

@@ -10,8 +10,8 @@ import pytest
 from calipers.studies import run_study
 from calipers.studies.rodeo.data import made_cohort
 from calipers.studies.rodeo.examples import examples
-from calipers.studies.rodeo.judging import Found, judged
-from calipers.studies.rodeo.study import ENTRIES, STUDY
+from calipers.studies.rodeo.judging import Found
+from calipers.studies.rodeo.study import CLAIMS, STUDY
 from calipers.studies.rodeo.sweeps import run_all
 from cases import DATA
 
@@ -107,7 +107,7 @@ def bent(found: Found, change) -> dict[str, str]:
         name: replace(s, value=change(s.value), low=change(s.low), high=change(s.high))
         for name, s in found.sweeps.items()
     }
-    return {claim.name: claim.verdict for claim in judged(ENTRIES, replace(found, sweeps=sweeps))}
+    return {claim.name: claim.verdict for claim in CLAIMS.judged(replace(found, sweeps=sweeps))}
 
 
 def test_a_metric_that_never_moves_confirms_only_what_is_said_to_be_invariant(found: Found) -> None:
@@ -150,7 +150,7 @@ def test_curves_upside_down_turn_declines_into_failures(found: Found) -> None:
 
 
 def test_true_negatives_are_those_of_the_references_alone(found: Found) -> None:
-    claim = next(c for c in judged(ENTRIES, found) if c.name == "false-alarms-become-true-negatives")
+    claim = next(c for c in CLAIMS.judged(found) if c.name == "false-alarms-become-true-negatives")
     cells = found.cohort.n_images * len(found.cohort.classes) - len(found.cohort.references)  # one box per class
     assert f"are {cells} with all boxes and {cells} with none" in claim.evidence
 

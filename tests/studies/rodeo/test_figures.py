@@ -10,10 +10,11 @@ import pytest
 import calipers as cal
 from calipers.plots.svg import svg
 from calipers.studies import run_study
+from calipers.studies.judging import share
 from calipers.studies.rodeo.data import made_cohort
 from calipers.studies.rodeo.examples import examples
 from calipers.studies.rodeo.geometry import ap_at, iou_at, loc_at, map_at, shape_similarities
-from calipers.studies.rodeo.judging import best_rate, exponential, half_lost, hyperbolic, said, share
+from calipers.studies.rodeo.judging import best_rate, exponential, half_lost, hyperbolic, said
 from calipers.studies.rodeo.printed import PRINTED, harmonic, off_by_rounding
 from calipers.studies.rodeo.sweeps import EXPERIMENTS, run_all, steps
 from calipers.studies.rodeo.tables import given_table

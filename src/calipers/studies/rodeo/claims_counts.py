@@ -6,12 +6,11 @@ from __future__ import annotations
 import numpy as np
 
 from calipers.oracles import corrupt
+from calipers.studies.judging import Claims, Judgement, share
 from calipers.studies.rodeo.judging import (
     INVARIANT,
     TURN,
-    Claims,
     Found,
-    Judgement,
     best_rate,
     exponential,
     falls,
@@ -19,12 +18,11 @@ from calipers.studies.rodeo.judging import (
     listed,
     misfit,
     said,
-    share,
     spread,
 )
 from calipers.studies.rodeo.sweeps import ACCURACIES, FALSE_ALARMS, IN_ORDER, PRECISIONS, RODEO
 
-MAIN, APPENDIX = Claims(), Claims()
+MAIN, RANDOM, APPENDIX = Claims[Found](), Claims[Found](), Claims[Found]()
 SMALL = 0.1  # an increase below this is called small
 SIGNIFICANT = 2.0  # standard errors
 TINY = 1e-6  # stands for a first value of 0
@@ -203,7 +201,7 @@ def _(found: Found) -> Judgement:
     )
 
 
-@APPENDIX.says(
+@RANDOM.says(
     "random-boxes-score-low",
     "Boxes at random places score low in RoDeO and in AP.",
     "appendix D, figure 7",
@@ -219,7 +217,7 @@ def _(found: Found) -> Judgement:
     )
 
 
-@APPENDIX.says(
+@RANDOM.says(
     "accuracy-high-for-random-boxes",
     "Accuracy reports high values for boxes at random places.",
     "appendix D, figure 7",
@@ -235,7 +233,7 @@ def _(found: Found) -> Judgement:
     )
 
 
-@APPENDIX.says(
+@RANDOM.says(
     "shape-peaks-at-the-usual-size",
     "RoDeO/shape is highest at the usual size of a box in the data (about 0.2 of the image).",
     "appendix D, figure 7",
@@ -257,7 +255,7 @@ def usual_side(found: Found) -> float:
     return float(np.sqrt(references.extent / image).mean())
 
 
-@APPENDIX.says(
+@RANDOM.says(
     "overlap-prefers-large-random-boxes",
     "AP and accuracy do better with random boxes that are larger than usual.",
     "appendix D, figure 7",

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from calipers.studies.judging import Claims, Judgement, share
 from calipers.studies.rodeo.geometry import SMALL, USUAL, shape_similarities
-from calipers.studies.rodeo.judging import Claims, Found, Judgement, listed, said, share
+from calipers.studies.rodeo.judging import Found, listed, said
 from calipers.studies.rodeo.printed import PRINTED, harmonic, off_by_rounding
 from calipers.studies.rodeo.sweeps import RODEO
 
-TABLE, DESIGN = Claims(), Claims()
+TABLE, DESIGN = Claims[Found](), Claims[Found]()
 PARTS = RODEO[1:]
 FROM_PRINT = "Judged by the numbers printed in the paper: its trained model is no part of this run."
 

@@ -5,23 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from calipers.studies.judging import Claims, Judgement, share
 from calipers.studies.rodeo.geometry import ap_at, iou_at, loc_at, map_at
-from calipers.studies.rodeo.judging import (
-    INVARIANT,
-    Claims,
-    Found,
-    Judgement,
-    falls,
-    half_lost,
-    listed,
-    said,
-    share,
-    spread,
-    steepest,
-)
+from calipers.studies.rodeo.judging import INVARIANT, Found, falls, half_lost, listed, said, spread, steepest
 from calipers.studies.rodeo.sweeps import ACCURACIES, MEAN_AP, PRECISIONS
 
-OPENING, NOISE, APPENDIX = Claims(), Claims(), Claims()
+OPENING, NOISE, APPENDIX = Claims[Found](), Claims[Found](), Claims[Found]()
 CIRCLE = 0.5  # sides: where directions are compared
 LENGTH = 0.4  # sides: where bias and noise are compared
 CLEAR = 0.05  # a difference that counts

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How claims are judged: what was found, and the few rules that turn curves into verdicts."""
+"""What claims are judged by: the numbers of a run, and the few rules that turn curves into verdicts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calipers.sensitivity import Sweep
-from calipers.studies.framework import Claim, Statement
 from calipers.studies.rodeo.examples import Example
 from calipers.tables import Cohort
 
@@ -53,48 +52,6 @@ class Found:
         found = self.sweeps[figure]
         value, _, high = found.line(metric)
         return np.asarray((high - value) / np.sqrt(found.runs))
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """Whether a statement held, by which numbers, and what to make of it."""
-
-    held: bool | None
-    evidence: str
-    note: str = ""
-
-
-Judge = Callable[[Found], Judgement]
-
-
-@dataclass
-class Claims:
-    """Statements with the functions that judge them, in the order of the paper."""
-
-    entries: list[tuple[Statement, Judge]] = field(default_factory=list)
-
-    def says(self, name: str, text: str, where: str) -> Callable[[Judge], Judge]:
-        """Put a statement before the function that judges it."""
-
-        def kept(judge: Judge) -> Judge:
-            self.entries.append((Statement(name, text, where), judge))
-            return judge
-
-        return kept
-
-
-def judged(entries: Sequence[tuple[Statement, Judge]], found: Found) -> tuple[Claim, ...]:
-    """Return the claims."""
-    claims = []
-    for said, judge in entries:
-        verdict = judge(found)
-        claims.append(Claim(said.name, said.text, said.where, verdict.held, verdict.evidence, verdict.note))
-    return tuple(claims)
-
-
-def share(flags: Sequence[bool]) -> bool | None:
-    """Return True if all hold, False if none does, None (in part) otherwise."""
-    return all(flags) if all(flags) or not any(flags) else None
 
 
 def steepest(values: F64) -> float:

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from calipers.studies.framework import Progress, Study, StudyOptions, StudyResult
+from calipers.studies.judging import Claims
 from calipers.studies.rodeo import claims_counts, claims_design, claims_place
 from calipers.studies.rodeo.data import StudyData, study_data
 from calipers.studies.rodeo.examples import examples, figure_1
 from calipers.studies.rodeo.figures import sweep_figures
 from calipers.studies.rodeo.geometry import figure_2, figure_6
-from calipers.studies.rodeo.judging import INVARIANT, TURN, Found, judged
+from calipers.studies.rodeo.judging import INVARIANT, TURN, Found
 from calipers.studies.rodeo.sweeps import EXPERIMENTS, protocol, run_all
 from calipers.studies.rodeo.tables import given_table, printed_table, theory_table
 
@@ -28,15 +29,17 @@ REFERENCES = (
     "Lin TY, et al. Microsoft COCO: common objects in context. ECCV 2014, 740-755.",
 )
 # In the order of the paper.
-ENTRIES = (
-    *claims_place.OPENING.entries,
-    *claims_place.NOISE.entries,
-    *claims_counts.MAIN.entries,
-    *claims_design.TABLE.entries,
-    *claims_design.DESIGN.entries,
-    *claims_counts.APPENDIX.entries[:4],
-    *claims_place.APPENDIX.entries,
-    *claims_counts.APPENDIX.entries[4:],
+CLAIMS = Claims[Found](
+    [
+        *claims_place.OPENING.entries,
+        *claims_place.NOISE.entries,
+        *claims_counts.MAIN.entries,
+        *claims_design.TABLE.entries,
+        *claims_design.DESIGN.entries,
+        *claims_counts.RANDOM.entries,
+        *claims_place.APPENDIX.entries,
+        *claims_counts.APPENDIX.entries,
+    ]
 )
 
 
@@ -57,7 +60,7 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
         seed=options.seed,
         quick=options.quick,
         settings=_settings(found, runs, data),
-        claims=judged(ENTRIES, found),
+        claims=CLAIMS.judged(found),
         figures=tuple(figures[name] for name in (*(f"figure-{k}" for k in range(1, 12)), "figure-side")),
         tables=(*given, theory_table(found), printed_table()),
         methods=METHODS,
@@ -106,7 +109,7 @@ STUDY = Study(
     name="rodeo",
     title=TITLE,
     citation=CITATION,
-    statements=tuple(statement for statement, _ in ENTRIES),
+    statements=tuple(statement for statement, _ in CLAIMS.entries),
     run=run,
     takes=frozenset({"data", "predictions", "runs"}),
 )
