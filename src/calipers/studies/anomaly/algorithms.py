@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +59,7 @@ def calibrated(score: Score, normal: Sequence[F32]) -> Score:
 
     def scored(volume: F32) -> F32:
         odds = np.power(np.maximum(score(volume).astype(np.float64), 0.0) / rare, power)
-        return (1.0 - 1.0 / (1.0 + odds)).astype(np.float32)
+        return np.asarray(1.0 - 1.0 / (1.0 + odds), np.float32)
 
     return scored
 
@@ -70,7 +71,7 @@ def intensity(volumes: Sequence[F32], seed: int) -> Score:
 
 
 def local_contrast(volumes: Sequence[F32], seed: int) -> Score:
-    """Compare a voxel with its surroundings: two Gaussians of 1 and 4 voxels, the difference over the local deviation."""
+    """Compare a voxel with its surroundings: Gaussians of 1 and 4 voxels, the difference over the local deviation."""
 
     def contrast(volume: F32) -> F32:
         around, square = _smooth(volume, 4.0), _smooth(volume**2, 4.0)
@@ -81,12 +82,13 @@ def local_contrast(volumes: Sequence[F32], seed: int) -> Score:
 
 
 def pyramid(volumes: Sequence[F32], seed: int) -> Score:
-    """Split volumes into bands of a Gaussian pyramid; a score is the largest deviation of a band from its usual value."""
+    """Split volumes into bands of a Gaussian pyramid; a score is the largest size of a band over its usual size."""
     bands = [_bands(volume) for volume in volumes]
     scales = [_scale([one[k] for one in bands]) for k in range(len(bands[0]))]
 
     def residual(volume: F32) -> F32:
-        return np.max([np.abs(_smooth(band)) / scale for band, scale in zip(_bands(volume), scales)], axis=0)
+        sizes = [np.abs(_smooth(band)) / scale for band, scale in zip(_bands(volume), scales)]
+        return np.asarray(np.max(sizes, axis=0), np.float32)
 
     return residual
 
@@ -138,7 +140,7 @@ def nearest_patches(volumes: Sequence[F32], seed: int) -> Score:
     return distance
 
 
-def gaussian_features(volumes: Sequence[F32], seed: int) -> Score:
+def mahalanobis(volumes: Sequence[F32], seed: int) -> Score:
     """Fit a Gaussian of three filter responses at every voxel; a score is the Mahalanobis distance."""
     features = np.stack([_responses(volume) for volume in volumes])  # (n, z, y, x, 3)
     mean = features.mean(axis=0)
@@ -150,7 +152,8 @@ def gaussian_features(volumes: Sequence[F32], seed: int) -> Score:
 
     def distance(volume: F32) -> F32:
         away = _responses(volume) - mean
-        return np.sqrt(np.maximum(np.einsum("zyxi,zyxij,zyxj->zyx", away, inverse, away), 0.0)).astype(np.float32)
+        squared = np.einsum("zyxi,zyxij,zyxj->zyx", away, inverse, away)
+        return np.asarray(np.sqrt(np.maximum(squared, 0.0)), np.float32)
 
     return distance
 
@@ -185,7 +188,7 @@ ALGORITHMS = (
     Algorithm("atlas", "z-score at the same place in normal volumes", atlas),
     Algorithm("slice-pca", "what principal components of slices leave over", slice_components),
     Algorithm("nearest-patch", "distance to the nearest patches of normal volumes", nearest_patches),
-    Algorithm("gaussian-features", "Mahalanobis distance of filter responses", gaussian_features),
+    Algorithm("mahalanobis", "Mahalanobis distance of filter responses", mahalanobis),
     Algorithm("isolation-forest", "random cuts that isolate a patch", forest, "sklearn", "studies"),
     Algorithm("autoencoder", "what a small autoencoder does not reproduce", autoencoder, "torch", "train"),
 )
@@ -205,7 +208,7 @@ def _smooth(volume: F32, deviation: float = SMOOTH) -> F32:
 def _bands(volume: F32) -> list[F32]:
     """Return what is lost from one level of a Gaussian pyramid to the next."""
     levels = [volume, *(_smooth(volume, width) for width in (1.5, 3.0, 6.0))]
-    return [fine - coarse for fine, coarse in zip(levels, levels[1:])]
+    return [fine - coarse for fine, coarse in pairwise(levels)]
 
 
 def _scale(bands: Sequence[F32]) -> F32:
@@ -217,7 +220,7 @@ def _scale(bands: Sequence[F32]) -> F32:
 def _principal(rows: F32, n: int) -> F32:
     """Return (n, features) the leading principal axes of centred rows."""
     if rows.shape[0] < rows.shape[1]:
-        values, left = np.linalg.eigh(rows @ rows.T)
+        _, left = np.linalg.eigh(rows @ rows.T)
         axes = left[:, ::-1][:, :n].T @ rows
         return np.asarray(axes / np.maximum(np.linalg.norm(axes, axis=1, keepdims=True), FLOOR), np.float32)
     _, vectors = np.linalg.eigh(rows.T @ rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +63,7 @@ def _network(height: int, width: int):  # type: ignore[no-untyped-def]  # PyTorc
 
     down, up = [], []
     sizes = (1, *CHANNELS)
-    for few, many in zip(sizes, sizes[1:]):
+    for few, many in pairwise(sizes):
         down += [nn.Conv2d(few, many, 3, stride=2, padding=1), nn.ReLU()]
     for many, few in zip(sizes[:0:-1], sizes[-2::-1]):
         up += [nn.Upsample(scale_factor=2), nn.Conv2d(many, few, 3, padding=1), nn.ReLU()]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benchmark: algorithms run on volumes with inserted spheres, and all metrics of each.
 
-Everything is seen in three ways: as volumes, as all their slices, and as those slices only that hold a part of a sphere,
-which is what the raters of the paper saw.
+Everything is seen in three ways: as volumes, as all their slices, and as those slices only that hold a part of a
+sphere, which is what the raters of the paper saw.
 """
 
 from __future__ import annotations

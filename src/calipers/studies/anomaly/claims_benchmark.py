@@ -25,14 +25,14 @@ def _(found: Found) -> Judgement:
     if found.ranking is None:
         return Judgement(
             None,
-            "No ranking by people was given, and the paper prints none: give one with --ranking FILE (columns algorithm "
-            "and rank).",
-            "Rank the maps of the algorithms of this benchmark, by slices with an object or by whole volumes, then run it "
-            "again: tau-b and rho of every metric with that ranking are shown then.",
+            "No ranking by people was given, and the paper prints none: give one with --ranking FILE (columns "
+            "algorithm and rank).",
+            "Rank the maps of the algorithms of this benchmark, by slices with an object or by whole volumes, then "
+            "run it again: tau-b and rho of every metric with that ranking are shown then.",
             tested=False,
         )
     tau = {name: one.tau for name, one in found.agreements(SEEN).items()}
-    ours = [name for name in (*SOFT, *F1S)]
+    ours = [*SOFT, *F1S]
     best, other = _best(tau, ours), _best(tau, [name for name in METRICS if name not in ours])
     close = tau[best] >= CLOSE
     return Judgement(
@@ -89,8 +89,9 @@ def _(found: Found) -> Judgement:
     said = "; ".join(f"{winner} wins by {', '.join(names)}" for winner, names in by_winner.items())
     return Judgement(
         len(by_winner) > 1,
-        f"Whole volumes: {said}. The orders differ most between {METRICS[r]} and {METRICS[c]}, tau-b {told(tau[r, c])}.",
-        "The controlled experiments say why: figure 1 shows which errors a metric is blind to.",
+        f"Whole volumes: {said}. The orders differ most between {METRICS[r]} and {METRICS[c]}, tau-b "
+        f"{told(tau[r, c])}.",
+        "The controlled experiments say why: figure 2 shows which errors a metric is blind to.",
     )
 
 
@@ -108,10 +109,10 @@ def _(found: Found) -> Judgement:
     held = (True if f1 > best else None) if soft > best else (None if f1 > best else False)
     return Judgement(
         held,
-        f"Of the {len(WANTED)} controlled errors, those which a metric answers as one wants, by more than {MOVES:g} in 2D "
-        f"and in 3D: {', '.join(f'{name} {score[name]}' for name in (*SOFT, *F1S))}; others at most {best}; no less than "
-        f"the weakest F1 have {', '.join(matched) or 'none'}.",
-        "F1 by centre and at IoU 0.01 do not see the size at all. AUPRO, which the paper does not have, answers all but "
-        "empty samples. The soft IoU has a price: one faint voxel in every normal sample takes all that such samples "
-        "could give, because a sample without objects scores 0.00001 / (a sum p + 0.00001).",
+        f"Of the {len(WANTED)} controlled errors, those which a metric answers as one wants, by more than {MOVES:g} "
+        f"in 2D and in 3D: {', '.join(f'{name} {score[name]}' for name in (*SOFT, *F1S))}; others at most {best}; no "
+        f"less than the weakest F1 have {', '.join(matched) or 'none'}.",
+        "F1 by centre and at IoU 0.01 do not see the size at all. AUPRO, which the paper does not name, answers all "
+        "but empty samples. The soft IoU has a price: one faint voxel in every normal sample takes all that such "
+        "samples could give, because a sample without objects scores 0.00001 / (a sum p + 0.00001).",
     )

@@ -25,8 +25,8 @@ def _(found: Found) -> Judgement:
     return Judgement(
         len(undefined) == len(RANKING) + len(AREAS),
         f"On samples without objects and without calls {', '.join(undefined)} are undefined; {others}.",
-        "At the level of samples and slices such samples are left out and counted; at that of the data set their voxels "
-        "count as negatives.",
+        "At the level of samples and slices such samples are left out and counted; at that of the data set their "
+        "voxels count as negatives.",
     )
 
 
@@ -42,7 +42,8 @@ def _(found: Found) -> Judgement:
     soft = [told(found.controlled.probes["2D"][part]["softIoU"]) for part in ("large", "small")]
     return Judgement(
         share(flags),
-        f"Two large objects found of six, against four small ones. {'; '.join(parts)}; softIoU {' against '.join(soft)}.",
+        f"Two large objects found of six, against four small ones. {'; '.join(parts)}; softIoU "
+        f"{' against '.join(soft)}.",
         "So does AP of every sample, where large and small objects lie in one sample: what matters is that voxels are "
         "counted, not where they are pooled.",
     )
@@ -55,10 +56,10 @@ def _(found: Found) -> Judgement:
     perfect = found.controlled.probes["2D"]["all"]
     return Judgement(
         abs(perfect[PRINTED] - 1.0) < EXACT,
-        f"A perfect map gets {told(perfect[PRINTED])} by the printed formula at a = 0.5, and {told(perfect['softIoU'])} "
-        "by the soft Tversky index that is used here.",
-        "As printed a perfect map gets a / (1.5 - a), so it cannot be the formula that was used. At a = 0.5 the Tversky "
-        "index is a soft Dice; softIoU/jaccard is the soft IoU, and both are always shown.",
+        f"A perfect map gets {told(perfect[PRINTED])} by the printed formula at a = 0.5, and "
+        f"{told(perfect['softIoU'])} by the soft Tversky index that is used here.",
+        "As printed a perfect map gets a / (1.5 - a), so it cannot be the formula that was used. At a = 0.5 the "
+        "Tversky index is a soft Dice; softIoU/jaccard is the soft IoU, and both are always shown.",
     )
 
 
@@ -92,8 +93,8 @@ def _(found: Found) -> Judgement:
         bool((np.abs(found.changes("a", names)) <= STEADY).all()),
         f"{found.ends('a', names)}.",
         "They count objects, so they rise with every object that is found, as the soft IoU does, and so does AUPRO "
-        f"({found.ends('a', ['AUPRO'])}). They would fall again only if the large objects lost more than half of their "
-        "voxels, which four small ones are not enough for.",
+        f"({found.ends('a', ['AUPRO'])}). F1 at IoU 0.5 would fall again only if the large objects lost more than "
+        "half of their voxels, which four small ones are not enough for.",
     )
 
 
@@ -121,7 +122,8 @@ def _(found: Found) -> Judgement:
     return Judgement(
         share(flags),
         f"Of {n} radii, those within {MOVES:g} of the maximum. {'; '.join(parts)}.",
-        "F1 at IoU 0.5 is a plateau with steep walls: no loss until the IoU of every object is below 0.5, then all is lost.",
+        "F1 at IoU 0.5 is a plateau with steep walls: no loss until the IoU of every object is below 0.5, then all "
+        "is lost.",
     )
 
 
@@ -181,11 +183,11 @@ def _(found: Found) -> Judgement:
     said, single = (", ".join(f"{n} {told(v)}" for n, v in table.items()) for table in (at_four, alone))
     return Judgement(
         True if less else (None if sometimes else False),
-        f"Four false objects beside four true ones: {said}; beside a single true one: {single}. With a = 0.1 instead of "
-        f"0.5, softIoU {told(lenient)} whatever the number of true ones.",
-        "With k false objects of the size of n true ones softIoU = 1 / (1 + a k), which is 1 / (1 + k / 2) at a = 0.5, and "
-        "AP = n / (n + k): every object pays for all false ones. So the soft IoU is the less affected one only with few "
-        "objects per sample (fewer than 1 / a, here two), or with a smaller a.",
+        f"Four false objects beside four true ones: {said}; beside a single true one: {single}. With a = 0.1 instead "
+        f"of 0.5, softIoU {told(lenient)} whatever the number of true ones.",
+        "With k false objects of the size of n true ones softIoU = 1 / (1 + a k), which is 1 / (1 + k / 2) at a = "
+        "0.5, and AP = n / (n + k): every object pays for all false ones. So the soft IoU is the less affected one "
+        "only with few objects per sample (fewer than 1 / a, here two), or with a smaller a.",
     )
 
 
@@ -203,8 +205,9 @@ def _(found: Found) -> Judgement:
     held = True if held is None and lost[most] < least else held
     return Judgement(
         held,
-        f"Lost with half of the objects missed, the less of 2D and 3D: {', '.join(f'{n} {told(lost[n])}' for n in named)}; "
-        f"of the others most by {most}, {told(lost[most])}, least by {_least(lost, others)}.",
+        "Lost with half of the objects missed, the less of 2D and 3D: "
+        f"{', '.join(f'{n} {told(lost[n])}' for n in named)}; of the others most by {most}, {told(lost[most])}, "
+        f"least by {_least(lost, others)}.",
         "All of them do lose much, but AP by samples and by slices loses no less than AP of the data set.",
     )
 
@@ -224,9 +227,9 @@ def _(found: Found) -> Judgement:
         share((np.abs(changes) < MOVES).all(axis=0).tolist()),
         f"Objects missed in every sample: {found.ends('d', names)}. Samples added in which all are missed: "
         f"{found.ends('d-new', names)}.",
-        "With m of n objects missed AP of a sample is (n - m) / n plus a small rest, and a sample in which nothing is found "
-        "has its share of positive voxels as AP, not no value. The claim holds only if samples without any call are left "
-        "out of the mean: the others still have 1.",
+        "With m of n objects missed AP of a sample is (n - m) / n plus a small rest, and a sample in which nothing "
+        "is found has its share of positive voxels as AP, not no value. In new samples the claim holds only if "
+        "those without any call are left out of the mean: the others still have 1.",
     )
 
 
@@ -236,10 +239,11 @@ def _(found: Found) -> Judgement:
     rise, rest = found.changes("e", rising), found.changes("e", others)
     return Judgement(
         bool((rise > MOVES).all() and (rest < EXACT).all()),
-        f"{found.ends('e', ('softIoU', 'F1@0.5'))}; largest rise of any other metric {told(max(float(rest.max()), 0.0))}.",
-        "F1 rises because it is averaged over samples, and a sample without objects and calls counts 1; F1 of all objects "
-        "pooled would not move. From a baseline in which nothing is missed there is nothing to improve: here one object of "
-        "four is.",
+        f"{found.ends('e', ('softIoU', 'F1@0.5'))}; largest rise of any other metric "
+        f"{told(max(float(rest.max()), 0.0))}.",
+        "F1 rises because it is averaged over samples, and a sample without objects and calls counts 1; F1 of all "
+        "objects pooled would not move. From a baseline in which nothing is missed there is nothing to improve: "
+        "here one object of four is.",
     )
 
 

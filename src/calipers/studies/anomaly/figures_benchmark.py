@@ -24,7 +24,7 @@ def _maps(found: Found) -> StudyFigure:
     """Return one slice as every algorithm sees it."""
     bench, shown = found.benchmark, found.benchmark.shown
     panels = tuple(
-        picture(name, shown.labels, shown.maps[name], shown.image, note=f"{_called(found, name)}")
+        picture(name, shown.labels, shown.maps[name], shown.image, note=_called(found, name))
         for name in bench.algorithms
     )
     caption = (
@@ -32,8 +32,7 @@ def _maps(found: Found) -> StudyFigure:
         "orange: false; green: the map. Maps are brought to [0, 1] alike: a score of 0.5 is what one in 1000 voxels of "
         "normal volumes reaches."
     )
-    rows = (4,) * (len(panels) // 4) + ((len(panels) % 4,) if len(panels) % 4 else ())
-    return StudyFigure("figure-9", "Algorithms fail in different ways", caption, panels, rows=rows)
+    return StudyFigure("figure-9", "Algorithms fail in different ways", caption, panels, rows=(len(panels),))
 
 
 def _called(found: Found, name: str) -> str:
@@ -55,8 +54,8 @@ def _values(found: Found) -> StudyFigure:
     title = title if len(winners) > 1 else f"{winners[0]} wins by every metric"
     n = bench.numbers
     caption = (
-        f"{n.test} test volumes of which every second one has one large and four small spheres; on the right, each of their "
-        f"{bench.slices_seen} slices that hold a part of a sphere is a sample of its own."
+        f"{n.test} test volumes of which every second one has one large and four small spheres; on the right, each of "
+        f"their {bench.slices_seen} slices that hold a part of a sphere is a sample of its own."
     )
     return StudyFigure("figure-10", title, caption, tuple(panels), rows=(2,))
 
@@ -72,7 +71,7 @@ def _between(found: Found) -> StudyFigure:
         Axis("metric", names=METRICS),
         tau,
         "tau-b",
-        -1.0,
+        min(0.0, float(np.nanmin(tau))),
         1.0,
     )
     title = f"Orders differ most between {METRICS[r]} and {METRICS[c]}: tau-b {tau[r, c]:.2f}"
@@ -104,8 +103,8 @@ def _seen(found: Found) -> StudyFigure:
     )
     title = f"Leaving out slices without an object changes the order by {len(changed)} of {len(METRICS)} metrics"
     caption = (
-        "The raters of the paper saw slices with an object only. On the right, how much of what is called falsely (score "
-        "0.5 or more) they would not have seen here."
+        "The raters of the paper saw slices with an object only. On the right, how much of what is called falsely "
+        "(score 0.5 or more) they would not have seen here."
     )
     return StudyFigure("figure-12", title, caption, (orders, hidden), rows=(2,))
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 import numpy as np
 
 from calipers.plots.figures import Axis, Curves, HeatMap, Line
+from calipers.plots.ticks import MINUS
 from calipers.studies.anomaly.controlled import AXES, CROWD_METRICS, CROWDS, TOUCHING, Response, example
-from calipers.studies.anomaly.found import MOVES, WANTED, Found, rewarded, scorecard
+from calipers.studies.anomaly.found import EXACT, MOVES, WANTED, Found, rewarded, scorecard
 from calipers.studies.anomaly.layouts import SETTINGS
 from calipers.studies.anomaly.measures import ALPHA, FAMILIES, METRICS
 from calipers.studies.anomaly.pictured import picture
@@ -34,8 +35,8 @@ def controlled_figures(found: Found) -> tuple[StudyFigure, ...]:
             ("a",),
             f"(a) The soft IoU sees small objects ({_ends(found, 'a', 'softIoU')}), AP does not "
             f"({_ends(found, 'a', 'AP/dataset')})",
-            "Two large and four small objects. Small ones are found one after the other; the large ones lose exactly as "
-            "many of their outermost voxels as the small ones have.",
+            "Two large and four small objects. Small ones are found one after the other; the large ones lose "
+            "exactly as many of their outermost voxels as the small ones have.",
         ),
         _experiment(
             found,
@@ -69,7 +70,8 @@ def controlled_figures(found: Found) -> tuple[StudyFigure, ...]:
             ("e",),
             f"(e) Normal samples raise the soft IoU ({_ends(found, 'e', 'softIoU')}) and F1 by samples "
             f"({_ends(found, 'e', 'F1@0.5')}), nothing else",
-            "One of four objects is missed in every sample, nothing is called falsely; samples without objects are added.",
+            "One of four objects is missed in every sample, nothing is called falsely; samples without objects are "
+            "added.",
         ),
     )
 
@@ -85,7 +87,7 @@ def looks(found: Found) -> StudyFigure:
         "dashed orange: false ones; green: what was called. All objects are discs (spheres in 3D) whose centres are "
         "centres of voxels."
     )
-    return StudyFigure("figure-1", "Five errors, one at a time", caption, tuple(panels), rows=(3, 2))
+    return StudyFigure("figure-1", "Five errors, one at a time", caption, tuple(panels), rows=(5,))
 
 
 def score_figure(found: Found) -> StudyFigure:
@@ -100,9 +102,9 @@ def score_figure(found: Found) -> StudyFigure:
                 Axis("metric", names=METRICS),
                 values,
                 "change as wanted",
-                -MOST,
+                0.0,
                 MOST,
-                words=tuple(tuple(f"{value:+.2f}".replace("-", "\u2212") for value in row) for row in values.tolist()),
+                words=tuple(tuple(map(_signed, row)) for row in values.tolist()),
             )
         )
     best = max(rewarded(found, name) for name in METRICS)
@@ -127,7 +129,7 @@ def _experiment(found: Found, name: str, experiments: tuple[str, ...], title: st
 
 def _panel(response: Response, family: str, names: tuple[str, ...]) -> Curves:
     lines = tuple(Line(name, response.x, response.values[name], slot=slot) for slot, name in enumerate(names))
-    title = f"{response.setting.name}: {family.lower()}"
+    title = f"{response.setting.name}: {family}"
     return Curves(title, Axis(AXES[response.experiment]), Axis("value", 0.0, 1.0), lines)
 
 
@@ -142,11 +144,18 @@ def _crowds(found: Found) -> StudyFigure:
         title = f"{n} true object{'s' if n > 1 else ''} per sample"
         panels.append(Curves(title, Axis(AXES["c"]), Axis("value", 0.0, 1.0), lines))
     caption = (
-        "Experiment (c) in 2D with other numbers of true objects. softIoU = 1 / (1 + a k) does not know how many there are; "
-        f"AP = n / (n + k) does. softIoU has a = 0.5, softIoU/lenient a = {ALPHA:g}."
+        "Experiment (c) in 2D with other numbers of true objects. softIoU = 1 / (1 + a k) does not know how many "
+        f"there are; AP = n / (n + k) does. softIoU has a = 0.5, softIoU/lenient a = {ALPHA:g}."
     )
     title = "Whether the soft IoU or AP forgives false objects depends on how many true ones there are"
     return StudyFigure("figure-6", title, caption, tuple(panels))
+
+
+def _signed(value: float) -> str:
+    """Return +0.62, −0.006 or 0: small changes with one digit more, rounding as none."""
+    if abs(value) < EXACT:
+        return "0"
+    return (f"{value:+.2f}" if abs(value) >= 0.005 else f"{value:+.3f}").replace("-", MINUS)
 
 
 def _ends(found: Found, experiment: str, metric: str) -> str:

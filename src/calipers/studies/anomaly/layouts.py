@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where discs and spheres lie, and samples made of them: what is there, and what was found.
 
-All centres are centres of voxels, so that discs of one radius have the same number of voxels and closed forms are exact.
+All centres are centres of voxels, so that discs of one radius have the same number of voxels: closed forms are exact.
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ AREAS = ("AUPRO", "Dice", "Dice@fpr:0.05")
 INSTANCE = "IoU/instance"
 METRICS = (*SOFT, *F1S, INSTANCE, *RANKING, *AREAS)
 FAMILIES: Mapping[str, tuple[str, ...]] = {
-    "Objects": (*SOFT, *F1S, INSTANCE),
-    "Voxels, ranked": RANKING,
-    "Regions and Dice": AREAS,
+    "objects": (*SOFT, *F1S, INSTANCE),
+    "voxels, ranked": RANKING,
+    "regions and Dice": AREAS,
 }
 # Beside the metrics of the paper: the soft IoU with less weight on false voxels, and the formula as it is printed.
 ALPHA = 0.1

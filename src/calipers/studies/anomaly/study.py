@@ -29,8 +29,8 @@ REFERENCES = (
     "the art. IEEE Transactions on Medical Imaging 2023.",
     "Bergmann P, et al. The MVTec anomaly detection dataset. International Journal of Computer Vision 2021.",
     "Liu FT, Ting KM, Zhou ZH. Isolation forest. ICDM 2008, 413-422.",
-    "Defard T, Setkov A, Loesch A, Audigier R. PaDiM: a patch distribution modeling framework for anomaly detection and "
-    "localization. ICPR workshops 2021.",
+    "Defard T, Setkov A, Loesch A, Audigier R. PaDiM: a patch distribution modeling framework for anomaly detection "
+    "and localization. ICPR workshops 2021.",
     "Roth K, et al. Towards total recall in industrial anomaly detection. CVPR 2022.",
 )
 CONTROLLED = 0.4  # the share of the time that the controlled experiments take, about
@@ -74,9 +74,9 @@ def _part(progress: Progress, low: float, high: float) -> Progress:
 def _source(found: Found) -> str:
     n = found.benchmark.numbers
     return (
-        f"All data are made by Calipers: {found.controlled.samples} samples of discs (2D) and of spheres (3D) per experiment; "
-        f"for the benchmark {n.training} normal volumes to train on, {n.calibration} to calibrate scores on, and {n.test} "
-        f"test volumes, half of them with spheres. The paper used the Cam-CAN and MOOD data, which are not public."
+        f"All data are made by Calipers: {found.controlled.samples} samples of discs (2D) and of spheres (3D) per "
+        f"experiment; for the benchmark {n.training} normal volumes to train on, {n.calibration} to calibrate scores "
+        f"on, and {n.test} test volumes, half of them with spheres. The paper used brain volumes of Cam-CAN and MOOD."
     )
 
 
@@ -105,23 +105,26 @@ def _settings(found: Found, *, quick: bool) -> Mapping[str, Any]:
 
 
 METHODS = (
-    "Controlled experiments. Samples hold discs (2D) or spheres (3D) at random places that do not touch; maps are 1 where "
-    "something is called and 0 elsewhere, so that all thresholds are the same. (a) Two large and four small objects: small ones "
-    "are found one after the other, and large ones lose exactly as many of their outermost voxels. (b) Four equal objects, "
-    "found with another radius. (c) False objects of the same size beside them. (d) Missed ones, in every sample or in new "
-    "samples. (e) One of four is missed, and samples without objects are added.",
-    "Metrics. softIoU: per object, on the object and the background, (sum p y + e) / (a sum p + (1 - a) sum y + e) with a = 0.5 "
-    "and e = 0.00001, mean over objects, then over samples; a sample without objects has e / (a sum p + e). softIoU/jaccard: "
-    f"TP / (TP + 2 a FP + 2 (1 - a) FN). softIoU/lenient: a = {ALPHA:g}. AP and AUROC: voxels of the data set, of a sample or of "
-    "a slice (across z), means over samples or slices that have a positive voxel; equal scores are one operating point. AUPRO up to "
-    "30 % false voxels. Dice: the best over thresholds, and at the threshold with at most 5 % false voxels. Objects are connected "
-    "components, neighbours across corners included, predicted ones of voxels with a score of 0.5 or more, assigned by overlap; "
-    "F1 per sample, 1 if there is no object and no call; centre: the weighted centre of a predicted object lies in the hull of a "
+    "Controlled experiments. Samples hold discs (2D) or spheres (3D) at random places that do not touch; maps are 1 "
+    "where something is called and 0 elsewhere, so that all thresholds are the same. (a) Two large and four small "
+    "objects: small ones are found one after the other, and large ones lose exactly as many of their outermost "
+    "voxels. (b) Four equal objects, found with another radius. (c) False objects of the same size beside them. (d) "
+    "Missed ones, in every sample or in new samples. (e) One of four is missed, and samples without objects are "
+    "added.",
+    "Metrics. softIoU: per object, on the object and the background, (sum p y + e) / (a sum p + (1 - a) sum y + e) "
+    "with a = 0.5 and e = 0.00001, mean over objects, then over samples; a sample without objects has e / (a sum p "
+    f"+ e). softIoU/jaccard: TP / (TP + 2 a FP + 2 (1 - a) FN). softIoU/lenient: a = {ALPHA:g}. AP and AUROC: voxels "
+    "of the data set, of a sample or of a slice (across z), means over samples or slices that have a positive "
+    "voxel; equal scores are one operating point. AUPRO up to 30 % false voxels. Dice: the best over thresholds, "
+    "and at the threshold with at most 5 % false voxels. Objects are connected components, neighbours across "
+    "corners included, predicted ones of voxels with a score of 0.5 or more, assigned by overlap; F1 per sample, 1 "
+    "if there is no object and no call; centre: the weighted centre of a predicted object lies in the hull of a "
     "reference. IoU/instance: mean over references of the IoU with their partner, 0 if missed.",
-    "Benchmark. Schematic chests of 48 x 48 x 48 voxels that differ in build, place and texture. Every second test volume gets "
-    "one large and four small spheres, each of one grey value that differs from what was there, wholly inside the body. Algorithms "
-    "see normal volumes only. Maps are brought to [0, 1] by calibrated odds: odds are a power of the raw score, such that 0.5 is "
-    "what one in 1000 and 0.01 what one in 100 voxels of further normal volumes reaches. Ranks of voxels do not change by this.",
+    "Benchmark. Schematic chests of 48 x 48 x 48 voxels that differ in build, place and texture. Every second test "
+    "volume gets one large and four small spheres, each of one grey value that differs from what was there, wholly "
+    "inside the body. Algorithms see normal volumes only. Maps are brought to [0, 1] by calibrated odds: odds are a "
+    "power of the raw score, such that 0.5 is what one in 1000 and 0.01 what one in 100 voxels of further normal "
+    "volumes reaches. Ranks of voxels do not change by this.",
     "Verdicts follow rules that are fixed: a metric moves if it changes by more than "
     f"{MOVES:g}; a claim about several metrics, or about 2D and 3D, holds in part if it holds for some.",
 )

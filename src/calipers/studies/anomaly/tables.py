@@ -6,8 +6,9 @@ from __future__ import annotations
 from calipers.plots.figures import Cell, Table
 from calipers.studies.anomaly.algorithms import ALGORITHMS
 from calipers.studies.anomaly.benchmark import SEEN, SLICES, VIEWS
-from calipers.studies.anomaly.controlled import CROWD_METRICS, CROWDS, Response, expected
+from calipers.studies.anomaly.controlled import CROWD_METRICS, CROWDS, Response
 from calipers.studies.anomaly.found import Found
+from calipers.studies.anomaly.laws import expected
 from calipers.studies.anomaly.measures import METRICS
 from calipers.studies.anomaly.ranking import agreement
 from calipers.studies.framework import StudyTable
@@ -20,7 +21,7 @@ def study_tables(found: Found) -> tuple[StudyTable, ...]:
 
 def _values(found: Found) -> StudyTable:
     bench = found.benchmark
-    rows = tuple(
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
         (name, view, *(bench.views[view][name][metric] for metric in METRICS))
         for view in VIEWS
         for name in bench.algorithms

@@ -32,7 +32,7 @@ class Numbers:
     test: int  # every second one with spheres
 
 
-FULL, QUICK = Numbers(20, 6, 24), Numbers(6, 2, 4)
+FULL, QUICK = Numbers(20, 6, 24), Numbers(5, 2, 4)
 
 
 @dataclass(frozen=True)
