@@ -30,6 +30,8 @@ VERBS = {
     "compare": ("calipers.cli.compare:compare", "say whether models differ on the same images, and rank them"),
     "agreement": ("calipers.cli.agreement:agreement", "compare criteria with the ratings of clinicians"),
     "mixed": ("calipers.cli.mixed:mixed", "say what IoU depends on, with patients and centres accounted for"),
+    "sweep": ("calipers.cli.sweep:sweep", "say how metrics depend on one or two choices, or on a known error"),
+    "corrupt": ("calipers.cli.corrupt:corrupt", "write the predictions of an oracle, wrong in a known way"),
     "check": ("calipers.cli.check:check", "check an evaluation against acceptance limits"),
     "report": ("calipers.cli.report:report", "write the page of a saved evaluation anew, from its folder alone"),
     "verify": ("calipers.cli.verify:verify", "compute a saved evaluation again, and compare every value"),
