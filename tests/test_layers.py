@@ -62,7 +62,9 @@ PART_OF = {
 # (Its methods also call statistics, which lies below and needs no exception.)
 # Results show themselves in notebooks through the report.
 UPWARD = frozenset(("evaluation", upper) for upper in ("grouping", "saving", "comparing", "plots", "report")) | {
-    ("results", "report")
+    ("results", "report"),
+    ("sensitivity", "plots"),
+    ("sensitivity", "report"),
 }
 
 

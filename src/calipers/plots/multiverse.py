@@ -12,13 +12,14 @@ from calipers.errors import UsageError, did_you_mean
 from calipers.plots.figures import Axis, Blob, Curves, Figure, Forest, ForestRow, HeatMap, Line, Mark
 from calipers.plots.words import named, percent
 from calipers.sensitivity import Multiverse
-from calipers.sensitivity.multiverse_result import described, spoken
+from calipers.sensitivity.multiverse_result import NOTICED, described, said, spoken
 from calipers.statistics.weights import plural
 
 F64 = NDArray[np.float64]
 
 SPAN = (0.025, 0.975)  # of the ranks
 MATTERS = 0.01  # of the variance
+TIES = "Models that tie share a configuration."
 
 
 def ranks(found: Multiverse) -> Blob:
@@ -58,7 +59,7 @@ def curve(found: Multiverse) -> Curves:
     name = f"{named(best)} − {named(second)}"
     at = int(np.flatnonzero(order == found.base)[0])
     lines = (
-        Line("no difference", x[[0, -1]], np.zeros(2), slot=7),
+        Line("no difference", x[[0, -1]], np.zeros(2), slot=1),
         Line(name, x, apart[order], low, high, slot=0, marks=(at,)),
     )
     return Curves(
@@ -83,8 +84,8 @@ def choices(found: Multiverse) -> Forest:
     """Return how much of the variance of the winner's rank every choice explains by itself."""
     parts = found.explained
     top = [name for name, part in parts.items() if part >= MATTERS][:2]
-    said = " and ".join(f"the {spoken(name)} ({percent(parts[name])})" for name in top)
-    title = f"The rank of {named(found.winner)} hangs most on {said}" if top else "No choice moves the order by itself"
+    most = " and ".join(f"{spoken(name)} ({percent(parts[name])})" for name in top)
+    title = f"The rank of {named(found.winner)} hangs most on {most}" if top else "No choice moves the order by itself"
     levels = {name: len({str(one[name]) for one in found.each if name in one}) for name in parts}
     shown = [name for name in parts if levels[name] > 1]
     rows = tuple(ForestRow(spoken(name), str(levels[name]), (Mark(parts[name]),)) for name in shown)
@@ -97,30 +98,35 @@ def choices(found: Multiverse) -> Forest:
 
 
 def levels(found: Multiverse) -> HeatMap:
-    """Return the share of configurations that every model wins at every value of every choice."""
-    entries = found.levels
-    names = tuple(f"{spoken(choice)}: {level} ({n})" for choice, level, n, _ in entries)
+    """Return the share of configurations that every model wins at every value of every choice that changes it."""
+    entries = [entry for entry in found.levels if entry[0] not in found.silent]
+    names = tuple(said(choice, level) for choice, level, *_ in entries)
     shares = np.array([[wins[model] for model in found.models] for *_, wins in entries])
+    without = ", ".join(map(spoken, found.silent))
+    left = f" Left out, because they change no share by {NOTICED:.0%}".replace("%", " %") if without else ""
     return HeatMap(
-        _all_or_nothing(found),
+        _turn(found),
         Axis("model", names=found.models),
-        Axis("choice: value (configurations)", names=names),
+        Axis("choice", names=names),
         shares.reshape(len(entries), len(found.models)),
         "share of configurations won",
-        note="Models that tie share a configuration.",
+        note=f"{TIES}{left}: {without}." if without else TIES,
     )
 
 
-def _all_or_nothing(found: Multiverse) -> str:
-    """Return the value at which the share of the base's winner differs most from its share in all configurations."""
-    usual, winner = found.wins[found.winner], found.winner
-    if not found.levels:
-        return f"{named(winner)} wins {percent(usual)}"
-    choice, level, _, wins = max(found.levels, key=lambda entry: abs(entry[3][winner] - usual))
-    if wins[winner] == usual:
-        return f"{named(winner)} wins {percent(usual)} whatever is chosen"
-    where = f"with {spoken(choice)} {level}"
-    return f"{named(winner)} wins {percent(usual)} of all configurations, but {percent(wins[winner])} {where}"
+def _turn(found: Multiverse) -> str:
+    """Return the choice that moves the share of a model furthest; rare ones count less, as chance moves them more."""
+    moves = [
+        (abs(share - found.wins[model]) * np.sqrt(n), choice, level, model, share)
+        for choice, level, n, wins in found.levels
+        for model, share in wins.items()
+    ]
+    furthest = max(moves, key=lambda move: move[0], default=None)
+    if furthest is None or furthest[0] == 0:
+        return "No single choice changes who wins"
+    _, choice, level, model, share = furthest
+    here, all_in_all = percent(share), percent(found.wins[model])
+    return f"With {said(choice, level)}, {named(model)} wins {here} of the configurations; in all, {all_in_all}"
 
 
 def _counts(found: Multiverse) -> str:

@@ -9,11 +9,13 @@ from importlib import resources
 
 from calipers.evaluation import Evaluation
 from calipers.findings import without_interval
+from calipers.plots.words import percent
 from calipers.report.grids import metrics_table
-from calipers.report.markup import text
+from calipers.report.markup import items, text
 from calipers.report.words import between, number, plural, reason_word
 from calipers.results import Estimate
 from calipers.results.comparison import Comparison
+from calipers.sensitivity import Multiverse
 
 
 def of_evaluation(evaluation: Evaluation) -> str:
@@ -50,6 +52,17 @@ def of_comparison(found: Comparison) -> str:
         f"<table><caption>{text(said)}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
     )
     return framed(table)
+
+
+def of_multiverse(found: Multiverse) -> str:
+    """Return what a multiverse says, and who wins most."""
+    lines = [
+        f"<tr><th scope=row>{text(model)}</th><td>{text(percent(won))}</td></tr>" for model, won in found.wins.items()
+    ]
+    head = "<th scope=col>model</th><th scope=col>configurations won</th>"
+    caption = f"{len(found.each)} configurations; models that tie share one."
+    table = f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    return framed(items(found.sentences()) + table)
 
 
 def framed(inner: str) -> str:

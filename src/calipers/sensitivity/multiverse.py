@@ -125,8 +125,8 @@ def _given(
     if isinstance(grid, str | Path):
         of_file, own_base = load_grid(grid)
         return dict(of_file), own_base if base is None else dict(base)
-    listed = {name: values.tolist() if isinstance(values, np.ndarray) else values for name, values in grid.items()}
-    return listed, dict(base or {})
+    listed: dict[str, Any] = dict(grid)
+    return {name: getattr(values, "tolist", lambda v=values: v)() for name, values in listed.items()}, dict(base or {})
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 F64 = NDArray[np.float64]
 
 SCHEMA = "calipers.multiverse/1"
+NOTICED = 0.01  # of a share
+OWN_WORDS = {
+    ("average", "pooled"): "all classes pooled",
+    ("average", "classes"): "mean of classes",
+    ("classes", "within"): "matched within classes",
+    ("classes", "ignore"): "classes ignored",
+    ("score_cut", "none"): "no score cut",
+    ("least_area", "0"): "all sizes",
+}
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,7 @@ class Flip:
         return rank_analysis.changes_of(self.base, self.other)
 
     def __str__(self) -> str:
-        told = " and ".join(f"{spoken(name)} {b} instead of {a}" for name, (a, b) in self.changed.items())
+        told = " and ".join(_instead(name, *pair) for name, pair in self.changed.items())
         first, second = self.turned
         return f"with {told}, {self.worse} ({second:.3f}) beats {self.better} ({first:.3f})"
 
@@ -99,6 +108,16 @@ class Multiverse:
         return dict(sorted(found.items(), key=lambda pair: -pair[1]))
 
     @property
+    def silent(self) -> list[str]:
+        """The choices with several values that change the share of no model by `NOTICED` or more."""
+        found = []
+        for name in dict.fromkeys(choice for choice, *_ in self.levels):
+            shares = np.array([list(wins.values()) for choice, _, _, wins in self.levels if choice == name])
+            if np.ptp(shares, axis=0).max() < NOTICED:
+                found.append(name)
+        return found
+
+    @cached_property
     def levels(self) -> list[tuple[str, str, int, dict[str, float]]]:
         """(choice, level, configurations, model -> share of them that it wins), of choices with several levels."""
         found = []
@@ -144,7 +163,9 @@ class Multiverse:
     def sentences(self) -> list[str]:
         """Return what the multiverse says, the most important first."""
         won, n = self._won(self.winner), len(self.each)
-        said = [f"{self.winner} is best under {described(self.each[self.base])}, and in {won} of {n} configurations."]
+        said = [
+            f"{self.winner} is best under the base ({_brief(self.each[self.base])}), and in {won} of {n} configurations."
+        ]
         rivals = sorted((m for m in self.models if m != self.winner and self.wins[m] > 0), key=lambda m: -self.wins[m])
         if rivals:
             said.append("Others that win: " + ", ".join(f"{model} in {self._won(model)}" for model in rivals) + ".")
@@ -279,13 +300,29 @@ class Multiverse:
 
 def described(configuration: Mapping[str, Any]) -> str:
     """Return a configuration in words: ``AP (criterion box-iou, threshold 0.5)``."""
-    others = [f"{spoken(name)} {value}" for name, value in configuration.items() if name != "metric"]
+    others = [said(name, value) for name, value in configuration.items() if name != "metric"]
     return f"{configuration['metric']} ({', '.join(others)})" if others else str(configuration["metric"])
+
+
+def _brief(configuration: Mapping[str, Any]) -> str:
+    """Return a configuration in few words: ``AP, box-iou at 0.5``."""
+    place = " at ".join(str(configuration[name]) for name in ("criterion", "threshold") if name in configuration)
+    return ", ".join(filter(None, (str(configuration["metric"]), place)))
 
 
 def spoken(name: str) -> str:
     """Return the name of a choice in words."""
     return name.replace("_", " ")
+
+
+def said(name: str, value: Any) -> str:
+    """Return the value of a choice in words: ``threshold 0.5``, ``classes ignored``."""
+    return OWN_WORDS.get((name, str(value)), f"{spoken(name)} {value}")
+
+
+def _instead(name: str, old: Any, new: Any) -> str:
+    own = any((name, str(value)) in OWN_WORDS for value in (old, new))
+    return f"{said(name, new)} instead of {said(name, old) if own else old}"
 
 
 def share(part: float) -> str:

@@ -154,7 +154,7 @@ def draw_blob(figure: Blob, sheet: Sheet) -> Drawn:
 def _blob_legend(median: dict[str, Any], of: str) -> Drawn:
     disc = Line2D([], [], marker="o", color=DISC, linestyle="none", markersize=7)
     drawn = Drawn()
-    drawn.add(disc, f"share of {of} (area)")
+    drawn.add(disc, f"{of} (area)")
     drawn.add(Line2D([], [], **median), "median")
     drawn.add(Line2D([], [], color=PAPER.ink, linewidth=0.9), "interval")
     return drawn
