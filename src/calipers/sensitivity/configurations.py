@@ -32,6 +32,7 @@ MOST = 20_000
 NONE = "none"  # of a score cut
 RELATIVE = "centre-distance-relative"
 IOUS = (0.1, 0.3, 0.5, 0.75)
+USUAL = 0.5
 MATCHED = ("criterion", "threshold", "least_area")
 COUNTED = (*MATCHED, "assignment", "average", "classes", "score_cut")
 
@@ -135,6 +136,8 @@ def plan_of(configuration: Mapping[str, Value], name: str) -> MetricPlan:
     """Return the metric of a configuration."""
     kind, own, matter = FAMILIES[str(configuration["metric"])]
     options: dict[str, Any] = dict(own)
+    if "threshold" in matter and "threshold" not in configuration:
+        options["thresholds"] = (USUAL,)  # one is enough where it plays no part
     for choice in matter:
         if choice not in configuration:
             continue

@@ -19,6 +19,7 @@ from calipers.kernels.resampling import check_seed
 from calipers.protocol import Protocol
 from calipers.sensitivity.configurations import (
     PREPARED,
+    USUAL,
     Configurations,
     Grid,
     Value,
@@ -36,6 +37,9 @@ __all__ = ["Flip", "Multiverse", "multiverse"]
 
 F64 = NDArray[np.float64]
 Progress = Callable[[int, int], None]
+
+MOST_REPLICATES = 10_000
+DIGITS = 12  # of values behind the point: what differs in the last bits only is a tie
 
 
 def multiverse(
@@ -75,7 +79,7 @@ def multiverse(
     -----
     Values are compared within a configuration only, so metrics of different scales may stand side by side. A
     configuration in which a model has no value is left out and counted. Combinations that cannot differ are one
-    configuration.
+    configuration. Values are rounded to 12 decimals, so that bits at the end decide no order.
 
     Examples
     --------
@@ -94,7 +98,7 @@ def multiverse(
     found = configurations(whole, n_classes=len(cohort.classes))
     _check_base(whole, base)
     parts = list(_parts(cohort, found, whole, jobs, progress))
-    values = _gathered([(part.rows, part.values()) for part in parts])
+    values = _gathered([(part.rows, part.values()) for part in parts]).round(DIGITS)
     known = np.asarray(~np.isnan(values).any(axis=1))
     if not known.any():
         raise UsageError("no configuration has a value for every model")
@@ -111,9 +115,6 @@ def multiverse(
         n_references=int((~cohort.references.ignore).sum()),
     )
     return replace(result, robustness=_robust(result, parts, known, replicates, seed, progress))
-
-
-MOST_REPLICATES = 10_000
 
 
 def _given(
@@ -185,7 +186,7 @@ def _robust(
         drawn.append((part.rows, values))
     units = units_for(parts[0].evaluation.cohort, parts[0].evaluation.protocol)
     best, second = (result.models.index(model) for model in result.best_two)
-    values = _gathered(drawn)[:, known]
+    values = _gathered(drawn)[:, known].round(DIGITS)
     return robustness(values, (best, second), seed=seed, unit=units.name, n_units=units.number)
 
 
@@ -201,8 +202,8 @@ def _check_base(grid: Grid, wanted: Mapping[str, Any]) -> None:
 def _base(each: Sequence[Mapping[str, Any]], grid: Grid, wanted: Mapping[str, Any]) -> int:
     """Return the configuration with all choices as wanted, and first values elsewhere."""
     plain = {name: values[0] for name, values in grid.items()}
-    if "threshold" in grid and 0.5 in grid["threshold"]:
-        plain["threshold"] = 0.5
+    if USUAL in grid.get("threshold", ()):
+        plain["threshold"] = USUAL
     plain |= wanted
     fitting = [k for k, one in enumerate(each) if all(one.get(name) == value for name, value in wanted.items())]
     if not fitting:

@@ -164,7 +164,8 @@ class Multiverse:
         """Return what the multiverse says, the most important first."""
         won, n = self._won(self.winner), len(self.each)
         said = [
-            f"{self.winner} is best under the base ({_brief(self.each[self.base])}), and in {won} of {n} configurations."
+            f"{self.winner} is best under the base ({_brief(self.each[self.base])}), and in {won} of "
+            f"{n} configurations."
         ]
         rivals = sorted((m for m in self.models if m != self.winner and self.wins[m] > 0), key=lambda m: -self.wins[m])
         if rivals:
