@@ -85,8 +85,8 @@ def test_the_mean_tau_is_that_of_scipy(seed):
 def test_the_mean_tau_of_many_configurations_is_that_of_a_sample():
     ranks = ranks_of(np.random.default_rng(0).random((300, 4)))
     assert mean_tau(ranks) == mean_tau(ranks)
-    every = np.mean([kendalltau(one, other).statistic for one, other in combinations(ranks[:60], 2)])
-    assert mean_tau(ranks) == pytest.approx(every, abs=0.05)
+    every = np.mean([kendalltau(one, other).statistic for one, other in combinations(ranks[:40], 2)])
+    assert mean_tau(ranks) == pytest.approx(every, abs=0.06)
     assert np.isnan(mean_tau(ranks[:1]))
 
 
