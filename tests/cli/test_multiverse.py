@@ -142,3 +142,27 @@ def test_with_too_few_units_a_note_says_so(calipers, tmp_path):
     said = calipers("multiverse", tmp_path / "r.json", tmp_path / "model-1.json", tmp_path / "model-2.json", *FEW)
     assert said.code == 0
     assert "no intervals" in said.err
+
+
+def test_the_page_of_an_evaluation_can_tell_of_it_and_tells_again(calipers, data, tmp_path):
+    files = [data / name for name in ("references.json", "model-1.json", "model-2.json")]
+    said = calipers("evaluate", *files, "--preset", "rodeo", "--no-ci", "--multiverse", "-o", tmp_path / "out")
+    assert said.code == 0
+    page = tmp_path / "out" / "report.html"
+    assert 'id="fig-multiverse-curve"' in page.read_text()
+    assert calipers("report", tmp_path / "out", "--force").code == 0
+    assert 'id="fig-multiverse-curve"' in page.read_text()
+
+
+def test_without_the_option_the_page_is_silent_until_it_is_asked(calipers, data, tmp_path):
+    files = [data / name for name in ("references.json", "model-1.json", "model-2.json")]
+    assert calipers("evaluate", *files, "--preset", "rodeo", "--no-ci", "-o", tmp_path / "out").code == 0
+    assert "fig-multiverse" not in (tmp_path / "out" / "report.html").read_text()
+    assert calipers("report", tmp_path / "out", "--multiverse", "-o", tmp_path / "page.html").code == 0
+    assert 'id="fig-multiverse-curve"' in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize(("models", "more"), [(1, ["-o", "out"]), (2, [])])
+def test_a_page_that_cannot_tell_of_it_is_refused_first(calipers, models, more):
+    said = calipers("evaluate", "missing.json", *("a.json", "b.json")[:models], "--multiverse", *more)
+    assert "give -o DIR and two models or more" in said.err
