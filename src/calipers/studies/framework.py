@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a study is: a published experiment that can be run, and what it leaves behind, as data.
 
-A study names the statements of its paper before anything is computed. A run gives figures, tables and one claim per
-statement, judged by numbers. Where a statement does not hold, the claim says so; the experiment is never bent.
+A study names the statements of its paper. A run gives figures, tables and one claim per statement, judged by numbers.
+Where a statement does not hold, the claim says so; the experiment is never bent.
 """
 
 from __future__ import annotations
