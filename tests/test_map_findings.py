@@ -27,7 +27,9 @@ def test_samples_and_slices_without_references_are_counted() -> None:
     found = warned(samples)
     rest = f"the mean is over the other {8 - healthy}"
     assert f"AP/sample, AUROC/sample: {healthy} of 8 samples have no references and no value; {rest}." in found
-    slices = f"AP/slice: {empty} of 256 slices have no references and no value; the mean is over the other {256 - empty}."
+    slices = (
+        f"AP/slice: {empty} of 256 slices have no references and no value; the mean is over the other {256 - empty}."
+    )
     assert slices in found
 
 
@@ -54,9 +56,10 @@ def test_values_that_are_counted_in_bins_have_bounds(monkeypatch: pytest.MonkeyP
 
 
 def test_maps_of_one_score_are_counted() -> None:
-    samples = [(np.full((8, 8), 0.3 if k < 2 else 0.1) + (k >= 2) * 0.5 * np.eye(8), np.eye(8, dtype=int)) for k in range(5)]
-    said = "model: 2 of 5 maps have one score everywhere; their AUROC is 0.5 and their AP the share of reference voxels."
-    assert said in warned(samples)
+    labels = np.eye(8, dtype=int)
+    samples = [(np.full((8, 8), 0.3) if k < 2 else 0.1 + 0.5 * labels, labels) for k in range(5)]
+    rest = "their AUROC is 0.5 and their AP the share of reference voxels."
+    assert f"model: 2 of 5 maps have one score everywhere; {rest}" in warned(samples)
 
 
 def test_faint_scores_everywhere_are_pointed_out() -> None:
@@ -73,7 +76,7 @@ def test_faint_scores_everywhere_are_pointed_out() -> None:
 def test_thresholds_that_were_found_are_told_with_their_model() -> None:
     assert QUICK.maps is not None
     chosen = replace(QUICK, maps=replace(QUICK.maps, threshold="fpr:0.05"))
-    found = [warning for warning in warned(list(demo_samples(3, 2, 32)), chosen) if "objects are voxels" in warning]
+    found = [said for said in warned(list(demo_samples(3, 2, 32)), chosen) if "with a score of at least" in said]
     assert [warning.split(":")[0] for warning in found] == ["predictions of sharp", "predictions of diffuse"]
 
 

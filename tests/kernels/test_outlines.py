@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from calipers.kernels.outlines import rings
 
 def split(mask: np.ndarray) -> list[list[list[int]]]:
     points, offsets = rings(mask.astype(bool))
-    return [points[i:j].tolist() for i, j in zip(offsets, offsets[1:])]
+    return [points[i:j].tolist() for i, j in pairwise(offsets)]
 
 
 def filled(found: list[list[list[int]]], shape: tuple[int, int]) -> np.ndarray:

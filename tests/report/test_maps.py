@@ -85,19 +85,19 @@ def test_without_references_there_is_nothing_to_find():
 def test_worst_objects_are_missed_ones_and_the_largest_of_them_come_first(evaluation, context):
     text = objects.section(context)
     head = re.findall(r'<th scope="col">(.*?)</th>', text)
-    assert head == ["model", "image", "object", "size (mm³)", "softIoU", "fate", "best mask-iou", "slice z"]
+    assert head == ["model", "image", "slice z", "fate", "size (mm³)", "softIoU", "best mask-iou", "object"]
     rows = [re.findall(r"<td.*?>(.*?)</td>", row) for row in re.findall(r"<tr>(<td.*?)</tr>", text)]
     mine = [row for row in rows if row[0] == "diffuse"]
-    fates = [row[5] for row in mine]
+    fates = [row[3] for row in mine]
     assert fates == sorted(fates, key=lambda fate: fate != "missed")
-    sizes = [float(row[3]) for row in mine if row[5] == "missed"]
+    sizes = [float(row[4]) for row in mine if row[3] == "missed"]
     assert sizes == sorted(sizes, reverse=True)
     assert len(mine) <= 10
     row = mine[0]
-    image, number = evaluation.cohort.images.ids.index(row[1]), int(row[2])
+    image, number = evaluation.cohort.images.ids.index(row[1]), int(row[7])
     mask = evaluation.cohort.references.masks.dense(int(evaluation.cohort.references.offsets[image]) + number - 1)
-    assert int(row[7]) == int(mask.sum(axis=(1, 2)).argmax())
-    assert float(row[3]) == 2.0 * mask.sum()
+    assert int(row[2]) == int(mask.sum(axis=(1, 2)).argmax())
+    assert float(row[4]) == 2.0 * mask.sum()
 
 
 def test_what_has_no_value_is_in_a_table(evaluation, context):

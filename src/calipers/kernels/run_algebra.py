@@ -32,34 +32,41 @@ def common(a: Table, b: Table, rows: I64, columns: I64) -> I64:
     if native is not None:
         return compiled_runs.common(native, a, b, rows, columns)
     found = np.zeros(len(rows), np.int64)
-    fewer = np.diff(a[0])[rows] <= np.diff(b[0])[columns]
-    for chosen, few, many, of_few, of_many in ((fewer, a, b, rows, columns), (~fewer, b, a, columns, rows)):
-        pairs = np.flatnonzero(chosen)
+    one, other = np.diff(a[0])[rows], np.diff(b[0])[columns]
+    some, fewer = (one > 0) & (other > 0), one <= other
+    sides = ((fewer, a, b, rows, columns), (~fewer, b, a, columns, rows))
+    for chosen, few, many, of_few, of_many in sides:
+        pairs = np.flatnonzero(chosen & some)
         found[pairs] = _looked_up(few, many, of_few[pairs], of_many[pairs])
     return found
 
 
 def _looked_up(few: Table, many: Table, of_few: I64, of_many: I64) -> I64:
-    """Return the voxels that pairs share, some pairs at a time."""
+    """Return the voxels that pairs share, some pairs at a time; every object has runs."""
     found = np.zeros(len(of_few), np.int64)
-    if not len(few[1]) or not len(many[1]):
-        return found
-    unit = 1 + max(int((start + length).max()) for _, start, length in (few, many))
-    line = ragged.owners(many[0]) * unit + many[1]  # ascending: every object has a stretch of its own
+    unit = 1 + max(int((start + length).max(initial=0)) for _, start, length in (few, many))
+    # With the object in front of their starts, the runs of all objects ascend.
+    searched, line = (ragged.owners(offsets) * unit + start for offsets, start, _ in (few, many))
     before = ragged.from_counts(many[2])
-    for low, high in ragged.batches(np.diff(few[0])[of_few], AT_ONCE):
-        taken, offsets = ragged.take_rows(few[0], of_few[low:high])
-        start = np.repeat(of_many[low:high] * unit, np.diff(offsets)) + few[1][taken]
+    first, last = many[0][:-1][of_many], many[0][1:][of_many] - 1
+    low = np.searchsorted(searched, of_few * unit + many[1][first], side="right") - 1
+    low = np.maximum(low, few[0][of_few])  # runs before and behind the other object share nothing
+    high = np.searchsorted(searched, of_few * unit + many[1][last] + many[2][last])
+    counts = np.maximum(high - low, 0)
+    for one, other in ragged.batches(counts, AT_ONCE):
+        offsets = ragged.from_counts(counts[one:other])
+        taken = ragged.spans(low[one:other], counts[one:other])
+        start = np.repeat((of_many * unit)[one:other], counts[one:other]) + few[1][taken]
         shared = _below(start + few[2][taken], line, many[2], before) - _below(start, line, many[2], before)
-        found[low:high] = np.diff(ragged.from_counts(shared)[offsets])
+        found[one:other] = np.diff(ragged.from_counts(shared)[offsets])
     return found
 
 
 def _below(places: I64, line: I64, length: I64, before: I64) -> I64:
     """Return how many voxels of sorted runs lie before some places."""
-    run = np.searchsorted(line, places) - 1
-    last = np.maximum(run, 0)
-    return np.where(run < 0, 0, before[last] + np.minimum(places - line[last], length[last]))
+    run = np.searchsorted(line, places)
+    last = np.maximum(run - 1, 0)
+    return np.asarray(before[run] - np.maximum(line[last] + length[last] - places, 0) * (run > 0))
 
 
 def intersections(a: Owned, b: Owned) -> tuple[I64, I64, I64]:

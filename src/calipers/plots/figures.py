@@ -219,13 +219,14 @@ class Scatter(Figure):
 
 @dataclass(frozen=True, slots=True)
 class Blob(Figure):
-    """How often every model had every rank: areas are shares of the replicates."""
+    """How often every model had every rank: areas are shares of the replicates, or of what else was tried."""
 
     models: tuple[str, ...]  # from best to worst
     shares: F64  # (models, ranks)
     medians: tuple[float, ...]
     spans: tuple[tuple[float, float], ...]  # intervals of the ranks
     slots: tuple[int, ...] = ()  # of the models; () = 0, 1, 2, ...
+    of: str = "replicates"  # what the shares are shares of
 
     def table(self) -> Table:
         """Return (model, rank, share)."""
@@ -234,7 +235,7 @@ class Blob(Figure):
             for m, model in enumerate(self.models)
             for r in range(self.shares.shape[1])
         ]
-        return Table(("model", "rank", "share of replicates"), tuple(found))
+        return Table(("model", "rank", f"share of {self.of}"), tuple(found))
 
 
 @dataclass(frozen=True, slots=True)

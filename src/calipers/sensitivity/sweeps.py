@@ -176,7 +176,7 @@ def _of_oracle(
         order = order.swapaxes(2, 3)
     mean = order.mean(axis=1)
     spread = order.std(axis=1, ddof=1) if runs > 1 else np.full(mean.shape, np.nan)
-    band = f"mean, and one standard deviation (n - 1) to both sides, of {runs} runs" if runs > 1 else "none"
+    band = f"one standard deviation (n - 1) of {runs} runs to both sides of their mean" if runs > 1 else "none"
     tables = [mean[None], (mean - spread)[None], (mean + spread)[None]]
     return _result(cohort, protocol, axes, (ORACLE,), tables, (runs, band, seed))
 
