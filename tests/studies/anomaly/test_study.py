@@ -16,7 +16,7 @@ from calipers.studies.anomaly import claims_benchmark, claims_controlled, study
 from calipers.studies.anomaly.benchmark import SEEN, VIEWS, Benchmark, benchmark
 from calipers.studies.anomaly.controlled import controlled
 from calipers.studies.anomaly.found import Found
-from calipers.studies.anomaly.measures import METRICS
+from calipers.studies.anomaly.measures import F1S, METRICS
 from calipers.studies.anomaly.ranking import Ranking
 from calipers.studies.page import study_page
 from calipers.studies.writing import write_study
@@ -86,7 +86,9 @@ def test_every_statement_is_judged_in_the_order_of_the_paper(run: Run) -> None:
 
 def test_people_are_mirrored_if_they_rank_as_soft_iou_does(run: Run) -> None:
     claim = run.result.claim("soft-iou-and-f1-mirror-people")
-    assert claim.verdict == "held"
+    tau = {name: one.tau for name, one in run.found.agreements(SEEN).items()}
+    closely = max(tau[name] for name in F1S) >= claims_benchmark.CLOSE
+    assert claim.verdict == ("held" if closely else "held in part")
     assert "softIoU 1.000" in claim.evidence
     backwards = {name: 10.0 - rank for name, rank in run.found.ranking.ranks.items()}
     other = replace(run.found, ranking=replace(run.found.ranking, ranks=backwards))

@@ -9,7 +9,7 @@ from calipers.studies.anomaly.benchmark import SEEN, SLICES, VOLUMES
 from calipers.studies.anomaly.found import MOVES, WANTED, Found, rewarded
 from calipers.studies.anomaly.measures import F1S, METRICS, SOFT
 from calipers.studies.anomaly.ranking import agreement, between
-from calipers.studies.judging import Claims, Judgement, told
+from calipers.studies.judging import Claims, Judgement, share, told
 
 CLAIMS: Claims[Found] = Claims()
 CLOSE = 0.6  # tau-b from which on two orders are called close
@@ -32,19 +32,19 @@ def _(found: Found) -> Judgement:
             tested=False,
         )
     tau = {name: one.tau for name, one in found.agreements(SEEN).items()}
-    ours = [*SOFT, *F1S]
-    best, other = _best(tau, ours), _best(tau, [name for name in METRICS if name not in ours])
-    close = tau[best] >= CLOSE
+    ours = (*SOFT, *F1S)
+    families = [tau[_best(tau, names)] for names in (SOFT, F1S)]
+    other = _best(tau, tuple(name for name in METRICS if name not in ours))
     return Judgement(
-        (True if tau[best] >= tau[other] else None) if close else False,
+        share([best >= CLOSE for best in families]),
         f"Tau-b with {found.ranking.file} over {len(found.ranking.ranks)} algorithms, on slices with an object: "
         f"{', '.join(f'{name} {told(tau[name])}' for name in ours)}; the best of the others is {other}, "
-        f"{told(tau[other])}.",
+        f"{told(tau[other])}. Close is called what has {CLOSE:g} or more.",
         "With so few algorithms one exchanged pair changes tau much.",
     )
 
 
-def _best(tau: dict[str, float], names: list[str]) -> str:
+def _best(tau: dict[str, float], names: tuple[str, ...]) -> str:
     return max(names, key=lambda name: -2.0 if np.isnan(tau[name]) else tau[name])
 
 

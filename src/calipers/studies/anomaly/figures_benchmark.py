@@ -122,4 +122,4 @@ def _people(found: Found) -> StudyFigure:
     best = max(tau, key=tau.__getitem__)
     title = f"On slices with an object {best} agrees best with the ranking by people: tau-b {tau[best]:.2f}"
     caption = f"The ranking is that of {found.ranking.file}, {len(found.ranking.ranks)} algorithms."
-    return StudyFigure("figure-13", title, caption, tuple(panels), rows=(1, 1))
+    return StudyFigure("figure-13", title, caption, tuple(panels), rows=(2,))

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ FEWEST = 3  # algorithms: with two a correlation is 1 or -1
 class Ranking:
     """Ranks of algorithms, 1 for the best; equal ranks are allowed."""
 
-    file: str
+    file: str  # its name, without folders
     ranks: Mapping[str, float]
     entry: Mapping[str, Any]  # file, bytes, sha256
 
@@ -61,7 +62,7 @@ def read_ranking(path: str | PathLike[str], known: Sequence[str]) -> Ranking:
             f"ranks of at least {FEWEST} algorithms", rule="too-few-rows", file=table.file, value=len(names)
         )
     entry = {"file": opened.file, "bytes": opened.size, "sha256": opened.sha256}
-    return Ranking(table.file, dict(zip(names, ranks.tolist())), entry)
+    return Ranking(Path(table.file).name, dict(zip(names, ranks.tolist())), entry)
 
 
 def _ranks(table: Table) -> F64:
