@@ -9,6 +9,8 @@ from scipy import ndimage
 from calipers.kernels import ragged, run_algebra, runs
 from reference import masks as slow
 
+pytestmark = pytest.mark.usefixtures("kernel_route")
+
 Arrays = list[np.ndarray]
 
 
@@ -54,6 +56,73 @@ def test_the_order_of_runs_does_not_matter() -> None:
     assert list(zip(*(part.tolist() for part in found))) == common(arrays[:5], arrays[5:])
 
 
+def test_owners_may_overlap_among_themselves_and_begin_together() -> None:
+    a = np.array([0, 0, 2]), np.array([10, 4, 3]), np.array([0, 1, 2])
+    b = np.array([0, 3]), np.array([3, 1]), np.array([5, 4])
+    found = run_algebra.intersections(a, b)
+    assert list(zip(*(part.tolist() for part in found))) == [
+        (0, 4, 1),
+        (0, 5, 3),
+        (1, 4, 1),
+        (1, 5, 3),
+        (2, 4, 1),
+        (2, 5, 1),
+    ]
+
+
+def test_many_owners() -> None:
+    """Ten thousand pairs, most of them of one voxel."""
+    random = np.random.default_rng(17)
+    one, other = random.integers(0, 3000, (2, 150, 150))
+    found = run_algebra.intersections(runs.of_labels(one), runs.of_labels(other))
+    both = (one > 0) & (other > 0)
+    expected = np.unique(np.stack([one[both], other[both]]), axis=1, return_counts=True)
+    assert all((part == wanted).all() for part, wanted in zip(found, (*expected[0], expected[1])))
+
+
+def table(arrays: Arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    start, length, owner = owned(arrays)
+    return ragged.from_owner(owner, len(arrays)), start, length
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 1 << 18])
+def test_pairs_share_what_their_arrays_share(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any pairs in any order, some of them twice, some of objects without a voxel."""
+    monkeypatch.setattr(run_algebra, "AT_ONCE", at_once)
+    for seed in range(100):
+        random = np.random.default_rng([18, seed])
+        arrays = random_arrays(random, 9)
+        arrays[random.integers(0, 9)][:] = False
+        arrays[random.integers(0, 9)][:] = True
+        a, b = arrays[:4], arrays[4:]
+        rows, columns = random.integers(0, 4, 30), random.integers(0, 5, 30)
+        found = run_algebra.common(table(a), table(b), rows, columns)
+        assert found.tolist() == [(a[i] & b[j]).sum() for i, j in zip(rows, columns)]
+        assert found.dtype == np.int64
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 90), (90, 1), (3, 1, 40), (40, 40)], ids=str)
+def test_pairs_of_few_and_of_many_runs(shape: tuple[int, ...]) -> None:
+    """One object has many times the runs of the other: a walk along both is no longer the best way."""
+    random = np.random.default_rng(19)
+    many = [random.random(shape) < 0.5, np.ones(shape, bool)]
+    few = [np.zeros(shape, bool) for _ in range(6)]
+    for array in few[1:]:
+        array[tuple(random.integers(0, shape))] = True
+    few[2].reshape(-1)[[0, -1]] = True
+    row, column = (grid.reshape(-1) for grid in np.indices((2, 6)))
+    expected = [(many[i] & few[j]).sum() for i, j in zip(row, column)]
+    assert run_algebra.common(table(many), table(few), row, column).tolist() == expected
+    assert run_algebra.common(table(few), table(many), column, row).tolist() == expected
+
+
+def test_no_pairs_share_nothing() -> None:
+    nothing, nobody = np.zeros(0, np.int64), (np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    assert len(run_algebra.common(nobody, nobody, nothing, nothing)) == 0
+    empty = (np.zeros(3, np.int64), nothing, nothing)
+    assert run_algebra.common(empty, empty, np.array([0, 1]), np.array([1, 0])).tolist() == [0, 0]
+
+
 def test_moved_images_do_not_meet() -> None:
     arrays = random_arrays(np.random.default_rng(9), 2)
     unit = arrays[0].size
@@ -67,7 +136,7 @@ def test_moved_images_do_not_meet() -> None:
 
 def test_owners_far_apart_are_added_up_alike() -> None:
     arrays = random_arrays(np.random.default_rng(10), 8)
-    far = np.array([3, 10**9, 5 * 10**9, 6 * 10**9])
+    far = np.array([-(10**17), 3, 5 * 10**9, 6 * 10**17])  # products of which no number of 64 bits holds
     (a, al, ao), (b, bl, bo) = owned(arrays[:4]), owned(arrays[4:])
     found = run_algebra.intersections((a, al, far[ao]), (b, bl, far[bo]))
     expected = [(int(far[i]), int(far[j]), n) for i, j, n in common(arrays[:4], arrays[4:])]

@@ -8,6 +8,10 @@ import pytest
 from calipers.kernels import ragged, runs
 from reference import masks as slow
 
+pytestmark = pytest.mark.usefixtures("kernel_route")
+
+WHOLE = [np.bool_, np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32, np.uint64, np.int64]
+
 
 def random_mask(seed: int, share: float | None = None) -> np.ndarray:
     random = np.random.default_rng([6, seed])
@@ -63,6 +67,76 @@ def test_memory_order_does_not_matter() -> None:
         assert all((a == b).all() for a, b in zip(runs.find(other), runs.find(mask)))
 
 
+def obvious(array: np.ndarray) -> list[tuple[int, int, float]]:
+    """Return (start, length, value) of the runs, voxel by voxel."""
+    found: list[tuple[int, int, float]] = []
+    for place, value in enumerate(array.reshape(-1).tolist()):
+        if value:
+            start, length, last = found[-1] if found else (-1, 0, 0)
+            if start + length == place and last == value and place % array.shape[-1]:
+                found[-1] = (start, length + 1, value)
+            else:
+                found.append((place, 1, value))
+    return found
+
+
+@pytest.mark.parametrize("kind", [*WHOLE, np.float16, np.float32, np.float64, ">i2", ">f8"], ids=str)
+@pytest.mark.parametrize("width", [1, 2, 63, 64, 65, 128, 200])
+def test_runs_of_every_type_and_width_equal_the_obvious_ones(kind: type, width: int) -> None:
+    """Widths on either side of what is looked at together; runs that touch the ends of rows and of the array."""
+    random = np.random.default_rng([14, width])
+    for share in (0.0, 0.02, 0.5, 0.98, 1.0):
+        array = (random.integers(1, 3, (5, width)) * (random.random((5, width)) < share)).astype(kind)
+        assert list(zip(*(part.tolist() for part in runs.of_labels(array)))) == obvious(array)
+        alike = (array != 0).astype(int)
+        assert list(zip(*(part.tolist() for part in runs.find(array)))) == [run[:2] for run in obvious(alike)]
+        assert runs.of_labels(array)[2].dtype == array.dtype
+
+
+def test_runs_across_the_parts_that_threads_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than two million voxels, with runs and rows over the borders at every millionth."""
+    labels = np.random.default_rng(15).integers(0, 3, (2, 1100, 1000)).astype(np.uint8)
+    labels.reshape(-1)[2**20 - 700 : 2**20 + 700] = 1
+    labels[1, 500:] = 2
+    for threads in ("1", "3"):
+        monkeypatch.setenv("CALIPERS_THREADS", threads)
+        start, length, value = runs.of_labels(labels)
+        assert (runs.fill(start, length, value, labels.shape) == labels).all()
+        assert (start // 1000 == (start + length - 1) // 1000).all()
+        touching = np.flatnonzero((start[1:] == (start + length)[:-1]) & (start[1:] % 1000 != 0))
+        assert (value[touching] != value[touching + 1]).all()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([5, 3, 5, 7], np.uint8),
+        np.array([-4, 10**15, -4]),
+        np.array([2**64 - 1, 1], np.uint64),
+        np.array([2.5, -1.0]),
+        np.array([True, True]),
+        np.zeros(0, np.uint16),
+    ],
+    ids=str,
+)
+def test_values_are_numbered_in_ascending_order(values: np.ndarray) -> None:
+    owner, n = runs.numbered(values)
+    assert owner.tolist() == [sorted(set(values.tolist())).index(value) for value in values.tolist()]
+    assert n == len(set(values.tolist()))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_grouped_runs_keep_their_order_inside_of_an_owner(seed: int) -> None:
+    random = np.random.default_rng([16, seed])
+    n, m = int(random.integers(1, 9)), int(random.integers(0, 40))
+    start, length, owner = random.integers(0, 99, m), random.integers(1, 9, m), random.integers(0, n, m)
+    offsets, starts, lengths = runs.grouped(start, length, owner, n)
+    for k in range(n):
+        mine = slice(offsets[k], offsets[k + 1])
+        assert starts[mine].tolist() == start[owner == k].tolist()
+        assert lengths[mine].tolist() == length[owner == k].tolist()
+
+
 def objects(seed: int, empty: bool = False) -> tuple[list[np.ndarray], tuple[np.ndarray, ...]]:
     """Return arrays of one image, and their runs as (start, length, offsets, size per run)."""
     shape = random_mask(seed).shape
@@ -80,10 +154,11 @@ def objects(seed: int, empty: bool = False) -> tuple[list[np.ndarray], tuple[np.
 @pytest.mark.parametrize("seed", range(20))
 def test_boxes_voxels_and_centroids(seed: int) -> None:
     arrays, (start, length, offsets, size) = objects(seed)
-    assert runs.boxes(start, length, offsets, size).tolist() == [slow.box(array) for array in arrays]
+    sizes = np.tile(size, (len(arrays), 1))
+    assert runs.boxes(start, length, offsets, sizes).tolist() == [slow.box(array) for array in arrays]
     assert runs.voxels(length, offsets).tolist() == [array.sum() for array in arrays]
     expected = [slow.centroid(array) for array in arrays]
-    np.testing.assert_allclose(runs.centroids(start, length, offsets, size), expected, rtol=1e-15)
+    np.testing.assert_allclose(runs.centroids(start, length, offsets, sizes), expected, rtol=1e-15)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -97,6 +172,17 @@ def test_sums_and_weighted_centroids(seed: int) -> None:
     np.testing.assert_allclose(centre, [slow.centroid(array, scores) for array in arrays], rtol=1e-13)
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.uint8])
+def test_maps_of_every_type_have_the_same_sums(kind: type) -> None:
+    arrays, (start, length, offsets, size) = objects(3)
+    scores = np.random.default_rng(3).integers(0, 9, arrays[0].size).astype(kind)
+    total, centre = runs.weighted_centroids(scores, start, length, offsets, size)
+    assert total.tolist() == [scores.reshape(array.shape)[array].astype(float).sum() for array in arrays]
+    shaped = scores.reshape(arrays[0].shape)
+    np.testing.assert_allclose(centre, [slow.centroid(array, shaped) for array in arrays], rtol=1e-14)
+    assert runs.sums(scores, start, length).sum() == total.sum()
+
+
 def test_a_sum_does_not_feel_what_lies_before_it() -> None:
     scores = np.array([1e17, 1.0, 1.0, 1e17, 0.25])
     assert runs.sums(scores, np.array([1, 4]), np.array([2, 1])).tolist() == [2.0, 0.25]
@@ -104,8 +190,9 @@ def test_a_sum_does_not_feel_what_lies_before_it() -> None:
 
 def test_objects_without_runs_have_no_box_and_no_centre() -> None:
     arrays, (start, length, offsets, size) = objects(4, empty=True)
-    assert np.isnan(runs.boxes(start, length, offsets, size)).any(axis=1).tolist() == [False, False, True, False]
-    assert np.isnan(runs.centroids(start, length, offsets, size)).any(axis=1).tolist() == [False, False, True, False]
+    sizes = np.tile(size, (len(arrays), 1))
+    assert np.isnan(runs.boxes(start, length, offsets, sizes)).any(axis=1).tolist() == [False, False, True, False]
+    assert np.isnan(runs.centroids(start, length, offsets, sizes)).any(axis=1).tolist() == [False, False, True, False]
     assert runs.voxels(length, offsets)[2] == 0
     total, centre = runs.weighted_centroids(np.ones(arrays[0].size), start, length, offsets, size)
     assert total[2] == 0

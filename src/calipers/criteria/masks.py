@@ -89,6 +89,9 @@ def _against_masks(pairs: PairTable, ours: Masks, theirs: Masks) -> Overlap:
 
 
 def _check_sizes(pairs: PairTable, ours: Masks, theirs: Masks) -> None:
+    sizes = np.concatenate([ours.size, theirs.size])
+    if (sizes == sizes[:1]).all():  # objects are fewer than pairs
+        return
     odd = np.flatnonzero((ours.size[pairs.reference] != theirs.size[pairs.prediction]).any(axis=1))
     if len(odd):
         row, column = int(pairs.reference[odd[0]]), int(pairs.prediction[odd[0]])

@@ -38,6 +38,13 @@ def grouped(native: ModuleType, start: I64, length: I64, owner: I64, n: int) -> 
     return found
 
 
+def boxes(native: ModuleType, runs: RunTable, size: I64) -> F64:
+    """Twin of `runs.boxes`; sizes are (n, d)."""
+    found = np.empty((len(size), 2 * size.shape[1]))
+    native.run_boxes(*map(_i64, runs), _i64(size), size.shape[1], found, threads())
+    return found
+
+
 def sums(native: ModuleType, values: Array, start: I64, length: I64) -> F64:
     """Twin of `runs.sums` for maps of float32 or float64."""
     found = np.empty(len(start))

@@ -79,6 +79,7 @@ def intersections(a: Owned, b: Owned) -> tuple[I64, I64, I64]:
     native = route.native()
     if native is not None:
         return compiled_runs.intersections(native, a, b)
+    a, b = ((start, length, owner.astype(np.int64, copy=False)) for start, length, owner in (a, b))  # products fit
     found = [*_begun_inside(a, b, "left")]
     found += [(owner_a, owner_b, common) for owner_b, owner_a, common in _begun_inside(b, a, "right")]
     if not found:

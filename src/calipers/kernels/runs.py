@@ -71,7 +71,7 @@ def numbered(value: Array) -> tuple[I64, int]:
 
 
 def grouped(start: I64, length: I64, owner: I64, n: int) -> tuple[I64, I64, I64]:
-    """Return (offsets, start, length) of the runs sorted by their owners 0..n-1; those of one owner keep their order."""
+    """Return (offsets, start, length) of the runs sorted by owner, 0..n-1; those of one owner keep their order."""
     native = route.native()
     if native is not None:
         return compiled_runs.grouped(native, start, length, owner, n)
@@ -115,8 +115,11 @@ def voxels(length: I64, offsets: I64) -> I64:
 
 
 def boxes(start: I64, length: I64, offsets: I64, size: I64) -> F64:
-    """Return the (n, 2 d) smallest boxes around the voxels of every object; NaN without runs."""
-    low = places(start, size)
+    """Return the (n, 2 d) smallest boxes around the voxels of every object; NaN without runs. Sizes are (n, d)."""
+    native = route.native()
+    if native is not None:
+        return compiled_runs.boxes(native, (offsets, start, length), size)
+    low = places(start, size[ragged.owners(offsets)])
     high = low + 1
     high[0] = low[0] + length
     found = np.full((len(offsets) - 1, 2 * len(low)), np.nan)
@@ -128,11 +131,11 @@ def boxes(start: I64, length: I64, offsets: I64, size: I64) -> F64:
 
 
 def centroids(start: I64, length: I64, offsets: I64, size: I64) -> F64:
-    """Return the (n, d) mean of the voxel centres of every object; NaN without runs.
+    """Return the (n, d) mean of the voxel centres of every object; NaN without runs. Sizes are (n, d).
 
     Sums are whole numbers and exact, up to objects of 2^62 / (2 width) voxels.
     """
-    twice = (2 * places(start, size) + 1) * length  # twice the sum of the centres of a run
+    twice = (2 * places(start, size[ragged.owners(offsets)]) + 1) * length  # twice the sum of the centres of a run
     twice[0] += (length - 1) * length
     found = np.full((len(offsets) - 1, len(twice)), np.nan)
     some = np.flatnonzero(np.diff(offsets))

@@ -77,11 +77,11 @@ class Masks:
 
     def boxes(self) -> F64:
         """Return the (n, 2 d) smallest boxes around the voxels: low corners, then high ones."""
-        return self._once(("boxes",), lambda: runs.boxes(self.start, self.length, self.offsets, self.size[self.owner]))
+        return self._once(("boxes",), lambda: runs.boxes(self.start, self.length, self.offsets, self.size))
 
     def centroids(self) -> F64:
         """Return the (n, d) means of the voxel centres, x, y[, z]."""
-        return runs.centroids(self.start, self.length, self.offsets, self.size[self.owner])
+        return runs.centroids(self.start, self.length, self.offsets, self.size)
 
     def hulls(self) -> Masks:
         """Return the convex hulls: the voxels whose centres lie in the closed hull of the centres of an object.

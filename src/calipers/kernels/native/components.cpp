@@ -20,9 +20,22 @@ struct Touch {
     int64_t one, other;  // runs
 };
 
-// How far the voxels of one row lie from those of the other, and how far touching reaches along x.
-struct Move {
-    int64_t move, reach;
+// Finds the runs of two rows that touch, if runs of a row have gaps: of two runs that touch, the one that ends first touches
+// nothing further on. No step depends on a guess, which on noise would be wrong half of the time.
+struct Merge {
+    const int64_t *start, *length;
+    int64_t i, i_end, j, j_end;
+    int64_t move, reach;  // from the voxels of one row to those of the other, and how far touching reaches along x
+    Touch* met;
+
+    bool live() const { return i < i_end && j < j_end; }
+    void step() {
+        const int64_t i_low = start[i] + move, i_high = i_low + length[i], j_high = start[j] + length[j];
+        *met = {i, j};
+        met += (start[j] < i_high + reach) & (i_low < j_high + reach);
+        i += i_high <= j_high;
+        j += j_high <= i_high;
+    }
 };
 
 class Forest {
@@ -44,11 +57,11 @@ private:
 
 class Scan {
 public:
-    Scan(const ComponentProblem& problem, Span<int64_t> parent) : p_(problem), forest_(parent) {
+    Scan(const ComponentProblem& problem, Span<int64_t> parent) : p_(problem), forest_(parent), gaps_(!problem.value.size) {
         const int64_t width = p_.size[0];
         for (int64_t k = 0, end = 0; k < p_.start.size; ++k) {
             if (k && p_.start[k] < end) {
-                dense_ |= p_.start[k] == p_.start[k - 1] + p_.length[k - 1];
+                gaps_ &= p_.start[k] > p_.start[k - 1] + p_.length[k - 1];
                 continue;
             }
             const int64_t place = p_.start[k] / width;
@@ -70,65 +83,72 @@ public:
 
     // Joins the runs of the rows first : last with those that they touch further on, in rows from `low` to before `high`.
     void join(int64_t first, int64_t last, int64_t low, int64_t high) const {
-        const int64_t height = p_.size[1], depth = p_.size.size == 3 ? p_.size[2] : 1;
+        const int64_t height = p_.size[1], depth = p_.size.size == 3 ? p_.size[2] : 1, n = p_.steps.size / 3;
         std::vector<Touch> met;
         int64_t at[MOST_STEPS];
+        Merge merges[MOST_STEPS];
         std::fill(at, at + MOST_STEPS, std::max(first, low));
         for (int64_t row = first; row < last; ++row) {
             const int64_t y = rows_[row].place % height, z = rows_[row].place / height;
-            for (int64_t s = 0; s < p_.steps.size / 3; ++s) {
+            int64_t found = 0;
+            for (int64_t s = 0; s < n; ++s) {
                 const int64_t down = p_.steps[3 * s], deep = p_.steps[3 * s + 1];
                 if (y + down < 0 || y + down >= height || z + deep >= depth) continue;
                 const int64_t wanted = rows_[row].place + down + deep * height;
                 while (at[s] < high && rows_[at[s]].place < wanted) ++at[s];
-                if (at[s] < high && rows_[at[s]].place == wanted) touch(row, at[s], p_.steps[3 * s + 2], met);
+                if (at[s] < high && rows_[at[s]].place == wanted) merges[found++] = merge(row, at[s], p_.steps[3 * s + 2]);
             }
+            touch(merges, found, met);
         }
     }
 
 private:
-    // Joins the runs of two rows that lie above each other or are apart by no more than `reach` voxels along x.
-    void touch(int64_t row, int64_t other, int64_t reach, std::vector<Touch>& met) const {
+    Merge merge(int64_t row, int64_t other, int64_t reach) const {
         const int64_t move = (rows_[other].place - rows_[row].place) * p_.size[0];
-        const int64_t n = dense_ || p_.value.size ? all_touches(row, other, {move, reach}, met) : touches(row, other, {move, reach}, met);
-        for (int64_t k = 0; k < n; ++k) forest_.join(met[k].one, met[k].other);
+        return {p_.start.data, p_.length.data, rows_[row].first,      rows_[row + 1].first, rows_[other].first,
+                rows_[other + 1].first, move,  reach, nullptr};
     }
 
-    // Runs of a row have gaps: of two that touch, the one that ends first touches nothing further on. No step depends on a
-    // guess, which on noise would be wrong half of the time.
-    int64_t touches(int64_t row, int64_t other, Move m, std::vector<Touch>& met) const {
-        const int64_t *start = p_.start.data, *length = p_.length.data;
-        const int64_t i_end = rows_[row + 1].first, j_end = rows_[other + 1].first;
-        int64_t i = rows_[row].first, j = rows_[other].first, n = 0;
-        met.resize(std::max<size_t>(met.size(), i_end - i + j_end - j));
-        while (i < i_end && j < j_end) {
-            const int64_t i_low = start[i] + m.move, i_high = i_low + length[i], j_high = start[j] + length[j];
-            met[n] = {i, j};
-            n += (start[j] < i_high + m.reach) & (i_low < j_high + m.reach);
-            i += i_high <= j_high;
-            j += j_high <= i_high;
+    void touch(Merge* merges, int64_t n, std::vector<Touch>& met) const {
+        if (gaps_) {
+            for (int64_t k = 0; k < n; k += 2) touch_two(merges + k, std::min<int64_t>(n - k, 2), met);
+        } else {
+            for (int64_t k = 0; k < n; ++k) touch_all(merges[k]);
         }
-        return n;
+    }
+
+    // Two at once: the processor works on one while the other waits for memory.
+    void touch_two(Merge* merges, int64_t n, std::vector<Touch>& met) const {
+        Merge a = merges[0], b = n == 2 ? merges[1] : Merge{};
+        const size_t of_a = a.i_end - a.i + a.j_end - a.j + 1, of_b = b.i_end - b.i + b.j_end - b.j + 1;
+        if (met.size() < of_a + of_b) met.resize(of_a + of_b);
+        a.met = met.data();
+        b.met = met.data() + of_a;
+        while (a.live() && b.live()) {
+            a.step();
+            b.step();
+        }
+        while (a.live()) a.step();
+        while (b.live()) b.step();
+        for (const Touch* k = met.data(); k < a.met; ++k) forest_.join(k->one, k->other);
+        for (const Touch* k = met.data() + of_a; k < b.met; ++k) forest_.join(k->one, k->other);
     }
 
     // Runs of a row may follow each other without a gap, as those of a label map do.
-    int64_t all_touches(int64_t row, int64_t other, Move m, std::vector<Touch>& met) const {
-        const int64_t end = rows_[other + 1].first;
-        int64_t from = rows_[other].first;
-        met.clear();
-        for (int64_t k = rows_[row].first; k < rows_[row + 1].first; ++k) {
-            const int64_t low = p_.start[k] + m.move - m.reach, high = p_.start[k] + m.move + p_.length[k] + m.reach;
-            while (from < end && p_.start[from] + p_.length[from] <= low) ++from;
-            for (int64_t j = from; j < end && p_.start[j] < high; ++j)
-                if (!p_.value.size || p_.value[k] == p_.value[j]) met.push_back({k, j});
+    void touch_all(const Merge& m) const {
+        int64_t from = m.j;
+        for (int64_t k = m.i; k < m.i_end; ++k) {
+            const int64_t low = m.start[k] + m.move - m.reach, high = m.start[k] + m.move + m.length[k] + m.reach;
+            while (from < m.j_end && m.start[from] + m.length[from] <= low) ++from;
+            for (int64_t j = from; j < m.j_end && m.start[j] < high; ++j)
+                if (!p_.value.size || p_.value[k] == p_.value[j]) forest_.join(k, j);
         }
-        return static_cast<int64_t>(met.size());
     }
 
     const ComponentProblem& p_;
     Forest forest_;
     std::vector<Row> rows_;
-    bool dense_ = false;  // some runs of a row have no gap between them
+    bool gaps_;  // between all runs of a row, and no values to look at
 };
 
 }  // namespace

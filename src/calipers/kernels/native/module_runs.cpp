@@ -84,6 +84,19 @@ PyObject* py_intersections(PyObject*, PyObject* args) {
                          joined<int64_t>(found, [](S s) -> auto& { return s.voxels; }));
 }
 
+PyObject* py_run_boxes(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    RunTable runs;
+    Span<const int64_t> size;
+    Span<double> result;
+    int64_t d, threads;
+    if (!arguments.all(runs.offsets, runs.start, runs.length, size, d, result, threads)) return nullptr;
+    require(fit(runs) && (d == 2 || d == 3) && size.size == d * (runs.offsets.size - 1) && result.size == 2 * size.size);
+    for (int64_t k = 0; k < size.size; ++k) require(size[k] > 0);
+    unlocked([&] { run_boxes(runs, size, d, result, static_cast<int>(threads)); });
+    Py_RETURN_NONE;
+}
+
 PyObject* py_run_sums(PyObject*, PyObject* args) {
     Arguments arguments(args);
     Span<const uint8_t> values;
@@ -127,6 +140,7 @@ PyMethodDef run_methods[] = {
     {"run_components", guarded<py_run_components>, METH_VARARGS, "Component of every run."},
     {"common_voxels", guarded<py_common_voxels>, METH_VARARGS, "Voxels that pairs of objects share."},
     {"intersections", guarded<py_intersections>, METH_VARARGS, "All owners of runs that share voxels."},
+    {"run_boxes", guarded<py_run_boxes>, METH_VARARGS, "Boxes around objects."},
     {"run_sums", guarded<py_run_sums>, METH_VARARGS, "Sum of a map over every run."},
     {"run_centroids", guarded<py_run_centroids>, METH_VARARGS, "Sums and centroids of objects, weighted by a map."},
     {nullptr, nullptr, 0, nullptr},

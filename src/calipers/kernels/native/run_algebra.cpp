@@ -33,34 +33,43 @@ RunList list_of(const RunTable& table, int64_t object) {
     return {table.start.data + first, table.length.data + first, table.offsets[object + 1] - first};
 }
 
-// Goes along both lists at once; no step depends on a guess.
-int64_t walk(const RunList& a, const RunList& b) {
+// Goes along two lists; no step depends on a guess.
+struct Walk {
+    RunList a, b;
     int64_t total = 0;
-    for (int64_t i = 0, j = 0; i < a.n && j < b.n;) {
-        const int64_t a_end = a.start[i] + a.length[i], b_end = b.start[j] + b.length[j];
-        const int64_t common = std::min(a_end, b_end) - std::max(a.start[i], b.start[j]);
+
+    bool live() const { return a.n > 0 && b.n > 0; }
+    void step() {
+        const int64_t a_end = *a.start + *a.length, b_end = *b.start + *b.length;
+        const int64_t common = std::min(a_end, b_end) - std::max(*a.start, *b.start);
         total += common > 0 ? common : 0;
-        i += a_end <= b_end;
-        j += b_end <= a_end;
+        const int64_t of_a = a_end <= b_end, of_b = b_end <= a_end;
+        a = {a.start + of_a, a.length + of_a, a.n - of_a};
+        b = {b.start + of_b, b.length + of_b, b.n - of_b};
     }
-    return total;
-}
+};
 
 // Looks up the place of every run of the short list in the long one.
-int64_t search(const RunList& few, const RunList& many) {
-    int64_t total = 0;
-    for (int64_t k = 0; k < few.n; ++k) total += walk({few.start + k, few.length + k, 1}, many.within(few.start[k], few.start[k] + few.length[k]));
-    return total;
+Walk searched(const RunList& few, const RunList& many) {
+    Walk found{};
+    for (int64_t k = 0; k < few.n; ++k) {
+        const RunList run{few.start + k, few.length + k, 1};
+        Walk walk{run, many.within(run.begin(), run.end())};
+        while (walk.live()) walk.step();
+        found.total += walk.total;
+    }
+    return found;
 }
 
-int64_t common(RunList a, RunList b) {
-    if (!a.n || !b.n) return 0;
+// The walk that counts what two objects share; done already if there is nothing to walk along.
+Walk walk_of(RunList a, RunList b) {
+    if (!a.n || !b.n) return {};
     const int64_t low = std::max(a.begin(), b.begin()), high = std::min(a.end(), b.end());
-    if (low >= high) return 0;
+    if (low >= high) return {};
     a = a.within(low, high);
     b = b.within(low, high);
-    if (a.n > b.n * MUCH_LONGER) return search(b, a);
-    return b.n > a.n * MUCH_LONGER ? search(a, b) : walk(a, b);
+    if (a.n > b.n * MUCH_LONGER) return searched(b, a);
+    return b.n > a.n * MUCH_LONGER ? searched(a, b) : Walk{a, b};
 }
 
 // Sums by two owners: open addressing, at most half full.
@@ -149,11 +158,22 @@ void begun_inside(const OwnedRuns& outer, const OwnedRuns& inner, Found found) {
 
 }  // namespace
 
+// Two pairs at once: the processor works on one while the other waits for memory.
 void common_voxels(const PairProblem& p, Span<int64_t> result, int threads) {
+    auto walk = [&](int64_t k) { return walk_of(list_of(p.a, p.rows[k]), list_of(p.b, p.columns[k])); };
     parallel(tasks_of(p.rows.size, PAIRS_PER_TASK), threads, [&](int64_t task) {
         const int64_t stop = std::min(p.rows.size, (task + 1) * PAIRS_PER_TASK);
-        for (int64_t k = task * PAIRS_PER_TASK; k < stop; ++k)
-            result[k] = common(list_of(p.a, p.rows[k]), list_of(p.b, p.columns[k]));
+        for (int64_t k = task * PAIRS_PER_TASK; k < stop; k += 2) {
+            Walk one = walk(k), other = k + 1 < stop ? walk(k + 1) : Walk{};
+            while (one.live() && other.live()) {
+                one.step();
+                other.step();
+            }
+            while (one.live()) one.step();
+            while (other.live()) other.step();
+            result[k] = one.total;
+            if (k + 1 < stop) result[k + 1] = other.total;
+        }
     });
 }
 

@@ -111,6 +111,28 @@ void write_places(Span<uint64_t> words, int64_t task, int64_t at, Span<int64_t> 
         for (uint64_t left = words[k]; left; left &= left - 1) to[at++] = k * BLOCK + lowest_bit(left);
 }
 
+// Runs ascend: a division tells the row only where a new one begins.
+void write_box(const RunTable& runs, int64_t object, const int64_t* size, int64_t d, double* box) {
+    const int64_t first = runs.offsets[object], last = runs.offsets[object + 1];
+    if (first == last) return std::fill(box, box + 2 * d, std::numeric_limits<double>::quiet_NaN());
+    int64_t low[3], high[3] = {0, 0, 0}, row = runs.start[first] / size[0];
+    std::fill(low, low + 3, std::numeric_limits<int64_t>::max());
+    for (int64_t k = first; k < last; ++k) {
+        int64_t x = runs.start[k] - row * size[0];
+        if (x >= size[0]) {  // another row
+            row = runs.start[k] / size[0];
+            x = runs.start[k] - row * size[0];
+        }
+        const int64_t z = d == 3 ? row / size[1] : 0, place[3] = {x, row - z * size[1] * (d == 3), z};
+        for (int64_t axis = 0; axis < d; ++axis) {
+            low[axis] = std::min(low[axis], place[axis]);
+            high[axis] = std::max(high[axis], place[axis] + (axis ? 1 : runs.length[k]));
+        }
+    }
+    std::copy(low, low + d, box);
+    std::copy(high, high + d, box + d);
+}
+
 }  // namespace
 
 int64_t run_borders(const VoxelRows& voxels, const RunBorders& found, int threads) {
@@ -146,6 +168,14 @@ void group_runs(Span<const int64_t> start, Span<const int64_t> length, Span<cons
         found.start[at] = start[k];
         found.length[at] = length[k];
     }
+}
+
+void run_boxes(const RunTable& runs, Span<const int64_t> size, int64_t d, Span<double> result, int threads) {
+    const int64_t n = runs.offsets.size - 1;
+    parallel(tasks_of(n, OBJECTS_PER_TASK), threads, [&](int64_t task) {
+        for (int64_t k = task * OBJECTS_PER_TASK; k < std::min(n, (task + 1) * OBJECTS_PER_TASK); ++k)
+            write_box(runs, k, size.data + k * d, d, result.data + 2 * d * k);
+    });
 }
 
 template <class T>
