@@ -214,6 +214,7 @@ def test_every_rule_is_explained() -> None:
                 "calipers.agreement/1",
                 "calipers.comparison/1",
                 "calipers.mixed/1",
+                "calipers.multiverse/1",
             ],
         ),
         ("reference/requirements.md", ["calipers.requirements/1", *KEYS, "clopper-pearson-units"]),
