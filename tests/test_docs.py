@@ -220,6 +220,7 @@ def test_every_rule_is_explained() -> None:
                 "calipers.studies/1",
                 "calipers.corrupt/1",
                 "calipers.sweep/1",
+                "calipers.multiverse/1",
             ],
         ),
         ("reference/requirements.md", ["calipers.requirements/1", *KEYS, "clopper-pearson-units"]),

@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from calipers.plots.multiverse import FIGURES
 from calipers.plots.svg import svg
 from calipers.report import markup
 from calipers.report.markup import data_table, details, figure_block, paragraph, text
+from calipers.report.naming import Short
 from calipers.report.shell import document
 from calipers.results.delimited import delimited
 from calipers.results.files import check_folder, staged_folder, write_atomically
@@ -47,17 +49,29 @@ def write_multiverse(found: Multiverse, folder: Path, *, force: bool = False, co
     """
     check_folder(folder, force=force)
     old = [file.name for file in folder.iterdir() if OURS.fullmatch(file.name)] if folder.is_dir() else []
+    shown = _bearable(found)
     with staged_folder(folder, owned=old) as stage:
         for name in FIGURES:
-            drawn = svg(found.figure(name), width=SVG_WIDTH, name=name, standalone=True)
+            drawn = svg(shown.figure(name), width=SVG_WIDTH, name=name, standalone=True)
             write_atomically(stage / f"multiverse-{name}.svg", drawn + "\n")
         rows = found.rows()
-        write_atomically(stage / ROWS, delimited({name: [row[name] for row in rows] for name in rows[0]}))
-        write_atomically(stage / PAGE, multiverse_page(found, command))
+        write_atomically(stage / ROWS, _bytes(delimited({name: [row[name] for row in rows] for name in rows[0]})))
+        write_atomically(stage / PAGE, multiverse_page(shown, command))
         ended = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         made = {"command": list(command), "environment": environment(), "ended": ended}
         write_atomically(stage / DOCUMENT, json.dumps(found.as_dict() | made, allow_nan=False) + "\n")
     return folder / PAGE
+
+
+def _bearable(found: Multiverse) -> Multiverse:
+    """Return the multiverse with names of models that a page can show and a reader tell apart."""
+    names = Short(found.models)
+    return replace(found, models=tuple(map(names.name, found.models)))
+
+
+def _bytes(content: str) -> bytes:
+    """Return text as UTF-8; half a surrogate pair in a name, which has no bytes, becomes a question mark."""
+    return content.encode("utf-8", "replace")
 
 
 def multiverse_page(found: Multiverse, command: Sequence[str] = ()) -> str:
