@@ -82,8 +82,8 @@ def reference_masks(cohort: Cohort, criterion: str) -> Masks:
 
 def _against_masks(pairs: PairTable, ours: Masks, theirs: Masks) -> Overlap:
     _check_sizes(pairs, ours, theirs)
-    sides = ((masks.offsets, masks.start, masks.length) for masks in (ours, theirs))
-    common = run_algebra.common(*sides, pairs.reference, pairs.prediction)
+    one, other = ((masks.offsets, masks.start, masks.length) for masks in (ours, theirs))
+    common = run_algebra.common(one, other, pairs.reference, pairs.prediction)
     areas = ours.voxels[pairs.reference], theirs.voxels[pairs.prediction]
     return Overlap(*(voxels.astype(np.float64) for voxels in (common, *areas)))
 
