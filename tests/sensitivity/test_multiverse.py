@@ -12,7 +12,7 @@ from calipers.errors import InputError, UsageError
 from calipers.protocol import Protocol
 from calipers.sensitivity import configurations as grids
 from calipers.sensitivity.configurations import FAMILIES
-from calipers.sensitivity.multiverse_result import share
+from calipers.sensitivity.wording import share
 from cases import DATA, cohort_of, masked
 from sensitivity.made import multiverse_of
 

@@ -111,7 +111,7 @@ def _print(found: Multiverse) -> None:
     from rich.console import Console
 
     from calipers.cli.tables import UNLIMITED, Line, grid
-    from calipers.sensitivity.multiverse_result import described, said, share, spoken
+    from calipers.sensitivity.wording import described, said, share, spoken
 
     for sentence in found.sentences():
         click.echo(one_line(sentence))

@@ -12,7 +12,8 @@ from calipers.errors import UsageError, did_you_mean
 from calipers.plots.figures import Axis, Blob, Curves, Figure, Forest, ForestRow, HeatMap, Line, Mark
 from calipers.plots.words import named, percent
 from calipers.sensitivity import Multiverse
-from calipers.sensitivity.multiverse_result import NOTICED, described, said, spoken
+from calipers.sensitivity.multiverse_result import NOTICED
+from calipers.sensitivity.wording import described, said, spoken
 from calipers.statistics.weights import plural
 
 F64 = NDArray[np.float64]

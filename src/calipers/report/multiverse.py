@@ -22,8 +22,8 @@ from calipers.results.delimited import delimited
 from calipers.results.files import check_folder, staged_folder, write_atomically
 from calipers.results.provenance import environment
 from calipers.sensitivity import Multiverse
-from calipers.sensitivity.multiverse_result import described, spoken
 from calipers.sensitivity.robustness import Robustness
+from calipers.sensitivity.wording import described, spoken
 from calipers.statistics.weights import plural
 
 PAGE, DOCUMENT, ROWS = "multiverse.html", "multiverse.json", "multiverse.csv"

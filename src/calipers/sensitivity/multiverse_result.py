@@ -16,6 +16,7 @@ from calipers.errors import UsageError, did_you_mean
 from calipers.results.estimate import number
 from calipers.sensitivity import rank_analysis
 from calipers.sensitivity.robustness import Robustness
+from calipers.sensitivity.wording import brief, instead, share, spoken
 from calipers.statistics.weights import plural
 
 if TYPE_CHECKING:
@@ -28,14 +29,6 @@ F64 = NDArray[np.float64]
 
 SCHEMA = "calipers.multiverse/1"
 NOTICED = 0.01  # of a share
-OWN_WORDS = {
-    ("average", "pooled"): "all classes pooled",
-    ("average", "classes"): "mean of classes",
-    ("classes", "within"): "matched within classes",
-    ("classes", "ignore"): "classes ignored",
-    ("score_cut", "none"): "no score cut",
-    ("least_area", "0"): "all sizes",
-}
 
 
 @dataclass(frozen=True)
@@ -55,7 +48,7 @@ class Flip:
         return rank_analysis.changes_of(self.base, self.other)
 
     def __str__(self) -> str:
-        told = " and ".join(_instead(name, *pair) for name, pair in self.changed.items())
+        told = " and ".join(instead(name, *pair) for name, pair in self.changed.items())
         first, second = self.turned
         return f"with {told}, {self.worse} ({second:.3f}) beats {self.better} ({first:.3f})"
 
@@ -164,8 +157,7 @@ class Multiverse:
         """Return what the multiverse says, the most important first."""
         won, n = self._won(self.winner), len(self.each)
         said = [
-            f"{self.winner} is best under the base ({_brief(self.each[self.base])}), and in {won} of "
-            f"{n} configurations."
+            f"{self.winner} is best under the base ({brief(self.each[self.base])}), and in {won} of {n} configurations."
         ]
         rivals = sorted((m for m in self.models if m != self.winner and self.wins[m] > 0), key=lambda m: -self.wins[m])
         if rivals:
@@ -297,40 +289,6 @@ class Multiverse:
         from calipers.report.multiverse import write_multiverse
 
         return write_multiverse(self, Path(folder), force=force, command=command)
-
-
-def described(configuration: Mapping[str, Any]) -> str:
-    """Return a configuration in words: ``AP (criterion box-iou, threshold 0.5)``."""
-    others = [said(name, value) for name, value in configuration.items() if name != "metric"]
-    return f"{configuration['metric']} ({', '.join(others)})" if others else str(configuration["metric"])
-
-
-def _brief(configuration: Mapping[str, Any]) -> str:
-    """Return a configuration in few words: ``AP, box-iou at 0.5``."""
-    place = " at ".join(str(configuration[name]) for name in ("criterion", "threshold") if name in configuration)
-    return ", ".join(filter(None, (str(configuration["metric"]), place)))
-
-
-def spoken(name: str) -> str:
-    """Return the name of a choice in words."""
-    return name.replace("_", " ")
-
-
-def said(name: str, value: Any) -> str:
-    """Return the value of a choice in words: ``threshold 0.5``, ``classes ignored``."""
-    return OWN_WORDS.get((name, str(value)), f"{spoken(name)} {value}")
-
-
-def _instead(name: str, old: Any, new: Any) -> str:
-    own = any((name, str(value)) in OWN_WORDS for value in (old, new))
-    return f"{said(name, new)} instead of {said(name, old) if own else old}"
-
-
-def share(part: float) -> str:
-    """Return ``34 %``; only none is 0 %, and only all is 100 %."""
-    if 0 < part < 0.005 or 0.995 <= part < 1:
-        return "< 1 %" if part < 0.5 else "> 99 %"
-    return f"{100 * part:.0f} %"
 
 
 def _level(configuration: Mapping[str, Any], name: str) -> str | None:
