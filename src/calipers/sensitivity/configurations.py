@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 from calipers import registry
 from calipers.errors import UsageError, did_you_mean
+from calipers.fusion import suppressed
 from calipers.metrics.contract import MetricPlan
 from calipers.metrics.ranking import INTERPOLATIONS
 from calipers.metrics.rodeo import SUMMARIES
@@ -29,7 +30,7 @@ Value = float | str
 Grid = Mapping[str, Sequence[Value]]
 
 MOST = 20_000
-NONE = "none"  # of a score cut
+NONE = "none"  # of a score cut, or of suppression
 RELATIVE = "centre-distance-relative"
 IOUS = (0.1, 0.3, 0.5, 0.75)
 USUAL = 0.5
@@ -70,7 +71,20 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 }
 BOXES = DEFAULT["criterion"]
 SHAPES = ("box-iou", "mask-iou", "iop", "any-overlap", "point-in-box", "point-in-mask")  # of references with masks
-PREPARED: dict[str, Callable[[Cohort, Value], Cohort]] = {}  # choices that change the predictions
+
+
+def _suppressed(cohort: Cohort, value: Value) -> Cohort:
+    """Return the cohort after non-maximum suppression of every model, within classes."""
+    if value == NONE:
+        return cohort
+    models = {
+        name: suppressed(predictions, float(value), n_classes=len(cohort.classes))
+        for name, predictions in cohort.models.items()
+    }
+    return replace(cohort, models=models)
+
+
+PREPARED: dict[str, Callable[[Cohort, Value], Cohort]] = {"nms": _suppressed}  # choices that change the predictions
 ALWAYS = {"assignment": "by-score"}  # of metrics that rank by score
 
 
@@ -182,9 +196,10 @@ def _check_value(name: str, value: Value) -> None:
         registry.check(name, str(value))
     if name == "criterion":
         _check_distance(str(value))
-    free = name == "score_cut" and value == NONE
-    if name in ("threshold", "score_cut") and not free and not (_number(value) and 0 <= float(value) <= 1):
-        raise UsageError(f"{name}: a number in [0, 1]{' or none' if name == 'score_cut' else ''}, not {value!r}")
+    may_lack = name in ("score_cut", "nms")
+    free = may_lack and value == NONE
+    if (name == "threshold" or may_lack) and not free and not (_number(value) and 0 <= float(value) <= 1):
+        raise UsageError(f"{name}: a number in [0, 1]{' or none' if may_lack else ''}, not {value!r}")
     if name == "least_area" and not (_number(value) and 0 <= float(value) < math.inf):
         raise UsageError(f"least_area: an area of at least 0, not {value!r}")
 
