@@ -1,20 +1,23 @@
-"""Which presets a cohort of boxes can be evaluated with, and which need masks."""
+"""Which presets a cohort of boxes can be evaluated with, which need masks, and which need maps."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import resources
 
 from calipers import registry
 from calipers.protocol import presets
+from cases import NEED_MASKS
 
-OF_MASKS = ("mask-iou", "hull-iou", "boundary-iou", "dice", "point-in-mask", "point-in-hull")  # criteria that need them
+NEED_MAPS = [kind for kind, place in registry.METRICS.items() if place.startswith("calipers.metrics.voxels:")]
 
 
-def criteria_of_masks(preset: str) -> set[str]:
-    """Return the criteria of a preset for which references must have masks."""
+def names_one(preset: str, names: Sequence[str]) -> bool:
+    """Return whether a preset names one of these criteria or kinds of metrics."""
     text = resources.files("calipers").joinpath("presets", f"{preset}.toml").read_text(encoding="utf-8")
-    return {name for name in OF_MASKS if f'"{name}"' in text}
+    return any(f'"{name}"' in text for name in names)
 
 
-BOX_PRESETS = [preset for preset in presets() if not criteria_of_masks(preset)]
-MASK_PRESETS = [preset for preset in presets() if set() < criteria_of_masks(preset) <= set(registry.CRITERIA)]
+MAP_PRESETS = [preset for preset in presets() if names_one(preset, NEED_MAPS)]
+MASK_PRESETS = [preset for preset in presets() if preset not in MAP_PRESETS and names_one(preset, NEED_MASKS)]
+BOX_PRESETS = [preset for preset in presets() if preset not in (*MAP_PRESETS, *MASK_PRESETS)]

@@ -28,8 +28,10 @@ from PIL import Image
 import calipers as cal
 from calipers import registry
 from calipers.cli.main import VERBS, run
+from calipers.oracles import KINDS, MAP_KINDS
 from calipers.results.requirements import Requirements
 from calipers.results.requirements_schema import KEYS
+from calipers.sensitivity.choices import CHOICES
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -214,9 +216,16 @@ def test_every_rule_is_explained() -> None:
                 "calipers.agreement/1",
                 "calipers.comparison/1",
                 "calipers.mixed/1",
+                "calipers.study/1",
+                "calipers.studies/1",
+                "calipers.corrupt/1",
+                "calipers.sweep/1",
+                "calipers.multiverse/1",
             ],
         ),
         ("reference/requirements.md", ["calipers.requirements/1", *KEYS, "clopper-pearson-units"]),
+        ("how-to/oracles.md", [*KINDS, *MAP_KINDS]),
+        ("how-to/sweeps.md", list(CHOICES)),
         ("how-to/formats.md", ["coco", "csv", "nih", "parquet", *cal.tables.BOX_FORMATS]),
     ],
 )

@@ -36,6 +36,12 @@ def test_every_name_can_be_imported(name: str) -> None:
     assert getattr(cal, name) is not None
 
 
+@pytest.mark.parametrize("name", ["evaluate_maps", "read_maps", "soft_instance_iou", "boxes_from_heatmaps"])
+def test_maps_are_part_of_the_surface(name: str) -> None:
+    assert name in cal.__all__
+    assert callable(getattr(cal, name))
+
+
 def test_star_import_gives_the_surface() -> None:
     space: dict[str, object] = {}
     exec("from calipers import *", space)

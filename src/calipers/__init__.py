@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from calipers.heatmaps import boxes_from_heatmaps
     from calipers.metrics.soft_iou import soft_instance_iou
     from calipers.opening import open_evaluation
+    from calipers.oracles import corrupt, corrupt_maps
     from calipers.protocol import Protocol, presets
     from calipers.readers import explain, read, sniff, write
     from calipers.readers.volumes import read_maps
     from calipers.results import Estimate, Row
     from calipers.results.requirements import Requirements
+    from calipers.sensitivity.multiverse import multiverse
+    from calipers.sensitivity.sweeps import sweep
     from calipers.shortcuts import RodeoResult, average_precision, rodeo
     from calipers.statistics.agreement import agreement
     from calipers.statistics.contingency import agreement_scores
@@ -53,6 +56,7 @@ _SURFACE = {
     "average_precision": "calipers.shortcuts",
     "boxes_from_heatmaps": "calipers.heatmaps",
     "corrupt": "calipers.oracles",
+    "corrupt_maps": "calipers.oracles",
     "demo_cohort": "calipers.synthetic",
     "evaluate": "calipers.evaluate",
     "evaluate_maps": "calipers.evaluate_maps",
@@ -88,6 +92,7 @@ __all__ = [  # noqa: RUF022
     "average_precision",
     "boxes_from_heatmaps",
     "corrupt",
+    "corrupt_maps",
     "demo_cohort",
     "evaluate",
     "evaluate_maps",

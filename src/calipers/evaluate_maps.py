@@ -183,7 +183,7 @@ class _Alike:
         if len(sample.size) != len(first.size):
             raise InputError(
                 f"{len(first.size)} axes, as {first.name!r} has",
-                rule="dimensions",
+                rule="volume-shape",
                 location=sample.name,
                 value=len(sample.size),
             )

@@ -347,6 +347,7 @@ class Evaluation:
         images: str | Path | None = None,
         pictures: bool = True,
         redact: bool = False,
+        multiverse: bool = False,
         command: Sequence[str] = (),
         step: Callable[[str], None] = lambda name: None,
     ) -> Path:
@@ -360,6 +361,8 @@ class Evaluation:
             Whether single images are shown at all.
         redact
             Replace ids and names of files by hashes, and leave the images out.
+        multiverse
+            Add what the order of two models or more hangs on; see `calipers.multiverse`.
         command
             How the evaluation was asked for; shown in the page.
         step
@@ -368,7 +371,9 @@ class Evaluation:
         from calipers.report import context_of, write_page
 
         folder = None if images is None else Path(images)
-        context = context_of(self, images=folder, pictures=pictures, redact=redact, command=command, step=step)
+        context = context_of(
+            self, images=folder, pictures=pictures, redact=redact, multiverse=multiverse, command=command, step=step
+        )
         return write_page(context, Path(path), step)
 
     def save(
@@ -381,6 +386,7 @@ class Evaluation:
         images: str | Path | None = None,
         redact: bool = False,
         pictures: bool = True,
+        multiverse: bool = False,
         step: Callable[[str], None] = lambda name: None,
     ) -> Path:
         """Write numbers, cohort and page into a folder; `calipers.open_evaluation` makes the evaluation of it again.
@@ -398,12 +404,12 @@ class Evaluation:
             How the evaluation was asked for; kept in ``run.json``.
         started
             When it began; the time of saving if left out.
-        images, redact, pictures, step
+        images, redact, pictures, multiverse, step
             Of the page, as in `report`; the other files keep every name.
         """
         from calipers.saving import save
 
-        of_page = {"images": images, "redact": redact, "pictures": pictures, "step": step}
+        of_page = {"images": images, "redact": redact, "pictures": pictures, "multiverse": multiverse, "step": step}
         kept = self if redact or not pictures else self._with_slices(None if images is None else Path(images))
         return save(kept, Path(folder), force=force, command=command, started=started, pictures=of_page)
 

@@ -20,6 +20,7 @@ from calipers.tables import Cohort, Predictions
 from calipers.tables.checks import outside_image
 
 SHARE = 0.5
+ARRAYS = "<arrays>"  # in place of a file
 NEAR = 0.1  # IoU
 MOST_COMPARED = 500_000  # predictions
 MARKS = {
@@ -164,7 +165,7 @@ def _notes(cohort: Cohort) -> Iterator[str]:
         again = SAID_OF_MODELS if file.role.startswith("predictions") else ()
         for note in file.notes:
             if not any(words in note for words in again):
-                yield f"{Path(file.file).name}: {note}"
+                yield f"{file.role if file.file == ARRAYS else Path(file.file).name}: {note}"
 
 
 def _quarantine(cohort: Cohort) -> Iterator[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from typing import Any
 
@@ -76,9 +76,13 @@ class GivenSamples:
         """Return what loads the k-th of the samples that are kept once more, for pictures; None for an iterator."""
         if not isinstance(self.entries, Sequence):
             return None
-        kept = [k for k, entry in enumerate(self.entries) if self.kept(_groups(entry))]
         entries = self.entries
-        return lambda number: self._load(entries[kept[number]], kept[number])
+
+        @cache
+        def kept() -> list[int]:  # only when it is needed: entries may be made on the spot
+            return [k for k, entry in enumerate(entries) if self.kept(_groups(entry))]
+
+        return lambda number: self._load(entries[kept()[number]], kept()[number])
 
     def _load(self, entry: Any, k: int) -> Sample:
         if hasattr(entry, "load"):  # files: see `calipers.readers.volumes`
@@ -91,7 +95,7 @@ class GivenSamples:
             if scores.shape != found.shape:
                 raise InputError(
                     f"a map of the shape of its labels, {found.shape}",
-                    rule="shape",
+                    rule="shape-mismatch",
                     location=f"{where} map of {model}",
                     value=scores.shape,
                     hint="nothing is resized or transposed; arrays are [z, ]y, x",
@@ -186,5 +190,5 @@ def _array(given: Any, where: str) -> NDArray[Any]:
     except ValueError:  # rows of different lengths
         raise InputError("an array with 2 or 3 axes", rule="type", location=where, value=type(given).__name__) from None
     if found.ndim not in (2, 3) or not found.size:
-        raise InputError("an array with 2 or 3 axes, [z, ]y, x", rule="dimensions", location=where, value=found.shape)
+        raise InputError("an array with 2 or 3 axes, [z, ]y, x", rule="volume-shape", location=where, value=found.shape)
     return found

@@ -61,6 +61,12 @@ class Opened:
         return tuple(map(str, found)) if isinstance(found, list) else ()
 
     @property
+    def multiverse(self) -> bool:
+        """Whether its page told of the multiverse."""
+        settings = self.run.get("settings")
+        return isinstance(settings, dict) and settings.get("multiverse") is True
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What whoever opened it should know: other versions, and values that differ."""
         then, now = versions(self.run)

@@ -11,7 +11,7 @@ import numpy as np
 
 import calipers as cal
 from browser.names import HOSTILE
-from calipers.synthetic import draw_images, random_cohort
+from calipers.synthetic import demo_samples, draw_images, random_cohort
 from calipers.tables.objects import empty_predictions
 
 EVERY_SO_MANY = 30  # hostile names, one is a model too
@@ -89,6 +89,11 @@ def _sparse() -> cal.Evaluation:
     return cal.evaluate(cohort, _light("overview", 100), by=["centre"])
 
 
+def _maps() -> cal.Evaluation:
+    """Volumes with the maps of two models; their pictures come from the samples themselves."""
+    return cal.evaluate_maps(list(demo_samples(10, size=32)), _light("anomaly", 100), by=["centre"])
+
+
 MADE: dict[str, Callable[[], cal.Evaluation]] = {
     "demo": _demo,
     "grouped": partial(_demo, by=["centre", "size"]),
@@ -100,6 +105,7 @@ MADE: dict[str, Callable[[], cal.Evaluation]] = {
     "empty": _empty,
     "undefined": _undefined,
     "hostile": _hostile,
+    "maps": _maps,
 }
 EVERY = tuple(MADE)
 # Asked for by name only: the page is the same, and every look at every report takes its time.

@@ -154,3 +154,14 @@ def test_without_its_pictures_the_report_is_small(reports):
     raw = reports["with pictures"].read_bytes()
     assert len(PICTURE.findall(raw)) > 10
     assert len(PICTURE.sub(b"", raw)) < LIMIT
+
+
+@pytest.mark.parametrize("javascript", [True, False], ids=["script", "no-script"])
+def test_the_map_can_be_hidden_and_nothing_else_with_it(opened, reports, javascript):
+    page = opened(reports["maps"], javascript=javascript)
+    whole = page.evaluate(LAYERS)
+    assert whole["map"]
+    page.locator("#show-map").uncheck()
+    assert {layer for layer, is_shown in page.evaluate(LAYERS).items() if not is_shown} == {"map"}
+    page.locator("#show-map").check()
+    assert page.evaluate(LAYERS) == whole

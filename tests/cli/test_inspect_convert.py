@@ -124,3 +124,32 @@ def test_convert_of_an_unknown_suffix(calipers, files):
     said = calipers("convert", files.references, files.folder.parent / "r.xyz")
     assert (said.code, "known: coco, csv, tsv, parquet" in said.err) == (2, True)
     assert calipers("convert", files.references, files.folder.parent / "r.xyz", "--to", "csv").code == 0
+
+
+def masked(files) -> tuple[str, str]:
+    """References with polygons, and results with run lengths only."""
+    segmentation = [[1, 1, 5, 1, 5, 4, 1, 4]]
+    record = {"image_id": 1, "category_id": 1, "bbox": [1, 1, 4, 3], "segmentation": segmentation}
+    document = {"images": [{"id": 1, "width": 9, "height": 8}], "categories": [{"id": 1, "name": "polyp"}]}
+    references = files.write("masks.json", {**document, "annotations": [record]})
+    counts = {"size": [8, 9], "counts": [9, 3, 5, 3, 5, 3, 5, 3, 36]}
+    results = [{"image_id": 1, "category_id": 1, "score": 0.5, "segmentation": counts}]
+    return references, files.write("segments.json", results)
+
+
+def test_convert_keeps_masks_or_says_that_it_does_not(calipers, files):
+    references, results = masked(files)
+    said = calipers("convert", references, files.path("again.json"), "--predictions", results, "--json")
+    assert (said.code, said.json["warnings"]) == (0, [])
+    (record,) = json.loads(Path(files.path("again.json")).read_text())["annotations"]
+    assert record["segmentation"]["size"] == [8, 9]
+    said = calipers("convert", references, files.path("again.csv"), "--json")
+    assert said.json["warnings"] == ["masks of 1 objects are not written: csv holds boxes only"]
+
+
+def test_masks_can_be_required_or_ignored(calipers, files):
+    references, results = masked(files)
+    assert "with masks   references, segments" in calipers("inspect", references, results).out
+    assert "with masks" not in calipers("inspect", references, "--masks", "ignore").out
+    said = calipers("convert", files.references, files.path("x.json"), "--masks", "required", "--json")
+    assert (said.code, said.json["error"]["problems"][0]["rule"]) == (2, "mask-missing")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def characters(texts: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
 
 def texts_of(runs: Any, size: np.ndarray) -> list[bytes]:
     ends, text = coco_rle.encode_text(*coco_rle.counts_from_rows(*runs, size))
-    return [text[a:b].tobytes() for a, b in zip(ends, ends[1:])]
+    return [text[a:b].tobytes() for a, b in itertools.pairwise(ends)]
 
 
 @pytest.mark.parametrize("block", range(5))

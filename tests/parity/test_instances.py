@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers import registry
 from calipers.assignment import match
 from calipers.kernels.matching import HIT
 
@@ -152,10 +151,6 @@ def on_boxes() -> str:
     return text.replace('criterion = "mask-iou"', 'criterion = "box-iou"').replace('"picai"', '"picai on boxes"')
 
 
-needs_masks = pytest.mark.skipif("mask-iou" not in registry.CRITERIA, reason="no criterion for masks")
-
-
-@needs_masks
 def test_the_preset_equals_picai_eval_on_masks() -> None:
     for seed in range(40):
         assert_equals_picai(random_cases(seed), cal.Protocol.load("picai"), masks=True)
@@ -176,7 +171,6 @@ def balls(random: np.random.Generator) -> Case:
     return Case(references, candidates, (random.integers(1, 65, 2) / 64).tolist())
 
 
-@needs_masks
 def test_the_preset_equals_picai_eval_on_balls() -> None:
     random = np.random.default_rng(62)
     for _ in range(40):
@@ -236,7 +230,6 @@ def test_panoptic_quality_equals_panoptica_on_boxes(threshold: float) -> None:
         assert_equals_panoptica(case(random, sick=random.random() < 0.9, levels=64), threshold, "box-iou")
 
 
-@needs_masks
 def test_panoptic_quality_equals_panoptica_on_balls() -> None:
     random = np.random.default_rng(64)
     panoptica.disable_citation_reminder()

@@ -125,6 +125,18 @@ def little() -> dict[str, f.Figure]:
             "t", f.Axis("x", log=True), f.Axis("y", log=True), (f.Dots("a", one, one),), diagonal=True
         ),
         "no boxes": f.Overlay("t", (10.0, 10.0), ()),
+        "outlines on a map": f.Overlay(
+            "t",
+            (10.0, 10.0),
+            (
+                f.BoxMark("hit", (1, 1, 9, 9), "a", 0.5, (((1, 1), (9, 1), (9, 9), (1, 9)), ((3, 3), (5, 3), (5, 5)))),
+                f.BoxMark("missed", (2, 2, 3, 3), "a"),
+            ),
+            shade=PIXEL,
+        ),
+        "names that are not written": f.Scatter(
+            "t", X, Y, (f.Dots("a", np.arange(3.0), np.linspace(0, 1, 3), names=("one", "two", "three"), quiet=True),)
+        ),
         "boxes of no size": f.Overlay(
             "t", (10.0, 10.0), (f.BoxMark("hit", (5, 5, 5, 5), "a"), f.BoxMark("hit", (NAN, 0, 1, 1), "a"))
         ),

@@ -9,6 +9,9 @@ import pytest
 import calipers as cal
 from calipers.plots.catalogue import FIGURES, figure
 from calipers.plots.figures import Curves, Forest, HeatMap
+from calipers.synthetic import demo_samples
+
+OF_MAPS = ("voxel-roc", "voxel-pr", "soft-sizes", "levels")
 
 
 @pytest.fixture(scope="module")
@@ -16,9 +19,14 @@ def evaluation():
     return cal.evaluate(cal.demo_cohort(), "overview", by=["centre", "size"])
 
 
+@pytest.fixture(scope="module")
+def maps():
+    return cal.evaluate_maps(list(demo_samples(8, 2, 32)), "anomaly")
+
+
 @pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_has_a_finding_axes_and_numbers(evaluation, name):
-    found = figure(evaluation, name)
+def test_every_figure_has_a_finding_axes_and_numbers(evaluation, maps, name):
+    found = figure(maps if name in OF_MAPS else evaluation, name)
     assert len(found.title) > 10
     assert "nan" not in found.title.lower()
     table = found.table()

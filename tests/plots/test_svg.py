@@ -254,3 +254,10 @@ class Doodle(f.Figure):
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(UsageError, match="expected one of Curves, Forest"):
         svg(Doodle("t"))
+
+
+def test_quiet_names_are_told_but_not_written() -> None:
+    dots = f.Dots("a", np.arange(3.0), np.arange(3.0), names=("one", "two", "three"), quiet=True)
+    drawn = svg(f.Scatter("t", f.Axis("x"), f.Axis("y"), (dots,)))
+    assert not any(">one</text>" in part for part in drawn.split("<text"))
+    assert "<title>a, one: 0, 0</title>" in drawn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -225,6 +226,29 @@ def test_contours_have_lines_with_numbers_and_areas() -> None:
     assert len(having(root, "fig-area")) == len(SHADES)
     edge = points(having(root, f"fig-q{len(SHADES) // 2}")[-1].get("d", ""))[:, 0]
     assert edge.min() == pytest.approx(pixel_of(root, 0.5, "0", "1"), abs=0.2)
+
+
+def test_contours_with_given_ends_share_their_colours() -> None:
+    at = np.linspace(0, 1, 6)
+    grid = np.add.outer(np.zeros(6), at)
+
+    def areas(values: np.ndarray) -> int:
+        return len(having(tree(f.Contour("t", X, Y, at, at, values, "h", (), 0.0, 1.0)), "fig-area"))
+
+    assert areas(grid) == len(SHADES)
+    assert areas(0.5 * grid) == len(SHADES) // 2 + 1  # the darker half is not used
+    assert areas(np.zeros((6, 6))) == 1
+    root = tree(f.Contour("t", X, Y, at, at, 0.1 * grid, "h", (), 0.0, 1.0))
+    assert {"0", "1"} <= set(texts(root))
+
+
+def test_square_contours_have_equal_units() -> None:
+    xs, ys = np.linspace(0, 10, 5), np.linspace(0, 5, 5)
+    figure = f.Contour("t", f.Axis("a"), f.Axis("b"), xs, ys, np.outer(ys, xs), "h", square=True)
+    plain, square = (having(tree(g), "fig-undefined")[0] for g in (replace(figure, square=False), figure))
+    sizes = [float(square.get(side, 0)) for side in ("width", "height")]
+    assert sizes[0] == pytest.approx(2 * sizes[1], abs=0.5)
+    assert float(plain.get("width", 0)) == sizes[0]
 
 
 def test_what_is_undefined_in_a_map_is_hatched_and_says_so() -> None:

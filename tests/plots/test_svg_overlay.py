@@ -25,7 +25,7 @@ def test_a_box_stands_at_its_pixels() -> None:
 
 
 def test_lines_keep_their_width_when_a_picture_is_enlarged() -> None:
-    assert ".fig-halo,.fig-mark rect{vector-effect:non-scaling-stroke}" in stylesheet()
+    assert ".fig-halo,.fig-mark rect,.fig-mark path{vector-effect:non-scaling-stroke}" in stylesheet()
 
 
 def test_every_fate_has_a_layer_and_every_box_a_halo_below() -> None:
@@ -99,3 +99,35 @@ def test_the_description_counts_the_fates() -> None:
     marks = (BoxMark("hit", (1, 1, 2, 2), "a"), BoxMark("missed", (1, 1, 2, 2), "a"), BoxMark("hit", (3, 3, 4, 4), "a"))
     desc = tree(Overlay("t", (10.0, 10.0), marks))[1].text
     assert desc == "Image of 10 by 10 pixels, without the picture: 2 hit, 1 missed."
+
+
+RINGS = (((1.0, 1.0), (9.0, 1.0), (9.0, 9.0), (1.0, 9.0)), ((3.0, 3.0), (5.0, 4.5), (3.0, 6.0)))
+
+
+def test_an_outline_takes_the_place_of_its_box_and_halo() -> None:
+    mark = BoxMark("hit", (1, 1, 9, 9), "lesion", 0.5, RINGS)
+    root = tree(Overlay("t", (10.0, 10.0), (mark,)))
+    halo, layer = having(root, "fig-layer-hit")
+    assert halo.get("d") == layer[0].get("d") == "M1 1h8v8h-8zM3 3l2 1.5l-2 1.5z"
+    assert layer[0].tag.endswith("path")
+    assert layer[0][0].text == "hit: lesion, score 0.5"
+
+
+def test_the_map_lies_between_the_picture_and_the_marks_and_can_be_hidden() -> None:
+    mark = BoxMark("hit", (1, 1, 9, 9), "lesion")
+    root = tree(Overlay("t", (10.0, 10.0), (mark,), symbol="picture-1", shade_symbol="map-0-1"))
+    order = list(root)
+    [shade] = having(root, "fig-layer-map")
+    [picture] = having(root, "fig-picture")
+    assert shade.get("href") == "#map-0-1"
+    assert order.index(picture) < order.index(shade) < order.index(having(root, "fig-halo")[0])
+    [described] = [e.text or "" for e in root.iter() if e.tag.endswith("desc")]
+    assert "with the map of scores" in described
+
+
+@pytest.mark.parametrize("bad", ["http://x/y.png", "data:text/html,x"])
+def test_a_map_from_elsewhere_is_refused(bad: str) -> None:
+    with pytest.raises(UsageError, match="data:image"):
+        svg(Overlay("t", (10.0, 10.0), (), shade=bad))
+    with pytest.raises(UsageError, match="id of letters"):
+        svg(Overlay("t", (10.0, 10.0), (), shade_symbol=bad))

@@ -82,3 +82,23 @@ CASES = [
     Case("case-auroc", {"silent": "zero", "thresholds": [0.1, 0.5]}, {"score_cut": 0.3}, perfect=NAN),
     Case("picai-score", matching={"assignment": "optimal", "thresholds": 0.1, "duplicates": "forgiven"}),
 ]
+
+# Metrics on the voxels of maps: their evidence is made when samples are read, see `test_map_metrics`.
+MAP_CASES = [
+    Case("voxel-average-precision"),
+    Case("voxel-average-precision", {"level": "sample"}),
+    Case("voxel-average-precision", {"level": "batch"}),
+    Case("voxel-auroc"),
+    Case("voxel-auroc", {"level": "slice"}),
+    Case("aupro"),
+    Case("aupro", {"level": "sample", "limit": 1.0}),
+    Case("voxel-dice"),
+    Case("voxel-dice", {"at": 0.5}),
+    Case("voxel-dice", {"at": "fpr:0.05"}),
+    Case("voxel-dice", {"level": "batch", "at": 0.5}),
+    Case("voxel-iou"),
+    Case("voxel-iou", {"level": "sample", "at": "fpr:0.05"}),
+    Case("soft-instance-iou", of_images=True),
+    Case("soft-instance-iou", {"variant": "jaccard", "alpha": 0.2}, of_images=True),
+    Case("soft-instance-iou", {"variant": "printed"}, perfect=0.5, of_images=True),
+]

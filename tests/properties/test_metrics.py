@@ -12,7 +12,7 @@ from calipers.results import REASONS
 from calipers.synthetic import random_cohort
 from calipers.tables.objects import empty_predictions
 from cases import KINDS, MODEL, cohort_of, evidence_of, references_as_predictions, values_of
-from properties.suite import CASES, Case
+from properties.suite import CASES, MAP_CASES, Case
 
 pytestmark = pytest.mark.usefixtures("kernel_route")
 
@@ -23,7 +23,7 @@ BOTH_KINDS_OF_IMAGES = ("case-auroc", "picai-score")  # need images without any 
 
 
 def test_the_suite_covers_the_registry_exactly() -> None:
-    assert {case.kind for case in CASES} == set(registry.METRICS)
+    assert {case.kind for case in [*CASES, *MAP_CASES]} == set(registry.METRICS)
 
 
 def assert_near(found: np.ndarray, expected: np.ndarray, tolerance: float = 1e-13) -> None:

@@ -11,7 +11,7 @@ import calipers as cal
 from calipers.results import REASONS
 from calipers.synthetic import random_cohort
 from calipers.tables.objects import empty_predictions
-from cases import KINDS, MODEL, cohort_of, references_as_predictions
+from cases import KINDS, MODEL, cohort_of, masked, references_as_predictions
 from preset_lists import BOX_PRESETS, MASK_PRESETS
 
 pytestmark = pytest.mark.usefixtures("kernel_route")
@@ -21,11 +21,7 @@ every_preset = pytest.mark.parametrize("preset", [*BOX_PRESETS, *MASK_PRESETS])
 
 def fitting(cohort: cal.Cohort, preset: str) -> cal.Cohort:
     """Return the cohort with masks if the preset needs them."""
-    if preset not in MASK_PRESETS:
-        return cohort
-    from cases import masked
-
-    return masked(cohort)
+    return masked(cohort) if preset in MASK_PRESETS else cohort
 
 
 def assert_sound(evaluation: cal.Evaluation) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 
@@ -66,7 +68,7 @@ def drawn(ring: list[tuple[float, float]], height: int, width: int) -> np.ndarra
                 edge.append((int(xa + (xb - xa) / steps * t + 0.5), ya + t))
         points += edge[::-1] if turned else edge
     mask = np.zeros((height, width), np.bool_)
-    for (u, v), (next_u, next_v) in zip(points, points[1:]):
+    for (u, v), (next_u, next_v) in itertools.pairwise(points):
         at = min(u, next_u)
         if next_u != u and at >= 0 and at % 5 == 2 and at // 5 < width:
             below = max(0, int(np.ceil((min(v, next_v) + 0.5) / 5 - 0.5)))

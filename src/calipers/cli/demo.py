@@ -92,7 +92,9 @@ def _of_maps(folder: Path, protocol: Protocol, seed: int, narrator: Narrator) ->
     write_samples(data, demo_samples(seed=seed))
     models = {name: data / name for name in ("sharp", "diffuse")}
     samples = read_maps(data / "references", models, images=data / "images", groups=data / "samples.csv")
-    return evaluate_maps(samples, protocol, seed=seed, progress=narrator.steps("reading", "resampling")), None
+    return evaluate_maps(
+        samples, protocol, seed=seed, progress=narrator.steps("reading", "matching", "resampling")
+    ), None
 
 
 def _write_data(folder: Path, seed: int) -> dict[str, Any]:

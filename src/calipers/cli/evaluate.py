@@ -29,6 +29,7 @@ STATISTICS = ("cluster", "strata", "level", "replicates", "interval")  # options
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS...", nargs=-1, required=True)
 @evaluation_options("coco (default), overview, rodeo, chestxray8, luna16, picai, polyp-clinical, voc2007, voc2012.")
+@click.option("--multiverse", is_flag=True, help="Page that tells what the order of the models hangs on.")
 @picture_options
 @reading_options
 @output_options
@@ -45,6 +46,8 @@ def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> Non
 
     narrator, started = Narrator(quiet=given["quiet"] or given["as_json"]), datetime.now(UTC)
     protocol, pictures = chosen_protocol(given), chosen_pictures(given)
+    if given["multiverse"] and (not given["output"] or len(predictions) < 2):
+        raise UsageError("--multiverse is a part of the page that compares models: give -o DIR and two models or more")
     if given["output"] is not None:
         inputs = (references, *named_files(predictions).values(), *([given["groups"]] if given["groups"] else []))
         check_output(given["output"], given["force"], inputs)
@@ -70,7 +73,13 @@ def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> Non
     if given["output"]:
         command = click.get_current_context().obj or ()
         evaluation.save(
-            given["output"], force=given["force"], command=command, started=started, step=narrator.doing, **pictures
+            given["output"],
+            force=given["force"],
+            command=command,
+            started=started,
+            multiverse=given["multiverse"],
+            step=narrator.doing,
+            **pictures,
         )
     show(evaluation, narrator, given)
 

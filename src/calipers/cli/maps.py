@@ -55,7 +55,8 @@ def maps(references: str, predictions: tuple[str, ...], **given: Any) -> None:
     narrator, started = Narrator(quiet=given["quiet"] or given["as_json"]), datetime.now(UTC)
     protocol, folders = with_settings(chosen_protocol(given, "anomaly"), given), named_files(predictions)
     if given["output"] is not None:
-        inputs = (references, *folders.values(), *([given["groups"]] if given["groups"] else []))
+        others = [given[name] for name in ("groups", "images") if given[name]]
+        inputs = (references, *folders.values(), *others)
         check_output(given["output"], given["force"], inputs)
     samples = read_maps(
         references,
@@ -71,14 +72,14 @@ def maps(references: str, predictions: tuple[str, ...], **given: Any) -> None:
     evaluation = evaluate_maps(
         samples,
         protocol,
-        labels=mask_values(given["mask_values"]) or given["labels"],
+        labels=meaning_of_labels(given["labels"], given["mask_values"]),
         normalise=given["normalise"],
         label=given["label"],
         seed=given["seed"],
         ci=not given["no_ci"],
         by=tuple(dict.fromkeys(given["by"])),
         jobs=given["jobs"],
-        progress=narrator.steps("reading", "resampling"),
+        progress=narrator.steps(*steps_of(protocol)),
     )
     narrator.warn(evaluation.warnings)
     if given["output"]:
@@ -108,10 +109,23 @@ def number_or_text(text: str) -> float | str:
         return text
 
 
-def mask_values(text: str | None) -> tuple[int, ...]:
+def steps_of(protocol: Any) -> tuple[str, ...]:
+    """Return what is done, in its order."""
+    chosen = protocol.maps is not None and protocol.maps.chosen
+    return (*(("choosing a threshold",) if chosen else ()), "reading", "matching", "resampling")
+
+
+def meaning_of_labels(name: str, values: str | None) -> str | tuple[int, ...]:
+    """Return the name of a meaning, or the values that count, of ``1,3``."""
+    if values is None:
+        return name
+    if name != "binary":
+        raise UsageError(f"--labels {name} and --mask-values {values} say different things: give one of them")
+    return mask_values(values)
+
+
+def mask_values(text: str) -> tuple[int, ...]:
     """Return the numbers of ``1,3``."""
-    if text is None:
-        return ()
     try:
         return tuple(int(value) for value in text.split(","))
     except ValueError:

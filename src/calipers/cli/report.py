@@ -20,6 +20,7 @@ PICTURE = b"data:image/"  # how a page holds a picture
 @click.argument("folder", metavar="DIR")
 @click.option("-o", "--output", metavar="FILE", help="The page; DIR/report.html if left out.")
 @picture_options
+@click.option("--multiverse", is_flag=True, help="Tell what the order of models hangs on, also if DIR did not.")
 @click.option(
     "--differences",
     type=click.Choice(["refuse", "warn"]),
@@ -52,7 +53,8 @@ def report(folder: str, **given: Any) -> None:
         opened.require_equal()
     notes = list(opened.notes)
     narrator.warn(notes)
-    opened.evaluation.report(target, command=opened.command, step=narrator.doing, **pictures)
+    wanted = given["multiverse"] or opened.multiverse
+    opened.evaluation.report(target, multiverse=wanted, command=opened.command, step=narrator.doing, **pictures)
     content = target.read_bytes()
     document = {
         "schema": "calipers.report/1",

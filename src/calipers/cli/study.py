@@ -32,6 +32,7 @@ WIDEST = 110
     multiple=True,
     help="A model for the table of given predictions; may be repeated.",
 )
+@click.option("--ranking", metavar="FILE", help="Ranks of algorithms by people: columns algorithm and rank.")
 @click.option("--runs", metavar="N", type=click.IntRange(min=2), help="Per point; as in the paper if left out.")
 @click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of all random numbers.")
 @click.option("--quick", is_flag=True, help="Coarse grids and little data: to try it out, not to cite.")
@@ -46,6 +47,7 @@ def study(name: str | None, **given: Any) -> None:
     calipers study
     calipers study rodeo -o rodeo-study
     calipers study rodeo --data BBox_List_2017.csv -o rodeo-study
+    calipers study anomaly -o anomaly-study
     """
     from calipers.studies import run_study
 
@@ -53,14 +55,17 @@ def study(name: str | None, **given: Any) -> None:
         _list(as_json=given["as_json"])
         return
     narrator = Narrator(quiet=given["quiet"] or given["as_json"])
+    predictions = named_files(given["predictions"])
     if given["output"] is not None:
         from calipers.results.files import check_folder
 
-        check_folder(given["output"], force=given["force"])
+        inputs = (*filter(None, (given["data"], given["ranking"])), *predictions.values())
+        check_folder(given["output"], force=given["force"], inputs=inputs)
     result = run_study(
         name,
         data=given["data"],
-        predictions=named_files(given["predictions"]),
+        predictions=predictions,
+        ranking=given["ranking"],
         runs=given["runs"],
         seed=given["seed"],
         quick=given["quick"],

@@ -79,10 +79,11 @@ def grid(
     lines: Sequence[Line],
     numbers: Sequence[str] = (),
     below: Sequence[Line] = (),
+    series: str = "model",
 ) -> Table:
-    """Return a line per thing and a column per model; if that is too wide, a line per model."""
+    """Return a line per thing and a column per model (or other series); if that is too wide, a line per model."""
     wide = _table([first], models, numbers)
-    long = _table([first, "model"], ["value"], numbers)
+    long = _table([first, series], ["value"], numbers)
     for part in (lines, below):
         for line in part:
             wide.add_row(_name(line.name), *map(escape, line.cells), *map(str, line.numbers))

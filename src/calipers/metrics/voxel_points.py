@@ -59,8 +59,11 @@ class SensitivityCurve(VoxelCurve):
         if not len(hits) or not hits[-1] or not alarms[-1]:
             return np.full(len(self.places), np.nan)
         rate, share = (np.append(0.0, counts / counts[-1]) for counts in (alarms, hits))
-        last = np.append(rate[1:] != rate[:-1], True)  # of the points above each other the highest
-        return np.asarray(np.interp(self.places, rate[last], share[last]))
+        left = np.searchsorted(rate, self.places, side="right") - 1  # of points above each other the highest
+        right = np.minimum(left + 1, len(rate) - 1)
+        gap = rate[right] - rate[left]
+        way = np.divide(self.places - rate[left], gap, out=np.zeros(len(gap)), where=gap > 0)
+        return np.asarray(share[left] + way * (share[right] - share[left]))
 
 
 class VoxelPrecisionCurve(VoxelCurve):

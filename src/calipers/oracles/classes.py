@@ -41,7 +41,7 @@ def class_confusion(boxes: Drawn, cohort: Cohort, random: Random, *, p: float) -
     return Drawn(boxes.image, name[boxes.image, boxes.label], boxes.centre, boxes.side)
 
 
-def random_boxes(boxes: Drawn, cohort: Cohort, random: Random, *, size: float, p: float = 0.0) -> Drawn:
+def random_boxes(boxes: Drawn, cohort: Cohort, random: Random, *, size: float = SHARE, p: float = 0.0) -> Drawn:
     """Keep only which classes an image has, add absent ones with probability p, and place one box for each at random.
 
     ``size`` is the share of the image that a side takes.

@@ -3,18 +3,14 @@
 
 from __future__ import annotations
 
-import inspect
-import math
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from calipers.errors import UsageError, did_you_mean
+from calipers.errors import UsageError
 from calipers.kernels.resampling import check_seed
 from calipers.oracles import boxes, classes
+from calipers.oracles.described import Choice, several
 from calipers.oracles.drawn import Drawn, as_predictions, drawn_from
 from calipers.tables import Cohort
 
@@ -31,35 +27,6 @@ KINDS: Mapping[str, Callable[..., Drawn]] = {
     "random-boxes": classes.random_boxes,
 }
 STREAM = 0x6F7261  # keeps the draws apart from the replicates that share a seed
-SHARES = ("p", "size", "share")  # lie in [0, 1]; other numbers are not negative
-
-
-@dataclass(frozen=True)
-class Corruption:
-    """One kind with its choices."""
-
-    kind: str
-    choices: Mapping[str, float | bool]
-
-    def __str__(self) -> str:
-        return f"{self.kind}({', '.join(f'{name}={_said(value)}' for name, value in self.choices.items())})"
-
-    @classmethod
-    def parse(cls, text: str) -> Corruption:
-        """Return the corruption of ``position-noise(sigma=0.5)``."""
-        found = re.fullmatch(r"\s*([a-z-]+)\s*(?:\((.*)\))?\s*", text)
-        if found is None:
-            raise UsageError(f"a corruption reads like position-noise(sigma=0.5), not {text!r}")
-        choices: dict[str, float | bool] = {}
-        for part in filter(None, (part.strip() for part in (found[2] or "").split(","))):
-            name, sign, value = part.partition("=")
-            try:
-                choices[name.strip()] = value.strip() == "True" if value.strip() in ("True", "False") else float(value)
-            except ValueError:
-                sign = ""
-            if not sign:
-                raise UsageError(f"a corruption reads like position-noise(sigma=0.5), not {text!r}")
-        return checked(found[1], choices)
 
 
 def corrupt(
@@ -69,7 +36,7 @@ def corrupt(
     seed: int = 0,
     name: str | None = None,
     of: str | None = None,
-    **choices: float | bool,
+    **choices: Choice,
 ) -> Cohort:
     """Return the cohort with one more model: the references, corrupted in a known way.
 
@@ -90,6 +57,7 @@ def corrupt(
     Notes
     -----
     Ignored references are left out: an oracle says nothing about them. All scores are 1. Boxes may leave the image.
+    A cohort without references gets a model without predictions, unless the corruption adds some.
 
     Examples
     --------
@@ -102,7 +70,7 @@ def corrupt(
     True
     """
     check_seed(seed)
-    steps = [checked(kind, choices)] if isinstance(kind, str) and "(" not in kind else _several(kind, choices)
+    steps = several(kind, choices, KINDS)
     name = " + ".join(map(str, steps)) if name is None else name
     if name in cohort.models:
         raise UsageError(f"the cohort has a model {name!r} already: give the new one another name")
@@ -113,38 +81,3 @@ def corrupt(
     for step in steps:
         drawn = KINDS[step.kind](drawn, cohort, random, **step.choices)
     return cohort.with_predictions(name, as_predictions(drawn, cohort.n_images))
-
-
-def _several(kind: str | Sequence[str], choices: Mapping[str, Any]) -> list[Corruption]:
-    if choices:
-        raise UsageError("choices stand behind each kind, such as position-noise(sigma=0.5), if there are several")
-    texts = [kind] if isinstance(kind, str) else list(kind)
-    if not texts:
-        raise UsageError(f"at least one corruption: {', '.join(KINDS)}")
-    return [Corruption.parse(text) for text in texts]
-
-
-def checked(kind: str, choices: Mapping[str, float | bool]) -> Corruption:
-    """Return a corruption whose kind and choices are known and in range."""
-    if kind not in KINDS:
-        raise UsageError(f"no corruption {kind!r}; {did_you_mean(kind, KINDS)}")
-    known = {p.name: p for p in inspect.signature(KINDS[kind]).parameters.values() if p.kind == p.KEYWORD_ONLY}
-    for name, value in choices.items():
-        if name not in known:
-            raise UsageError(f"{kind} has no {name!r}; {did_you_mean(name, known)}")
-        if name == "literal":
-            continue
-        if isinstance(value, bool) or not math.isfinite(value) or value < 0:
-            raise UsageError(f"{kind}: {name} is a number of at least 0, not {value!r}")
-        if name in SHARES and value > 1:
-            raise UsageError(f"{kind}: {name} lies in [0, 1], got {value!r}")
-        if name in ("size", "share") and value == 0:
-            raise UsageError(f"{kind}: {name} is above 0")
-    missing = [name for name, p in known.items() if p.default is p.empty and name not in choices]
-    if missing:
-        raise UsageError(f"{kind} needs {', '.join(missing)}")
-    return Corruption(kind, dict(choices))
-
-
-def _said(value: float | bool) -> str:
-    return str(value) if isinstance(value, bool) else f"{value:g}"

@@ -219,13 +219,14 @@ class Scatter(Figure):
 
 @dataclass(frozen=True, slots=True)
 class Blob(Figure):
-    """How often every model had every rank: areas are shares of the replicates."""
+    """How often every model had every rank: areas are shares of the replicates, or of what else was tried."""
 
     models: tuple[str, ...]  # from best to worst
     shares: F64  # (models, ranks)
     medians: tuple[float, ...]
     spans: tuple[tuple[float, float], ...]  # intervals of the ranks
     slots: tuple[int, ...] = ()  # of the models; () = 0, 1, 2, ...
+    of: str = "replicates"  # what the shares are shares of
 
     def table(self) -> Table:
         """Return (model, rank, share)."""
@@ -234,7 +235,7 @@ class Blob(Figure):
             for m, model in enumerate(self.models)
             for r in range(self.shares.shape[1])
         ]
-        return Table(("model", "rank", "share of replicates"), tuple(found))
+        return Table(("model", "rank", f"share of {self.of}"), tuple(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +269,9 @@ class Contour(Figure):
     values: F64  # (n, m)
     label: str
     levels: tuple[float, ...] = ()  # () = chosen
+    low: float = NAN  # ends of the colours, so that panels can share them; NaN = from the data
+    high: float = NAN
+    square: bool = False  # one unit is as long in x as in y
 
     def table(self) -> Table:
         """Return (x, y, value)."""
@@ -330,6 +334,14 @@ class Overlay(Figure):
         """Return (fate, class, score, corners)."""
         found = [(m.fate, m.label, _number(m.score), *(float(v) for v in m.box)) for m in self.marks]
         return Table(("fate", "class", "score", "x0", "y0", "x1", "y1"), tuple(found))
+
+
+def ends_of(figure: Contour) -> tuple[float, float]:
+    """Return the ends of the colours of contours that have a finite value."""
+    known = figure.values[np.isfinite(figure.values)]
+    low = figure.low if math.isfinite(figure.low) else float(known.min())
+    high = figure.high if math.isfinite(figure.high) else float(known.max())
+    return low, max(low, high)
 
 
 def slots_of(figure: Any, n: int) -> Sequence[int]:

@@ -145,4 +145,4 @@ class MaskColumns:
         large = counts > (MOST_RUNS if self.n_runs <= most else 0)
         said = f"masks of at most {MOST_RUNS} runs, and {most} in this file"
         faults.add("too-large", said, rows[large], counts[large], whole_file=True)
-        faults.add("zero-area", "a mask with at least one pixel", rows[counts == 0], counts[counts == 0])
+        faults.add("empty-mask", "a mask with at least one pixel", rows[counts == 0], counts[counts == 0])

@@ -20,12 +20,15 @@ from calipers.results.comparison import Comparison
 from calipers.results.pictures import Slices
 from calipers.results.provenance import sha256_of
 from calipers.results.ranking import Ranking
+from calipers.sensitivity import Multiverse
+from calipers.sensitivity import multiverse as multiverse_of
 
 MOST_PAIRED = 4  # models of which all pairs are compared; of more, the leader is compared with the others
 ONE_ALARM = "FROC@1"
 ALARMS = "FP/image"  # of all predictions, whatever their score
 MOST_IMAGES = 6  # of each group, for a single model
 FEW_MODELS = 3
+REPLICATES = 200  # of the multiverse
 MAP = "map-"  # how the keys of maps begin, among pictures
 Step = Callable[[str], None]
 
@@ -44,6 +47,7 @@ class Context:
     protocol_hash: str
     result_hash: str  # as in run.json; "" if ids are replaced
     hidden: bool  # ids are replaced, pictures left out
+    multiverse: Multiverse | None = None  # if it was asked for
 
 
 def context_of(
@@ -53,6 +57,7 @@ def context_of(
     pictures: bool = True,
     redact: bool = False,
     command: Sequence[str] = (),
+    multiverse: bool = False,
     step: Step = lambda name: None,
 ) -> Context:
     """Work out what the page needs beyond the rows of the evaluation."""
@@ -69,7 +74,10 @@ def context_of(
     step("pictures")
     shown = _album(evaluation, images) if pictures and not redact else None
     order, words = _ranked(evaluation) if comparison is not None else None, () if redact else tuple(command)
-    return Context(evaluation, at_one, duel, comparison, order, shown, words, *hashes, redact)
+    if multiverse:
+        step("multiverse")
+    found = multiverse_of(evaluation.cohort, replicates=REPLICATES if evaluation.ci else 0) if multiverse else None
+    return Context(evaluation, at_one, duel, comparison, order, shown, words, *hashes, redact, found)
 
 
 def slices_of(evaluation: Evaluation, images: Path | None = None) -> Slices | None:

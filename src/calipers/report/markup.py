@@ -58,15 +58,24 @@ def figure_block(figure: Figure, name: str) -> str:
     )
 
 
-def data_table(table: Table, name: str, caption: str, most: int = MOST_STATIC_ROWS, *, over: int = 0) -> str:
+def data_table(
+    table: Table,
+    name: str,
+    caption: str,
+    most: int = MOST_STATIC_ROWS,
+    *,
+    over: int = 0,
+    all_in: str = "evaluation.json",
+) -> str:
     """Return a plain table of numbers, which the page can sort, filter, page through and save as CSV.
 
-    So many of the last rows sum up those ``over`` them, and stay last.
+    So many of the last rows sum up those ``over`` them, and stay last. ``all_in`` is the file that has the rows which
+    are too many for the page.
     """
     rows = table.rows[:most]
     left = len(table.rows) - len(rows)
     if left:
-        caption += f" (the first {len(rows)} of {len(table.rows)} rows; evaluation.json has all)"
+        caption += f" (the first {len(rows)} of {len(table.rows)} rows; {all_in} has all)"
     head = "".join(f'<th scope="col">{text(cut(column))}</th>' for column in table.columns)
     plain = len(table.rows) - over
     marks = [' class="over"' if k >= plain else "" for k in range(len(rows))]

@@ -6,14 +6,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from importlib import resources
+from zlib import crc32
 
 from calipers.evaluation import Evaluation
 from calipers.findings import without_interval
+from calipers.plots.svg import svg
+from calipers.plots.sweeps import sweep_figure
+from calipers.plots.words import percent
 from calipers.report.grids import metrics_table
-from calipers.report.markup import text
+from calipers.report.markup import items, text
 from calipers.report.words import between, number, plural, reason_word
 from calipers.results import Estimate
 from calipers.results.comparison import Comparison
+from calipers.sensitivity import Multiverse
+from calipers.sensitivity.swept import Sweep
 
 
 def of_evaluation(evaluation: Evaluation) -> str:
@@ -50,6 +56,25 @@ def of_comparison(found: Comparison) -> str:
         f"<table><caption>{text(said)}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
     )
     return framed(table)
+
+
+def of_sweep(sweep: Sweep) -> str:
+    """Return the first figure of a sweep, with its finding and its note."""
+    figure = sweep_figure(sweep)
+    name = f"sweep-{crc32(sweep.to_json().encode()):08x}"  # ids in a notebook are shared by all that it shows
+    drawn = svg(figure, name=name, standalone=True)
+    return framed(f"<p><strong>{text(figure.title)}</strong></p>{drawn}<p><small>{text(figure.note)}</small></p>")
+
+
+def of_multiverse(found: Multiverse) -> str:
+    """Return what a multiverse says, and who wins most."""
+    lines = [
+        f"<tr><th scope=row>{text(model)}</th><td>{text(percent(won))}</td></tr>" for model, won in found.wins.items()
+    ]
+    head = "<th scope=col>model</th><th scope=col>configurations won</th>"
+    caption = f"{len(found.each)} configurations; models that tie share one."
+    table = f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    return framed(items(found.sentences()) + table)
 
 
 def framed(inner: str) -> str:

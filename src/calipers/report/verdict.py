@@ -23,6 +23,7 @@ from calipers.saving import shown_matches
 from calipers.statistics.weights import plural as named_plural
 
 MOST_NAMED = 3
+NOTHING_THERE = "There is nothing to find: no image has a reference. What has a value only tells how little is called."
 
 WON = {"a_better": True, "b_better": False}
 WORDS = {  # kind of lead -> sentence, the firmest first
@@ -68,24 +69,28 @@ def verdict(
 
 def of_maps(evaluation: Evaluation, all_pairs: Comparison | None) -> Verdict:
     """Return what an evaluation of maps says: its first headline metric, then what became of the objects."""
+    if not len(evaluation.cohort.references):
+        return Verdict(NOTHING_THERE, tuple(_objects_found(evaluation)))
     if len(evaluation.models) > 1:
-        found = [*_ahead_in_first(evaluation, all_pairs), *_leads(evaluation, all_pairs)]
+        first, *others = headline_of(evaluation)
+        found = [*_ahead_in(first, evaluation, all_pairs), *_leads(evaluation, all_pairs, others)]
     else:
         found = _alone(evaluation, known=False)
     found[1:1] = _objects_found(evaluation)
     if not found:
         return Verdict("There is nothing to judge: no metric of the headline has a value.", ())
-    return Verdict(found[0], (*found[1:], *([_rule(evaluation)] if len(evaluation.cohort.references) else [])))
+    return Verdict(found[0], (*found[1:], _rule(evaluation)))
 
 
-def _ahead_in_first(evaluation: Evaluation, all_pairs: Comparison | None) -> list[str]:
-    """Return who leads in the first headline metric, by how much, and whether that is more than chance."""
-    metric = headline_of(evaluation)[0]
+def _ahead_in(metric: str, evaluation: Evaluation, all_pairs: Comparison | None) -> list[str]:
+    """Return who leads in a metric, by how much, and whether that is more than chance."""
     order = [model for model in by_value(evaluation) if not math.isnan(evaluation.get(metric, model=model).value)]
     if len(order) < 2:
         return []
     best, other = order[:2]
     values = [evaluation.get(metric, model=model).value for model in (best, other)]
+    if values[0] == values[1]:
+        return [f"{named(best)} and {named(other)} have the same {metric}: {values[0]:.3f}."]
     told = f"{metric} {values[0]:.3f} against {values[1]:.3f} of {named(other)}"
     rows = [] if all_pairs is None else [row for row in all_pairs.rows if row.metric == metric and row.label is None]
     row = next((row for row in rows if {row.model_a, row.model_b} == {best, other}), None)
@@ -96,7 +101,11 @@ def _ahead_in_first(evaluation: Evaluation, all_pairs: Comparison | None) -> lis
     span = f"{100 * row.estimate.level:g} % interval of the difference {ends[0]:.3f} to {ends[1]:.3f}"
     if _certainty(all_pairs, metric, best, len(order) - 1) == "sure":
         return [f"{named(best)} localises best: {told}; {span}."]
-    return [f"No model is shown to localise best: {named(best)} has {told}, but chance could explain it ({span})."]
+    doubt = f"No model is shown to localise best: {named(best)} has {told}"
+    if ends[0] <= 0.0 or math.isnan(row.p_adjusted):
+        return [f"{doubt}, but chance could explain it ({span})."]
+    tests = f" after correction for {row.family} tests" if row.family > 1 else ""
+    return [f"{doubt} ({span}), but the test leaves room for chance (p = {row.p_adjusted:.2g}{tests})."]
 
 
 def _objects_found(evaluation: Evaluation) -> list[str]:
@@ -194,11 +203,11 @@ def _from(row: Difference, model: str) -> tuple[float, float, float, str]:
     return -e.value, -e.high, -e.low, row.model_a
 
 
-def _leads(evaluation: Evaluation, all_pairs: Comparison | None) -> list[str]:
-    """Return who leads in which headline metrics, and whether by more than chance."""
+def _leads(evaluation: Evaluation, all_pairs: Comparison | None, metrics: Sequence[str] | None = None) -> list[str]:
+    """Return who leads in which headline metrics, or in some of them, and whether by more than chance."""
     said: dict[tuple[str, str], list[str]] = {}
     valued = False
-    for metric in headline_of(evaluation):
+    for metric in headline_of(evaluation) if metrics is None else metrics:
         values = {model: evaluation.get(metric, model=model).value for model in evaluation.models}
         known = {model: value for model, value in values.items() if value == value}
         valued = valued or bool(known)
@@ -206,7 +215,8 @@ def _leads(evaluation: Evaluation, all_pairs: Comparison | None) -> list[str]:
         if found is not None:
             said.setdefault(found, []).append(metric)
     if not said:
-        return ["The models do not differ in any headline metric."] if valued else []
+        which = "headline metric" if metrics is None else "other headline metric"
+        return [f"The models do not differ in any {which}."] if valued else []
     order = sorted(said.items(), key=lambda entry: list(WORDS).index(entry[0][0]))
     return [WORDS[kind].format(models=models, metrics=join(metrics)) for (kind, models), metrics in order]
 

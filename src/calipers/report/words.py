@@ -49,8 +49,8 @@ MEANINGS = {
     "voxel-iou": "The voxels that are both called and of references, over those that are either; Dice / (2 - Dice).",
     "soft-instance-iou": "For every reference, without a threshold: the score that lies in it, over the mean of all "
     "score on it and the background and of its size; then the mean per image. At alpha 0.5 this is a soft Dice, so the "
-    "soft Jaccard stands beside it. Faint scores all over the background lower it. An image without references has 1 if "
-    "nothing is called, and falls with every score.",
+    "soft Jaccard stands beside it. Faint scores all over the background lower it. An image without references has 1 "
+    "if nothing is called, and falls with every score.",
 }
 REASONS = {
     "no_references": "there are no references of that kind",

@@ -132,11 +132,14 @@ def check_folder(path: Path | str, *, force: bool, inputs: tuple[str, ...] = ())
     force
         Allow a folder that already holds something.
     inputs
-        Files that are read; the folder of an input never receives output.
+        Files and folders that are read. The folder of a file and a folder that is read itself, with all below it,
+        never receive output.
     """
     folder = Path(path)
     for name in inputs:
-        if Path(name).is_file() and folder.resolve() == Path(name).resolve().parent:
+        place, target = Path(name).resolve(), folder.resolve()
+        among = target == place.parent if place.is_file() else place.is_dir() and target.is_relative_to(place)
+        if among:
             raise InputError(
                 "an output folder that is not an input folder",
                 rule="output-in-input",

@@ -11,7 +11,8 @@ from typing import Any
 from calipers import registry
 from calipers.errors import UsageError, did_you_mean
 from calipers.metrics.contract import MetricPlan
-from calipers.oracles.corruption import KINDS, checked
+from calipers.oracles import KINDS
+from calipers.oracles.described import Corruption, checked
 from calipers.protocol import Protocol
 
 Value = float | int | str
@@ -36,11 +37,17 @@ def _least_area(protocol: Protocol, plan: MetricPlan, value: Any) -> tuple[Proto
     return replace(protocol, sizes=sizes), replace(plan, options={**plan.options, "size": name})
 
 
+def _most(protocol: Protocol, plan: MetricPlan, value: Any) -> tuple[Protocol, MetricPlan]:
+    if not float(value).is_integer() or value < 1:
+        raise UsageError(f"max_dets is a whole number from 1, not {value!r}")
+    return protocol, replace(plan, options={**plan.options, "max_dets": int(value)})
+
+
 CHOICES: Mapping[str, tuple[str, Change]] = {
     "threshold": ("threshold of the criterion", _threshold),
     "score_cut": ("score from which predictions count", _option("score_cut")),
     "least_area": ("smallest area that counts (px²)", _least_area),
-    "max_dets": ("predictions that count, per image and class", _option("max_dets")),
+    "max_dets": ("predictions that count, per image and class", _most),
     "criterion": ("criterion", _option("criterion")),
     "assignment": ("assignment", _option("assignment")),
     "interpolation": ("interpolation", _option("interpolation")),
@@ -48,27 +55,50 @@ CHOICES: Mapping[str, tuple[str, Change]] = {
     "classes": ("classes", _option("classes")),
     "ties": ("ties", _option("ties")),
 }
+SPREADS = {
+    "position-noise": "standard deviation (sides of the box)",
+    "aspect-noise": "standard deviation of ln(aspect)",
+}
+STRENGTHS = {  # of corruptions: what the number is
+    "sigma": "standard deviation of ln(side)",
+    "noise": "standard deviation of the place (sides of the box)",
+    "bias": "distance (sides of the box)",
+    "mean": "copies per box, mean",
+    "p": "probability",
+    "size": "side (share of the image)",
+    "share": "side (share of the image)",
+}
 OWN = ("score_cut",)  # what a metric with a matching of its own also knows
+NUMBERS = ("threshold", "score_cut", "least_area", "max_dets")  # choices of numbers; all others are of words
 
 
 def check_choice(name: str, values: Sequence[Value]) -> None:
-    """Raise for an unknown choice, or for values that it cannot have."""
-    if not values:
-        raise UsageError(f"no values for {name!r}")
+    """Raise for an unknown choice, or for values that it cannot have; of a corruption `steps_of` looks at those."""
+    if isinstance(values, str) or not len(values):
+        raise UsageError(f"{name} needs a list of values, not {values!r}")
     if len(set(values)) < len(values):
         raise UsageError(f"{name}: values that differ, got {list(values)!r}")
-    if name in CHOICES:
-        if name in ("criterion", "assignment"):
-            for value in values:
-                registry.check(name, str(value))
-        return
-    kind, sign, parameter = name.partition(".")
-    if not sign or kind not in KINDS:
+    kind, sign, _ = name.partition(".")
+    if name not in CHOICES and not (sign and kind in KINDS):
         known_names = [*CHOICES, *(f"{kind}.<parameter>" for kind in KINDS)]
         raise UsageError(f"no choice {name!r} to sweep; {did_you_mean(name, known_names)}")
+    numeric = name in NUMBERS or is_corruption(name)
     for value in values:
-        others = {"size": 0.2} if kind == "random-boxes" and parameter != "size" else {}
-        checked(kind, {**others, parameter: float(value)})
+        if numeric and (isinstance(value, str | bool) or not math.isfinite(value)):
+            raise UsageError(f"{name} is a choice of numbers, not {value!r}")
+        if not numeric and not isinstance(value, str):
+            raise UsageError(f"{name} is a choice of words, not {value!r}")
+        if name in ("criterion", "assignment"):
+            registry.check(name, str(value))
+
+
+def steps_of(choices: Mapping[str, Value]) -> list[Corruption]:
+    """Return the corruptions of ``{"position-noise.sigma": 0.5}``; several choices of one kind are one corruption."""
+    found: dict[str, dict[str, float]] = {}
+    for name, value in choices.items():
+        kind, _, parameter = name.partition(".")
+        found.setdefault(kind, {})[parameter] = float(value)
+    return [checked(kind, given, KINDS) for kind, given in found.items()]
 
 
 def is_corruption(name: str) -> bool:
@@ -77,11 +107,12 @@ def is_corruption(name: str) -> bool:
 
 
 def label_of(name: str) -> str:
-    """Return a choice in words."""
+    """Return a choice in words, with its unit."""
     if name in CHOICES:
         return CHOICES[name][0]
     kind, _, parameter = name.partition(".")
-    return f"{kind.replace('-', ' ')}, {parameter}"
+    of_kind = {"sigma": SPREADS.get(kind, "")}
+    return f"{kind.replace('-', ' ')}, {of_kind.get(parameter) or STRENGTHS[parameter]}"
 
 
 def changed(protocol: Protocol, plan: MetricPlan, choices: Mapping[str, Value]) -> tuple[Protocol, MetricPlan]:
@@ -90,4 +121,7 @@ def changed(protocol: Protocol, plan: MetricPlan, choices: Mapping[str, Value]) 
         if registry.own_matching(plan.kind) and name not in OWN:
             raise UsageError(f"{plan.name} has a matching of its own, on which {name!r} has no effect")
         protocol, plan = CHOICES[name][1](protocol, plan, value)
+    criterion = registry.resolve("criterion", plan.options.get("criterion", protocol.matching.criterion))
+    if "threshold" in choices and not criterion.distance and not 0 <= float(choices["threshold"]) <= 1:
+        raise UsageError(f"overlaps lie in [0, 1]: {choices['threshold']} is no threshold; write 0.5 for 50 %")
     return protocol, plan

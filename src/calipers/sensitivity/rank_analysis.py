@@ -31,7 +31,8 @@ def kendall_w(ranks: F64) -> float:
     if m < 2 or n < 2:
         return float("nan")
     spread = ((ranks.sum(axis=0) - m * (n + 1) / 2.0) ** 2).sum()
-    tied = sum(float(((np.unique(row, return_counts=True)[1]) ** 3).sum()) - n for row in ranks)
+    equal = (ranks[:, :, None] == ranks[:, None, :]).sum(axis=2)
+    tied = float((equal**2 - 1).sum())  # t^3 - t of every group of t tied models
     bottom = m**2 * (n**3 - n) - m * tied
     return float(12.0 * spread / bottom) if bottom > 0 else float("nan")
 

@@ -8,114 +8,30 @@ point is the mean over several runs, with their spread as band.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.errors import UsageError, did_you_mean
+from calipers.errors import UsageError
 from calipers.evaluate import evaluate
+from calipers.findings import lower_is_better
 from calipers.kernels.resampling import check_seed
 from calipers.oracles import corrupt
 from calipers.protocol import MetricPlan, Protocol
-from calipers.results.estimate import number
-from calipers.sensitivity.choices import Value, changed, check_choice, is_corruption, label_of
+from calipers.sensitivity.choices import Value, changed, check_choice, is_corruption, steps_of
+from calipers.sensitivity.swept import ORACLE, Sweep, SweepAxis
+from calipers.statistics.weights import plural
 from calipers.tables import Cohort
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 F64 = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
-SCHEMA = "calipers.sweep/1"
-ORACLE = "oracle"
 MOST_POINTS = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class SweepAxis:
-    """One choice and its values."""
-
-    name: str
-    values: tuple[Value, ...]
-
-    @property
-    def label(self) -> str:
-        """The choice in words."""
-        return label_of(self.name)
-
-    @property
-    def numeric(self) -> bool:
-        """Whether the values are numbers, so that a line may join them."""
-        return all(not isinstance(value, str) for value in self.values)
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """Values of metrics over one or two choices, with bands."""
-
-    axes: tuple[SweepAxis, ...]
-    models: tuple[str, ...]
-    metrics: tuple[str, ...]
-    value: F64  # (models, metrics, points of axis 0[, points of axis 1])
-    low: F64  # of the same shape; NaN without a band
-    high: F64
-    runs: int  # of an oracle; 1 if nothing was random
-    band: str  # what low and high are
-    protocol: str
-    n_images: int
-    n_references: int
-    seed: int
-
-    def line(self, metric: str, model: str | None = None) -> tuple[F64, F64, F64]:
-        """Return value, low and high of one metric and model along the axes."""
-        model = self.models[0] if model is None and len(self.models) == 1 else model
-        for what, name, known in (("model", model, self.models), ("metric", metric, self.metrics)):
-            if name not in known:
-                raise UsageError(f"no {what} {name!r} in this sweep; {did_you_mean(str(name), known)}")
-        place = self.models.index(str(model)), self.metrics.index(metric)
-        return self.value[place], self.low[place], self.high[place]
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one row per model, metric and point."""
-        found = []
-        for m, model in enumerate(self.models):
-            for k, metric in enumerate(self.metrics):
-                for place in np.ndindex(*(len(axis.values) for axis in self.axes)):
-                    at = {axis.name: axis.values[i] for axis, i in zip(self.axes, place)}
-                    ends = (float(table[(m, k, *place)]) for table in (self.value, self.low, self.high))
-                    row = {"model": model, "metric": metric, **at}
-                    found.append(row | dict(zip(("value", "low", "high"), map(number, ends))))
-        return found
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the rows as a pandas frame (extra ``frames``)."""
-        from calipers.results.frames import frame
-
-        return frame(self.rows())
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the document ``calipers.sweep/1``."""
-        from calipers import __version__
-
-        return {
-            "schema": SCHEMA,
-            "calipers": __version__,
-            "axes": [{"name": axis.name, "label": axis.label, "values": list(axis.values)} for axis in self.axes],
-            "models": list(self.models),
-            "metrics": list(self.metrics),
-            "runs": self.runs,
-            "band": self.band,
-            "seed": self.seed,
-            "protocol": self.protocol,
-            "cohort": {"images": self.n_images, "references": self.n_references},
-            "rows": self.rows(),
-        }
 
 
 def sweep(
@@ -164,8 +80,9 @@ def sweep(
         if with_:
             raise UsageError("corruptions belong to an oracle: sweep the strength of one, such as position-noise.sigma")
         return _of_models(cohort, plan, axes, ci=ci, seed=seed, progress=progress)
-    if runs < 1:
-        raise UsageError(f"runs is a number of at least 1, not {runs!r}")
+    if runs < 1 or runs != int(runs):
+        raise UsageError(f"runs is a whole number from 1, not {runs!r}")
+    check_seed(seed + runs - 1)
     return _of_oracle(cohort, plan, axes, runs, seed, tuple(with_), progress)
 
 
@@ -174,10 +91,18 @@ def _axes(over: Mapping[str, Sequence[Value]]) -> tuple[SweepAxis, ...]:
         raise UsageError(f"a sweep has one or two choices, not {len(over)}; multiverse takes more")
     for name, values in over.items():
         check_choice(name, values)
-    axes = tuple(SweepAxis(name, tuple(values)) for name, values in over.items())
-    if np.prod([len(axis.values) for axis in axes]) > MOST_POINTS:
-        raise UsageError(f"at most {MOST_POINTS:,} points")
+    axes = tuple(SweepAxis(name, tuple(_plain(value) for value in values)) for name, values in over.items())
+    total = math.prod(len(axis.values) for axis in axes)
+    if total > MOST_POINTS:
+        raise UsageError(f"at most {MOST_POINTS:,} points, not {total:,}")
+    for point in _points([axis for axis in axes if is_corruption(axis.name)]):
+        steps_of(point)  # raises for what a corruption cannot be
     return axes
+
+
+def _plain(value: Value) -> Value:
+    """Return a number of NumPy as one of Python, which JSON knows."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _points(axes: Sequence[SweepAxis]) -> list[dict[str, Value]]:
@@ -190,11 +115,11 @@ def grid_protocol(protocol: Protocol, points: Sequence[Mapping[str, Value]]) -> 
     plans: list[MetricPlan] = []
     names: list[list[str]] = []
     grown = protocol
-    for k, point in enumerate(points):
-        here = []
+    for point in points:
+        here, at = [], ", ".join(f"{name}={value}" for name, value in point.items())
         for plan in protocol.metrics:
             grown, other = changed(grown, plan, point)
-            here.append(f"{plan.name} #{k}")
+            here.append(f"{plan.name} ({at})")  # a name that errors can show
             plans.append(replace(other, name=here[-1]))
         names.append(here)
     return replace(grown, metrics=tuple(plans), headline=(plans[0].name,)), names
@@ -217,7 +142,8 @@ def _of_models(
         ]
         tables.append(np.array(table, np.float64).reshape(shape))
     told = evaluation.statistics
-    band = f"{100 * told['level']:g} % interval over {told['n_units']} units ({told['unit']})" if ci else "none"
+    band = f"{100 * told['level']:g} % interval over {told['n_units']} {plural(told['unit'])}"
+    band = band if np.isfinite(tables[1]).any() else "none"
     return _result(cohort, protocol, axes, tuple(cohort.models), tables, (1, band, seed))
 
 
@@ -238,7 +164,7 @@ def _of_oracle(
     settings, n = _points(strength), len(protocol.metrics)
     found = np.empty((runs, len(settings), len(names), n))
     for done, (s, run) in enumerate(product(range(len(settings)), range(runs)), start=1):
-        steps = [*_steps(settings[s]), *always]
+        steps = [*(str(step) for step in steps_of(settings[s])), *always]
         model = corrupt(alone, steps, seed=seed + run, name=ORACLE)
         evaluation = evaluate(model, grown, ci=False)
         pooled = {row.metric: row.estimate.value for row in evaluation.rows if row.label is None}
@@ -250,18 +176,9 @@ def _of_oracle(
         order = order.swapaxes(2, 3)
     mean = order.mean(axis=1)
     spread = order.std(axis=1, ddof=1) if runs > 1 else np.full(mean.shape, np.nan)
-    band = f"mean and standard deviation (n - 1) of {runs} runs" if runs > 1 else "none"
+    band = f"one standard deviation (n - 1) of {runs} runs to both sides of their mean" if runs > 1 else "none"
     tables = [mean[None], (mean - spread)[None], (mean + spread)[None]]
     return _result(cohort, protocol, axes, (ORACLE,), tables, (runs, band, seed))
-
-
-def _steps(setting: Mapping[str, Value]) -> list[str]:
-    """Return the corruptions of a point; two parameters of one kind are one corruption."""
-    kinds: dict[str, list[str]] = {}
-    for name, value in setting.items():
-        kind, _, parameter = name.partition(".")
-        kinds.setdefault(kind, []).append(f"{parameter}={float(value)!r}")
-    return [f"{kind}({', '.join(choices)})" for kind, choices in kinds.items()]
 
 
 def _result(
@@ -272,10 +189,11 @@ def _result(
     tables: Sequence[F64],
     told: tuple[int, str, int],
 ) -> Sweep:
+    names, facts = tuple(plan.name for plan in protocol.metrics), [metric.facts for metric in protocol.compile()]
     return Sweep(
         axes=axes,
         models=models,
-        metrics=tuple(plan.name for plan in protocol.metrics),
+        metrics=names,
         value=tables[0],
         low=tables[1],
         high=tables[2],
@@ -285,4 +203,6 @@ def _result(
         n_images=cohort.n_images,
         n_references=int((~cohort.references.ignore).sum()),
         seed=told[2],
+        lower=tuple(name for name in names if name in lower_is_better(protocol)),
+        bounded=tuple(name for fact in facts if fact.bounds == (0.0, 1.0) for name in fact.names),
     )

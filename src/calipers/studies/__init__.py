@@ -15,6 +15,7 @@ __all__ = ["STUDIES", "StudyResult", "load_study", "run_study"]
 # name -> (where it is, what it asks in one line); a study is imported when it is run.
 STUDIES: Mapping[str, tuple[str, str]] = {
     "rodeo": ("calipers.studies.rodeo:STUDY", "what AP, accuracy and RoDeO see of errors made on purpose (MIDL 2023)"),
+    "anomaly": ("calipers.studies.anomaly:STUDY", "what metrics of anomaly maps see, and a benchmark (2024)"),
 }
 
 
@@ -32,6 +33,7 @@ def run_study(
     *,
     data: str | Path | None = None,
     predictions: Mapping[str, str] | None = None,
+    ranking: str | Path | None = None,
     runs: int | None = None,
     seed: int = 0,
     quick: bool = False,
@@ -47,6 +49,8 @@ def run_study(
         A file of the study's own data set; data that Calipers makes if left out.
     predictions
         Files of models for the table of given predictions, by name.
+    ranking
+        A file in which people rank the algorithms of a benchmark: columns ``algorithm`` and ``rank``.
     runs
         With other random numbers each; as in the paper if left out.
     seed
@@ -57,6 +61,6 @@ def run_study(
         Called with (what is being done, units done, units in all).
     """
     study = load_study(name)
-    options = StudyOptions(data=data, predictions=predictions or {}, runs=runs, seed=seed, quick=quick)
+    options = StudyOptions(data=data, predictions=predictions or {}, ranking=ranking, runs=runs, seed=seed, quick=quick)
     study.check(options)
     return study.run(options, progress)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a study is: a published experiment that can be run, and what it leaves behind, as data.
 
-A study names the statements of its paper before anything is computed. A run gives figures, tables and one claim per
-statement, judged by numbers. Where a statement does not hold, the claim says so; the experiment is never bent.
+A study names the statements of its paper. A run gives figures, tables and one claim per statement, judged by numbers.
+Where a statement does not hold, the claim says so; the experiment is never bent.
 """
 
 from __future__ import annotations
@@ -70,17 +70,28 @@ class StudyFigure:
     title: str  # the finding, a short sentence
     caption: str  # what is shown, how it was made, what n is
     panels: tuple[Figure, ...]
+    rows: tuple[int, ...] = ()  # panels beside each other, row by row; () = three in a row
 
     @property
     def heading(self) -> str:
-        """The name in words: Figure 3."""
-        return self.name.replace("-", " ").capitalize()
+        """The name in words: Figure 3; Side figure, if it has no number."""
+        kind, _, rest = self.name.partition("-")
+        words = f"{kind} {rest}" if rest[:1].isdigit() else f"{rest.replace('-', ' ')} {kind}"
+        return words[:1].upper() + words[1:]
 
     def parts(self) -> list[tuple[str, Figure]]:
         """Return the panels with their names."""
         if len(self.panels) == 1:
             return [(self.name, self.panels[0])]
         return [(self.name + letters(k), panel) for k, panel in enumerate(self.panels)]
+
+    def layout(self) -> list[list[tuple[str, Figure]]]:
+        """Return the panels with their names, row by row."""
+        parts, found = self.parts(), []
+        for n in self.rows or (3,) * -(-len(parts) // 3):
+            found.append(parts[:n])
+            parts = parts[n:]
+        return [*found, parts] if parts else found
 
     def table(self) -> Table:
         """Return the numbers of all panels: columns of all of them, the panel first."""
@@ -115,6 +126,7 @@ class StudyOptions:
 
     data: str | Path | None = None  # None: data that Calipers makes
     predictions: Mapping[str, str] = field(default_factory=dict)  # model -> file
+    ranking: str | Path | None = None  # of algorithms, by people
     runs: int | None = None  # None: what the paper has
     seed: int = 0
     quick: bool = False  # coarser grids, less data: to try it out, not to cite
@@ -196,7 +208,7 @@ class Study:
     citation: str
     statements: tuple[Statement, ...]
     run: Callable[[StudyOptions, Progress], StudyResult]
-    takes: frozenset[str] = frozenset()  # of "data", "predictions", "runs": what a run can be given
+    takes: frozenset[str] = frozenset()  # of "data", "predictions", "ranking", "runs": what a run can be given
 
     def statement(self, name: str) -> Statement:
         """Return one statement."""
@@ -211,7 +223,7 @@ class Study:
         """Raise for options that this study cannot follow."""
         check_seed(options.seed)
         given = {"data": options.data is not None, "predictions": bool(options.predictions)}
-        given["runs"] = options.runs is not None
+        given |= {"ranking": options.ranking is not None, "runs": options.runs is not None}
         for name, was_given in given.items():
             if was_given and name not in self.takes:
                 raise UsageError(f"the study {self.name!r} takes no {name}")

@@ -15,8 +15,9 @@ from calipers.report.shell import document
 from calipers.results.provenance import environment
 from calipers.studies.framework import VERDICTS, Claim, StudyFigure, StudyResult, StudyTable
 
-PANEL_WIDTH = 380  # at which text stays legible with three panels beside each other
-MOST_ROWS = 2000
+PANEL_WIDTHS = {1: 560, 2: 480, 3: 380}  # by how many stand in a row; text has the same size in all of them
+NARROW = 290
+MOST_ROWS = 250  # of a table on the page; the files have all
 MARKS = dict(zip(VERDICTS, ("held", "in-part", "not", "untested")))
 QUICK = "This is a quick run on coarse grids and little data: it shows how the study works, and is not for citing."
 
@@ -79,25 +80,33 @@ def _claim(claim: Claim) -> str:
 
 def _figure(figure: StudyFigure) -> str:
     """Return one figure: its finding, its panels, its caption, its numbers on demand."""
-    panels = "\n".join(_panel(name, panel) for name, panel in figure.parts())
-    table = figure.table()
-    numbers = data_table(table, f"{figure.name}-numbers", f"Numbers of {figure.heading}", MOST_ROWS)
+    rows = "\n".join(_row(row, figure.name) for row in figure.layout())
+    name, file = f"{figure.name}-numbers", f"{figure.name}.csv"
+    numbers = data_table(figure.table(), name, f"Numbers of {figure.heading}", MOST_ROWS, all_in=file)
     return (
         f'<div class="study-figure" id="{figure.name}">\n<h3>{text(f"{figure.heading}. {figure.title}")}</h3>\n'
-        f'<div class="three">{panels}</div>\n{paragraph(figure.caption, "note")}\n'
+        f"{rows}\n{paragraph(figure.caption, 'note')}\n"
         f"{details(f'Numbers of {figure.heading}', numbers)}\n</div>"
     )
 
 
-def _panel(name: str, panel: Figure) -> str:
-    drawn = svg(panel, width=PANEL_WIDTH, name=name)
+def _row(panels: Sequence[tuple[str, Figure]], whole: str) -> str:
+    """Return panels of the figure ``whole`` beside each other, as far as the window is wide enough."""
+    width = PANEL_WIDTHS.get(len(panels), NARROW)
+    inner = "\n".join(_panel(name, panel, width, alone=name == whole) for name, panel in panels)
+    return f'<div class="panels-{min(len(panels), 4)}">{inner}</div>'
+
+
+def _panel(name: str, panel: Figure, width: int, *, alone: bool) -> str:
+    drawn = svg(panel, width=width, name=name)
     inner = f'<div class="shot">{drawn}</div>' if isinstance(panel, Overlay) else drawn
     below = paragraph(panel.note, "note") if panel.note.strip() else ""
-    return f'<figure class="plot" id="{name}"><figcaption>{text(panel.title)}</figcaption>\n{inner}\n{below}</figure>'
+    mark = "" if alone else f' id="{name}"'  # then it is that of the figure
+    return f'<figure class="plot"{mark}><figcaption>{text(panel.title)}</figcaption>\n{inner}\n{below}</figure>'
 
 
 def _table(table: StudyTable) -> str:
-    shown = data_table(table.table, table.name, table.title, MOST_ROWS)
+    shown = data_table(table.table, table.name, table.title, MOST_ROWS, all_in=f"{table.name}.csv")
     return f"{shown}\n{paragraph(table.note, 'note')}"
 
 

@@ -46,7 +46,7 @@ def write_study(
 
     Notes
     -----
-    PDF needs matplotlib (extra ``mpl``); without it figures are SVG only.
+    PDF needs matplotlib (extra ``mpl``); without it, and for quick runs, figures are SVG only.
     """
     folder = check_folder(folder, force=force, inputs=tuple(str(entry["file"]) for entry in result.inputs))
     old = [file.name for file in folder.iterdir() if OURS.fullmatch(file.name)] if folder.is_dir() else []
@@ -64,7 +64,7 @@ def write_study(
 
 
 def _write_figures(result: StudyResult, stage: Path, step: Step) -> None:
-    pdf = find_spec("matplotlib") is not None
+    pdf = find_spec("matplotlib") is not None and not result.quick
     for figure in result.figures:
         step(figure.heading.lower())
         write_atomically(stage / f"{figure.name}.csv", as_csv(figure.table()))

@@ -12,7 +12,7 @@ from matplotlib.colors import Normalize
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from calipers.plots.figures import F64, Contour, HeatMap
+from calipers.plots.figures import F64, Contour, HeatMap, ends_of
 from calipers.plots.mpl.look import BLUES, PAPER, text_colour
 from calipers.plots.mpl.scales import set_axis
 from calipers.plots.mpl.sheet import Drawn, Sheet, bare, nothing, some
@@ -107,7 +107,9 @@ def draw_contour(figure: Contour, sheet: Sheet) -> Drawn:
     if min(values.shape) < 2 or not inner:
         return _flat(figure, sheet, values)
     sheet.ax.set_facecolor(PAPER.band)
-    colours = Normalize(low, high)
+    if figure.square:
+        sheet.ax.set_aspect("equal")
+    colours = Normalize(*ends_of(figure), clip=True)
     bounds = [low, *inner, high]
     areas = sheet.ax.contourf(figure.xs, figure.ys, values, levels=bounds, cmap=BLUES, norm=colours)
     areas.set(edgecolor="face", linewidth=0.3)
@@ -121,7 +123,7 @@ def draw_contour(figure: Contour, sheet: Sheet) -> Drawn:
 def _flat(figure: Contour, sheet: Sheet, values: np.ma.MaskedArray) -> Drawn:
     """Draw points where there are no lines: too few places, or the same height everywhere."""
     x, y = np.meshgrid(figure.xs, figure.ys)
-    colours = Normalize(*_range(math.nan, math.nan, values.filled(np.nan)))
+    colours = Normalize(*_range(figure.low, figure.high, values.filled(np.nan)))
     look: dict[str, Any] = {
         "c": values.ravel(),
         "cmap": BLUES,

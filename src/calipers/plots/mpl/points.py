@@ -148,13 +148,13 @@ def draw_blob(figure: Blob, sheet: Sheet) -> Drawn:
         "linestyle": "none",
     }
     ax.plot([v for v, _ in kept], [m for _, m in kept], zorder=4, label="_medians", **median)
-    return _blob_legend(median)
+    return _blob_legend(median, figure.of)
 
 
-def _blob_legend(median: dict[str, Any]) -> Drawn:
+def _blob_legend(median: dict[str, Any], of: str) -> Drawn:
     disc = Line2D([], [], marker="o", color=DISC, linestyle="none", markersize=7)
     drawn = Drawn()
-    drawn.add(disc, "share of replicates (area)")
+    drawn.add(disc, f"{of} (area)")
     drawn.add(Line2D([], [], **median), "median")
     drawn.add(Line2D([], [], color=PAPER.ink, linewidth=0.9), "interval")
     return drawn

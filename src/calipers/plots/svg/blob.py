@@ -27,7 +27,7 @@ def draw(figure: Blob, sheet: Sheet) -> Drawing:
         return nothing(sheet, "no models")
     if not np.isfinite(figure.shares).any():
         return nothing(sheet, UNDEFINED)
-    key, top = _key(sheet)
+    key, top = _key(sheet, figure.of)
     x = Axis("rank (1 = best)", ticks=tuple(float(r) for r in range(1, ranks + 1)))
     y = Axis("", names=figure.models)
     plan = Plan(x, y, (0.5, ranks + 0.5), (-0.5, models - 0.5), top=top, inner=ROW * models, down=True, grid="")
@@ -40,7 +40,7 @@ def draw(figure: Blob, sheet: Sheet) -> Drawing:
     return Drawing(sheet.width, at.height, parts)
 
 
-def _key(sheet: Sheet) -> tuple[list[str], float]:
+def _key(sheet: Sheet, of: str) -> tuple[list[str], float]:
     """Return what areas, lines and diamonds mean."""
     found, x = [], 0.0
     for share in KEY:
@@ -50,8 +50,9 @@ def _key(sheet: Sheet) -> tuple[list[str], float]:
         found.append(words(x + 2 * r + 4.0, 16.0, text))
         x += 2 * r + 4.0 + width_of(text) + 12.0
     x, y = (x + 8.0, 12.0) if sheet.width >= 520.0 else (0.0, 34.0)
-    found.append(words(x, y + 4.0, "of the replicates" if y < 20.0 else "share of the replicates"))
-    x += width_of("share of the replicates" if y > 20.0 else "of the replicates") + 10.0
+    told = f"of the {of}" if y < 20.0 else f"share of the {of}"
+    found.append(words(x, y + 4.0, told))
+    x += width_of(told) + 10.0
     found.append(el("path", d=segments([(x, y, x + 26.0, y)]), cls="fig-span"))
     found.append(_diamond(x + 13.0, y))
     found.append(words(x + 32.0, y + 4.0, "median, interval"))
@@ -69,7 +70,7 @@ def _model(figure: Blob, m: int, at: Plane, largest: float) -> list[str]:
         share = float(figure.shares[m, r])
         if math.isfinite(share) and share > FAINT:
             radius = largest * math.sqrt(min(share, 1.0))
-            inner = title(f"{figure.models[m]}, rank {r + 1}: {100 * share:.1f} % of the replicates")
+            inner = title(f"{figure.models[m]}, rank {r + 1}: {100 * share:.1f} % of the {figure.of}")
             found.append(
                 el("circle", inner, cx=at.x.at(r + 1.0), cy=y, r=radius, cls=f"fig-blob {fill(slot)} {stroke(slot)}")
             )

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from calipers.plots.figures import F64, Axis, Contour
+from calipers.plots.figures import F64, Axis, Contour, ends_of
 from calipers.plots.svg.axes import Plan, Plane, plane
 from calipers.plots.svg.elements import Drawing, Sheet, el, polyline, words
 from calipers.plots.svg.empty import UNDEFINED, nothing
@@ -33,13 +35,16 @@ def draw(figure: Contour, sheet: Sheet) -> Drawing:
     if not np.isfinite(values).any():
         return nothing(sheet, UNDEFINED)
     xs, ys = figure.xs[x_order], figure.ys[y_order]
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    labels, top = colours(sheet, figure.label, low, high)
+    ends = ends_of(figure)
+    labels, top = colours(sheet, figure.label, *ends)
     plan = Plan(figure.x, figure.y, _ends(figure.x, xs), _ends(figure.y, ys), top=top, grid="")
     at = plane(sheet, plan)
+    if figure.square:
+        spans = [abs(end - start) for start, end in (plan.x_limits, plan.y_limits)]
+        at = plane(sheet, replace(plan, inner=(at.right - at.left) * spans[1] / spans[0]))
     x, y, fine = _finer(at.x(xs), at.y(ys), values)
     parts = [el("defs", hatching(sheet.name) + _clip(at, sheet)), *labels, *at.parts]
-    drawn = "".join([_ground(at, sheet), *_areas(x, y, fine), *_lines(figure, at, x, y, fine)])
+    drawn = "".join([_ground(at, sheet), *_areas(x, y, fine, ends), *_lines(figure, at, x, y, fine)])
     parts.append(el("g", drawn, clip_path=f"url(#{sheet.name}-clip)"))
     return Drawing(sheet.width, at.height, parts)
 
@@ -91,9 +96,10 @@ def _ground(at: Plane, sheet: Sheet) -> str:
     return el("rect", **box, fill=f"url(#{sheet.name}-hatch)", cls="fig-undefined")
 
 
-def _areas(x: F64, y: F64, values: F64) -> list[str]:
+def _areas(x: F64, y: F64, values: F64, ends: tuple[float, float]) -> list[str]:
     """Return an area per step of the colours. Each lies on the lower ones, so there are no seams between them."""
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    low, high = ends
+    values = np.maximum(values, low)  # NaN stays
     span = (high - low) or 1.0
     deep = low - DEEP * span
     # A rim far below closes every line at the edge of the grid.
@@ -116,7 +122,7 @@ def _levels(figure: Contour, values: F64) -> tuple[float, ...]:
 
 
 def _lines(figure: Contour, at: Plane, xs: F64, ys: F64, values: F64) -> list[str]:
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    low, high = ends_of(figure)
     lines, labels = [], []
     taken: list[tuple[float, float]] = []
     for level in _levels(figure, values):

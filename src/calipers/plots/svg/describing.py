@@ -102,7 +102,7 @@ def _blob(figure: f.Blob) -> str:
         return f"{_name(figure.models[m])}{rank}"
 
     models = range(len(figure.models))
-    return f"Ranks of {_count(len(models), 'model')} over replicates: {_listed(map(one, models))}."
+    return f"Ranks of {_count(len(models), 'model')} over {figure.of}: {_listed(map(one, models))}."
 
 
 def _boxes(figure: f.BoxDots) -> str:

@@ -63,7 +63,7 @@ def _table(ev: Evaluation, found: Softness | None, unit: str, rows: list[tuple[C
     soft = (found.metric,) if found is not None else ()
     place = ("slice z",) if ev.cohort.dimensions == 3 else ("centre x", "centre y")
     best = (f"best {criterion}",) if _graded(ev) else ()
-    return Table(("model", "image", "object", f"size ({unit})", *soft, "fate", *best, *place), tuple(rows))
+    return Table(("model", "image", *place, "fate", f"size ({unit})", *soft, *best, "object"), tuple(rows))
 
 
 def _graded(ev: Evaluation) -> bool:
@@ -82,12 +82,12 @@ def _rows(ev: Evaluation, model: str, found: Softness | None, table: tuple[F64, 
             (
                 model,
                 ev.cohort.images.ids[image],
-                k - int(references.offsets[image]) + 1,
+                *_place(ev, k),
+                FATES[int(judged.fate[k])],
                 float(size[k]),
                 *(() if judged.soft is None else (float(judged.soft[k]),)),
-                FATES[int(judged.fate[k])],
                 *(() if judged.best is None else (float(judged.best[k]),)),
-                *_place(ev, k),
+                k - int(references.offsets[image]) + 1,
             )
         )
     return rows

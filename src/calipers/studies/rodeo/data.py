@@ -21,7 +21,7 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 SIDE = 1024.0  # pixels
-IMAGES, QUICK_IMAGES = 880, 160
+IMAGES, QUICK_IMAGES = 880, 400
 SPLIT, MADE = 0x73706C, 0x6D6164  # keep the draws apart from each other and from the oracles
 SEVERAL = (0.894, 0.094, 0.012)  # shares of images with 1, 2, 3 classes
 REPEATED = 0.175  # chance that an image is a further one of the patient before
@@ -79,10 +79,10 @@ def study_data(options: StudyOptions) -> StudyData:
 def _check(cohort: Cohort, file: str) -> None:
     """Refuse data on which these experiments cannot be done."""
     if len(cohort.classes) < 2:
-        raise InputError("boxes of two classes or more", rule="single-class", file=file, value=cohort.classes[0])
+        raise InputError("boxes of two classes or more", rule="one-class", file=file, value=cohort.classes[0])
     if cohort.references.dimensions != 2 or not np.isfinite(cohort.images.size).all():
         hint = "random boxes are placed in the image: give sizes, for instance in COCO"
-        raise InputError("images in 2D with known sizes", rule="unknown-size", file=file, hint=hint)
+        raise InputError("images in 2D with known sizes", rule="size-unknown", file=file, hint=hint)
     if len(cohort.references) < 20:
         raise InputError("20 boxes or more", rule="too-few-boxes", file=file, value=len(cohort.references))
 

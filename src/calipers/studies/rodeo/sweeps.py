@@ -28,6 +28,7 @@ SCALES = {
 }  # 0.5 is reached at this distance
 RODEO = ("RoDeO", "RoDeO/loc", "RoDeO/shape", "RoDeO/cls")
 MEAN_AP = "mAP@0.1:0.7"
+FALSE_ALARMS = "FP/image@0.5"
 NOISE = "position-noise(sigma=0.5)"
 
 
@@ -92,6 +93,7 @@ def protocol() -> Protocol:
         metrics.append((other, "average-precision", f'thresholds = {threshold}\nties = "coco"'))
     for name, threshold in zip(ACCURACIES, (0.1, 0.3, 0.5)):
         metrics.append((name, "accuracy", f'thresholds = {threshold}\nassignment = "by-overlap"'))
+    metrics.append((FALSE_ALARMS, "false-alarms", 'thresholds = 0.5\nassignment = "by-overlap"'))
     metrics += [(name, "rodeo", f'summary = "{name.split("/")[1]}"') for name in SUMMARIES]
     metrics += [(name, "rodeo", f'part = "localization"\nscale = {scale}') for scale, name in SCALES.items()]
     blocks = "\n".join(f'[[metric]]\nname = "{name}"\nkind = "{kind}"\n{more}' for name, kind, more in metrics)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`calipers corrupt REFS --kind KIND... -o FILE`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from calipers.cli.narration import Narrator
+from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
+from calipers.results.files import check_file
+
+KINDS = 'Such as "position-noise(sigma=0.5)"; several follow each other.'
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("references", metavar="REFS")
+@click.option("--kind", "kinds", metavar="KIND", multiple=True, required=True, help=KINDS)
+@click.option("-o", "--output", metavar="FILE", required=True, help="Predictions: .json (COCO), .csv, .tsv, .parquet.")
+@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the random numbers (0).")
+@click.option("--of", metavar="PREDS", help="Corrupt these predictions instead of the references.")
+@click.option("--to", metavar="NAME", help="coco, csv, tsv or parquet; by the suffix of FILE if left out.")
+@click.option("--to-box-format", metavar="NAME", help="Box format of FILE; xywh for COCO, xyxy for tables.")
+@click.option("--force", is_flag=True, help="Replace FILE.")
+@reading_options
+@output_options
+def corrupt(references: str, kinds: tuple[str, ...], output: str, **given: Any) -> None:
+    """Write the predictions of an oracle: the references, corrupted in a known way.
+
+    Kinds: position-noise(sigma), position-bias(bias), shape-noise(sigma), size-noise(sigma), aspect-noise(sigma),
+    class-underprediction(p), class-overprediction(p), box-overprediction(mean), class-confusion(p), random-boxes(size).
+
+    \b
+    calipers corrupt refs.json --kind "position-noise(sigma=0.5)" -o oracle.json
+    calipers evaluate refs.json oracle.json --preset rodeo
+    """
+    from calipers import __version__
+    from calipers.oracles import KINDS as KNOWN
+    from calipers.oracles import corrupt as run
+    from calipers.oracles.described import several
+    from calipers.readers import read, write
+    from calipers.readers.writing import written_format
+
+    steps = several(kinds, {}, KNOWN)  # told before anything is read
+    named = named_files([given["of"]]) if given["of"] else {}
+    inputs = [references, *named.values(), *([given["groups"]] if given["groups"] else [])]
+    check_file(output, force=given["force"], inputs=inputs)
+    written_format(Path(output), given["to"])
+    cohort = read(references, named, **reading_arguments(given))
+    name, of = " + ".join(map(str, steps)), next(iter(named), None)
+    made = run(cohort, [str(step) for step in steps], seed=given["seed"], name=name, of=of)
+    write(made, output, what=name, format=given["to"], box_format=given["to_box_format"])
+    n, ignored = len(made.models[name]), int(cohort.references.ignore.sum()) if of is None else 0
+    notes = [*cohort.intake.notes]
+    if ignored:
+        notes.append(f"{ignored} ignored references are left out: an oracle says nothing about them")
+    if given["as_json"]:
+        document = {
+            "schema": "calipers.corrupt/1",
+            "calipers": __version__,
+            "written": output,
+            "kinds": [str(step) for step in steps],
+            "seed": given["seed"],
+            "of": of or "references",
+            "images": cohort.n_images,
+            "objects": len(cohort.models[of]) if of else len(cohort.references),
+            "predictions": n,
+            "warnings": notes,
+        }
+        click.echo(json.dumps(document))
+        return
+    narrator = Narrator(quiet=given["quiet"])
+    narrator.warn(notes)
+    before = f"{len(cohort.models[of])} predictions" if of else f"{len(cohort.references)} references"
+    narrator.say(f"{before} on {cohort.n_images} images became {n} predictions: {name}, seed {given['seed']}")
+    click.echo(output)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Non-maximum suppression of the predictions of a model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calipers.errors import UsageError
+from calipers.kernels import suppression
+from calipers.kernels.pairs import overlapping
+from calipers.tables import Predictions
+
+
+def suppressed(predictions: Predictions, threshold: float = 0.5, *, n_classes: int = 0) -> Predictions:
+    """Return the predictions that non-maximum suppression leaves.
+
+    Parameters
+    ----------
+    threshold
+        A box goes if its IoU with a better one that stays is above it.
+    n_classes
+        Boxes of different classes do not suppress each other; 0: classes do not matter.
+
+    Notes
+    -----
+    Better is the higher score; of equal ones the earlier in the input.
+
+    Examples
+    --------
+    >>> import calipers as cal
+    >>> from calipers.fusion import suppressed
+    >>> cohort = cal.demo_cohort()
+    >>> said = cohort.models["overpredicts"]
+    >>> len(suppressed(said, 0.5, n_classes=len(cohort.classes))) < len(said)
+    True
+    """
+    if not 0 <= threshold <= 1:
+        raise UsageError(f"a threshold of suppression lies in [0, 1], got {threshold!r}")
+    side = (predictions.offsets, predictions.label, predictions.boxes, predictions.extent)
+    one, other, iou = overlapping(side, side, np.zeros(len(predictions), np.bool_), n_classes)
+    rank = suppression.rank_of(predictions.offsets, predictions.score)
+    chosen = (iou > threshold) & (rank[one] < rank[other])
+    better, worse = one[chosen].astype(np.int64), other[chosen].astype(np.int64)
+    return predictions.keep(suppression.survivors(better, worse, len(predictions)))

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The multiverse in figures: ranks, the specification curve, what moves the order, and who wins at which level."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import UsageError, did_you_mean
+from calipers.plots.figures import Axis, Blob, Curves, Figure, Forest, ForestRow, HeatMap, Line, Mark
+from calipers.plots.words import named, percent
+from calipers.sensitivity import Multiverse
+from calipers.sensitivity.multiverse_result import NOTICED
+from calipers.sensitivity.wording import described, said, spoken
+from calipers.statistics.weights import plural
+
+F64 = NDArray[np.float64]
+
+SPAN = (0.025, 0.975)  # of the ranks
+MATTERS = 0.01  # of the variance
+TIES = "Models that tie share a configuration."
+
+
+def ranks(found: Multiverse) -> Blob:
+    """Return how often every model had every rank over all configurations; models that tie share their ranks."""
+    order = np.argsort(found.ranks.mean(axis=0), kind="stable")
+    first = max(found.wins, key=lambda model: found.wins[model])
+    low, high = np.quantile(found.ranks, SPAN, axis=0)
+    return Blob(
+        f"{named(first)} wins most often, in {percent(found.wins[first])} of {len(found.each)} configurations",
+        tuple(found.models[m] for m in order),
+        _shares(found.values)[order],
+        tuple(float(value) for value in np.median(found.ranks, axis=0)[order]),
+        tuple((float(low[m]), float(high[m])) for m in order),
+        slots=tuple(int(m) for m in order),
+        of="configurations",
+        note=f"Lines span 95 % of the configurations. {_counts(found)}",
+    )
+
+
+def _shares(values: F64) -> F64:
+    """Return (models, ranks) the share of configurations; t models that tie have each of their t ranks 1 / t times."""
+    n, m = values.shape
+    above = (values[:, None, :] > values[:, :, None]).sum(axis=2)
+    equal = (values[:, None, :] == values[:, :, None]).sum(axis=2)
+    rank = np.arange(m)
+    here = (rank >= above[:, :, None]) & (rank < (above + equal)[:, :, None])
+    return np.asarray((here / equal[:, :, None]).sum(axis=0) / n)
+
+
+def curve(found: Multiverse) -> Curves:
+    """Return the specification curve: best minus second of the base in every configuration, from lowest to highest."""
+    best, second = found.best_two
+    apart = found.values[:, found.models.index(best)] - found.values[:, found.models.index(second)]
+    order = np.argsort(apart, kind="stable")
+    x = np.arange(1, len(order) + 1, dtype=np.float64)
+    low, high = (None, None) if found.robustness is None else found.robustness.difference[order].T
+    name = f"{named(best)} − {named(second)}"
+    at = int(np.flatnonzero(order == found.base)[0])
+    lines = (
+        Line("no difference", x[[0, -1]], np.zeros(2), slot=1),
+        Line(name, x, apart[order], low, high, slot=0, marks=(at,)),
+    )
+    return Curves(
+        f"{named(best)} is better than {named(second)} in {percent(float((apart > 0).mean()))} of "
+        f"{len(order)} configurations",
+        Axis("configurations, from lowest to highest difference", 1.0, max(2.0, float(len(order)))),
+        Axis("difference of the metric"),
+        lines,
+        levels=tuple(np.quantile(x, np.linspace(0, 1, 11)).tolist()),
+        note=f"The marker is the base: {described(found.each[found.base])}. {_band(found)}".strip(),
+    )
+
+
+def _band(found: Multiverse) -> str:
+    if found.robustness is None:
+        return ""
+    units = f"{found.robustness.n_units} {plural(found.robustness.unit)}"
+    return f"The band is the 95 % percentile interval of every difference by itself, over {units}."
+
+
+def choices(found: Multiverse) -> Forest:
+    """Return how much of the variance of the winner's rank every choice explains by itself."""
+    parts = found.explained
+    top = [name for name, part in parts.items() if part >= MATTERS][:2]
+    most = " and ".join(f"{spoken(name)} ({percent(parts[name])})" for name in top)
+    title = f"The rank of {named(found.winner)} hangs most on {most}" if top else "No choice moves the order by itself"
+    levels = {name: len({str(one[name]) for one in found.each if name in one}) for name in parts}
+    shown = [name for name in parts if levels[name] > 1]
+    rows = tuple(ForestRow(spoken(name), str(levels[name]), (Mark(parts[name]),)) for name in shown)
+    note = (
+        "Eta squared of the rank in one choice after the other, within the configurations in which it has an effect; "
+        f"what is left comes of choices together. {_counts(found)}"
+    )
+    axis = Axis(f"share of the variance of the rank of {named(found.winner)}", 0.0, 1.0)
+    return Forest(title, axis, ("share of variance",), rows, n="values", note=note)
+
+
+def levels(found: Multiverse) -> HeatMap:
+    """Return the share of configurations that every model wins at every value of every choice that changes it."""
+    entries = [entry for entry in found.levels if entry[0] not in found.silent]
+    names = tuple(said(choice, level) for choice, level, *_ in entries)
+    shares = np.array([[wins[model] for model in found.models] for *_, wins in entries])
+    without = ", ".join(map(spoken, found.silent))
+    left = f" Left out, because they change no share by {NOTICED:.0%}".replace("%", " %") if without else ""
+    return HeatMap(
+        _turn(found),
+        Axis("model", names=found.models),
+        Axis("choice", names=names),
+        shares.reshape(len(entries), len(found.models)),
+        "share of configurations won",
+        note=f"{TIES}{left}: {without}." if without else TIES,
+    )
+
+
+def _turn(found: Multiverse) -> str:
+    """Return the choice that moves the share of a model furthest; rare ones count less, as chance moves them more."""
+    moves = [
+        (abs(share - found.wins[model]) * np.sqrt(n), choice, level, model, share)
+        for choice, level, n, wins in found.levels
+        for model, share in wins.items()
+    ]
+    furthest = max(moves, key=lambda move: move[0], default=None)
+    if furthest is None or furthest[0] == 0:
+        return "No single choice changes who wins"
+    _, choice, level, model, share = furthest
+    here, all_in_all = percent(share), percent(found.wins[model])
+    return f"With {said(choice, level)}, {named(model)} wins {here} of the configurations; in all, {all_in_all}"
+
+
+def _counts(found: Multiverse) -> str:
+    left = f"; {found.n_undefined} left out, because a model has no value" if found.n_undefined else ""
+    return f"{len(found.each)} configurations of {found.n_possible:,} combinations{left}."
+
+
+FIGURES: Mapping[str, Callable[[Multiverse], Figure]] = {
+    "ranks": ranks,
+    "curve": curve,
+    "choices": choices,
+    "levels": levels,
+}
+
+
+def figure(found: Multiverse, name: str) -> Figure:
+    """Return a figure of a multiverse as data: one of `FIGURES`."""
+    if name not in FIGURES:
+        raise UsageError(f"no figure {name!r} of a multiverse; {did_you_mean(name, FIGURES)}")
+    return FIGURES[name](found)

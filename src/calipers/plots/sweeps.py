@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sweeps as figures: lines over a number, estimates by word, lines of equal height over two numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import UsageError, did_you_mean
+from calipers.plots.figures import Axis, Contour, Curves, Figure, Forest, ForestRow, HeatMap, Line, Mark
+from calipers.plots.sweep_words import ranges, sensitivity, spread_of_words, who_is_best
+from calipers.plots.words import named
+from calipers.sensitivity.swept import Sweep, SweepAxis
+
+F64 = NDArray[np.float64]
+MOST_MARKED = 25  # points of a line that get a marker
+
+
+def sweep_figure(sweep: Sweep, metric: str | None = None, *, model: str | None = None) -> Figure:
+    """Return a sweep as a figure.
+
+    Parameters
+    ----------
+    metric
+        The first one if left out. Of one model, or an oracle, over one choice: all that have the same scale.
+    model
+        The first one if left out; over one choice all models are shown together, unless one is named.
+
+    Notes
+    -----
+    One choice of numbers gives curves with bands, one of words a forest plot; two of numbers a contour map, a number
+    and a word a curve per word, two of words a heat map. Beside another choice, a single number counts as a word.
+
+    Examples
+    --------
+    >>> import calipers as cal
+    >>> from calipers.plots.sweeps import sweep_figure
+    >>> found = cal.sweep(cal.demo_cohort(), "AP@0.5", {"threshold": [0.1, 0.5, 0.9]}, ci=False)
+    >>> sweep_figure(found).title
+    'The best model depends on the threshold: overpredicts first, misses-small from 0.9 on'
+    """
+    for what, name, known in (("metric", metric, sweep.metrics), ("model", model, sweep.models)):
+        if name is not None and name not in known:
+            raise UsageError(f"no {what} {name!r} in this sweep; {did_you_mean(name, known)}")
+    if len(sweep.axes) == 2:
+        return _of_two(sweep, metric or sweep.metrics[0], model or sweep.models[0])
+    if model is None and len(sweep.models) > 1:
+        return _of_models(sweep, metric or sweep.metrics[0])
+    return _of_metrics(sweep, _alike(sweep) if metric is None else (metric,), model or sweep.models[0])
+
+
+def sweep_figures(sweep: Sweep) -> dict[str, Figure]:
+    """Return all figures of a sweep: metric -> figure, or ``metric of model`` where only one model can be shown."""
+    if len(sweep.axes) == 2:
+        several = len(sweep.models) > 1
+        return {
+            f"{metric} of {model}" if several else metric: _of_two(sweep, metric, model)
+            for metric in sweep.metrics
+            for model in sweep.models
+        }
+    if len(sweep.models) > 1 or len(sweep.metrics) == 1:
+        return {metric: sweep_figure(sweep, metric) for metric in sweep.metrics}
+    alike = _alike(sweep)
+    others = {metric: sweep_figure(sweep, metric) for metric in sweep.metrics if metric not in alike}
+    return {" and ".join(alike[:2]) + (" and more" if len(alike) > 2 else ""): sweep_figure(sweep), **others}
+
+
+def _alike(sweep: Sweep) -> tuple[str, ...]:
+    """Return the metrics that can share a scale with the first one."""
+    first = sweep.metrics[0]
+    if first not in sweep.bounded:
+        return (first,)
+    return tuple(metric for metric in sweep.metrics if metric in sweep.bounded)
+
+
+def _of_models(sweep: Sweep, metric: str) -> Figure:
+    """Return one metric of all models over one choice."""
+    axis, tables = sweep.axes[0], [sweep.line(metric, model) for model in sweep.models]
+    values = np.array([table[0] for table in tables])
+    title = who_is_best(axis, sweep.said(metric), sweep.models, values, lower=metric in sweep.lower)
+    return _over(sweep, axis, title, sweep.models, tables, _scale(sweep, (metric,)))
+
+
+def _of_metrics(sweep: Sweep, metrics: tuple[str, ...], model: str) -> Figure:
+    """Return metrics of one model over one choice."""
+    axis, tables = sweep.axes[0], [sweep.line(metric, model) for metric in metrics]
+    names = tuple(sweep.said(metric) for metric in metrics)
+    title = sensitivity(axis, names, np.array([table[0] for table in tables]))
+    if len(sweep.models) > 1:
+        title = _of(model, title)
+    return _over(sweep, axis, title, names, tables, _scale(sweep, metrics))
+
+
+def _of_two(sweep: Sweep, metric: str, model: str) -> Figure:
+    """Return one metric of one model over two choices."""
+    first, second = sweep.axes
+    tables = sweep.line(metric, model)
+    told, scale = sweep.said(metric), _scale(sweep, (metric,))
+    title = ranges(sweep.axes, told, tables[0])
+    title = _of(model, title) if len(sweep.models) > 1 else title
+    if _joined(first) and _joined(second):
+        xs, ys = (np.array(axis.values, np.float64) for axis in (first, second))
+        order = np.argsort(xs), np.argsort(ys)
+        values = tables[0].T[np.ix_(order[1], order[0])]
+        axes = Axis(first.label), Axis(second.label)
+        return Contour(title, *axes, xs[order[0]], ys[order[1]], values, scale.label, note=_note(sweep, band=False))
+    if not _joined(first) and not _joined(second):
+        low, high = _colours(scale, tables[0])
+        columns, rows = (Axis(axis.label, names=_words(axis)) for axis in (first, second))
+        note = _note(sweep, band=False)
+        return HeatMap(title, columns, rows, tables[0].T, scale.label, low, high, note=note)
+    number, word = (first, second) if _joined(first) else (second, first)
+    lines = [
+        tuple(np.moveaxis(table, sweep.axes.index(word), 0)[k] for table in tables) for k in range(len(word.values))
+    ]
+    said = spread_of_words(number, word, told, np.array([line[0] for line in lines]))
+    title = _of(model, said) if len(sweep.models) > 1 else said
+    return _over(sweep, number, title, _words(word), lines, scale)
+
+
+def _over(
+    sweep: Sweep,
+    axis: SweepAxis,
+    title: str,
+    names: Sequence[str],
+    tables: Sequence[tuple[F64, ...]],
+    scale: Axis,
+) -> Figure:
+    """Return series over one choice: curves over numbers, a forest plot over words."""
+    if not _joined(axis) and isinstance(axis.values[0], str):
+        rows = [
+            ForestRow(word, str(sweep.n_references), tuple(_mark(table, k) for table in tables))
+            for k, word in enumerate(_words(axis))
+        ]
+        return Forest(title, scale, tuple(names), tuple(rows), n="references", note=_note(sweep))
+    x = np.array(axis.values, np.float64)
+    order = np.argsort(x, kind="stable")
+    marks = tuple(range(len(x))) if len(x) <= MOST_MARKED else ()
+    lines = [
+        Line(name, x[order], value[order], low[order], high[order], slot=k, marks=marks)
+        for k, (name, (value, low, high)) in enumerate(zip(names, tables))
+    ]
+    return Curves(title, Axis(axis.label), scale, tuple(lines), note=_note(sweep))
+
+
+def _of(model: str, title: str) -> str:
+    """Return a title that says whose it is."""
+    return f"{named(model)}: {'t' + title[1:] if title.startswith('The') else title}"
+
+
+def _joined(axis: SweepAxis) -> bool:
+    """Return whether a line may join the values: they are numbers, more than one."""
+    return axis.numeric and len(axis.values) > 1
+
+
+def _words(axis: SweepAxis) -> tuple[str, ...]:
+    return tuple(value if isinstance(value, str) else f"{value:g}" for value in axis.values)
+
+
+def _mark(table: tuple[F64, ...], k: int) -> Mark:
+    value, low, high = (float(part[k]) for part in table)
+    return Mark(value, low, high, "" if value == value else "undefined")
+
+
+def _scale(sweep: Sweep, metrics: Sequence[str]) -> Axis:
+    """Return the axis of values: from 0 to 1 if that is where they lie by their nature."""
+    label = sweep.said(metrics[0]) if len(metrics) == 1 else "value"
+    label += " (lower is better)" if any(metric in sweep.lower for metric in metrics) else ""
+    return Axis(label, 0.0, 1.0) if all(metric in sweep.bounded for metric in metrics) else Axis(label)
+
+
+def _colours(scale: Axis, values: F64) -> tuple[float, float]:
+    if scale.high == scale.high:
+        return scale.low, scale.high
+    known = values[np.isfinite(values)]
+    return (float(known.min()), float(known.max())) if len(known) and known.min() < known.max() else (0.0, 1.0)
+
+
+def _note(sweep: Sweep, *, band: bool = True) -> str:
+    """Return what bands are, and what stands behind the numbers."""
+    said = f"{sweep.band[0].upper()}{sweep.band[1:]}, each point by itself. " if band and sweep.band != "none" else ""
+    runs = f"Mean of {sweep.runs} runs. " if sweep.of_oracle and not band and sweep.runs > 1 else ""
+    return f"{said}{runs}{sweep.n_images} images, {sweep.n_references} references; protocol {sweep.protocol}."

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmark: algorithms run on volumes with inserted spheres, and all metrics of each.
+
+Everything is seen in three ways: as volumes, as all their slices, and as those slices only that hold a part of a
+sphere, which is what the raters of the paper saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.studies.anomaly.algorithms import ALGORITHMS, Score, calibrated
+from calipers.studies.anomaly.measures import METRICS, measured
+from calipers.studies.anomaly.volumes import FULL, QUICK, Numbers, Volume, normal, test_volumes
+from calipers.studies.framework import Progress
+from calipers.tables.samples import Sample
+
+F32 = NDArray[np.float32]
+Maps = Mapping[str, F32]
+Values = Mapping[str, Mapping[str, float]]  # algorithm -> metric -> value
+
+VOLUMES, SLICES, SEEN = "volumes", "all slices", "slices with an object"
+VIEWS = (VOLUMES, SLICES, SEEN)
+THRESHOLD = 0.5
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One slice of a test volume, for a picture."""
+
+    title: str
+    image: F32
+    labels: NDArray[np.uint8]
+    maps: Maps
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What all algorithms got."""
+
+    algorithms: tuple[str, ...]
+    skipped: tuple[str, ...]  # a line for each algorithm whose package is missing
+    views: Mapping[str, Values]
+    unseen: Mapping[str, float]  # algorithm -> share of its false voxels in slices without an object; NaN without any
+    shown: Shown
+    numbers: Numbers
+    slices: int
+    slices_seen: int
+
+    def column(self, view: str, metric: str, algorithms: Sequence[str] | None = None) -> list[float]:
+        """Return a metric of the algorithms in their order."""
+        return [self.views[view][name][metric] for name in algorithms or self.algorithms]
+
+
+def benchmark(seed: int = 0, *, quick: bool = False, progress: Progress = lambda what, done, total: None) -> Benchmark:
+    """Train all algorithms, run them, and evaluate their maps."""
+    numbers = QUICK if quick else FULL
+    ready = [algorithm for algorithm in ALGORITHMS if algorithm.available]
+    total = 2 * len(ready) + len(VIEWS)
+    training, usual = normal(seed, "training", numbers.training), normal(seed, "calibration", numbers.calibration)
+    volumes = list(test_volumes(seed, numbers.test))
+    scores: dict[str, Score] = {}
+    maps: dict[str, list[F32]] = {}
+    for k, algorithm in enumerate(ready):
+        progress(f"training {algorithm.name}", 2 * k, total)
+        scores[algorithm.name] = calibrated(algorithm.fit(training, seed), usual)
+        progress(f"running {algorithm.name}", 2 * k + 1, total)
+        maps[algorithm.name] = [scores[algorithm.name](volume.image) for volume in volumes]
+    cases = [(volume, {name: found[k] for name, found in maps.items()}) for k, volume in enumerate(volumes)]
+    views = {}
+    for k, view in enumerate(VIEWS):
+        progress(f"evaluating {view}", 2 * len(ready) + k, total)
+        views[view] = measured(samples_of(cases, view), METRICS)
+    progress("benchmark", total, total)
+    return Benchmark(
+        algorithms=tuple(maps),
+        skipped=_skipped(),
+        views=views,
+        unseen={name: _unseen(volumes, found) for name, found in maps.items()},
+        shown=_shown(cases),
+        numbers=numbers,
+        slices=sum(len(volume.labels) for volume in volumes),
+        slices_seen=sum(int(has_object(volume).sum()) for volume in volumes),
+    )
+
+
+def _skipped() -> tuple[str, ...]:
+    return tuple(
+        f"{algorithm.name} was left out: it needs {algorithm.package} (extra {algorithm.extra!r})"
+        for algorithm in ALGORITHMS
+        if not algorithm.available
+    )
+
+
+def has_object(volume: Volume) -> NDArray[np.bool_]:
+    """Return which slices hold a part of a sphere."""
+    return np.asarray((volume.labels > 0).any(axis=(1, 2)))
+
+
+def samples_of(cases: Sequence[tuple[Volume, Maps]], view: str) -> Iterator[Sample]:
+    """Yield what is evaluated: volumes, or slices as pictures of their own."""
+    for volume, maps in cases:
+        labels = (volume.labels > 0).astype(np.uint8)
+        if view == VOLUMES:
+            yield Sample(volume.name, labels, maps)
+            continue
+        chosen = np.flatnonzero(has_object(volume)) if view == SEEN else np.arange(len(labels))
+        for z in chosen.tolist():
+            yield Sample(f"{volume.name} {z:02d}", labels[z], {name: found[z] for name, found in maps.items()})
+
+
+def _unseen(volumes: Sequence[Volume], maps: Sequence[F32]) -> float:
+    """Return the share of the voxels that are called falsely which lies in slices without an object."""
+    total = hidden = 0
+    for volume, found in zip(volumes, maps):
+        false = ((found >= THRESHOLD) & (volume.labels == 0)).sum(axis=(1, 2))
+        total += int(false.sum())
+        hidden += int(false[~has_object(volume)].sum())
+    return hidden / total if total else float("nan")
+
+
+def _shown(cases: Sequence[tuple[Volume, Maps]]) -> Shown:
+    """Return the slice of the first case that cuts most spheres, most voxels of them if there are several."""
+    volume, maps = cases[0]
+    areas = np.stack([(volume.labels == number).sum(axis=(1, 2)) for number in range(1, 6)])
+    z = int(((areas > 0).sum(axis=0) * volume.labels[0].size + areas.sum(axis=0)).argmax())
+    return Shown(f"slice {z}", volume.image[z], volume.labels[z], {name: found[z] for name, found in maps.items()})

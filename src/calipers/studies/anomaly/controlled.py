@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controlled experiments (a) to (e): one error at a time, on discs and spheres, with all metrics beside each other.
+
+(a) Six objects, two of them large. More and more of the small ones are found, and the large ones lose exactly as many
+    of their outermost voxels: the number of voxels that are called stays the same.
+(b) Four equal objects are found with another radius.
+(c) Four equal objects are found, and false ones of their size beside them.
+(d) Of four equal objects some are missed; or samples are added in which all four are.
+(e) Of four equal objects one is missed, nothing is called falsely, and samples without an object are added.
+
+What is expected for maps of 0 and 1, with n objects per sample, is in `laws`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.studies.anomaly.layouts import APART, SETTINGS, Flags, Setting, drawn, empty, peeled, placed, sample
+from calipers.studies.anomaly.measures import LENIENT, METRICS, PRINTED, lines, measured
+from calipers.studies.framework import Progress
+from calipers.synthetic.discs import Disc
+from calipers.tables.samples import Sample
+
+F64 = NDArray[np.float64]
+
+SAMPLES, QUICK_SAMPLES = 50, 4
+OBJECTS = 4
+LARGE, SMALL = 2, 4
+TOUCHING = 1.5  # up to this factor of the radius no two objects of experiment (b) touch, and none leaves the grid
+AXES: Mapping[str, str] = {
+    "a": "small objects found, of four",
+    "b": "radius found / true radius",
+    "c": "false objects per sample",
+    "d": "objects missed, of four",
+    "d-new": "samples added in which all is missed",
+    "e": "empty samples added",
+}
+_GRIDS: Mapping[str, tuple[float, ...]] = {
+    "a": (0, 1, 2, 3, 4),
+    "b": (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.75, 2, 2.5),
+    "c": (0, 1, 2, 3, 4, 6, 8),
+    "d": (0, 1, 2, 3, 4),
+    "d-new": (0, 10, 20, 30, 40, 50),
+    "e": (0, 10, 20, 30, 40, 50),
+}
+_QUICK: Mapping[str, tuple[float, ...]] = {
+    "a": (0, 2, 4),
+    "b": (0.5, 0.8, 1, 1.2, 1.5, 2),
+    "c": (0, 2, 4),
+    "d": (0, 2, 4),
+    "d-new": (0, 2, 4),
+    "e": (0, 2, 4),
+}
+CROWDS = (1, 2, 4)  # objects per sample in the figure beside experiment (c)
+CROWD_METRICS = ("softIoU", LENIENT, "AP/dataset", "F1@centre")
+
+
+@dataclass(frozen=True)
+class Response:
+    """Every metric as a function of the strength of one error."""
+
+    experiment: str  # a key of `AXES`
+    setting: Setting
+    samples: int
+    x: F64
+    values: Mapping[str, F64]
+
+    def change(self, metric: str) -> float:
+        """Return the value at the last strength minus that at the first."""
+        return float(self.values[metric][-1] - self.values[metric][0])
+
+    def at(self, metric: str, x: float) -> float:
+        """Return the value at one strength."""
+        return float(self.values[metric][int(np.abs(self.x - x).argmin())])
+
+
+@dataclass(frozen=True)
+class Controlled:
+    """All controlled experiments."""
+
+    responses: Mapping[tuple[str, str], Response]  # (experiment, 2D or 3D)
+    crowds: Mapping[int, Response]  # objects per sample -> experiment (c), 2D
+    probes: Mapping[str, Mapping[str, Mapping[str, float]]]  # 2D or 3D -> what was found -> metric
+    samples: int
+
+    def of(self, experiment: str) -> tuple[Response, ...]:
+        """Return an experiment in 2D and 3D."""
+        return tuple(self.responses[experiment, setting.name] for setting in SETTINGS)
+
+
+def grid(experiment: str, *, quick: bool) -> tuple[float, ...]:
+    """Return the strengths of an experiment."""
+    return (_QUICK if quick else _GRIDS)[experiment]
+
+
+def layout_seed(seed: int, experiment: str, k: int) -> int:
+    """Return the seed of the places in one sample; other experiments have other places."""
+    return (seed * 1_000 + k) * 10 + "abcde".index(experiment[0])
+
+
+def controlled(
+    seed: int = 0, *, quick: bool = False, progress: Progress = lambda what, done, total: None
+) -> Controlled:
+    """Run all controlled experiments.
+
+    Examples
+    --------
+    >>> from calipers.studies.anomaly.controlled import controlled
+    >>> found = controlled(quick=True).responses["c", "2D"]
+    >>> found.x.tolist(), found.values["softIoU"].round(3).tolist()
+    ([0.0, 2.0, 4.0], [1.0, 0.5, 0.333])
+    """
+    n = QUICK_SAMPLES if quick else SAMPLES
+    jobs: list[tuple[str, Setting, int]] = [(name, setting, 0) for name in AXES for setting in SETTINGS]
+    jobs += [("c", SETTINGS[0], crowd) for crowd in CROWDS]
+    responses, crowds = {}, {}
+    for done, (name, setting, crowd) in enumerate(jobs):
+        progress(f"controlled experiment ({name[0]}), {setting.name}", done, len(jobs) + 1)
+        xs = grid(name, quick=quick)
+        if crowd:
+            crowds[crowd] = respond(name, setting, n, xs, seed, objects=crowd, names=CROWD_METRICS)
+        else:
+            responses[name, setting.name] = respond(name, setting, n, xs, seed)
+    probes = {setting.name: probe(setting, n, seed) for setting in SETTINGS}
+    progress("controlled experiments", len(jobs) + 1, len(jobs) + 1)
+    return Controlled(responses, crowds, probes, n)
+
+
+def respond(
+    experiment: str,
+    setting: Setting,
+    n: int,
+    xs: tuple[float, ...],
+    seed: int = 0,
+    *,
+    objects: int = OBJECTS,
+    names: tuple[str, ...] = METRICS,
+) -> Response:
+    """Return the metrics over the strengths of one experiment."""
+    models = [f"{x:g}" for x in xs]
+    if experiment in ("d-new", "e"):
+        table = {
+            model: measured(_with_added(experiment, setting, n, int(x), seed), names)["found"]
+            for model, x in zip(models, xs)
+        }
+    else:
+        make = _MAKERS[experiment]
+        table = measured((make(setting, xs, layout_seed(seed, experiment, k), objects, k) for k in range(n)), names)
+    return Response(experiment, setting, n, np.array(xs, np.float64), lines(table, models, names))
+
+
+def _shrinking(setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int) -> Sample:
+    """(a): small objects are gained, and rims of large ones are lost."""
+    shape = setting.shape
+    discs = placed(shape, [setting.large] * LARGE + [setting.small] * SMALL, seed)
+    large, small = discs[:LARGE], discs[LARGE:]
+    found = {}
+    for x in xs:
+        gained = drawn(small[: int(x)], shape)
+        share, rest = divmod(int(gained.sum()), LARGE)
+        for j, one in enumerate(large):
+            gained = gained | peeled(one, shape, share + (j < rest))
+        found[f"{x:g}"] = gained
+    return sample(f"S{k:03d}", drawn(discs, shape), found)
+
+
+def _resized(setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int) -> Sample:
+    """(b): objects are found with another radius."""
+    free = (TOUCHING - 1.0) * setting.equal + APART
+    discs = placed(setting.shape, [setting.equal] * objects, seed, free)
+    found = {f"{x:g}": drawn([replace(one, radius=x * one.radius) for one in discs], setting.shape) for x in xs}
+    return sample(f"S{k:03d}", drawn(discs, setting.shape), found)
+
+
+def _with_false(setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int) -> Sample:
+    """(c): false objects are found too."""
+    discs = placed(setting.shape, [setting.equal] * (objects + int(max(xs))), seed)
+    found = {f"{x:g}": drawn(discs[: objects + int(x)], setting.shape) for x in xs}
+    return sample(f"S{k:03d}", drawn(discs[:objects], setting.shape), found)
+
+
+def _with_missed(setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int) -> Sample:
+    """(d): objects are missed."""
+    discs = placed(setting.shape, [setting.equal] * objects, seed)
+    found = {f"{x:g}": drawn(discs[: objects - int(x)], setting.shape) for x in xs}
+    return sample(f"S{k:03d}", drawn(discs, setting.shape), found)
+
+
+_Maker = Callable[[Setting, tuple[float, ...], int, int, int], Sample]
+_MAKERS: Mapping[str, _Maker] = {"a": _shrinking, "b": _resized, "c": _with_false, "d": _with_missed}
+
+
+def example(experiment: str, setting: Setting, strength: float, seed: int = 0) -> Sample:
+    """Return the first sample of an experiment at one strength; of (e), with that many objects missed."""
+    name = "d" if experiment == "e" else experiment
+    return _MAKERS[name](setting, (strength,), layout_seed(seed, experiment, 0), OBJECTS, 0)
+
+
+def _with_added(experiment: str, setting: Setting, n: int, added: int, seed: int) -> Iterator[Sample]:
+    """(d) in new samples, where all objects are missed, and (e), where there are none; (e) starts with one missed."""
+    missed = 1 if experiment == "e" else 0
+    for k in range(n + added):
+        if k >= n and experiment == "e":
+            yield empty(f"S{k:03d}", setting.shape, ["found"])
+            continue
+        discs = placed(setting.shape, [setting.equal] * OBJECTS, layout_seed(seed, experiment, k))
+        seen = discs[: OBJECTS - missed] if k < n else ()
+        yield sample(f"S{k:03d}", drawn(discs, setting.shape), {"found": drawn(seen, setting.shape)})
+
+
+def probe(setting: Setting, n: int, seed: int = 0) -> dict[str, dict[str, float]]:
+    """Return what single cases give: everything found, only large or only small objects, and empty samples alone."""
+    names = (*METRICS, PRINTED)
+
+    def made() -> Iterator[Sample]:
+        for k in range(n):
+            radii = [setting.large] * LARGE + [setting.small] * SMALL
+            discs = placed(setting.shape, radii, layout_seed(seed, "a", k))
+            parts: dict[str, tuple[Disc, ...]] = {"all": discs, "large": discs[:LARGE], "small": discs[LARGE:]}
+            found: dict[str, Flags] = {model: drawn(part, setting.shape) for model, part in parts.items()}
+            yield sample(f"S{k:03d}", drawn(discs, setting.shape), found)
+
+    found = measured(made(), names)
+    found["empty"] = measured((empty(f"S{k}", setting.shape, ["empty"]) for k in range(2)), names)["empty"]
+    return found

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that claims, figures and tables look at, and how far each metric moves the way one wants it to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.studies.anomaly.benchmark import Benchmark
+from calipers.studies.anomaly.controlled import Controlled, Response
+from calipers.studies.anomaly.measures import METRICS
+from calipers.studies.anomaly.ranking import Agreement, Ranking, agreement
+
+F64 = NDArray[np.float64]
+
+MOVES = 0.02  # a change below this is called none
+EXACT = 1e-6  # a change below this is rounding
+AS_MANY = 4.0  # false objects at which (c) is compared: as many as there are true ones
+HALF = 2.0  # objects missed at which (d) is compared: half of them
+SIZES = (0.8, 1.2)  # factors of the radius at which (b) is compared with the true size
+WANTED = {
+    "a": "rise as small objects are found",
+    "b": "lost at 0.8 and 1.2 of the radius, mean",
+    "c": "lost with as many false objects as true ones",
+    "d": "lost with half of the objects missed",
+    "e": "rise as empty samples are added",
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a run found."""
+
+    controlled: Controlled
+    benchmark: Benchmark
+    ranking: Ranking | None
+    seed: int
+
+    def ends(self, experiment: str, metrics: Sequence[str]) -> str:
+        """Return "softIoU 0.333 to 0.949 (2D), 0.333 to 0.933 (3D); ...": first and last values."""
+        parts = []
+        for metric in metrics:
+            both = [response.values[metric] for response in self.controlled.of(experiment)]
+            said = [f"{v[0]:.3f} to {v[-1]:.3f} ({d})" for v, d in zip(both, ("2D", "3D"))]
+            parts.append(f"{metric} {', '.join(said)}")
+        return "; ".join(parts)
+
+    def changes(self, experiment: str, metrics: Sequence[str]) -> F64:
+        """Return (2, metrics): last minus first value, in 2D and in 3D."""
+        return np.array([[one.change(name) for name in metrics] for one in self.controlled.of(experiment)])
+
+    def agreements(self, view: str) -> dict[str, Agreement]:
+        """Return how well every metric agrees with the ranking by people."""
+        if self.ranking is None:
+            return {}
+        names = list(self.ranking.ranks)
+        ranks = list(self.ranking.ranks.values())
+        return {metric: agreement(ranks, self.benchmark.column(view, metric, names)) for metric in METRICS}
+
+
+def wanted(response: Response, metric: str) -> float:
+    """Return how far a metric moves the way one wants it to under one kind of error; see `WANTED`."""
+    if response.experiment == "b":
+        away = [response.at(metric, size) for size in SIZES]
+        return response.at(metric, 1.0) - float(np.mean(away))
+    if response.experiment in ("c", "d"):
+        return float(response.values[metric][0]) - response.at(metric, {"c": AS_MANY, "d": HALF}[response.experiment])
+    return response.change(metric)
+
+
+def scorecard(found: Found, dimensions: str) -> F64:
+    """Return (metrics, 5): `wanted` of every metric in the experiments (a) to (e), in 2D or 3D."""
+    responses = [found.controlled.responses[name, dimensions] for name in WANTED]
+    return np.array([[wanted(response, metric) for response in responses] for metric in METRICS])
+
+
+def rewarded(found: Found, metric: str) -> int:
+    """Return in how many of the five experiments a metric moves as wanted, in 2D and in 3D."""
+    row = METRICS.index(metric)
+    both = [scorecard(found, name)[row] > MOVES for name in ("2D", "3D")]
+    return int((both[0] & both[1]).sum())

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where discs and spheres lie, and samples made of them: what is there, and what was found.
+
+All centres are centres of voxels, so that discs of one radius have the same number of voxels: closed forms are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.synthetic.discs import Disc, scatter
+from calipers.tables.samples import Sample
+
+Flags = NDArray[np.bool_]
+APART = 2.0  # voxels left free around every disc: after rounding of centres no two touch, not even at a corner
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A grid and the sizes of its objects, in voxels."""
+
+    shape: tuple[int, ...]
+    large: float
+    small: float
+    equal: float  # radius where all objects are alike
+
+    @property
+    def name(self) -> str:
+        """2D or 3D."""
+        return f"{len(self.shape)}D"
+
+    @property
+    def object(self) -> str:
+        """What an object is called."""
+        return "disc" if len(self.shape) == 2 else "sphere"
+
+
+SETTINGS = (
+    Setting((128, 128), large=14.0, small=5.0, equal=8.0),
+    Setting((48, 48, 48), large=9.0, small=5.0, equal=5.0),
+)
+
+
+def placed(shape: Sequence[int], radii: Sequence[float], seed: int, free: float = APART) -> tuple[Disc, ...]:
+    """Return discs at random places, inside the grid, at least twice ``free`` - 1.8 voxels apart."""
+    found = scatter(len(radii), shape, [radius + free for radius in radii], seed, gap=0.0)
+    return tuple(Disc(tuple(np.floor(one.centre) + 0.5), radius) for one, radius in zip(found, radii))
+
+
+def drawn(discs: Sequence[Disc], shape: Sequence[int]) -> Flags:
+    """Return where any of the discs is."""
+    found = np.zeros(tuple(shape), np.bool_)
+    for one in discs:
+        found |= one.mask(shape)
+    return found
+
+
+def peeled(one: Disc, shape: Sequence[int], n: int) -> Flags:
+    """Return a disc without its ``n`` outermost voxels; of voxels at one distance the later ones go first."""
+    mask = one.mask(shape)
+    index = np.argwhere(mask)
+    away = ((index[:, ::-1] + 0.5 - np.array(one.centre)) ** 2).sum(axis=1)
+    kept = index[np.argsort(away, kind="stable")[: len(index) - n]]
+    found = np.zeros_like(mask)
+    found[tuple(kept.T)] = True
+    return found
+
+
+def sample(name: str, references: Flags, found: Mapping[str, Flags]) -> Sample:
+    """Return a sample whose maps are 1 where something was found and 0 elsewhere."""
+    maps = {model: flags.astype(np.float32) for model, flags in found.items()}
+    return Sample(name, references.astype(np.uint8), maps)
+
+
+def empty(name: str, shape: Sequence[int], models: Sequence[str]) -> Sample:
+    """Return a sample in which nothing is, and nothing is found."""
+    nothing = np.zeros(tuple(shape), np.bool_)
+    return sample(name, nothing, dict.fromkeys(models, nothing))

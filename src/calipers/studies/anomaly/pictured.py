@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures of the study: objects in outline, by their fate, above what was seen and what was called."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.kernels import outlines
+from calipers.pictures.encoding import encode
+from calipers.pictures.pixels import Pixels
+from calipers.plots.figures import BoxMark, Overlay, Ring
+
+Array = NDArray[Any]
+Flags = NDArray[np.bool_]
+
+LARGER = 6  # so many pixels of a picture are one voxel: browsers would blur them
+THRESHOLD = 0.5
+
+
+def picture(title: str, labels: Array, scores: Array, image: Array | None = None, note: str = "") -> Overlay:
+    """Return one slice: references found or missed, false alarms, and the map as a shade.
+
+    A reference is found if any of its voxels has a score of at least 0.5; a component of such voxels that touches no
+    reference is a false alarm.
+    """
+    called, there = scores >= THRESHOLD, labels > 0
+    marks = [_mark("reference" if (called & one).any() else "missed", one) for one in _parts(there)]
+    marks += [_mark("false alarm", one) for one in _parts(called) if not (one & there).any()]
+    height, width = labels.shape
+    background = np.zeros(labels.shape) if image is None else image
+    return Overlay(
+        title,
+        (float(width), float(height)),
+        tuple(marks),
+        picture=_encoded(background, scores=False),
+        shade=_encoded(scores, scores=True),
+        note=note,
+    )
+
+
+def _parts(mask: Flags) -> list[Flags]:
+    from scipy import ndimage
+
+    found, n = ndimage.label(mask, np.ones((3, 3)))
+    return [np.asarray(found == number) for number in range(1, n + 1)]
+
+
+def _mark(fate: str, mask: Flags) -> BoxMark:
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    box = (float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1))
+    points, offsets = outlines.rings(mask)
+    corners, ends = points.astype(float).tolist(), offsets.tolist()
+    rings: tuple[Ring, ...] = tuple(tuple((x, y) for x, y in corners[i:j]) for i, j in pairwise(ends))
+    return BoxMark(fate, box, "object", outline=rings)
+
+
+def _encoded(values: Array, *, scores: bool) -> str:
+    array = np.round(255.0 * np.clip(values, 0.0, 1.0)).astype(np.uint8)
+    array = array.repeat(LARGER, axis=0).repeat(LARGER, axis=1)
+    height, width = array.shape
+    return encode(Pixels(array, width, height, scores=scores)).data

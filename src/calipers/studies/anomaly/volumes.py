@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes for the benchmark: chests that differ a little from each other, half of them with inserted spheres."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from calipers.synthetic.anatomy import stream
+from calipers.synthetic.discs import disc
+from calipers.synthetic.volumes import draw_volume, torso
+
+F32 = NDArray[np.float32]
+Labels = NDArray[np.uint8]
+
+SIDE = 48  # voxels along every axis
+RADII = (6.5, 3.0, 3.0, 3.0, 3.0)  # one large, four small, in voxels
+APART = 2.5  # voxels between the rims of two spheres: they stay objects of their own
+CONTRAST = (0.18, 0.45)  # how far the grey value of a sphere is from what was there, of a range of 1
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """How many volumes there are of each kind."""
+
+    training: int  # normal
+    calibration: int  # normal: they say which scores are usual
+    test: int  # every second one with spheres
+
+
+FULL, QUICK = Numbers(20, 6, 24), Numbers(5, 2, 4)
+
+
+@dataclass(frozen=True)
+class Volume:
+    """A chest in grey values of 0 to 1, ``[z, ]y, x``, and its spheres, numbered from 1."""
+
+    name: str
+    image: F32
+    labels: Labels
+
+
+def normal(seed: int, kind: str, n: int) -> list[F32]:
+    """Return volumes without spheres."""
+    return [_chest(seed, f"{kind}-{k}") for k in range(n)]
+
+
+def test_volumes(seed: int, n: int) -> Iterator[Volume]:
+    """Yield volumes of which every second one has one large and four small spheres."""
+    for k in range(n):
+        name = f"test-{k}"
+        image, labels = _chest(seed, name), np.zeros((SIDE,) * 3, np.uint8)
+        if k % 2 == 0:
+            image, labels = with_spheres(image, stream(seed, "spheres", name))
+        yield Volume(name, image, labels)
+
+
+test_volumes.__test__ = False  # type: ignore[attr-defined]  # volumes for testing, not a test
+
+
+def _chest(seed: int, name: str) -> F32:
+    drawn = draw_volume(torso(seed, name, 3), np.zeros((SIDE,) * 3, np.float32), stream(seed, "chest", name))
+    return drawn.astype(np.float32) / np.float32(255.0)
+
+
+def with_spheres(image: F32, random: Generator) -> tuple[F32, Labels]:
+    """Return a volume with spheres of one grey value each, wholly inside the body, and their labels.
+
+    The grey value differs from the mean of what was there by at least `CONTRAST`, upwards or downwards.
+    """
+    from scipy import ndimage
+
+    slices = [ndimage.binary_fill_holes(ndimage.binary_opening(one > 0.2, iterations=2)) for one in image]
+    room = ndimage.distance_transform_edt(np.pad(np.stack(slices), 1))[1:-1, 1:-1, 1:-1]
+    found, labels = image.copy(), np.zeros(image.shape, np.uint8)
+    away = np.full(image.shape, np.inf)  # from the rims of the spheres that are there
+    for number, radius in enumerate(RADII, start=1):
+        places = np.argwhere((room >= radius + 1.0) & (away >= radius + APART))
+        centre = places[int(random.integers(len(places)))]
+        mask = disc(image.shape, tuple(centre[::-1] + 0.5), radius)
+        found[mask] = _grey(float(image[mask].mean()), random)
+        labels[mask] = number
+        away = np.minimum(away, _distance(image.shape, centre) - radius)
+    return found, labels
+
+
+def _grey(mean: float, random: Generator) -> np.float32:
+    step = random.uniform(*CONTRAST)
+    up = random.random() < 0.5
+    if mean + step > 1.0 or (not up and mean - step >= 0.0):
+        step = -step
+    return np.float32(np.clip(mean + step, 0.0, 1.0))
+
+
+def _distance(shape: tuple[int, ...], centre: NDArray[np.int64]) -> NDArray[np.float64]:
+    axes = np.meshgrid(*(np.arange(n) - c for n, c in zip(shape, centre)), indexing="ij", sparse=True)
+    return np.asarray(np.sqrt(sum(axis.astype(np.float64) ** 2 for axis in axes)))

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures 3 to 5 and 7 to 11, and the side figure: metrics over the strength of corruptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from calipers.plots.figures import Axis, Contour, Curves, Line
+from calipers.sensitivity import Sweep
+from calipers.studies.framework import StudyFigure
+from calipers.studies.rodeo.geometry import TENTHS
+from calipers.studies.rodeo.judging import Found, half_lost, said
+from calipers.studies.rodeo.sweeps import ACCURACIES, PRECISIONS, RODEO, SCALES, SUMMARIES
+
+AXES = {
+    "position-noise.sigma": "position noise σ (sides)",
+    "position-bias.bias": "position bias (sides)",
+    "shape-noise.sigma": "shape noise σ (log sides)",
+    "size-noise.sigma": "size noise σ (log factor)",
+    "aspect-noise.sigma": "aspect noise σ (log ratio)",
+    "class-underprediction.p": "probability to miss a class",
+    "box-overprediction.mean": "mean extra copies per box",
+    "random-boxes.size": "side (of the image)",
+    "random-boxes.p": "probability to add a class",
+    "class-overprediction.p": "probability to add a class",
+    "class-confusion.p": "probability to confuse a class",
+}
+GROUPS = (("Accuracy", ACCURACIES), ("Average precision", PRECISIONS), ("RoDeO", RODEO))
+NOISE_WORDS = "All boxes also have position noise of 0.5 sides."
+
+
+def maps(found: Found, name: str, title: str, caption: str) -> StudyFigure:
+    """Return all metrics over two corruptions, one panel each, with the same colours."""
+    sweep = found.sweeps[name]
+    first, second = sweep.axes
+    xs, ys = (np.array(axis.values, np.float64) for axis in (first, second))
+    panels = tuple(
+        Contour(
+            metric,
+            Axis(AXES[first.name]),
+            Axis(AXES[second.name]),
+            xs,
+            ys,
+            sweep.line(metric)[0].T,
+            "value",
+            TENTHS,
+            0.0,
+            1.0,
+        )
+        for _, metrics in GROUPS
+        for metric in metrics
+    )
+    return StudyFigure(name, title, f"{caption} {_made(sweep)}", panels, rows=(3, 3, 4))
+
+
+def curves(found: Found, name: str, title: str, caption: str, law: Line | None = None) -> StudyFigure:
+    """Return all metrics over one corruption: accuracy, AP and RoDeO, with bands."""
+    sweep = found.sweeps[name]
+    panels = []
+    for heading, metrics in GROUPS:
+        lines = lines_of(sweep, metrics)
+        if law is not None and metrics is RODEO:
+            lines = (*lines, law)
+        x = Axis(AXES[sweep.axes[0].name])
+        panels.append(Curves(heading, x, Axis("value", 0.0, 1.0), lines))
+    return StudyFigure(name, title, f"{caption} {_made(sweep)}", tuple(panels))
+
+
+def lines_of(sweep: Sweep, metrics: Sequence[str], names: Sequence[str] = ()) -> tuple[Line, ...]:
+    """Return a line with its band per metric, along the last corruption; the other one, if any, is absent."""
+    x = np.array(sweep.axes[-1].values, np.float64)
+    found = []
+    for slot, metric in enumerate(metrics):
+        value, low, high = (table if table.ndim == 1 else table[0] for table in sweep.line(metric))
+        found.append(Line(names[slot] if names else metric, x, value, low, high, slot))
+    return tuple(found)
+
+
+def _made(sweep: Sweep) -> str:
+    shown = "Mean" if len(sweep.axes) == 2 else "Mean and, as band, standard deviation (n - 1)"
+    return f"{shown} of {sweep.runs} runs on {sweep.n_images} images with {sweep.n_references} boxes."
+
+
+def sweep_figures(found: Found) -> dict[str, StudyFigure]:
+    """Return the figures that show sweeps, by name."""
+    made = (*_two_corruptions(found), *_one_corruption(found), side_figure(found))
+    return {figure.name: figure for figure in made}
+
+
+def _two_corruptions(found: Found) -> Iterator[StudyFigure]:
+    """Yield figures 3, 7, 8 and 9."""
+
+    def low(figure: str, metric: str) -> str:
+        return f"{found.grid(figure, metric).min():.2f}"
+
+    half = [said(half_lost(*found.curve("figure-3", name))) for name in ("AP@0.5", "RoDeO")]
+    top = [f"{found.grid('figure-7', name).max():.2f}" for name in ("RoDeO", "accuracy@0.1")]
+    yield maps(
+        found,
+        "figure-3",
+        f"Half of AP@0.5 is lost at a position noise of {half[0]} sides, half of RoDeO at {half[1]}",
+        "Every box is moved, and its sides change on their own.",
+    )
+    yield maps(
+        found,
+        "figure-7",
+        f"Boxes at random places reach a RoDeO of {top[0]} and an accuracy at IoU 0.1 of {top[1]}",
+        "An oracle knows which classes an image has; one square box per class lies anywhere in the image. Classes are "
+        "perfect on the lower edge.",
+    )
+    yield maps(
+        found,
+        "figure-8",
+        f"However boxes are moved, RoDeO/shape is at least {low('figure-8', 'RoDeO/shape')}; AP@0.5 falls to "
+        f"{low('figure-8', 'AP@0.5')}",
+        "Every box is moved by the bias into a random direction, then by the noise.",
+    )
+    yield maps(
+        found,
+        "figure-9",
+        f"Size and aspect noise take AP@0.1 to {low('figure-9', 'AP@0.1')}, AP@0.5 to {low('figure-9', 'AP@0.5')} and "
+        f"RoDeO to {low('figure-9', 'RoDeO')}",
+        "Both sides of a box share one factor; the aspect changes at equal area.",
+    )
+
+
+def _one_corruption(found: Found) -> Iterator[StudyFigure]:
+    """Yield figures 4, 5, 10 and 11."""
+
+    def ends(figure: str, metric: str) -> str:
+        values = found.curve(figure, metric)[1]
+        return f"from {values[0]:.2f} to {values[-1]:.2f}"
+
+    copies = np.array(found.sweeps["figure-5"].axes[0].values, np.float64)
+    yield curves(
+        found,
+        "figure-4",
+        f"As boxes go missing, accuracy at IoU 0.5 goes {ends('figure-4', 'accuracy@0.5')}",
+        f"All boxes of a class in an image are dropped with this probability. {NOISE_WORDS}",
+    )
+    yield curves(
+        found,
+        "figure-5",
+        f"Copies of boxes take AP@0.5 {ends('figure-5', 'AP@0.5')} and RoDeO {ends('figure-5', 'RoDeO')}",
+        f"Every box gets a geometric number of copies. {NOISE_WORDS} The grey line is the law of RoDeO/shape and "
+        "RoDeO/cls: a hyperbola, not an exponential.",
+        Line("1 / (1 + mean copies)", copies, 1.0 / (1.0 + copies), slot=6),
+    )
+    yield curves(
+        found,
+        "figure-10",
+        f"A box for every absent class takes accuracy at IoU 0.5 {ends('figure-10', 'accuracy@0.5')}",
+        f"Every absent class gets one box, a quarter of the image wide, with this probability. {NOISE_WORDS}",
+    )
+    yield curves(
+        found,
+        "figure-11",
+        f"Confused classes take RoDeO/cls {ends('figure-11', 'RoDeO/cls')} and RoDeO/loc "
+        f"{ends('figure-11', 'RoDeO/loc')}",
+        "Every declared class is selected with this probability, and the selected ones of an image are permuted. "
+        f"{NOISE_WORDS}",
+    )
+
+
+def side_figure(found: Found) -> StudyFigure:
+    """Return what other summaries and other scales of loc would say."""
+    position = found.sweeps["figure-8"]
+    names = [metric.partition("/")[2] for metric in SUMMARIES]
+    across = lines_of(position, SUMMARIES, names)
+    confusion = lines_of(found.sweeps["figure-11"], SUMMARIES, names)
+    scaled = lines_of(position, list(SCALES.values()), [f"0.5 at distance {scale:g}" for scale in SCALES])
+    total = Axis("RoDeO", 0.0, 1.0)
+    panels = (
+        Curves("Summaries under position noise", Axis(AXES["position-noise.sigma"]), total, across),
+        Curves("Summaries under class confusion", Axis(AXES["class-confusion.p"]), total, confusion),
+        Curves(
+            "Scales of RoDeO/loc",
+            Axis(AXES["position-noise.sigma"]),
+            Axis("RoDeO/loc", 0.0, 1.0),
+            scaled,
+        ),
+    )
+    last = found.curve("figure-11", SUMMARIES[1])[1][-1]
+    title = f"With the arithmetic mean, a model with random classes would still score {last:.2f}"
+    caption = (
+        "Not a figure of the paper, which names the arithmetic mean and the minimum as alternatives to the harmonic "
+        "mean and fixes the distance at which RoDeO/loc is one half. Under position noise the expected RoDeO/loc is "
+        f"1 / (1 + 2 ln 2 σ² / scale²). {_made(position)}"
+    )
+    return StudyFigure("figure-side", title, caption, panels)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What claims are judged by: the numbers of a run, and the few rules that turn curves into verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.sensitivity import Sweep
+from calipers.studies.rodeo.examples import Example
+from calipers.tables import Cohort
+
+F64 = NDArray[np.float64]
+
+INVARIANT = 0.02  # a range below this is called invariant
+EXACT = 1e-9  # below this it is rounding
+TURN = 0.01  # a rise of a mean of runs below this is called noise
+
+
+@dataclass(frozen=True)
+class Found:
+    """Everything that a claim may look at."""
+
+    sweeps: Mapping[str, Sweep]
+    examples: Mapping[str, Example]  # of figure 1
+    cohort: Cohort
+    seed: int
+
+    def curve(self, figure: str, metric: str, along: int = 0) -> tuple[F64, F64]:
+        """Return the strengths of a corruption and a metric there; the other corruption, if any, is absent."""
+        found = self.sweeps[figure]
+        value = found.line(metric)[0]
+        if value.ndim == 2:
+            value = value[:, 0] if along == 0 else value[0]
+        return np.array(found.axes[along].values, np.float64), value
+
+    def grid(self, figure: str, metric: str) -> F64:
+        """Return a metric at all points."""
+        return self.sweeps[figure].line(metric)[0]
+
+    def near(self, figure: str, at: float, along: int = 0) -> tuple[int, float]:
+        """Return the place of the strength next to ``at``, and that strength."""
+        values = np.array(self.sweeps[figure].axes[along].values, np.float64)
+        k = int(np.abs(values - at).argmin())
+        return k, float(values[k])
+
+    def error(self, figure: str, metric: str) -> F64:
+        """Return the standard error of the mean over runs."""
+        found = self.sweeps[figure]
+        value, _, high = found.line(metric)
+        return np.asarray((high - value) / np.sqrt(found.runs))
+
+
+def steepest(values: F64) -> float:
+    """Return the largest fall between neighbours of the grid."""
+    return float(np.max(-np.diff(values), initial=0.0))
+
+
+def falls(values: F64) -> bool:
+    """Return whether a curve goes down, and never up by more than noise."""
+    return bool(values[-1] < values[0] - INVARIANT and np.diff(values).max() < TURN)
+
+
+def spread(values: F64, axis: int | None = None) -> float:
+    """Return the range of values; along an axis, the largest range there is."""
+    return float(np.max(np.ptp(values, axis=axis)))
+
+
+def half_lost(x: F64, values: F64) -> float:
+    """Return the strength at which half of the first value is lost, NaN if it never is or there is nothing to lose."""
+    below = np.flatnonzero(values <= 0.5 * values[0])
+    if not len(below) or values[0] <= 0:
+        return float("nan")
+    k = int(below[0])
+    gone = (values[k - 1] - 0.5 * values[0]) / (values[k - 1] - values[k])
+    return float(x[k - 1] + gone * (x[k] - x[k - 1]))
+
+
+def misfit(values: F64, model: F64) -> float:
+    """Return the root mean square difference."""
+    return float(np.sqrt(np.mean((values - model) ** 2)))
+
+
+def best_rate(x: F64, values: F64, law: Callable[[F64, float], F64]) -> tuple[float, float]:
+    """Return the rate at which a law with one parameter fits best, and how far off it still is."""
+    rates = np.geomspace(0.02, 50.0, 4000)
+    off = [misfit(values, law(x, float(rate))) for rate in rates]
+    k = int(np.argmin(off))
+    return float(rates[k]), float(off[k])
+
+
+def exponential(x: F64, rate: float) -> F64:
+    """Return exp(-rate x)."""
+    return np.asarray(np.exp(-rate * x))
+
+
+def hyperbolic(x: F64, rate: float) -> F64:
+    """Return 1 / (1 + rate x)."""
+    return np.asarray(1.0 / (1.0 + rate * x))
+
+
+def said(value: float) -> str:
+    """Return a number with three digits behind the point, or "never" for NaN; small ones in scientific form."""
+    if np.isnan(value):
+        return "never"
+    if abs(value) < EXACT:
+        return "0"
+    return f"{value:.3f}" if abs(value) >= 0.0005 else f"{value:.1e}"
+
+
+def listed(names: Sequence[str], values: Sequence[float]) -> str:
+    """Return "AP@0.1 = 0.522, AP@0.3 = 0.151"."""
+    return ", ".join(f"{name} = {said(value)}" for name, value in zip(names, values))

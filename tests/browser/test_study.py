@@ -1,0 +1,41 @@
+"""The page of a study in a browser: quiet, accessible, no wider than its screen, printable."""
+
+from __future__ import annotations
+
+import pytest
+
+from browser.opening import PAPER
+from browser.test_axe import PHONE, assert_no_rule_is_broken
+from browser.test_layout import assert_no_sideways_scroll
+from calipers.studies import run_study
+from calipers.studies.page import study_page
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory) -> object:
+    path = tmp_path_factory.mktemp("study") / "study.html"
+    path.write_text(study_page(run_study("rodeo", quick=True), ["calipers", "study", "rodeo"]), encoding="utf-8")
+    return path
+
+
+def test_no_rule_of_accessibility_is_broken(opened, study) -> None:
+    assert_no_rule_is_broken(opened(study))
+
+
+def test_the_page_fits_every_screen(opened, study) -> None:
+    page = opened(study, dark=True, **PHONE)
+    for width in (1280, 768, 390, 320):
+        page.set_viewport_size({"width": width, "height": 844})
+        assert_no_sideways_scroll(page)
+
+
+def test_the_page_fits_on_paper_and_shows_every_claim(opened, study) -> None:
+    page = opened(study, **PAPER, print=True)
+    assert_no_sideways_scroll(page)
+    assert page.locator(".claims tbody tr").count() == 46
+
+
+def test_everything_is_there_without_scripts(opened, study) -> None:
+    page = opened(study, javascript=False)
+    assert page.locator(".study-figure").count() == 12
+    assert page.locator(".study-figure svg").first.is_visible()

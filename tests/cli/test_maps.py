@@ -1,0 +1,286 @@
+"""`calipers maps`: folders of labels and maps in, estimates and a page out; bad input is one error and no output."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calipers as cal
+from calipers.readers.volumes import write_volume
+from map_cases import values_of
+
+Calls = Callable[..., Any]
+SPACING = (1.0, 1.0, 2.5)
+
+
+class Study:
+    """Folders with label volumes and the maps of two models, written in a format."""
+
+    def __init__(self, folder: Path, suffix: str = ".npy", n: int = 6) -> None:
+        self.folder, self.suffix = folder, suffix
+        random = np.random.default_rng(3)
+        for k in range(n):
+            labels = np.zeros((6, 10, 12), np.uint8)
+            if k % 3:
+                labels[1:4, 2:6, 3 + k % 2 : 8] = 1
+            noise = random.random(labels.shape)
+            self.write("labels", f"case{k}", labels)
+            self.write("ours", f"case{k}", (0.7 * labels + 0.3 * noise).astype(np.float32))
+            self.write("theirs", f"case{k}", (0.3 * labels + 0.6 * noise).astype(np.float32))
+        rows = [f"case{k},p{k // 2},{'NS'[k % 2]},{'tune' if k < 2 else 'test'}" for k in range(n)]
+        (folder / "groups.csv").write_text("\n".join(["image,patient,centre,split", *rows]), encoding="utf-8")
+
+    def write(self, part: str, name: str, array: np.ndarray, affine: Any = None) -> None:
+        (self.folder / part).mkdir(exist_ok=True, parents=True)
+        path = self.folder / part / f"{name}{self.suffix}"
+        write_volume(path, array, None if affine is not None else SPACING * (self.suffix != ".npy") or None, affine)
+
+    def path(self, part: str) -> str:
+        return str(self.folder / part)
+
+    def file(self, part: str, name: str = "case1") -> Path:
+        return self.folder / part / f"{name}{self.suffix}"
+
+
+@pytest.fixture(params=[".npy", ".npz", ".nii.gz"])
+def study(request: pytest.FixtureRequest, tmp_path: Path) -> Study:
+    return Study(tmp_path / "data", request.param)
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Study:
+    return Study(tmp_path / "data")
+
+
+def test_folders_give_what_arrays_give(calipers: Calls, study: Study) -> None:
+    said = calipers("maps", study.path("labels"), f"ours={study.path('ours')}", "--no-ci", "--json")
+    assert (said.code, said.err) == (0, "")
+    samples = cal.read_maps(study.path("labels"), {"ours": study.path("ours")})
+    pairs = [sample.load() for sample in samples]
+    expected = values_of(cal.evaluate_maps(pairs, ci=False))
+    found = {row["metric"]: row["value"] for row in said.json["rows"] if row["class"] is None}
+    assert found == pytest.approx(expected)
+    assert said.json["protocol"]["maps"]["threshold"] == 0.5
+
+
+def test_a_folder_of_volumes_with_intervals_and_a_report(calipers: Calls, study: Study, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    said = calipers(
+        *("maps", study.path("labels"), f"ours={study.path('ours')}", f"theirs={study.path('theirs')}"),
+        *("--groups", study.path("groups.csv"), "--by", "centre", "--cluster", "image", "-o", out),
+    )
+    assert said.code == 0, said.err
+    assert {"evaluation.json", "report.html", "run.json", "objects.parquet", "images.csv"} <= {
+        path.name for path in out.iterdir()
+    }
+    document = json.loads((out / "evaluation.json").read_text(encoding="utf-8"))
+    rows = {(row["model"], row["metric"]): row for row in document["rows"] if not row["group"] and not row["class"]}
+    assert rows["ours", "softIoU"]["low"] < rows["ours", "softIoU"]["value"] < rows["ours", "softIoU"]["high"]
+    assert rows["ours", "AP/dataset"]["value"] > rows["theirs", "AP/dataset"]["value"]
+    assert {row["group"]["centre"] for row in document["rows"] if row["group"]} == {"N", "S"}
+    run = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    assert "AP/sample, AUROC/sample: 2 of 6 samples have no references" in said.err
+    assert "labels" in json.dumps(run)
+
+
+def test_options_replace_those_of_the_protocol(calipers: Calls, plain: Study) -> None:
+    both = ("maps", plain.path("labels"), plain.path("ours"), "--no-ci", "--json")
+    options = ("--threshold", "fpr:0.1", "--connectivity", "faces", "--least", "3")
+    document = calipers(*both, *options).json
+    assert (
+        document["protocol"]["maps"] | {"threshold": "fpr:0.1", "connectivity": "faces", "least": 3}
+        == (document["protocol"]["maps"])
+    )
+    assert any("score of at least" in warning for warning in document["warnings"])
+    tuned = ("--groups", plain.path("groups.csv"), "--tuning", "split=tune", "--threshold", "best-dice")
+    document = calipers(*both, *tuned).json
+    assert document["cohort"]["images"] == 4
+    assert calipers(*both, "--preset", "mood").json["protocol"]["name"] == "mood"
+
+
+def test_jobs_change_nothing(calipers: Calls, plain: Study) -> None:
+    words = ("maps", plain.path("labels"), plain.path("ours"), plain.path("theirs"), "--json", "--seed", "3")
+    one, three = (calipers(*words, "--jobs", jobs).json["rows"] for jobs in (1, 3))
+    assert one == three
+
+
+def shape(study: Study) -> None:
+    study.write("ours", "case1", np.zeros((6, 12, 10), np.float32))
+
+
+def nan(study: Study) -> None:
+    study.write("ours", "case1", np.full((6, 10, 12), np.nan, np.float32))
+
+
+def above_one(study: Study) -> None:
+    study.write("ours", "case1", np.full((6, 10, 12), 7.0, np.float32))
+
+
+def three_labels(study: Study) -> None:
+    study.write("labels", "case1", np.arange(720, dtype=np.uint8).reshape(6, 10, 12) % 3)
+
+
+def smooth_labels(study: Study) -> None:
+    study.write("labels", "case1", np.linspace(0, 1, 720, dtype=np.float32).reshape(6, 10, 12))
+
+
+def another_name(study: Study) -> None:
+    study.file("ours").rename(study.file("ours", "case_1"))
+
+
+def truncated(study: Study) -> None:
+    held = study.file("ours").read_bytes()
+    study.file("ours").write_bytes(held[: len(held) // 2])
+
+
+def empty_file(study: Study) -> None:
+    study.file("ours").write_bytes(b"")
+
+
+def empty_folder(study: Study) -> None:
+    for path in (study.folder / "ours").iterdir():
+        path.unlink()
+
+
+def no_folder(study: Study) -> None:
+    (study.folder / "ours").rename(study.folder / "gone")
+
+
+def flat(study: Study) -> None:
+    write_volume(study.file("ours"), np.zeros((10, 12), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (shape, "6 x 12 x 10|(6, 12, 10)|12 x 10"),
+        (nan, "non-finite"),
+        (above_one, "score-range"),
+        (three_labels, "mask-values"),
+        (smooth_labels, "whole numbers"),
+        (another_name, "case_1"),
+        (truncated, "case1"),
+        (empty_file, "case1"),
+        (empty_folder, "ours"),
+        (no_folder, "ours"),
+        (flat, "case1"),
+    ],
+    ids=lambda case: getattr(case, "__name__", ""),
+)
+def test_bad_files_are_one_error_and_no_output(
+    calipers: Calls, study: Study, tmp_path: Path, harm: Callable[[Study], None], words: str
+) -> None:
+    harm(study)
+    out = tmp_path / "out"
+    both = ("maps", study.path("labels"), f"ours={study.path('ours')}", "-o", out)
+    said = calipers(*both)
+    assert said.code == 2, said.err
+    assert said.out == ""
+    assert said.err.count("error:") == 1
+    assert any(word in said.err for word in words.split("|"))
+    assert "Traceback" not in said.err
+    as_json = calipers(*both, "--json", "--jobs", 2)
+    assert (as_json.code, as_json.json["schema"]) == (2, "calipers.error/1")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("harm", [nan, above_one, three_labels, smooth_labels])
+def test_an_error_in_the_middle_names_the_file(calipers: Calls, study: Study, harm: Callable[[Study], None]) -> None:
+    harm(study)
+    said = calipers("maps", study.path("labels"), study.path("ours"))
+    assert f"case1{study.suffix}" in said.err
+
+
+def test_affines_that_differ_are_told_with_both_codes(calipers: Calls, tmp_path: Path) -> None:
+    study = Study(tmp_path / "data", ".nii.gz")
+    right, left = np.diag([1.0, 1.0, 2.5, 1.0]), np.diag([-1.0, 1.0, 2.5, 1.0])
+    array = np.zeros((6, 10, 12), np.float32)
+    study.write("labels", "case1", array.astype(np.uint8), right)
+    study.write("ours", "case1", array, left)
+    said = calipers("maps", study.path("labels"), study.path("ours"), "-o", tmp_path / "out")
+    assert said.code == 2
+    assert all(word in said.err for word in ("RAS", "LAS", "mirrored along x", "case1.nii.gz", "[affine]"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_that_is_not_packed_as_its_name_says(calipers: Calls, tmp_path: Path) -> None:
+    study = Study(tmp_path / "data", ".nii.gz")
+    packed = study.file("ours").read_bytes()
+    for held in (gzip.decompress(packed)[:40], packed[:-6] + b"abcdef", b"\x1f\x8b" + b"0" * 100):
+        study.file("ours").write_bytes(held)
+        said = calipers("maps", study.path("labels"), study.path("ours"))
+        assert said.code == 2, held[:10]
+        assert "case1.nii.gz" in said.err
+
+
+def test_without_its_extra_a_format_is_refused_by_name(
+    calipers: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = Study(tmp_path / "data", ".nii.gz")
+    monkeypatch.setitem(__import__("sys").modules, "nibabel", None)
+    said = calipers("maps", study.path("labels"), study.path("ours"), "-o", tmp_path / "out")
+    assert said.code == 2
+    assert 'pip install "calipers[volumes]"' in said.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--labels", "instance"), "instances"),
+        (("--normalise", "softmax"), "no normalisation 'softmax'"),
+        (("--mask-values", "1,x"), "whole numbers such as 1,3"),
+        (("--mask-values", "1", "--labels", "instances"), "say different things"),
+        (("--threshold", "0"), "above 0"),
+        (("--threshold", "best"), "'best-dice'"),
+        (("--threshold", "best-dice"), "flatters"),
+        (("--tuning", "tune"), "split=tune"),
+        (("--least", "0"), "least"),
+        (("--connectivity", "corners"), "connectivity"),
+        (("--preset", "anomly"), "anomaly"),
+        (("--by", "center"), "centre"),
+        (("--groups", "nowhere.csv"), "nowhere.csv"),
+        (("--pattern", "{nam}.npy"), "pattern"),
+    ],
+)
+def test_bad_choices_are_one_error_and_no_output(
+    calipers: Calls, plain: Study, tmp_path: Path, options: tuple[str, ...], words: str
+) -> None:
+    groups = () if "--groups" in options else ("--groups", plain.path("groups.csv"))
+    said = calipers("maps", plain.path("labels"), plain.path("ours"), *groups, *options, "-o", tmp_path / "out")
+    assert said.code == 2, said.err
+    assert words in said.err
+    assert not (tmp_path / "out").exists()
+    as_json = calipers("maps", plain.path("labels"), plain.path("ours"), *groups, *options, "--json")
+    assert (as_json.code, as_json.json["schema"]) == (2, "calipers.error/1")
+
+
+@pytest.mark.parametrize("inside", ["labels", "ours", "images"])
+def test_nothing_is_written_into_an_input_folder(calipers: Calls, plain: Study, inside: str) -> None:
+    plain.write("images", "case1", np.zeros((6, 10, 12), np.float32))
+    out = str(plain.folder / inside / "results")
+    said = calipers("maps", plain.path("labels"), plain.path("ours"), "--images", plain.path("images"), "-o", out)
+    assert said.code == 2
+    assert not Path(out).exists()
+
+
+@pytest.mark.parametrize(("missing", "samples"), [("empty", 6), ("skip", 5)])
+def test_maps_that_are_not_there(calipers: Calls, plain: Study, missing: str, samples: int) -> None:
+    plain.file("ours").unlink()
+    both = ("maps", plain.path("labels"), plain.path("ours"), "--no-ci", "--json")
+    assert calipers(*both).code == 2
+    document = calipers(*both, "--missing", missing).json
+    assert document["cohort"]["images"] == samples
+    assert any("1 of 6 samples have no prediction of ours" in warning for warning in document["warnings"])
+
+
+def test_single_files_are_a_pair(calipers: Calls, plain: Study) -> None:
+    said = calipers("maps", plain.file("labels"), plain.file("theirs", "case1"), "--no-ci", "--json")
+    assert said.code == 0
+    assert said.json["cohort"]["images"] == 1

@@ -1,0 +1,83 @@
+"""`calipers study`: lists studies, runs one, writes its folder, refuses what it cannot do."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from calipers.cli.narration import Narrator
+from studies.study_cases import small_result
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Let every study be the one made by hand."""
+    calls = []
+
+    def run(name, **given):
+        calls.append((name, given))
+        return small_result()
+
+    monkeypatch.setattr("calipers.studies.run_study", run)
+    return calls
+
+
+def test_without_a_name_studies_are_listed(calipers) -> None:
+    said = calipers("study")
+    assert said.code == 0
+    assert said.out.startswith("rodeo")
+    listed = calipers("study", "--json").json
+    assert listed["schema"] == "calipers.studies/1"
+    assert "rodeo" in [entry["name"] for entry in listed["studies"]]
+
+
+def test_claims_are_printed_with_their_verdicts(calipers, made) -> None:
+    said = calipers("study", "rodeo", "--seed", 5, "--quick", "--runs", 3)
+    assert said.code == 0
+    assert "- did not hold: c (section 3)" in said.out
+    assert said.out.splitlines()[-1].startswith("1 of 3 claims held")
+    ((name, given),) = made
+    assert (name, given["seed"], given["quick"], given["runs"]) == ("rodeo", 5, True, 3)
+
+
+def test_the_folder_is_written_and_named(calipers, made, tmp_path) -> None:
+    said = calipers("study", "rodeo", "-o", tmp_path / "out")
+    assert said.out.splitlines()[-1] == f"Open {tmp_path / 'out' / 'study.html'}"
+    document = calipers("study", "rodeo", "-o", tmp_path / "out", "--force", "--json").json
+    assert document["schema"] == "calipers.study/1"
+    assert document["page"] == str(tmp_path / "out" / "study.html")
+
+
+def test_a_folder_in_use_is_refused_before_anything_runs(calipers, made, tmp_path) -> None:
+    (tmp_path / "mine").write_text("x")
+    said = calipers("study", "rodeo", "-o", tmp_path)
+    assert (said.code, made) == (2, [])
+    assert "output-exists" in said.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("rodoe",), "did you mean 'rodeo'"),
+        (("rodeo", "--predictions", "a=b.json"), "--data"),
+        (("rodeo", "--runs", "1"), "--runs"),
+        (("rodeo", "--data", "nowhere.csv"), "nowhere.csv"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(calipers, argv, words) -> None:
+    said = calipers("study", *argv)
+    assert said.code == 2
+    assert words in said.err
+
+
+def test_progress_shows_the_time_that_all_of_it_will_take(capsys, monkeypatch) -> None:
+    clock = iter([0.0, 0.0, 30.0, 30.0, 60.0, 60.0, 90.0, 90.0])
+    monkeypatch.setattr("calipers.cli.narration.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    progress = Narrator(quiet=False).whole()
+    progress("figure 3", 0, 4)
+    progress("figure 3", 1, 4)
+    assert "figure 3: 25%, 90 s left" in capsys.readouterr().err.replace("2 min", "90 s")

@@ -1,0 +1,187 @@
+"""The controlled experiments give what the closed forms say, and each claim of the paper about them has its test."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import ndimage
+
+from calipers.studies.anomaly.controlled import (
+    CROWD_METRICS,
+    CROWDS,
+    TOUCHING,
+    Controlled,
+    Response,
+    controlled,
+    example,
+    grid,
+)
+from calipers.studies.anomaly.found import Found, rewarded, wanted
+from calipers.studies.anomaly.laws import expected
+from calipers.studies.anomaly.layouts import SETTINGS, drawn, peeled, placed
+from calipers.studies.anomaly.measures import F1S, METRICS, PRINTED, RANKING, SOFT, protocol
+from calipers.synthetic.discs import Disc
+
+DIMENSIONS = ("2D", "3D")
+BY_SAMPLE = [name for name in METRICS if name.endswith(("/sample", "/slice"))]
+
+
+PROGRESS: list[tuple[int, int]] = []
+
+
+@pytest.fixture(scope="module")
+def run() -> Controlled:
+    return controlled(quick=True, progress=lambda what, done, total: PROGRESS.append((done, total)))
+
+
+def response(run: Controlled, experiment: str, dimensions: str) -> Response:
+    return run.responses[experiment, dimensions]
+
+
+@pytest.mark.parametrize("dimensions", DIMENSIONS)
+@pytest.mark.parametrize("experiment", ["c", "d", "e"])
+def test_values_are_those_of_the_closed_forms(run: Controlled, experiment: str, dimensions: str) -> None:
+    found, seen = response(run, experiment, dimensions), 0
+    for metric in METRICS:
+        for x, value in zip(found.x.tolist(), found.values[metric].tolist()):
+            law = expected(experiment, metric, x, samples=run.samples)
+            if law is not None:
+                seen += 1
+                assert value == pytest.approx(law, abs=2e-6), (metric, x)
+    assert seen > 20
+
+
+@pytest.mark.parametrize("objects", CROWDS)
+def test_false_objects_cost_by_the_number_of_true_ones(run: Controlled, objects: int) -> None:
+    found = run.crowds[objects]
+    for metric in CROWD_METRICS:
+        laws = [expected("c", metric, x, objects=objects) for x in found.x.tolist()]
+        np.testing.assert_allclose(found.values[metric], laws, atol=2e-6)
+
+
+def test_the_law_of_false_objects_is_that_of_the_specification() -> None:
+    assert expected("c", "softIoU", 3.0) == pytest.approx(1 / (1 + 3 / 2))
+    assert expected("c", "AP/dataset", 3.0) == pytest.approx(4 / 7)
+    assert expected("d", "F1@0.5", 1.0) == pytest.approx(6 / 7)
+    assert expected("e", "softIoU", 50.0) == pytest.approx(0.875)
+    assert expected("e", "AUROC/dataset", 50.0) == pytest.approx(0.875)
+    assert expected("a", "softIoU", 1.0) is None
+    assert expected("d", "Dice", 4.0) is None
+
+
+@pytest.mark.parametrize("dimensions", DIMENSIONS)
+def test_a_soft_iou_rises_and_ap_and_auroc_stay(run: Controlled, dimensions: str) -> None:
+    found = response(run, "a", dimensions)
+    for metric in (*SOFT, *F1S, "AUPRO", "IoU/instance"):
+        assert (np.diff(found.values[metric]) > 0.05).all(), metric
+    for metric in ("AP/dataset", "AP/sample", "AUROC/dataset", "AUROC/sample", "Dice"):
+        np.testing.assert_allclose(found.values[metric], found.values[metric][0], atol=1e-12)
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=DIMENSIONS)
+def test_a_keeps_the_number_of_called_voxels(setting) -> None:
+    called = {example("a", setting, float(k)).maps[f"{k}"].sum() for k in range(5)}
+    assert len(called) == 1
+
+
+@pytest.mark.parametrize("dimensions", DIMENSIONS)
+def test_b_has_its_peak_at_the_true_size(run: Controlled, dimensions: str) -> None:
+    found = response(run, "b", dimensions)
+    at = int(np.flatnonzero(found.x == 1.0)[0])
+    for metric in METRICS:
+        assert found.values[metric][at] == pytest.approx(1.0, abs=1e-6)
+        if metric not in F1S:
+            assert (np.delete(found.values[metric], at) < 1.0 - 1e-3).all(), metric
+
+
+@pytest.mark.parametrize("metric", ["F1@0.01", "F1@centre"])
+@pytest.mark.parametrize("dimensions", DIMENSIONS)
+def test_b_leaves_f1_flat_until_objects_touch(run: Controlled, dimensions: str, metric: str) -> None:
+    found = response(run, "b", dimensions)
+    assert (found.values[metric][found.x <= TOUCHING] == 1.0).all()
+    assert found.values[metric][-1] < 1.0
+
+
+@pytest.mark.parametrize("experiment", ["d", "d-new"])
+@pytest.mark.parametrize("dimensions", DIMENSIONS)
+def test_d_takes_from_metrics_by_samples_too(run: Controlled, dimensions: str, experiment: str) -> None:
+    found = response(run, experiment, dimensions)
+    for metric in (*SOFT, *F1S, *BY_SAMPLE, "AP/dataset", "Dice"):
+        assert found.change(metric) < -0.2, metric
+
+
+@pytest.mark.parametrize("dimensions", DIMENSIONS)
+def test_e_raises_soft_iou_and_f1_only_and_ap_falls(run: Controlled, dimensions: str) -> None:
+    found = response(run, "e", dimensions)
+    for metric in METRICS:
+        if metric in (*SOFT, *F1S):
+            assert found.change(metric) > 0.05, metric
+        elif metric == "AP/dataset":
+            assert -0.05 < found.change(metric) < -1e-4
+        else:
+            assert abs(found.change(metric)) < 1e-9, metric
+
+
+def test_single_cases(run: Controlled) -> None:
+    for name in DIMENSIONS:
+        probes = run.probes[name]
+        assert probes["all"][PRINTED] == pytest.approx(0.5, abs=1e-6)
+        assert probes["all"]["softIoU"] == pytest.approx(1.0, abs=1e-9)
+        assert probes["large"]["AP/dataset"] > 2 * probes["small"]["AP/dataset"]
+        assert probes["large"]["softIoU"] == pytest.approx(1 / 3, abs=1e-6)
+        assert all(math.isnan(probes["empty"][metric]) for metric in (*RANKING, "AUPRO", "Dice"))
+        assert probes["empty"]["softIoU"] == probes["empty"]["F1@0.5"] == 1.0
+
+
+def test_what_is_wanted_of_a_metric(run: Controlled) -> None:
+    found = Found(run, None, None, 0)  # type: ignore[arg-type]  # the benchmark plays no part
+    assert [rewarded(found, name) for name in ("softIoU", "F1@centre", "AP/dataset", "AUPRO")] == [5, 4, 3, 4]
+    assert wanted(response(run, "c", "2D"), "AP/dataset") == pytest.approx(0.5, abs=1e-9)
+    assert wanted(response(run, "d", "2D"), "softIoU") == pytest.approx(0.5, abs=1e-5)
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_one_does_not() -> None:
+    one, same, other = (example("b", SETTINGS[0], 1.2, seed) for seed in (1, 1, 2))
+    assert (one.labels == same.labels).all()
+    assert (one.maps["1.2"] == same.maps["1.2"]).all()
+    assert (one.labels != other.labels).any()
+
+
+def test_progress_reaches_its_total(run: Controlled) -> None:
+    assert sorted(PROGRESS) == PROGRESS
+    assert PROGRESS[-1][0] == PROGRESS[-1][1]
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=DIMENSIONS)
+@pytest.mark.parametrize("seed", range(5))
+def test_placed_objects_do_not_touch_and_are_whole(setting, seed: int) -> None:
+    discs = placed(setting.shape, [setting.large] * 2 + [setting.small] * 4, seed)
+    _, n = ndimage.label(drawn(discs, setting.shape), np.ones((3,) * len(setting.shape)))
+    assert n == 6
+    sizes = [int(one.mask(setting.shape).sum()) for one in discs]
+    assert len(set(sizes)) == 2
+
+
+def test_peeling_takes_the_outermost_voxels() -> None:
+    one = Disc((8.5, 8.5), 5.0)
+    whole = one.mask((17, 17))
+    left = peeled(one, (17, 17), 20)
+    assert left.sum() == whole.sum() - 20
+    assert not (left & ~whole).any()
+    y, x = np.indices(whole.shape) + 0.5
+    away = np.hypot(x - 8.5, y - 8.5)
+    assert away[left].max() <= away[whole & ~left].min()
+    assert (peeled(one, (17, 17), 0) == whole).all()
+    assert not peeled(one, (17, 17), int(whole.sum())).any()
+
+
+def test_grids_of_quick_runs_are_parts_of_the_full_ones_where_claims_look() -> None:
+    assert {0.8, 1.0, 1.2, 1.5} <= set(grid("b", quick=True)) & set(grid("b", quick=False))
+    assert 4 in grid("c", quick=True)
+    assert 2 in grid("d", quick=True)
+
+
+def test_the_protocol_has_every_metric_once() -> None:
+    assert [metric.name for metric in protocol().metrics] == list(METRICS)

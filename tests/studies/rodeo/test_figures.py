@@ -1,0 +1,124 @@
+"""The figures of the study: all of them, with the numbers that theory demands, the same for the same seed."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import calipers as cal
+from calipers.plots.svg import svg
+from calipers.studies import run_study
+from calipers.studies.judging import share
+from calipers.studies.rodeo.data import made_cohort
+from calipers.studies.rodeo.examples import examples
+from calipers.studies.rodeo.geometry import ap_at, iou_at, loc_at, map_at, shape_similarities
+from calipers.studies.rodeo.judging import best_rate, exponential, half_lost, hyperbolic, said
+from calipers.studies.rodeo.printed import PRINTED, harmonic, off_by_rounding
+from calipers.studies.rodeo.sweeps import EXPERIMENTS, run_all, steps
+from calipers.studies.rodeo.tables import given_table
+
+
+def test_all_eleven_figures_and_the_side_figure_are_there(rodeo) -> None:
+    assert [figure.name for figure in rodeo.figures] == [*(f"figure-{k}" for k in range(1, 12)), "figure-side"]
+    for figure in rodeo.figures:
+        for name, panel in figure.parts():
+            assert svg(panel, name=name).startswith("<svg")
+
+
+def test_grids_are_those_of_the_paper() -> None:
+    grids = {name: values for experiment in EXPERIMENTS for name, values in experiment.over.items()}
+    assert grids["class-confusion.p"] == tuple(k / 10 for k in range(11))
+    assert grids["box-overprediction.mean"] == tuple(k / 4 for k in range(13))
+    assert (grids["position-noise.sigma"][-1], grids["shape-noise.sigma"][-1]) == (2.0, 1.0)
+    assert steps(0.3, 0.1, 0.1) == (0.1, 0.2, 0.3)
+
+
+def test_the_same_seed_gives_the_same_document(rodeo) -> None:
+    again = run_study("rodeo", quick=True, runs=3)
+    assert json.dumps(again.as_dict()) == json.dumps(rodeo.as_dict())
+
+
+def test_progress_counts_to_its_total_once() -> None:
+    seen = []
+    cohort = made_cohort(20, 0)
+    run_all(cohort, runs=2, seed=0, quick=True, progress=lambda what, done, total: seen.append((what, done, total)))
+    done = [entry[1] for entry in seen]
+    assert done == list(range(1, len(seen) + 1))
+    assert {entry[2] for entry in seen} == {len(seen)}
+    assert (seen[0][0], seen[-1][0]) == ("figure 3", "figure 11")
+
+
+def test_theory_and_measurement_agree(rodeo) -> None:
+    table = next(table for table in rodeo.tables if table.name == "table-theory").table
+    assert len(table.rows) > 20
+    for metric, corruption, strength, theory, measured, difference in table.rows:
+        assert measured == pytest.approx(theory, abs=0.05), (metric, corruption, strength)
+        assert difference == pytest.approx(measured - theory, abs=1e-5)
+
+
+def test_examples_have_the_values_that_can_be_worked_out() -> None:
+    found = examples()
+    wrong_class, partly, large, nothing = found.values()
+    assert (wrong_class.iou, nothing.iou) == (1.0, 0.0)
+    assert large.iou == pytest.approx(0.25)
+    assert wrong_class.values["RoDeO/loc"] == wrong_class.values["RoDeO/shape"] == 1.0
+    assert wrong_class.values["RoDeO"] == wrong_class.values["AP@0.5"] == 0.0
+    assert wrong_class.values["accuracy@0.5"] == 6 / 8  # six classes are rightly absent
+    assert partly.values["RoDeO/loc"] == pytest.approx(2 ** -(0.5**2 + (100 / 260) ** 2))
+    assert large.values["RoDeO/shape"] == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(("dx", "dy"), [(0.0, 0.0), (0.5, 0.0), (0.3, -0.4), (1.2, 0.1)])
+def test_the_maps_of_figure_2_are_what_the_metrics_say(dx: float, dy: float) -> None:
+    reference, moved = [[1.0, 1.0, 2.0, 2.0]], [[1.0 + dx, 1.0 + dy, 2.0 + dx, 2.0 + dy]]
+    cohort = cal.Cohort.from_arrays(
+        [{"boxes": reference, "labels": [0]}], [{"boxes": moved, "labels": [0], "scores": [1.0]}], classes=("a", "b")
+    )
+    evaluation = cal.evaluate(cohort, "rodeo", ci=False)
+    at = np.array([dx]), np.array([dy])
+    assert loc_at(*at)[0] == pytest.approx(evaluation["RoDeO/loc"].value)
+    assert map_at(*at)[0] == pytest.approx(evaluation["mAP@0.1:0.7"].value)
+    assert ap_at(*at, 0.5)[0] == pytest.approx(evaluation["AP@0.5"].value)
+    common = max(0.0, 1 - abs(dx)) * max(0.0, 1 - abs(dy))
+    assert iou_at(*at)[0] == pytest.approx(common / (2 - common))
+
+
+def test_shapes_are_compared_as_figure_6_says() -> None:
+    centred, hausdorff = shape_similarities(0.25, np.array([0.5]), np.array([0.5]))
+    assert centred[0] == pytest.approx(0.25)
+    assert hausdorff[0] == pytest.approx(1 - np.hypot(0.125, 0.125))
+
+
+def test_one_row_of_the_printed_table_is_a_misprint() -> None:
+    assert [name for name, row in PRINTED.items() if not off_by_rounding(row)] == ["Atelectasis"]
+    assert harmonic(*PRINTED["Atelectasis"][:3]) == pytest.approx(12.05, abs=0.005)
+
+
+def test_given_predictions_get_a_table_per_class() -> None:
+    cohort = cal.corrupt(made_cohort(60, 0), "position-noise", sigma=0.2, name="ours")
+    table = given_table(cohort, "table-1-1", "ours").table
+    assert [row[0] for row in table.rows] == [*cohort.classes, "Total"]
+    assert table.rows[-1][4] == pytest.approx(100 * cal.rodeo(cohort).total)
+
+
+def test_predictions_are_read_beside_the_data(tmp_path) -> None:
+    cohort = cal.corrupt(made_cohort(60, 0), "position-noise", sigma=0.2, name="ours")
+    cal.write(cohort, tmp_path / "boxes.json")
+    cal.write(cohort, tmp_path / "ours.json", what="ours")
+    result = run_study(
+        "rodeo", data=tmp_path / "boxes.json", predictions={"ours": str(tmp_path / "ours.json")}, quick=True
+    )
+    assert result.tables[0].title == "As table 1, for ours"
+    assert [entry["file"] for entry in result.inputs] == [str(tmp_path / "boxes.json"), str(tmp_path / "ours.json")]
+
+
+def test_rules_of_judging() -> None:
+    x = np.linspace(0, 4, 9)
+    assert (share([True, True]), share([False, False]), share([True, False])) == (True, False, None)
+    assert half_lost(x, 1 - x / 4) == pytest.approx(2.0)
+    assert np.isnan(half_lost(x, np.ones(9)))
+    assert best_rate(x, np.exp(-0.7 * x), exponential)[0] == pytest.approx(0.7, rel=0.01)
+    assert best_rate(x, 1 / (1 + 2 * x), hyperbolic)[1] < 0.001
+    assert [said(value) for value in (0.12345, 1e-16, 2e-4, np.nan)] == ["0.123", "0", "2.0e-04", "never"]
