@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from calipers.kernels import route
+
+settings.register_profile("calipers", deadline=None)  # machines are noisy: times are for benchmarks
+settings.load_profile("calipers")
 
 BROWSER = "tests/browser/"
 

@@ -23,6 +23,10 @@ MODEL = "model"
 MEANINGS = ("binary", "nonzero", "instances")
 
 
+def _everything(groups: Mapping[str, Any]) -> bool:
+    return True
+
+
 @dataclass(frozen=True)
 class GivenSamples:
     """Something that loads samples one at a time; more than once, unless it is an iterator."""
@@ -30,7 +34,7 @@ class GivenSamples:
     entries: Iterable[Any]
     labels: str | Sequence[int]  # meaning of the label values, or the values that count
     normalise: str
-    kept: Callable[[Mapping[str, Any]], bool] = lambda groups: True
+    kept: Callable[[Mapping[str, Any]], bool] = _everything
     left_out: list[int] = field(default_factory=list)  # entries that `loaders` came by and that are not kept
 
     @property
@@ -43,6 +47,8 @@ class GivenSamples:
         """How many samples are kept, 0 if only reading them tells."""
         if not isinstance(self.entries, Sequence):
             return 0
+        if self.kept is _everything:  # an entry may be made on the spot: none is looked at for its number
+            return len(self.entries)
         return sum(self.kept(_groups(entry)) for entry in self.entries)
 
     @property

@@ -65,7 +65,8 @@ def voxel_precision(evaluation: Evaluation, *, models: Sequence[str] | None = No
 
 def _points(evaluation: Evaluation, models: Sequence[str] | None, curve: VoxelCurve) -> tuple[tuple[str, ...], Points]:
     _check_maps(evaluation)
-    chosen = evaluation.models if models is None else tuple(models)
+    given = evaluation.models if models is None else tuple(models)
+    chosen = tuple(model for model in given if model in evaluation.cohort.maps)  # others may have objects only
     cases = {model: (curve, evaluation.cohort.maps[model]) for model in chosen}
     return chosen, points(evaluation, curve.places.tolist(), cases)
 
