@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -242,3 +242,14 @@ def test_an_iterator_is_not_held(jobs: int) -> None:
 
     cal.evaluate_maps(samples(), ci=False, jobs=jobs)
     assert most <= (0 if jobs == 1 else jobs + 1)
+
+
+def test_a_misspelt_group_is_refused_before_a_sample_is_read() -> None:
+    class Unread:
+        groups: ClassVar[dict[str, str]] = {"centre": "A"}
+
+        def load(self, **choices: object) -> None:
+            raise AssertionError("it was read")
+
+    with pytest.raises(cal.UsageError, match="no column 'sentre'; did you mean 'centre'"):
+        cal.evaluate_maps([Unread()], by="sentre")

@@ -52,6 +52,13 @@ class GivenSamples:
         return sum(self.kept(_groups(entry)) for entry in self.entries)
 
     @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The names of the groups, None where entries have to be made to know them."""
+        if not isinstance(self.entries, list | tuple) and not hasattr(self.entries, "intake"):
+            return None
+        return tuple(dict.fromkeys(name for entry in self.entries for name in _groups(entry)))
+
+    @property
     def again(self) -> bool:
         """Whether the samples can be read more than once."""
         return not isinstance(self.entries, Iterator)

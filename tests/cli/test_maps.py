@@ -284,3 +284,13 @@ def test_single_files_are_a_pair(calipers: Calls, plain: Study) -> None:
     said = calipers("maps", plain.file("labels"), plain.file("theirs", "case1"), "--no-ci", "--json")
     assert said.code == 0
     assert said.json["cohort"]["images"] == 1
+
+
+@pytest.mark.parametrize("side", ["references", "predictions"])
+def test_a_path_that_is_not_there_is_told_as_such(calipers: Calls, plain: Study, side: str) -> None:
+    labels, maps = plain.path("labels"), plain.path("ours")
+    given = (labels + "x", maps) if side == "references" else (labels, maps + "x")
+    said = calipers("maps", *given)
+    assert said.code == 2
+    assert "[not-found]" in said.err
+    assert "labels" in said.err if side == "references" else "ours" in said.err

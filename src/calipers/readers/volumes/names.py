@@ -13,7 +13,7 @@ from pathlib import Path
 from calipers.errors import InputError, UsageError
 from calipers.readers.delimited import decode, read_table
 from calipers.readers.listing import list_files
-from calipers.readers.source import Opened, open_source
+from calipers.readers.source import Opened, open_source, require_file
 from calipers.readers.tabular import texts
 from calipers.readers.volumes.opening import EXTENSIONS, PICKLES, stem_of
 
@@ -49,6 +49,7 @@ def offered(source: Path, role: str, pattern: str | None = None, columns: tuple[
         return _in_folder(source, role, pattern)
     if source.name.lower().endswith(LISTS):
         return _in_list(source, pattern, columns)
+    require_file(source)
     base = stem_of(source.name) or source.name
     return Offered(str(source), {unicodedata.normalize("NFC", base): str(source)}, single=True)
 
