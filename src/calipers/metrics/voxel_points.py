@@ -44,7 +44,7 @@ class VoxelCurve(MapMetric):
 
     def _curve(self, hits: F64, alarms: F64) -> F64:
         """Return (n_places,) from the numbers of voxels of either kind at and above ever lower scores."""
-        raise NotImplementedError
+        raise AssertionError("every curve says how it is made")
 
 
 class SensitivityCurve(VoxelCurve):
