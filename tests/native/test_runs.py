@@ -48,7 +48,8 @@ def test_both_routes_give_the_same_bits(threads: str, monkeypatch: pytest.Monkey
         size = np.array(one.shape[::-1])
         both(runs.find, one)
         sides = [both(runs.of_labels, side) for side in (one, other)]
-        both(run_algebra.intersections, *sides)
+        *_, shared = both(run_algebra.intersections, *sides)
+        assert shared.sum() == np.count_nonzero((one != 0) & (other != 0))
         for name in components.NEIGHBOURS:
             both(components.components, *sides[0][:2], size, name)
             both(components.components, *sides[0][:2], size, name, sides[0][2])
@@ -68,8 +69,11 @@ def test_zeros_sums_of_zero_and_objects_without_runs_part_no_route() -> None:
     start, length, offsets = np.array([0, 3, 4]), np.array([2, 1, 1]), np.array([0, 1, 1, 3])
     for values in (np.zeros(6), np.full(6, -0.0), np.array([1.0, -1, 0, np.inf, -np.inf, 0]), np.full(6, np.nan)):
         with np.errstate(invalid="ignore"):
-            both(runs.weighted_centroids, values, start, length, offsets, np.array([3, 2]))
-            both(runs.sums, values, start, length)
+            total, place = both(runs.weighted_centroids, values, start, length, offsets, np.array([3, 2]))
+            each = both(runs.sums, values, start, length)
+        assert total[1] == 0  # it has no runs
+        assert np.isnan(place[1]).all()
+        np.testing.assert_array_equal(total[[0]], each[[0]])
 
 
 def calls() -> dict[str, tuple[Any, ...]]:

@@ -221,7 +221,9 @@ def test_a_broken_segmentation_is_refused_or_set_aside(tmp_path, rule, segmentat
 @pytest.mark.parametrize(("rule", "segmentation"), BROKEN[::4], ids=lambda value: str(value)[:50])
 def test_a_box_cannot_come_from_a_broken_mask(tmp_path, rule, segmentation):
     content = changed([*MASKED_RESULTS[:3], RESULTS[3]], 1, "segmentation", to=segmentation)
-    refused_or_set_aside(partial(try_results, tmp_path, content), 1, rule, "/1/segmentation")
+    error, cohort = refused_or_set_aside(partial(try_results, tmp_path, content), 1, rule, "/1/segmentation")
+    assert error.hint
+    assert sum(len(said) for said in cohort.models.values()) == len(content) - 1
 
 
 def test_a_swapped_size_is_suspected(tmp_path):

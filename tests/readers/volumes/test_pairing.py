@@ -111,7 +111,9 @@ def test_predictions_without_reference_are_an_error_unless_skipped(tmp_path: Pat
 def test_nothing_in_common_is_always_an_error(tmp_path: Path) -> None:
     refs, preds = folder(tmp_path / "refs", ["a.npy"]), folder(tmp_path / "preds", ["b.npy"])
     for missing in ("error", "empty", "skip"):
-        unpaired(refs, {"m": preds}, missing=missing)
+        error = unpaired(refs, {"m": preds}, missing=missing)
+        assert "'a'" in error.hint, missing
+        assert "'b'" in error.hint, missing
 
 
 def test_one_name_with_two_extensions_is_refused(tmp_path: Path) -> None:
