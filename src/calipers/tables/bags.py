@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bags: images on which several models, trained alike, each give a map of scores to the same instances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+F64 = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Column = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Bag:
+    """One image under all models."""
+
+    id: str
+    values: F64  # (n_models, n_instances), in [0, 1]
+    shape: tuple[int, ...]  # of the map: (n,), (rows, columns) or (slices, rows, columns)
+    instances: Flags | None = None  # (n_instances,) which are positive in the reference; None: not annotated
+
+
+class Bags(Protocol):
+    """A source of bags that is gone through one by one, so that folders of volumes need not fit into memory."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of the models, at least two."""
+        ...
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """One name per bag."""
+        ...
+
+    @property
+    def groups(self) -> Mapping[str, Column]:
+        """Columns such as patient or centre, one entry per bag."""
+        ...
+
+    @property
+    def positive(self) -> Flags | None:
+        """(n_bags,) which bags have something to find; None: nobody said."""
+        ...
+
+    @property
+    def bag_scores(self) -> F64 | None:
+        """(n_models, n_bags) what every model says of the whole bag; None: nobody said."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was understood of the input and what was left out, in words."""
+        ...
+
+    def __len__(self) -> int:
+        """Return the number of bags."""
+        ...
+
+    def __getitem__(self, i: int) -> Bag:
+        """Return one bag; it may be read from disk now."""
+        ...
