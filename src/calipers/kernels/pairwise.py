@@ -116,4 +116,4 @@ def _correlated(centred: F64, constant: Flags) -> F64:
     size = np.sqrt(np.diagonal(products))
     size = np.where(constant, np.nan, size)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.clip(products[first, second] / (size[first] * size[second]), -1.0, 1.0)
+        return np.asarray(np.clip(products[first, second] / (size[first] * size[second]), -1.0, 1.0))
