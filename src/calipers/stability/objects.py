@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from calipers.results import Row
 from calipers.stability.objects_evidence import ObjectPairs
 from calipers.stability.objects_matching import blocks, collect
 from calipers.stability.objects_metric import ID, ObjectMetric, Strata, Sums
+from calipers.stability.objects_models import chosen
 from calipers.stability.objects_result import ALL, SIZES, ObjectStability
 from calipers.statistics.estimates import Certainty, estimates
 from calipers.statistics.intervals import check_level, check_replicates
@@ -92,22 +93,22 @@ def object_stability(
     0.688 [..., ...], n = 91 images, 189 references
     """
     view = _view(criterion, threshold, assignment, score_cut)
-    chosen = _models(cohort, models)
+    names = chosen(cohort, models)
     check_level(level)
     check_seed(seed)
     if ci:
         check_replicates(replicates)
     units = units_of(cohort.images.groups, cohort.n_images, cluster)
-    kept, below = _above(cohort, chosen, score_cut)
-    told = _steps(progress, len(blocks(kept, chosen)) + (-(-replicates // BLOCK) if ci else 0))
-    evidence = collect(kept, chosen, view, told)
+    kept, below = _above(cohort, names, score_cut)
+    told = _steps(progress, len(blocks(kept, names)) + (-(-replicates // BLOCK) if ci else 0))
+    evidence = collect(kept, names, view, told)
     cuts = _cuts(sizes, evidence)
     certainty = Certainty(level, replicates=replicates if ci else 0, seed=seed)
-    metric = ObjectMetric(len(chosen))
+    metric = ObjectMetric(len(names))
     strata = [Strata.classes(evidence), Strata.sizes(evidence, cuts)]
-    cases = [(metric, Sums.of(evidence, each)) for each in strata]
+    cases: list[tuple[Any, Any]] = [(metric, Sums.of(evidence, each)) for each in strata]
     by_class, by_size = estimates(cases, units, certainty, lambda *_: told())
-    rows = _rows(metric, by_class, by_size, (cohort.classes, cuts, len(chosen)))
+    rows = _rows(metric, by_class, by_size, (cohort.classes, cuts, len(names)))
     settings: dict[str, Any] = {
         "criterion": criterion,
         "threshold": threshold,
@@ -120,14 +121,15 @@ def object_stability(
         "unit": units.name,
         "n_units": units.number,
     }
-    return ObjectStability(cohort, chosen, evidence, tuple(rows), settings, below)
+    return ObjectStability(cohort, names, evidence, tuple(rows), settings, below)
 
 
 def _view(criterion: str, threshold: float, assignment: str, score_cut: float) -> View:
     """Return how objects are matched; unknown names and numbers that are none are refused."""
     rule: Criterion = registry.resolve("criterion", criterion)
     registry.check("assignment", assignment)
-    for name, number in (("threshold", threshold), ("score_cut", score_cut)):
+    numbers: dict[str, Any] = {"threshold": threshold, "score_cut": score_cut}
+    for name, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, int | float | np.number) or number != number:
             raise UsageError(f"{name} is a number, not {number!r}")
     share = not (rule.distance or rule.yes_no or np.isinf(rule.none))
@@ -135,22 +137,6 @@ def _view(criterion: str, threshold: float, assignment: str, score_cut: float) -
         told = "lie between 0 and 1" if share else "are at least 0"
         raise UsageError(f"thresholds of {criterion!r} {told}, got {threshold:g}")
     return View(criterion, assignment, float(threshold), max_dets=EVERYBODY, score_cut=float(score_cut))
-
-
-def _models(cohort: Cohort, models: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the models that are compared: at least two different ones."""
-    if isinstance(models, str):
-        raise UsageError(f"models takes several names, such as [{models!r}, ...]")
-    chosen = tuple(cohort.models) if models is None else tuple(models)
-    for name in chosen:
-        cohort.predictions(name)
-    if len(set(chosen)) < len(chosen):
-        twice = next(name for name in chosen if chosen.count(name) > 1)
-        raise UsageError(f"model {twice!r} is named twice")
-    if len(chosen) < 2:
-        told = f"only {chosen[0]!r}" if chosen else "none"
-        raise UsageError(f"stability compares at least two models on the same images; there is {told} [one-model]")
-    return chosen
 
 
 def _above(cohort: Cohort, models: tuple[str, ...], score_cut: float) -> tuple[Cohort, dict[str, int]]:
@@ -205,5 +191,5 @@ def _named(name: str, n_models: int) -> tuple[str, dict[str, str] | None]:
 
 def _ranges(cuts: F64) -> tuple[str, ...]:
     """Return words for many sizes."""
-    middle = [f"{low:g} to {high:g}" for low, high in zip(cuts[:-1], cuts[1:])]
+    middle = [f"{low:g} to {high:g}" for low, high in pairwise(cuts.tolist())]
     return (f"below {cuts[0]:g}", *middle, f"from {cuts[-1]:g} on")

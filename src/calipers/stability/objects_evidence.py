@@ -116,8 +116,8 @@ class ObjectPairs:
     def take(self, images: I64) -> ObjectPairs:
         """Return the evidence of some images; images may be repeated."""
         tables: dict[str, Any] = {name: getattr(self, name).take(images) for name in TABLES}
-        of_images = {"ignored": self.ignored[images], "duplicates": self.duplicates[images]}
-        return ObjectPairs(self.n_models, self.n_classes, **tables, **of_images)
+        tables |= {"ignored": self.ignored[images], "duplicates": self.duplicates[images]}
+        return ObjectPairs(self.n_models, self.n_classes, **tables)
 
     @classmethod
     def concat(cls, parts: Sequence[ObjectPairs]) -> ObjectPairs:

@@ -72,9 +72,7 @@ def blocks(cohort: Cohort, models: Sequence[str]) -> list[tuple[int, int]]:
     return ragged.batches(np.maximum(np.asarray(said, np.int64) ** 2, 1), AT_ONCE)
 
 
-def collect(
-    cohort: Cohort, models: Sequence[str], view: View, done: Callable[[], None] = lambda: None
-) -> ObjectPairs:
+def collect(cohort: Cohort, models: Sequence[str], view: View, done: Callable[[], None] = lambda: None) -> ObjectPairs:
     """Return the evidence of all images; predictions below the score cut are not there any more."""
     parts = []
     for start, stop in blocks(cohort, models):
@@ -102,9 +100,9 @@ def _collected(cohort: Cohort, models: Sequence[str], view: View, begin: int) ->
         said=Said(table.offsets, pool.model, table.label.astype(np.int64), table.area),
         couples=_couples(pool, near, view),
         ignored=np.bincount(cohort.references.image[of_references[:, 0] == matching.IGNORED], minlength=n_images),
-        duplicates=np.bincount(
-            image[twice] * n_models + pool.model[twice], minlength=n_images * n_models
-        ).reshape(n_images, n_models),
+        duplicates=np.bincount(image[twice] * n_models + pool.model[twice], minlength=n_images * n_models).reshape(
+            n_images, n_models
+        ),
     )
 
 
@@ -146,9 +144,9 @@ def _near(pool: Pool, view: View, models: Sequence[str]) -> Near:
     table = pool.predictions
     try:
         if criterion.fused is not None:
-            one, other, similarity = criterion.fused(pool.cohort, table, n_classes)
-            kept = (pool.model[one] < pool.model[other]) & (similarity >= cutoff)
-            return Near(one[kept].astype(np.int64), other[kept].astype(np.int64), similarity[kept])
+            left, right, similarity = criterion.fused(pool.cohort, table, n_classes)
+            kept = (pool.model[left] < pool.model[right]) & (similarity >= cutoff)
+            return Near(left[kept].astype(np.int64), right[kept].astype(np.int64), similarity[kept])
         one, other = pairs.all_pairs(table.offsets, table.label, table.offsets, table.label, n_classes)
         apart = pool.model[one] < pool.model[other]
         one, other = one[apart], other[apart]

@@ -59,8 +59,8 @@ class Strata(NamedTuple):
     def classes(cls, evidence: ObjectPairs) -> Strata:
         """Return one stratum per class."""
         first, _ = evidence.couple_rows()
-        tables = (evidence.references, evidence.places, evidence.said)
-        return cls(evidence.n_classes, *(table.label for table in tables), evidence.said.label[first])
+        labels = [table.label for table in (evidence.references, evidence.places, evidence.said)]
+        return cls(evidence.n_classes, *labels, evidence.said.label[first])
 
     @classmethod
     def sizes(cls, evidence: ObjectPairs, cuts: F64) -> Strata:
@@ -92,7 +92,7 @@ def pair_cells(evidence: ObjectPairs, strata: Strata) -> PairCells:
 
     def table(rows: I64, columns: I64, width: int, weights: F64 | None = None) -> F64:
         sums = np.bincount(rows * width + columns, weights, minlength=len(keys) * width)
-        return sums.reshape(len(keys), width).astype(np.float64)
+        return np.asarray(sums.reshape(len(keys), width), np.float64)
 
     spoken = table(cell, said.model, evidence.n_models)
     matched = table(at, couples.pair, len(one))
@@ -109,7 +109,7 @@ def mean_of_defined(values: F64) -> F64:
     known = ~np.isnan(values)
     number = known.sum(axis=1)
     total = np.where(known, values, 0.0).sum(axis=1)
-    return np.divide(total, number, out=np.full(len(values), np.nan), where=number > 0)
+    return np.asarray(np.divide(total, number, out=np.full(len(values), np.nan), where=number > 0))
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class ObjectMetric:
         drawn = np.asarray(weights, np.float64)
         sums = np.asarray(evidence.table.T @ drawn.T).T.reshape(len(drawn), evidence.n_rows, evidence.width)
         top, bottom = sums @ self.top, sums @ self.bottom
-        return np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0)
+        return np.asarray(np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0))
 
     def reasons(self, evidence: Sums) -> Mapping[tuple[int, int], str]:
         """Return why values are undefined."""
@@ -211,7 +211,7 @@ class ObjectMetric:
         return found
 
     def counts(self, evidence: Sums, weights: I64) -> I64:
-        """Return (1 + n_strata, n_names, 3): images that have a value, counted references, predictions of all models."""
+        """Return (1 + n_strata, n_names, 3): images with a value, counted references, predictions of all models."""
         table = np.zeros((evidence.n_rows, len(self.facts.names), 3), np.int64)
         _, bottom = self._of_units(evidence, np.arange(evidence.n_images), evidence.n_images)
         table[:, :, 0] = ((bottom > 0).T @ weights).reshape(evidence.n_rows, -1)

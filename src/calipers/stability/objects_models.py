@@ -1,26 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What object stability says of single models: pairs of them, and the rest without one of them."""
+"""Single models in object stability: which take part, pairs of them, and the rest without one of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.errors import InputError, UsageError
 from calipers.kernels.pairwise import pair_index
 from calipers.results.estimate import number
 from calipers.stability.objects_evidence import ObjectPairs
 from calipers.stability.objects_metric import Strata, mean_of_defined, pair_cells
+from calipers.tables import Cohort
 
 F64 = NDArray[np.float64]
 NAN = math.nan
 MEANS = ("agreement", "mean-iou")
 SHARES = ("found-by-all", "found-by-some", "found-by-none")
 FEWEST_MODELS = 3
+
+
+def chosen(cohort: Cohort, models: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the models that are compared: at least two different ones."""
+    if isinstance(models, str):
+        raise UsageError(f"models takes several names, such as [{models!r}, ...]")
+    names = tuple(cohort.models) if models is None else tuple(models)
+    for name in names:
+        cohort.predictions(name)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"model {twice!r} is named twice")
+    if len(names) < 2:
+        raise InputError(
+            "the predictions of two or more models on the same images",
+            rule="one-model",
+            location="models",
+            value=", ".join(names) or "none",
+            hint="stability compares models that were trained alike: give their predictions as further models",
+        )
+    return names
 
 
 @dataclass(frozen=True, slots=True)

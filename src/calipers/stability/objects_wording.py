@@ -53,7 +53,9 @@ def _overlap(found: ObjectStability) -> str:
     value = found["mean-iou"]
     if math.isnan(value.value):
         return ""
-    between = "" if math.isnan(value.low) else f" ({100 * value.level:g} % interval {value.low:.2f} to {value.high:.2f})"
+    between = (
+        "" if math.isnan(value.low) else f" ({100 * value.level:g} % interval {value.low:.2f} to {value.high:.2f})"
+    )
     return f"Where they agree, their shapes have a mean intersection over union of {value.value:.2f}{between}."
 
 
@@ -61,7 +63,9 @@ def _false_alarms(found: ObjectStability) -> str:
     n = len(found.evidence.places)
     if not n:
         return "No model raises a false alarm."
-    return f"Of {_many(n, 'place')} with a false alarm, at least two models share {_share(found['false-alarms-shared'])}."
+    return (
+        f"Of {_many(n, 'place')} with a false alarm, at least two models share {_share(found['false-alarms-shared'])}."
+    )
 
 
 def _without(found: ObjectStability) -> str:
@@ -114,9 +118,7 @@ def _weak(found: ObjectStability) -> list[str]:
     undefined, pairs, _ = found.undefined
     if undefined:
         share = "" if undefined <= MANY_UNDEFINED * pairs else ", a large part: look at agreement-with-silence too"
-        said.append(
-            f"in {undefined} of {pairs} comparisons of two models on an image both say nothing: skipped{share}"
-        )
+        said.append(f"in {undefined} of {pairs} comparisons of two models on an image both say nothing: skipped{share}")
     if k < FEW_MODELS:
         said.append(f"{k} models: what other trainings would find can hardly be told")
     if found.evidence.n_images and np.isnan(found["agreement"].low) and found["agreement"].reason:
