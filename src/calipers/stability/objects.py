@@ -19,9 +19,10 @@ from calipers.matches import View
 from calipers.results import Row
 from calipers.stability.objects_evidence import ObjectPairs
 from calipers.stability.objects_matching import blocks, collect
-from calipers.stability.objects_metric import ID, ObjectMetric, Strata, Sums
+from calipers.stability.objects_metric import ID, ObjectMetric, Sums
 from calipers.stability.objects_models import chosen
 from calipers.stability.objects_result import ALL, SIZES, ObjectStability
+from calipers.stability.objects_strata import Strata
 from calipers.statistics.estimates import Certainty, estimates
 from calipers.statistics.intervals import check_level, check_replicates
 from calipers.statistics.weights import BLOCK, units_of

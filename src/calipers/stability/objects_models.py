@@ -15,7 +15,7 @@ from calipers.errors import InputError, UsageError
 from calipers.kernels.pairwise import pair_index
 from calipers.results.estimate import number
 from calipers.stability.objects_evidence import ObjectPairs
-from calipers.stability.objects_metric import Strata, mean_of_defined, pair_cells
+from calipers.stability.objects_strata import Strata, mean_of_defined, pair_cells
 from calipers.tables import Cohort
 
 F64 = NDArray[np.float64]

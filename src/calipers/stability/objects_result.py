@@ -15,8 +15,8 @@ from calipers.errors import UsageError, did_you_mean
 from calipers.results import Estimate, Row
 from calipers.results.estimate import number
 from calipers.stability.objects_evidence import ObjectPairs
-from calipers.stability.objects_metric import mean_of_defined
 from calipers.stability.objects_models import MEANS, SHARES, LeaveOneOut, dense_pairs, leave_one_out, pair_matrix
+from calipers.stability.objects_strata import mean_of_defined
 from calipers.tables import Cohort
 
 if TYPE_CHECKING:
