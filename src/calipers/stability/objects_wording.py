@@ -138,7 +138,7 @@ def _many(n: int, what: str) -> str:
 def _share(estimate: Estimate) -> str:
     if math.isnan(estimate.value):
         return "an undefined share"
-    value = f"{100 * estimate.value:.0f} %"
+    value = f"{_percent(estimate.value)} %"
     if math.isnan(estimate.low):
         return value
     if estimate.method == "clopper-pearson-units":  # too few exceptions for a bootstrap
@@ -147,4 +147,9 @@ def _share(estimate: Estimate) -> str:
 
 
 def _between(estimate: Estimate) -> str:
-    return f"{100 * estimate.low:.0f} to {100 * estimate.high:.0f} %"
+    return f"{_percent(estimate.low)} to {_percent(estimate.high)} %"
+
+
+def _percent(share: float) -> str:
+    """Return percents, near the ends with a tenth more, where it matters."""
+    return f"{100 * share:.1f}" if 0 < share < 0.1 or 0.95 < share < 1 else f"{100 * share:.0f}"
