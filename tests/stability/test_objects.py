@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -200,7 +201,7 @@ def test_numbers_are_those_of_the_twin(kind, seed, threshold):
 def test_blocks_change_nothing(monkeypatch, most):
     cohort = cohort_of("ignored", 5, models=4)
     whole = object_stability(cohort, replicates=100)
-    monkeypatch.setattr("calipers.stability.objects_matching.AT_ONCE", most)
+    monkeypatch.setattr(sys.modules[collect.__module__], "AT_ONCE", most)
     parts = object_stability(cohort, replicates=100)
     assert parts.to_json() == whole.to_json()
 

@@ -22,6 +22,8 @@ from calipers.tables import Cohort
 if TYPE_CHECKING:
     import pandas as pd
 
+    from calipers.plots.figures import Figure
+
 F64 = NDArray[np.float64]
 Column = NDArray[Any]
 
@@ -210,6 +212,12 @@ class ObjectStability:
         from calipers.stability.objects_wording import warnings
 
         return warnings(self)
+
+    def figure(self, name: str) -> Figure:
+        """Return a figure as data: ``found-by``, ``false-alarms``, ``sizes``, ``agreement`` or ``pairs``."""
+        from calipers.plots.object_stability import figure
+
+        return figure(self, name)
 
     def __str__(self) -> str:
         return "\n".join([*self.sentences(), *(f"Note: {said}" for said in self.warnings)])
