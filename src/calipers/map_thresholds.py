@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from calipers.engine.blocks import Progress
 from calipers.engine.sample_cohort import Gathered
 from calipers.engine.sample_measures import MapView, histogram
-from calipers.engine.sample_objects import Instances, expanded
+from calipers.engine.sample_objects import SampleObjects, expanded
 from calipers.engine.samples import ExaminedMap, in_order
 from calipers.errors import InputError, UsageError
 from calipers.given_samples import GivenSamples
@@ -49,7 +49,7 @@ def _counted(sample: Sample) -> dict[str, ExaminedMap]:
     """Return the voxels of every map counted by score, and nothing else."""
     d = sample.dimensions
     nothing = no_masks(d)
-    nobody = Instances(nothing, np.zeros((0, 2 * d)), np.zeros((0, d)), np.zeros(0))
+    nobody = SampleObjects(nothing, np.zeros((0, 2 * d)), np.zeros((0, d)), np.zeros(0))
     positive = sample.labels != 0
     return {
         model: ExaminedMap(

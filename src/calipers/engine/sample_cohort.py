@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.engine.sample_measures import Histogram
-from calipers.engine.sample_objects import Instances
+from calipers.engine.sample_objects import SampleObjects
 from calipers.engine.samples import Examined, ExaminedMap
 from calipers.kernels import ragged
 from calipers.metrics.measures import Measure
@@ -28,7 +28,7 @@ class Gathered:
     """The maps of one model, gathered sample by sample. Where they grow too large, bins are joined on the way."""
 
     def __init__(self) -> None:
-        self.objects: list[Instances] = []
+        self.objects: list[SampleObjects] = []
         self.sums: list[Mapping[str, tuple[float, float]]] = []
         self.soft: list[Mapping[str, F64]] = []
         self.histograms = _no_histograms()
@@ -126,7 +126,7 @@ def _column(values: Sequence[Any]) -> NDArray[Any]:
     return np.array(values if numbers else [str(value) for value in values])
 
 
-def _shared(parts: Sequence[Instances], d: int) -> dict[str, Any]:
+def _shared(parts: Sequence[SampleObjects], d: int) -> dict[str, Any]:
     """Return the columns that references and predictions have alike."""
     counts = np.array([len(part) for part in parts], np.int64)
     boxes = np.concatenate([part.boxes.reshape(-1, 2 * d) for part in parts])
@@ -141,7 +141,7 @@ def _shared(parts: Sequence[Instances], d: int) -> dict[str, Any]:
     }
 
 
-def _predictions(parts: Sequence[Instances], d: int) -> Predictions:
+def _predictions(parts: Sequence[SampleObjects], d: int) -> Predictions:
     shared = _shared(parts, d)
     voxels = shared["masks"].voxels
     return Predictions(
