@@ -20,7 +20,7 @@ from calipers import registry
 from calipers.kernels import coco_rle, polygons, ragged
 from calipers.readers import read
 from cases import DATA
-from mask_cases import flat, random_mask, random_ring
+from mask_cases import flat, random_mask, random_ring, rows_from_columns
 
 NAMES = ("AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl")
 PROTOCOL = """
@@ -52,7 +52,7 @@ def test_texts_of_a_thousand_random_masks_are_the_same(block: int) -> None:
     wanted = [peer.encode(np.asfortranarray(mask.astype(np.uint8)))["counts"] for mask in masks]
     found = coco_rle.decode_text(*characters(wanted))
     assert not coco_rle.count_faults(found.offsets, found.counts, size).any()
-    runs = coco_rle.rows_from_columns(coco_rle.column_runs(found.offsets, found.counts), size)
+    runs = rows_from_columns(coco_rle.column_runs(found.offsets, found.counts), size)
     for k, mask in enumerate(masks):
         mine = slice(runs[0][k], runs[0][k + 1])
         assert ragged.spans(runs[1][mine], runs[2][mine]).tolist() == np.flatnonzero(mask).tolist()
@@ -66,7 +66,7 @@ def test_four_thousand_random_polygons_are_drawn_the_same(block: int) -> None:
     sizes = [tuple(random.integers(1, 80, 2).tolist()) for _ in range(500)]
     shapes = [[random_ring(random, *size) for _ in range(random.choice([1, 1, 1, 2, 3]))] for size in sizes]
     size = np.array(sizes)
-    runs = coco_rle.rows_from_columns(polygons.column_runs(*flat(shapes), size), size)
+    runs = rows_from_columns(polygons.column_runs(*flat(shapes), size), size)
     wanted = []
     for shape, (w, h) in zip(shapes, sizes):
         wanted.append(peer.merge(peer.frPyObjects([ring.reshape(-1).tolist() for ring in shape], h, w))["counts"])
