@@ -124,7 +124,7 @@ def operating(score: F64, wanted: Flags, weights: Weights) -> Operating:
 
 def ratio(top: NDArray[Any], bottom: NDArray[Any], where: Flags) -> F64:
     """Return top / bottom, NaN elsewhere."""
-    return np.divide(top, bottom, out=np.full(np.shape(bottom), np.nan), where=where)
+    return np.asarray(np.divide(top, bottom, out=np.full(np.shape(bottom), np.nan), where=where))
 
 
 def _shifted(counts: I64) -> I64:

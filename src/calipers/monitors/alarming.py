@@ -20,7 +20,7 @@ All but coverage are undefined where the images are all of one kind.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ Flags = NDArray[np.bool_]
 SHARES = ("sensitivity", "specificity", "precision", "F1", "g-mean", "coverage")
 SIGNED = ("MCC", "Youden")
 HAZARDS = ("SG", "RH", "AC")
+COLUMNS = ("rejected", "wanted", "hazard", "reward", "hazard_left", "reward_left")
 PLAIN, LOSSES, ANYTHING = (0.0, 1.0), (0.0, np.inf), (-np.inf, np.inf)
 
 
@@ -60,15 +61,13 @@ class Decided:
 
     def take(self, images: I64) -> Decided:
         """Return the evidence of some images."""
-        columns = (self.rejected, self.wanted, self.hazard, self.reward, self.hazard_left, self.reward_left)
-        return Decided(*(column[images] for column in columns), fixed=self.fixed)
+        return replace(self, **{name: getattr(self, name)[images] for name in COLUMNS})
 
     @classmethod
     def concat(cls, parts: Sequence[Decided]) -> Decided:
         """Return the evidence of all images of several parts."""
-        names = ("rejected", "wanted", "hazard", "reward", "hazard_left", "reward_left")
-        columns = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
-        return cls(*columns, fixed=all(part.fixed for part in parts))
+        joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
+        return cls(**joined, fixed=all(part.fixed for part in parts))
 
     @property
     def cells(self) -> F64:

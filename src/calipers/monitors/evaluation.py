@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How good is a monitor? Its alarms against the model's scope (OMS) and against the distribution (OOD), side by side."""
+"""How good is a monitor? Its alarms against the scope of the model (OMS) and the distribution (OOD), side by side."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from calipers.errors import InputError, UsageError
 from calipers.kernels.resampling import check_seed
 from calipers.monitors.alarms import AlarmTable, Monitors, flags_of, monitors_of, numbers_of, order_of
+from calipers.monitors.disagreement import Disagreement, alarm_family, label_family, table
 from calipers.monitors.estimating import (
     Stakes,
     decided_families,
@@ -156,28 +157,44 @@ class _Work:
     def evaluation(self, split: Split, thresholds: Mapping[str, Any], certainty: Certainty) -> MonitorEvaluation:
         """Return the result."""
         judged = split.judged if split.random else np.ones(len(self.scope), np.bool_)
+        some = self.units.take(np.flatnonzero(judged))
         loss = None if self.scope.binary else 1.0 - self.scope.score
         free = free_families(self.monitors, self.labels, loss)
         decided = self._decided(judged, list(thresholds.values()))
         prevalence = prevalence_family(self.scope.model, self.labels)
-        rows = [
-            *rows_of([prevalence, *free], self.units, certainty),
-            *rows_of(decided, self.units.take(np.flatnonzero(judged)), certainty),
-        ]
-        basis = Basis(self.monitors, self.labels, self.units, judged, certainty, tuple(free), tuple(decided))
+        rows = [*rows_of([prevalence, *free], self.units, certainty), *rows_of(decided, some, certainty)]
+        disagreement = self._disagreement(judged, thresholds, certainty, some)
         main = headline(self.labels, OMS)
         return MonitorEvaluation(
             monitors=self.monitors.names,
             scope=self.scope,
-            rows=tuple(rows),
+            rows=(*rows, *(disagreement.rows if disagreement is not None else ())),
             thresholds=thresholds,
             split=split,
             tau=None if main is None else main.tau,
             taus=tuple(one.tau for one in self.labels if one.swept and one.tau is not None),
+            disagreement=disagreement,
             settings=self._settings(certainty),
-            warnings=(),
-            basis=basis,
+            basis=Basis(self.monitors, self.labels, self.units, judged, certainty, tuple(free), tuple(decided)),
         )
+
+    def _disagreement(
+        self, judged: Flags, thresholds: Mapping[str, Any], certainty: Certainty, some: Units
+    ) -> Disagreement | None:
+        """Return the tables of both kinds of labels, if there are both."""
+        oms, ood = headline(self.labels, OMS), headline(self.labels, OOD)
+        if oms is None or ood is None:
+            return None
+        rows = rows_of([label_family(self.scope.model, ood.wanted, oms.wanted)], self.units, certainty)
+        kinds = ood.wanted[judged], oms.wanted[judged]
+        rejected = {
+            name: thresholds[name].rejected(alarm[judged])
+            for name, alarm in zip(self.monitors.names, self.monitors.alarm)
+            if thresholds[name] is not None and thresholds[name].known
+        }
+        rows += rows_of([alarm_family(name, *kinds, flags) for name, flags in rejected.items()], some, certainty)
+        counts = {name: table(*kinds, flags) for name, flags in rejected.items()}
+        return Disagreement(table(ood.wanted, oms.wanted), counts, tuple(rows))
 
     def _decided(self, judged: Flags, thresholds: list[Any]) -> list[Any]:
         part = replace(self.monitors, alarm=self.monitors.alarm[:, judged])
@@ -187,6 +204,7 @@ class _Work:
         return {
             "scope": dict(self.scope.settings),
             "higher_is_alarm": dict(zip(self.monitors.names, self.monitors.higher_is_alarm)),
+            "stakes": "labels" if self.stakes.plain else "given",
             "unit": self.units.name,
             "n_units": self.units.number,
             "level": certainty.level,

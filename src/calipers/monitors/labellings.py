@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On which images an alarm is wanted: those out of the model's scope at some tau (OMS), those out of distribution (OOD).
+"""On which images an alarm is wanted: those out of the model's scope at a tau (OMS), those out of distribution (OOD).
 
 Labels that are stated as the result are *headlines*: OMS at the one tau that was given, and OOD. The others are those
 of the sweep over tau.

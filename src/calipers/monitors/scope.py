@@ -123,7 +123,7 @@ def mean_f1(hits: F64, said: F64, real: F64, classes: str) -> F64:
         return np.asarray(f1.mean(axis=1))
     present = total > 0
     number = present.sum(axis=1)
-    return np.divide((f1 * present).sum(axis=1), number, out=np.ones(len(f1)), where=number > 0)
+    return np.asarray(np.divide((f1 * present).sum(axis=1), number, out=np.ones(len(f1)), where=number > 0))
 
 
 def _f1(cohort: Cohort, model: str, view: View, classes: str) -> F64:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,7 +88,7 @@ class Scope:
         if len(ids) != len(values):
             raise InputError(f"{len(values)} image ids, one per score", rule="length", value=len(ids))
         if len(set(ids)) < len(ids):
-            twice = next(name for k, name in enumerate(ids) if name in ids[:k])
+            twice = Counter(ids).most_common(1)[0][0]
             raise InputError("every image once", rule="dup-image", value=twice)
         unknown = np.flatnonzero(~np.isfinite(values))
         if len(unknown):
@@ -183,9 +184,7 @@ class Scope:
         elif path.suffix in (".csv", ".tsv"):
             write_atomically(path, delimited(columns, "," if path.suffix == ".csv" else "\t"))
         else:
-            raise UsageError(
-                f"a table is written as .csv, .tsv or .parquet, not {path.suffix or 'without an ending'!r}"
-            )
+            raise UsageError(f"a table is written as .csv, .tsv or .parquet, not as {path.name!r}")
         return path
 
 

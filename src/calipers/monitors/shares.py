@@ -34,7 +34,7 @@ class Marks:
     @property
     def n_images(self) -> int:
         """Number of images."""
-        return self.part.shape[1]
+        return int(self.part.shape[1])
 
     def take(self, images: I64) -> Marks:
         """Return the marks of some images."""
