@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do all models speak of the same bags, with maps of the same shape in the same place? The first difference is named."""
+"""Do all models speak of the same bags, with maps of one shape in one place? The first difference is named."""
 
 from __future__ import annotations
 

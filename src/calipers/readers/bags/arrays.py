@@ -194,7 +194,9 @@ def _native(layout: Layout) -> np.dtype[Any]:
 def _mapped(path: Path, layout: Layout) -> Array:
     with open_regular(path, follow=True) as stream:
         order = "F" if layout.fortran else "C"
-        return np.memmap(stream, layout.stored, "r", layout.start, layout.shape, order)  # type: ignore[call-overload]
+        # NumPy takes an open file, although its types do not say so.
+        found: Array = np.memmap(stream, layout.stored, "r", layout.start, layout.shape, order)  # type: ignore[call-overload]
+        return found
 
 
 def _row(path: Path, layout: Layout, k: int) -> Array:

@@ -30,18 +30,16 @@ class BagBoxes:
 
     def without_unknown(self, positive: Flags, bags: Sequence[str], file: str) -> BagBoxes:
         """Return the boxes without those bags that are positive and have none: where it is, nobody said."""
-        for bag, one in zip(bags, positive.tolist()):
-            if not one and len(self.of[bag]):
-                value = f"{len(self.of[bag])} boxes"
-                hint = "a box is around something to find: label the bag 1, or leave its box empty"
-                raise InputError(
-                    "no box in a bag of label 0",
-                    rule="labels-differ",
-                    file=file,
-                    location=f"bag {bag!r}",
-                    value=value,
-                    hint=hint,
-                )
+        wrong = next((bag for bag, one in zip(bags, positive.tolist()) if not one and len(self.of[bag])), None)
+        if wrong is not None:
+            raise InputError(
+                "no box in a bag of label 0",
+                rule="labels-differ",
+                file=file,
+                location=f"bag {wrong!r}",
+                value=f"{len(self.of[wrong])} boxes",
+                hint="a box is around something to find: label the bag 1, or leave the cells of its box empty",
+            )
         kept = {bag: self.of[bag] for bag, one in zip(bags, positive.tolist()) if not one or len(self.of[bag])}
         return replace(self, of=kept, sizes={bag: self.sizes[bag] for bag in kept if bag in self.sizes})
 
@@ -54,12 +52,12 @@ def read_boxes(table: Table, rows: list[list[int]], bags: Sequence[str]) -> BagB
     kind, columns = layout
     size_columns = _size_columns(table)
     cells = np.stack([_numbers(table, name) for name in columns], axis=1)
-    given = np.isfinite(cells).any(axis=1)
+    given: Flags = np.asarray(np.isfinite(cells).any(axis=1))
     sizes = np.stack([_numbers(table, name) for name in size_columns], axis=1)
     for row in np.flatnonzero(given).tolist():
         _check(table, row, columns, cells, size_columns, sizes)
     corners, _ = to_corners(cells, kind)
-    for row in np.flatnonzero(given & ~(corners[:, 2:] > corners[:, :2]).all(axis=1)).tolist():
+    for row in np.flatnonzero(given & np.any(corners[:, 2:] <= corners[:, :2], axis=1)).tolist():
         value = [float(side) for side in corners[row]]
         problem = table.problem(row, columns[0], "zero-area", "a second corner beyond the first", value)
         raise problem.as_error(table.file)

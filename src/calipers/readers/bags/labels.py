@@ -52,7 +52,7 @@ class Labels:
         """Return the mask of a bag, as one row."""
         assert self.masks is not None  # the callers ask only then
         volume = self.masks[i]
-        return as_labels(volume.read(), "nonzero", file=volume.file).ravel() == 1
+        return np.asarray(as_labels(volume.read(), "nonzero", file=volume.file).ravel() == 1)
 
 
 def read_labels(source: Path, bags: Mapping[str, Volume], pattern: str | None = None) -> Labels:
@@ -61,8 +61,8 @@ def read_labels(source: Path, bags: Mapping[str, Volume], pattern: str | None = 
     Parameters
     ----------
     source
-        A table with a row per bag (or per box), a folder of masks of the shape of the maps, or a ``.npy`` array of 0 and
-        1 in the order of the bags.
+        A table with a row per bag (or per box), a folder of masks of the shape of the maps, or a ``.npy`` array of 0
+        and 1 in the order of the bags.
     bags
         The maps of one model by bag, in the order of the bags.
     """

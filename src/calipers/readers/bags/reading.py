@@ -33,6 +33,7 @@ def read_bags(
     groups: PathName | None = None,
     scores: PathName | None = None,
     pattern: str | None = None,
+    label_pattern: str | None = None,
     normalise: str = "none",
 ) -> FileBags:
     """Pair the maps of several models of the same images; maps are read one image at a time, when they are used.
@@ -44,14 +45,16 @@ def read_bags(
         npy, npz, PNG, TIFF); ``.npz`` with an array per bag, or with ``maps`` (bags, ...) and ``ids``; ``.npy`` (bags,
         ...); a table with the columns bag, instance (or row and column) and value, and maybe model.
     labels
-        A table with the columns bag and label (0 or 1), further columns as groups, and maybe boxes (x0, y0, x1, y1, width,
-        height); or a folder of masks of the shape of the maps; or a ``.npy`` array of 0 and 1.
+        A table with the columns bag and label (0 or 1), further columns as groups, and maybe boxes (x0, y0, x1, y1,
+        width, height); or a folder of masks of the shape of the maps; or a ``.npy`` array of 0 and 1.
     groups
         A table with a row per bag: patient, centre, any column.
     scores
         A table with a row per bag and a column per model: what the model says of the whole bag.
     pattern
         Where the name of a bag stands in the paths of a folder, such as ``"{name}_map.nii.gz"``.
+    label_pattern
+        The same for a folder of masks.
     normalise
         How values become numbers in [0, 1], as `calipers.readers.volumes.as_map` says: ``"uint8"`` for pictures.
 
@@ -92,7 +95,7 @@ def read_bags(
     notes = [note for source in sources for note in source.notes]
     ids, more = check_models(sources)
     first = {bag: sources[0].maps[bag] for bag in ids}
-    known = Labels() if labels is None else read_labels(Path(fspath(labels)), first, None)
+    known = Labels() if labels is None else read_labels(Path(fspath(labels)), first, label_pattern)
     columns, told = read_groups(groups, ids, known.groups)
     said = None if scores is None else read_scores(scores, ids, [source.model for source in sources])
     notes += [*more, *known.notes, *told]

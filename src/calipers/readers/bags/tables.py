@@ -61,8 +61,8 @@ def open_table(path: Path, model: str, *, unit: bool = True) -> list[ModelMaps]:
 
     Notes
     -----
-    Columns: ``bag`` (or ``image``), ``value`` (or ``score``, ``probability``) and the place: ``instance``, or ``row`` and
-    ``column``, or ``slice`` too. Places count from 0 or from 1, and every bag has all of them, each once.
+    Columns: ``bag`` (or ``image``), ``value`` (or ``score``, ``probability``) and the place: ``instance``, or ``row``
+    and ``column``, or ``slice`` too. Places count from 0 or from 1, and every bag has all of them, each once.
     """
     table, _ = read_plain(path)
     bags = [unicodedata.normalize("NFC", name.strip()) for name in texts(table, require_column(table, BAG, "bag"))]
