@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Made-up data: the demo cohort with its drawn images, volumes with maps, discs, families of models, and random cohorts for tests."""
+"""Made-up data: the demo cohort with its drawn images, volumes with maps, families of models, and random cohorts."""
 
 from calipers.synthetic.bags import demo_bags, write_bags
 from calipers.synthetic.demo import demo_cohort, draw_images
