@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from calipers.sensitivity.multiverse import multiverse
     from calipers.sensitivity.sweeps import sweep
     from calipers.shortcuts import RodeoResult, average_precision, rodeo
+    from calipers.stability import stability
     from calipers.statistics.agreement import agreement
     from calipers.statistics.contingency import agreement_scores
     from calipers.statistics.mixed import mixed_model
@@ -70,6 +71,7 @@ _SURFACE = {
     "rodeo": "calipers.shortcuts",
     "sniff": "calipers.readers",
     "soft_instance_iou": "calipers.metrics.soft_iou",
+    "stability": "calipers.stability",
     "sweep": "calipers.sensitivity",
     "write": "calipers.readers",
 }
@@ -106,6 +108,7 @@ __all__ = [  # noqa: RUF022
     "rodeo",
     "sniff",
     "soft_instance_iou",
+    "stability",
     "sweep",
     "write",
 ]

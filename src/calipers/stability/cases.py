@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole bags, positive and negative ones, and what every model says of them: for the bag AUC."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.kernels.case_ranks import CaseRanks
+from calipers.metrics.contract import Facts
+from calipers.stability.metric import units_with
+from calipers.stability.pooling import POOLINGS, check_pooling
+from calipers.statistics.weights import Units
+from calipers.tables.bags import Bags
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Cases:
+    """All bags of an analysis as cases; ``positive`` is None if there are no labels."""
+
+    positive: Flags | None  # (n_bags,)
+    given: F64 | None  # (n_bags, K) scores that came with the bags
+    pooled: F64  # (n_bags, n_poolings, K) NaN where a bag was not read
+    units: Units
+
+    @classmethod
+    def of(cls, source: Bags, pooled: F64, units: Units) -> Cases:
+        """Return the cases of a source, of whose maps it is known what they pool to."""
+        positive = None if source.positive is None else np.asarray(source.positive, np.bool_)
+        given = None if source.bag_scores is None else np.asarray(source.bag_scores, np.float64).T
+        return cls(positive, given, pooled, units)
+
+    def scores(self, pooling: str) -> F64:
+        """Return (n_bags, K): the scores that were given, else those of a pooling."""
+        check_pooling(pooling)
+        return self.given if self.given is not None else self.pooled[:, POOLINGS.index(pooling)]
+
+    @property
+    def two_kinds(self) -> bool:
+        """Whether there are positive and negative bags to tell apart."""
+        return self.positive is not None and bool(self.positive.any() and not self.positive.all())
+
+
+@dataclass(frozen=True)
+class CaseScores:
+    """Evidence of the bag AUC: (B, K) scores and (B,) kinds."""
+
+    scores: F64
+    positive: Flags
+
+    @property
+    def n_images(self) -> int:
+        """Number of bags."""
+        return len(self.positive)
+
+    def take(self, images: I64) -> CaseScores:
+        """Return the evidence of some bags."""
+        return CaseScores(self.scores[images], self.positive[images])
+
+    @classmethod
+    def concat(cls, parts: Sequence[CaseScores]) -> CaseScores:
+        """Return the evidence of all bags of several parts."""
+        return cls(np.concatenate([p.scores for p in parts]), np.concatenate([p.positive for p in parts]))
+
+
+class BagAuroc:
+    """The area under the ROC curve of whole bags, of every model; equal scores count half.
+
+    Undefined without a positive or without a negative bag.
+    """
+
+    def __init__(self, models: Sequence[str], evidence: CaseScores) -> None:
+        self.facts = Facts(id="stability.AUC@1", names=tuple(models), per_class=False, swap=False)
+        self._ranks = [CaseRanks.of(score, evidence.positive, -np.inf) for score in evidence.scores.T]
+
+    def value(self, evidence: CaseScores, weights: NDArray[Any]) -> F64:
+        """Return (R, 1, K) for weights (R, B) of the bags that were ranked."""
+        return np.stack([ranks.area(weights) for ranks in self._ranks], axis=1)[:, None, :]
+
+    def reasons(self, evidence: CaseScores) -> Mapping[tuple[int, int], str]:
+        """Return why values are undefined: bags of one kind only."""
+        why = "single_category" if evidence.positive.any() else "no_positives"
+        return {(0, k): why for k in range(len(self.facts.names))}
+
+    def counts(self, evidence: CaseScores, weights: I64) -> I64:
+        """Return (1, K, 3): bags, positive ones, scores."""
+        w = np.asarray(weights, np.int64)
+        behind = [int(w.sum()), int(w @ evidence.positive), int(w.sum())]
+        return np.tile(np.array(behind, np.int64), (1, len(self.facts.names), 1))
+
+    def support(self, evidence: CaseScores, unit: I64, n_units: int) -> I64:
+        """Return (1, K, 3): the rarer kind of units, all units, those with a bag in a wrong order."""
+        sick, score = evidence.positive[:, None], evidence.scores
+        highest = np.where(sick, -np.inf, score).max(axis=0, initial=-np.inf)  # of the negative bags
+        lowest = np.where(sick, score, np.inf).min(axis=0, initial=np.inf)
+        wrong = np.where(sick, score <= highest, score >= lowest)
+        rarer = np.minimum(units_with(sick, unit, n_units), units_with(~sick, unit, n_units))
+        found = units_with(wrong, unit, n_units)
+        return np.stack([np.broadcast_to(rarer, found.shape), np.full_like(found, n_units), found], axis=1)[None]

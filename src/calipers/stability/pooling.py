@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the instances of a bag to one number for the whole bag, in four ways.
+
+``max`` the highest value; ``mean``; ``noisy-or`` 1 - prod(1 - p), kept as -sum log(1 - p), which has the same order but
+does not stick to 1 when many instances are sure; ``lse`` log mean exp(p), which on probabilities is near the mean.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import UsageError, did_you_mean
+
+F64 = NDArray[np.float64]
+
+POOLINGS = ("max", "mean", "noisy-or", "lse")
+
+
+def pooled(values: F64) -> F64:
+    """Return (n_poolings, K): every pooling of the maps (K, N), as POOLINGS."""
+    with np.errstate(divide="ignore"):
+        unlikely = -np.log1p(-values).sum(axis=1)  # infinite if an instance is certain
+    soft = np.log(np.exp(values).mean(axis=1))
+    return np.stack([values.max(axis=1), values.mean(axis=1), unlikely, soft])
+
+
+def check_pooling(name: str) -> None:
+    """Raise for a pooling that does not exist."""
+    if name not in POOLINGS:
+        raise UsageError(f"no pooling {name!r}; {did_you_mean(name, POOLINGS)}")
