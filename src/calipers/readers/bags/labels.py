@@ -103,7 +103,7 @@ def _vector(path: Path, bags: Sequence[str]) -> Labels:
     wrong = np.flatnonzero((values != 0) & (values != 1))
     if len(wrong):
         at, value = f"[{wrong[0]}]", values[wrong[0]].item()
-        raise InputError("labels of 0 and 1", rule="label-value", file=str(path), location=at, value=value)
+        raise InputError("labels of 0 and 1", rule=RULE, file=str(path), location=at, value=value)
     return Labels(values == 1)
 
 
@@ -145,8 +145,8 @@ def _known(table: Table, rows: list[list[int]], boxes: BagBoxes | None, bags: Se
     hint = "write 1 for a bag that has something to find, else 0"
     blank = np.flatnonzero(empty(table.columns[column]))
     if len(blank):
-        raise table.problem(int(blank[0]), column, "label-value", "0 or 1", "", hint).as_error(table.file)
-    values, bad = flags(table, column, "label-value")
+        raise table.problem(int(blank[0]), column, RULE, "0 or 1", "", hint).as_error(table.file)
+    values, bad = flags(table, column, RULE)
     raise_problems([problem.as_error(table.file) for problem in bad.values()])
     found = np.zeros(len(bags), np.bool_)
     for i, own in enumerate(rows):
