@@ -22,12 +22,13 @@ from calipers.readers.volumes.opening import stem_of
 from calipers.readers.volumes.values import NORMALISATIONS
 
 PathName = str | PathLike[str]
+Models = Mapping[str, PathName] | Sequence[PathName | tuple[str, PathName]] | PathName
 TABLES = (".csv", ".tsv", ".txt", ".parquet")
 HEAD = 8
 
 
 def read_bags(
-    models: Mapping[str, PathName] | Sequence[PathName] | PathName,
+    models: Models,
     labels: PathName | None = None,
     *,
     groups: PathName | None = None,
@@ -41,7 +42,7 @@ def read_bags(
     Parameters
     ----------
     models
-        Name -> files of a model, or files, which name the models: a folder with a file per bag (NIfTI, NRRD, MetaImage,
+        Name -> files of a model, or files, which name the models, or pairs (name, files): a folder with a file per bag (NIfTI, NRRD, MetaImage,
         npy, npz, PNG, TIFF); ``.npz`` with an array per bag, or with ``maps`` (bags, ...) and ``ids``; ``.npy`` (bags,
         ...); a table with the columns bag, instance (or row and column) and value, and maybe model.
     labels
@@ -107,9 +108,9 @@ def open_model(path: Path, name: str, pattern: str | None = None, *, unit: bool 
 
     ``name`` is that of the model; "" takes the name of the file.
     """
-    own = name or stem_of(path.name) or path.stem
     if path.is_dir():
-        return [open_folder(path, own, pattern)]
+        return [open_folder(path, name or path.resolve().name, pattern)]
+    own = name or stem_of(path.name) or path.stem
     require_file(path)
     with open_regular(path, follow=True) as file:
         head = file.read(HEAD)
@@ -126,9 +127,10 @@ def open_model(path: Path, name: str, pattern: str | None = None, *, unit: bool 
     return [open_single(path, own)]
 
 
-def _named(models: Mapping[str, PathName] | Sequence[PathName] | PathName) -> list[tuple[str, Path]]:
+def _named(models: Models) -> list[tuple[str, Path]]:
     """Return (name, path) of every model; without a name it is that of the file."""
     if isinstance(models, Mapping):
         return [(str(name), Path(fspath(path))) for name, path in models.items()]
     given = [models] if isinstance(models, str | PathLike) else list(models)
-    return [("", Path(fspath(path))) for path in given]
+    pairs = [entry if isinstance(entry, tuple) else ("", entry) for entry in given]
+    return [(name, Path(fspath(path))) for name, path in pairs]
