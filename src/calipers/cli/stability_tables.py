@@ -15,9 +15,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from calipers.cli.messages import one_line
-from calipers.cli.tables import UNLIMITED, Line, cells_of, grid
+from calipers.cli.tables import LONGEST, UNLIMITED, cells_of
 from calipers.findings import legend
 from calipers.results import Estimate
+from calipers.stability.plan import ALL_MODELS
 from calipers.stability.scores import CALLED
 from calipers.statistics.weights import plural
 
@@ -35,7 +36,8 @@ def print_stability(found: Any) -> None:
     units = found.plan.units
     if found.plan.certainty.replicates:
         level = f"{100 * found.plan.certainty.level:g} %"
-        click.echo(one_line(f"{level} intervals over {units.number} {plural(units.name)}, with these models."))
+        speaks = f"they speak for {units.generalises_to()}, with these models"
+        click.echo(one_line(f"{level} intervals over {units.number} {plural(units.name)}: {speaks}."))
     click.echo("Other trainings: t interval from leaving out one model at a time. SD: over images (ddof 0).")
     for line in legend([*estimates, *shown]):
         click.echo(one_line(line))
@@ -43,7 +45,7 @@ def print_stability(found: Any) -> None:
 
 def _scores(found: Any, estimates: Sequence[Estimate]) -> Table:
     """Return a line per score."""
-    table = _table(["score"], ["mean", "SD", "other trainings", "undefined pairs"])
+    table = _table(["score"], [_mean_of(found), "SD", "other trainings", "undefined pairs"])
     for name, cells in zip(found.names, cells_of([[each] for each in estimates], ())):
         missing = found.undefined(name)
         pairs = name not in CALLED
@@ -55,18 +57,30 @@ def _scores(found: Any, estimates: Sequence[Estimate]) -> Table:
     return table
 
 
+def _mean_of(found: Any) -> str:
+    """Return the head of the column of means."""
+    certainty = found.plan.certainty
+    if not certainty.replicates:
+        return "mean"
+    return escape(f"mean [{100 * certainty.level:g} % interval over {one_line(plural(found.plan.units.name))}]")
+
+
 def _against(found: Any, console: Console) -> list[Estimate]:
     """Print what every model finds of the reference, if there is one; return the estimates."""
     local = found.localization()
     names = [name for name in MEASURES if local.has(name)]
     if not names:
         return []
-    columns = (*local.models, "all models")
-    rows = [[local.get(name, model) for model in columns] for name in names]
-    lines = [
-        Line(name, cells, (row[0].n_images,)) for name, cells, row in zip(names, cells_of(rows, ()), rows)
-    ]
-    console.print(grid(console, "against the reference", columns, lines, ("images",)))
+    models = (*local.models, ALL_MODELS)
+    rows = [[local.get(name, model) for model in models] for name in names]
+    heads = [f"{name}, n = {row[0].n_images}" for name, row in zip(names, rows)]
+    table = _table(["against the reference"], heads)
+    columns = [[cell for (cell,) in cells_of([[each] for each in row], ())] for row in rows]
+    for k, model in enumerate(models):
+        if model == ALL_MODELS:
+            table.add_section()
+        table.add_row(name_of(model), *(escape(column[k]) for column in columns))
+    console.print(table)
     return [estimate for row in rows for estimate in row]
 
 
@@ -82,12 +96,20 @@ def print_objects(found: Any) -> None:
     for each, cell in zip(hits, cells):
         table.add_row(f"{each.k} of {of}", str(each.references), escape(cell[0]), *by_k.get(each.k, ("", "")))
     console.print(table)
+    for line in legend([each.share for each in (*hits, *alarms)]):
+        click.echo(one_line(line))
+    click.echo("The same predictions as maps, cell by cell:")
 
 
 def _range(low: float, high: float, reason: str | None) -> str:
     if math.isnan(low):
         return str(reason or "").replace("_", " ")
     return f"[{low:.3f}, {high:.3f}]"
+
+
+def name_of(text: str) -> str:
+    """Return a name as a cell: short, and without anything that drives a terminal."""
+    return escape(one_line(text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."))
 
 
 def _console() -> Console:

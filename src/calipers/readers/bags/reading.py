@@ -42,9 +42,10 @@ def read_bags(
     Parameters
     ----------
     models
-        Name -> files of a model, or files, which name the models, or pairs (name, files): a folder with a file per bag (NIfTI, NRRD, MetaImage,
-        npy, npz, PNG, TIFF); ``.npz`` with an array per bag, or with ``maps`` (bags, ...) and ``ids``; ``.npy`` (bags,
-        ...); a table with the columns bag, instance (or row and column) and value, and maybe model.
+        Name -> files of a model; or files, which name the models; or pairs (name, files). Files are a folder with a
+        file per bag (NIfTI, NRRD, MetaImage, npy, npz, PNG, TIFF); ``.npz`` with an array per bag, or with ``maps``
+        (bags, ...) and ``ids``; ``.npy`` (bags, ...); or a table with the columns bag, instance (or row and column)
+        and value, and maybe model.
     labels
         A table with the columns bag and label (0 or 1), further columns as groups, and maybe boxes (x0, y0, x1, y1,
         width, height); or a folder of masks of the shape of the maps; or a ``.npy`` array of 0 and 1.
