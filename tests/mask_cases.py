@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calipers.kernels import ragged
+from calipers.kernels import ragged, run_order
 
 
 def random_mask(rng: np.random.Generator, largest: int = 30) -> np.ndarray:
@@ -58,3 +58,8 @@ def flat(shapes: list[list[np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.nda
     corners = np.concatenate([np.zeros((0, 2)), *rings])
     objects = ragged.from_counts(np.array([len(shape) for shape in shapes], np.int64))
     return ragged.from_counts(np.array([len(ring) for ring in rings], np.int64)), corners, objects
+
+
+def rows_from_columns(columns: run_order.Runs, size: np.ndarray) -> run_order.Runs:
+    """Return runs along rows from runs down columns, in pictures of ``size`` width, height."""
+    return run_order.turned(*columns, size[:, ::-1])

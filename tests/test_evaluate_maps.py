@@ -186,7 +186,7 @@ def test_parity_with_scikit_learn_at_the_level_of_the_data_set() -> None:
 def streamed(monkeypatch: pytest.MonkeyPatch, most_entries: int = 20_000_000) -> None:
     """Let nothing fit into memory."""
     monkeypatch.setattr("calipers.engine.exact_scores.MOST_BYTES", 0)
-    monkeypatch.setattr("calipers.engine.sample_cohort.MOST_ENTRIES", most_entries)
+    monkeypatch.setattr("calipers.engine.sample_histograms.MOST_ENTRIES", most_entries)
 
 
 def test_streamed_values_are_exact_where_bins_hold_one_score(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from calipers.evaluation import Evaluation
     from calipers.heatmaps import boxes_from_heatmaps
     from calipers.metrics.soft_iou import soft_instance_iou
+    from calipers.monitors import evaluate_monitor, scope_scores
     from calipers.opening import open_evaluation
     from calipers.oracles import corrupt, corrupt_maps
     from calipers.protocol import Protocol, presets
@@ -61,6 +62,7 @@ _SURFACE = {
     "demo_cohort": "calipers.synthetic",
     "evaluate": "calipers.evaluate",
     "evaluate_maps": "calipers.evaluate_maps",
+    "evaluate_monitor": "calipers.monitors",
     "explain": "calipers.readers",
     "mixed_model": "calipers.statistics.mixed",
     "multiverse": "calipers.sensitivity",
@@ -69,6 +71,7 @@ _SURFACE = {
     "read": "calipers.readers",
     "read_maps": "calipers.readers.volumes",
     "rodeo": "calipers.shortcuts",
+    "scope_scores": "calipers.monitors",
     "sniff": "calipers.readers",
     "soft_instance_iou": "calipers.metrics.soft_iou",
     "stability": "calipers.stability",
@@ -98,6 +101,7 @@ __all__ = [  # noqa: RUF022
     "demo_cohort",
     "evaluate",
     "evaluate_maps",
+    "evaluate_monitor",
     "explain",
     "mixed_model",
     "multiverse",
@@ -106,6 +110,7 @@ __all__ = [  # noqa: RUF022
     "read",
     "read_maps",
     "rodeo",
+    "scope_scores",
     "sniff",
     "soft_instance_iou",
     "stability",

@@ -20,10 +20,11 @@ from calipers.engine.blocks import Progress
 from calipers.engine.exact_scores import ExactScores
 from calipers.engine.sample_cohort import Gathered, cohort_of
 from calipers.engine.samples import Examined, MapPlan, examine, in_order
-from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.errors import InputError
 from calipers.evaluate import evaluate
 from calipers.evaluation import Evaluation
 from calipers.given_samples import GivenSamples, given_samples
+from calipers.grouping import Grouping
 from calipers.map_thresholds import chosen_thresholds
 from calipers.metrics.map_settings import MapSettings
 from calipers.metrics.measures import Measure
@@ -82,24 +83,15 @@ def evaluate_maps(
     protocol = Protocol.load(protocol)
     settings = protocol.maps or MapSettings()
     given = given_samples(samples, labels=labels, normalise=normalise)
-    _check_columns(given, [by] if isinstance(by, str) else by)
+    if (columns := given.columns) is not None:  # before the first sample is read; `evaluate` looks closer
+        for text in [by] if isinstance(by, str) else by:
+            Grouping.parse(text, columns, "samples")
     tuning, given = given.split(settings.tuning) if settings.tuning else (given, given)
     chosen = chosen_thresholds(tuning, settings, jobs=jobs, progress=progress)
     plan = _Plan(settings, _named_measures(protocol), chosen, label)
     cohort = _gathered(given, plan, jobs, progress)
     evaluation = evaluate(cohort, protocol, seed=seed, ci=ci, by=by, jobs=jobs, progress=progress)
     return replace(evaluation, load_sample=given.again_one())
-
-
-def _check_columns(given: GivenSamples, by: Sequence[str]) -> None:
-    """Refuse a group that no sample has before the first of them is read; `evaluate` looks closer."""
-    known = given.columns
-    names = [part.partition("=")[0].strip() for text in by for part in text.split(",")]
-    for name in names:
-        if known is not None and name not in (*known, "size", "class", "image"):
-            raise UsageError(
-                f"by: the samples have no column {name!r}; {did_you_mean(name, [*known, 'size', 'class'])}"
-            )
 
 
 def _named_measures(protocol: Protocol) -> dict[str, Measure]:

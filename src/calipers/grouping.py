@@ -10,7 +10,7 @@ objects: fates are decided anew, and objects outside the range are ignored by py
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import Any
@@ -55,17 +55,17 @@ class Grouping:
     per_class: bool
 
     @classmethod
-    def parse(cls, text: str, cohort: Cohort) -> Grouping:
-        """Return the grouping that is written as ``centre,age=40:60,class``."""
+    def parse(cls, text: str, known: Collection[str], holders: str = "images") -> Grouping:
+        """Return the grouping that is written as ``centre,age=40:60,class``; ``known`` are the columns that exist."""
         columns, cuts, per_class = [], {}, False
         for entry in text.split(","):
             name, sign, numbers = entry.strip().partition("=")
             if name == "class" and not sign:
                 per_class = True
                 continue
-            if name != "size" and name not in cohort.images.groups:
-                known = did_you_mean(name, ["size", "class", *cohort.images.groups])
-                raise UsageError(f"by: the images have no column {name!r}; {known}")
+            if name != "size" and name not in known:
+                nearest = did_you_mean(name, ["size", "class", *known])
+                raise UsageError(f"by: the {holders} have no column {name!r}; {nearest}")
             if name in columns:
                 raise UsageError(f"by: {name!r} is named twice in {text!r}")
             columns.append(name)
@@ -79,7 +79,7 @@ def grouped(evaluation: Evaluation, by: Sequence[str], progress: Progress | None
     rows, summaries, groupings = list(evaluation.rows), list(evaluation.groups), list(evaluation.groupings)
     known = {summary.by for summary in summaries}
     for text in dict.fromkeys(canonical(entry) for entry in by):
-        grouping = Grouping.parse(text, evaluation.cohort)
+        grouping = Grouping.parse(text, evaluation.cohort.images.groups)
         if text in known:
             continue
         if not grouping.columns:  # the classes are the groups, and their rows are there
@@ -124,7 +124,7 @@ def canonical(text: str) -> str:
 def check_groupings(cohort: Cohort, by: Sequence[str]) -> None:
     """Raise for a grouping that cannot be, before any work is done."""
     for text in by:
-        _image_groups(cohort, Grouping.parse(text, cohort), None)
+        _image_groups(cohort, Grouping.parse(text, cohort.images.groups), None)
 
 
 def _strata(

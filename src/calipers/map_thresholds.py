@@ -7,15 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.engine.blocks import Progress
-from calipers.engine.sample_cohort import Gathered
-from calipers.engine.sample_measures import MapView, histogram
-from calipers.engine.sample_objects import Instances, expanded
-from calipers.engine.samples import ExaminedMap, in_order
+from calipers.engine.sample_histograms import GatheredHistograms
+from calipers.engine.sample_measures import Histogram, counted
+from calipers.engine.samples import in_order
 from calipers.errors import InputError, UsageError
 from calipers.given_samples import GivenSamples
 from calipers.metrics.map_settings import MapSettings
 from calipers.metrics.pooling import Pooled, Tables
-from calipers.tables.masks import no_masks
+from calipers.tables.maps import Histograms
 from calipers.tables.samples import Sample
 
 F64 = NDArray[np.float64]
@@ -34,38 +33,28 @@ def chosen_thresholds(
         return None
     if not given.again:
         raise UsageError(f"a threshold of {settings.threshold!r} reads the maps twice: give a list, not an iterator")
-    maps: dict[str, Gathered] = {}
+    maps: dict[str, GatheredHistograms] = {}
     for done, found in enumerate(in_order(given.loaders(), _counted, jobs), start=1):
         for model, part in found.items():
-            maps.setdefault(model, Gathered()).add(part)
+            maps.setdefault(model, GatheredHistograms()).add(part)
         if progress is not None and given.number:
             progress(done, given.number)
     if not maps:
         raise InputError(f"samples to choose a threshold on ({settings.tuning})", rule="no-images")
-    return {model: _threshold(model, gathered, settings) for model, gathered in maps.items()}
+    return {model: _threshold(model, gathered.settled(), settings) for model, gathered in maps.items()}
 
 
-def _counted(sample: Sample) -> dict[str, ExaminedMap]:
-    """Return the voxels of every map counted by score, and nothing else."""
-    d = sample.dimensions
-    nothing = no_masks(d)
-    nobody = Instances(nothing, np.zeros((0, 2 * d)), np.zeros((0, d)), np.zeros(0))
+def _counted(sample: Sample) -> dict[str, Histogram]:
+    """Return the voxels of every map counted by score."""
     positive = sample.labels != 0
-    return {
-        model: ExaminedMap(
-            nobody, histogram(MapView(scores, positive, expanded(nothing), nothing.voxels)), {}, {}, None
-        )
-        for model, scores in sample.maps.items()
-    }
+    return {model: counted(scores, positive) for model, scores in sample.maps.items()}
 
 
-def _threshold(model: str, gathered: Gathered, settings: MapSettings) -> float:
-    gathered.settle()
-    held = gathered.histograms
+def _threshold(model: str, held: Histograms, settings: MapSettings) -> float:
     tables = Tables(held)
     n = len(held.offsets) - 1
-    counted = tables.pooled(np.ones((1, n), np.int64), np.zeros(n, np.int64))
-    needed = counted.positives if settings.rate is None else counted.negatives
+    pooled = tables.pooled(np.ones((1, n), np.int64), np.zeros(n, np.int64))
+    needed = pooled.positives if settings.rate is None else pooled.negatives
     if not needed.sum():
         raise InputError(
             f"maps of {model} with a threshold for {settings.threshold}",
@@ -73,15 +62,15 @@ def _threshold(model: str, gathered: Gathered, settings: MapSettings) -> float:
             value=f"no voxel {'in' if settings.rate is None else 'outside of'} a reference",
             hint="give a number as threshold, or other samples to choose it on",
         )
-    return _score(held.lowest[tables.used], counted, settings.rate)
+    return _score(held.lowest[tables.used], pooled, settings.rate)
 
 
-def _score(values: F64, counted: Pooled, rate: float | None) -> float:
+def _score(values: F64, pooled: Pooled, rate: float | None) -> float:
     """Return the lowest score of the bin of the best Dice, or of the lowest one within a rate of false voxels.
 
     Of equally good ones for Dice the highest; inf if no score above 0 will do.
     """
-    hits, alarms = (np.cumsum(side[0][::-1])[::-1] for side in (counted.positives, counted.negatives))
+    hits, alarms = (np.cumsum(side[0][::-1])[::-1] for side in (pooled.positives, pooled.negatives))
     if rate is None:
         overlap = np.where(values > 0, hits / (hits[0] + alarms), 0.0)
         best = len(overlap) - 1 - int(np.argmax(overlap[::-1]))

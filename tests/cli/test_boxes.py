@@ -154,6 +154,26 @@ def test_volumes(calipers, tmp_path):
     assert text == "image,class,x0,y0,z0,x1,y1,z1,score,threshold\nv,nodule,3,2,1,5,3,3,1,60\n"
 
 
+def test_volumes_of_nifti_files(calipers, tmp_path):
+    nibabel = pytest.importorskip("nibabel")
+    values = np.zeros((4, 5, 6), np.float32)
+    values[1:3, 2, 3:5] = 1.0
+    for folder in ("maps/nodule", "pictures"):
+        (tmp_path / folder).mkdir(parents=True)
+        nibabel.save(nibabel.Nifti1Image(values.T, np.eye(4)), tmp_path / folder / "v.nii.gz")
+    np.save(tmp_path / "maps" / "nodule" / "w.npy", values)
+    (tmp_path / "sizes.csv").write_text("image,width,height,depth\nv.nii.gz,6,5,4\nw.nii.gz,6,5,4\n")
+    target, same = tmp_path / "b.csv", ("--threshold", 60, "--volumes")
+    box = "3,2,1,5,3,3,1,60\n"
+    text = written(calipers, tmp_path / "maps", target, *same)
+    assert text.endswith(f"v,nodule,{box}w,nodule,{box}")
+    text = written(calipers, tmp_path / "maps", target, *same, "--sizes", tmp_path / "sizes.csv")
+    assert text.endswith(f"v.nii.gz,nodule,{box}w.nii.gz,nodule,{box}")
+    (tmp_path / "maps" / "nodule" / "w.npy").unlink()
+    text = written(calipers, tmp_path / "maps", target, *same, "--images", tmp_path / "pictures", "--ids", "picture")
+    assert text.endswith(f"v.nii.gz,nodule,{box}")
+
+
 def test_missing_maps_are_refused_or_counted(calipers, tmp_path):
     folder = tmp_path / "m"
     for label, images in (("nodule", "ab"), ("mass", "b")):
@@ -178,7 +198,7 @@ def test_a_broken_map_names_its_file_and_writes_nothing(calipers, maps, tmp_path
     assert problem["file"] == str((maps / "b.npy").resolve())
     assert not target.exists()
     (maps / "b.npy").write_bytes(b"\x93NUMPY")
-    assert "[map-broken]" in calipers("boxes", maps, "-o", target, "--classes", "nodule,mass").err
+    assert "[volume-broken]" in calipers("boxes", maps, "-o", target, "--classes", "nodule,mass").err
 
 
 @pytest.mark.parametrize(

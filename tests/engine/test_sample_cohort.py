@@ -49,7 +49,7 @@ def test_soft_values_of_objects_are_facts_of_the_references() -> None:
 def test_histograms_stay_as_small_as_they_must(monkeypatch: pytest.MonkeyPatch) -> None:
     samples = random_samples(4, 8, steps=0, side=40, dimensions=2)
     fine = cal.evaluate_maps(samples, ci=False).cohort.maps["model"].histograms
-    monkeypatch.setattr("calipers.engine.sample_cohort.MOST_ENTRIES", 500)
+    monkeypatch.setattr("calipers.engine.sample_histograms.MOST_ENTRIES", 500)
     coarse = cal.evaluate_maps(samples, ci=False).cohort.maps["model"].histograms
     assert fine.shift == 0 < coarse.shift
     assert len(coarse.bin) <= 250 < len(fine.bin)

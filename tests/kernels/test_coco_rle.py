@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calipers.kernels import coco_rle, ragged, run_order
-from mask_cases import random_mask
+from mask_cases import random_mask, rows_from_columns
 from reference import coco_masks
 
 
@@ -26,7 +26,7 @@ def test_hand_values():
     offsets, counts = numbers([[4, 4, 4]])
     assert coco_rle.encode_text(offsets, counts)[1].tobytes() == b"444"
     size = np.array([[3, 4]])
-    runs = coco_rle.rows_from_columns(coco_rle.column_runs(offsets, counts), size)
+    runs = rows_from_columns(coco_rle.column_runs(offsets, counts), size)
     assert [part.tolist() for part in runs] == [[0, 4], [1, 4, 7, 10], [1, 1, 1, 1]]
     assert coco_rle.counts_from_rows(*runs, size)[1].tolist() == [4, 4, 4]
 
@@ -49,7 +49,7 @@ def test_texts_counts_and_runs_against_the_slow_twin(seed):
     assert found.counts.tolist() == [count for counts in wanted for count in counts]
     assert not found.faults.any()
     assert not coco_rle.count_faults(found.offsets, found.counts, size).any()
-    runs = coco_rle.rows_from_columns(coco_rle.column_runs(found.offsets, found.counts), size)
+    runs = rows_from_columns(coco_rle.column_runs(found.offsets, found.counts), size)
     for k, mask in enumerate(masks):
         mine = slice(runs[0][k], runs[0][k + 1])
         assert list(zip(runs[1][mine].tolist(), runs[2][mine].tolist())) == coco_masks.runs_of(mask)
@@ -126,9 +126,9 @@ def test_batches_change_nothing(monkeypatch):
     masks = [random_mask(rng) for _ in range(40)]
     size = np.array([mask.shape[::-1] for mask in masks])
     columns = coco_rle.column_runs(*numbers([coco_masks.counts_of(mask) for mask in masks]))
-    whole = coco_rle.rows_from_columns(columns, size)
+    whole = rows_from_columns(columns, size)
     monkeypatch.setattr(run_order, "BATCH", 7)
-    assert all(np.array_equal(a, b) for a, b in zip(whole, coco_rle.rows_from_columns(columns, size)))
+    assert all(np.array_equal(a, b) for a, b in zip(whole, rows_from_columns(columns, size)))
 
 
 def test_the_number_of_runs_is_known_before_they_are_made():

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calipers.kernels import coco_rle, polygons, self_crossing
-from mask_cases import flat, random_ring
+from calipers.kernels import polygons, self_crossing
+from mask_cases import flat, random_ring, rows_from_columns
 from reference import coco_masks
 
 
 def drawn(shapes, sizes):
     """Return the masks of shapes (lists of rings) in pictures of width and height."""
     size = np.array(sizes)
-    runs = coco_rle.rows_from_columns(polygons.column_runs(*flat(shapes), size), size)
+    runs = rows_from_columns(polygons.column_runs(*flat(shapes), size), size)
     masks = []
     for k, (w, h) in enumerate(sizes):
         mask = np.zeros(h * w, np.bool_)

@@ -52,6 +52,11 @@ def test_the_caller_may_say_what_the_numbers_are() -> None:
     assert len(soft_instance_ious(touching > 0, touching, instances=False)) == 1
 
 
+def test_numbers_of_objects_may_be_whole_floats() -> None:
+    scores = np.random.default_rng(0).random(LABELS.shape)
+    assert soft_instance_ious(scores, LABELS.astype(float)).tolist() == soft_instance_ious(scores, LABELS).tolist()
+
+
 def test_labels_without_background() -> None:
     labels = np.array([[2, 2], [5, 5]])
     assert soft_instance_ious(np.array([[1.0, 1.0], [0.5, 0.0]]), labels).round(3).tolist() == [1.0, 0.4]
@@ -80,13 +85,13 @@ def test_axes_flips_and_names_change_nothing(seed: int, order: list[int], axis: 
         (np.zeros((2, 3)), np.zeros((3, 2), int), "shape-mismatch", r"\(2, 3\) and \(3, 2\)"),
         (np.zeros((1, 2, 3)), np.zeros((2, 3), int), "shape-mismatch", "one shape"),
         (np.zeros(4), np.zeros(4, int), "map-shape", "2 or 3 axes"),
-        (np.array([[0.0, np.nan], [np.inf, 0.0]]), np.zeros((2, 2), int), "non-finite", "2 NaN or infinite"),
-        (np.array([[0.0, 0.5], [1.5, 0.0]]), np.zeros((2, 2), int), "range", r"\(1, 0\).*\[0, 1\], got 1.5"),
-        (np.array([[0.0, -0.5]]), np.zeros((1, 2), int), "range", "got -0.5"),
-        (np.array([["a"]]), np.zeros((1, 1), int), "type", "real numbers"),
-        (np.zeros((1, 2)), np.array([[0.0, 1.0]]), "type", "whole numbers"),
-        (np.zeros((1, 2)), np.array([[0, -3]]), "range", "got -3"),
-        (np.zeros((1, 1), complex), np.zeros((1, 1), int), "type", "complex"),
+        (np.array([[0.0, np.nan], [np.inf, 0.0]]), np.zeros((2, 2), int), "non-finite", r"\[0, 1\].*2 of 4 NaN"),
+        (np.array([[0.0, 0.5], [1.5, 0.0]]), np.zeros((2, 2), int), "score-range", "prediction: .*got '0 to 1.5'"),
+        (np.array([[0.0, -0.5]]), np.zeros((1, 2), int), "score-range", "got '-0.5 to 0'"),
+        (np.array([["a"]]), np.zeros((1, 1), int), "volume-dtype", "prediction: expected a number"),
+        (np.zeros((1, 2)), np.array([[0.0, 0.5]]), "mask-values", "labels: expected whole numbers, got '0.5'"),
+        (np.zeros((1, 2)), np.array([[0, -3]]), "mask-values", "labels: .*got '-3, 0'"),
+        (np.zeros((1, 1), complex), np.zeros((1, 1), int), "volume-dtype", "complex"),
     ],
 )
 def test_what_is_refused(prediction: np.ndarray, labels: np.ndarray, rule: str, said: str) -> None:

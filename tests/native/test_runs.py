@@ -61,7 +61,6 @@ def test_both_routes_give_the_same_bits(threads: str, monkeypatch: pytest.Monkey
         pairs = (random.integers(0, len(masks[0]), 50) if len(masks[0]) else np.zeros(0, np.int64) for _ in range(2))
         both(run_algebra.common, *tables, *pairs)
         values = (random.random(one.size) - random.choice([0.0, 0.5])).astype(random.choice(["f4", "f8"]))
-        both(runs.sums, values, *tables[0][1:])
         both(runs.weighted_centroids, values, *tables[0][1:], tables[0][0], size)
 
 
@@ -70,10 +69,9 @@ def test_zeros_sums_of_zero_and_objects_without_runs_part_no_route() -> None:
     for values in (np.zeros(6), np.full(6, -0.0), np.array([1.0, -1, 0, np.inf, -np.inf, 0]), np.full(6, np.nan)):
         with np.errstate(invalid="ignore"):
             total, place = both(runs.weighted_centroids, values, start, length, offsets, np.array([3, 2]))
-            each = both(runs.sums, values, start, length)
         assert total[1] == 0  # it has no runs
         assert np.isnan(place[1]).all()
-        np.testing.assert_array_equal(total[[0]], each[[0]])
+        np.testing.assert_array_equal(total[0], values[0] + values[1])
 
 
 def calls() -> dict[str, tuple[Any, ...]]:
@@ -94,13 +92,12 @@ def calls() -> dict[str, tuple[Any, ...]]:
         "common_voxels": (*table, *table, *pairs, three[0], 1),
         "intersections": (*owned, *owned),
         "run_boxes": (*table, np.array([[3, 2], [3, 2]]), 2, np.zeros((2, 4)), 1),
-        "run_sums": (scores, True, start, length, np.zeros(3), 1),
         "run_centroids": (scores, True, *table, size, np.zeros(2), np.zeros((2, 2)), 1),
     }
 
 
 # A map may be longer than its objects need, there may be objects without runs, and images have two or three sides.
-LONGER_WILL_DO = {("run_sums", 0), ("run_centroids", 0), ("group_runs", 3), ("common_voxels", 0), ("common_voxels", 3)}
+LONGER_WILL_DO = {("run_centroids", 0), ("group_runs", 3), ("common_voxels", 0), ("common_voxels", 3)}
 LONGER_WILL_DO |= {("run_components", 3)}
 
 
@@ -138,9 +135,9 @@ def test_a_missing_argument_is_an_error_of_python(name: str) -> None:
         ("common_voxels", 7, np.array([0, -1, 1])),
         ("run_boxes", 3, np.zeros((2, 2), np.int64)),
         ("run_boxes", 4, 4),
-        ("run_sums", 2, np.array([1, 3, 6])),
-        ("run_sums", 3, np.array([2, -1, 1])),
         ("run_centroids", 3, np.array([1, -3, 5])),
+        ("run_centroids", 3, np.array([1, 3, 6])),
+        ("run_centroids", 4, np.array([2, -1, 1])),
     ],
 )
 def test_contents_that_would_lead_out_of_the_buffers_are_refused(name: str, place: int, value: Any) -> None:

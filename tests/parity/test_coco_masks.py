@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import itertools
 import json
 from pathlib import Path
@@ -12,25 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 from pycocotools import mask as peer
-from pycocotools.coco import COCO
-from pycocotools.cocoeval import COCOeval
 
 import calipers as cal
 from calipers import registry
 from calipers.kernels import coco_rle, polygons, ragged
 from calipers.readers import read
 from cases import DATA
-from mask_cases import flat, random_mask, random_ring
+from coco_peer import SEGMENTATION, of_files, twelve
+from mask_cases import flat, random_mask, random_ring, rows_from_columns
 
-NAMES = ("AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl")
-PROTOCOL = """
-schema = "calipers.protocol/1"
-name = "segmentation"
-source = "pycocotools, iouType segm"
-extends = "coco"
-[matching]
-criterion = "mask-iou"
-"""
 REAL = DATA / "coco_rle" / "instances_val2014_fakesegm100_results.json"
 
 
@@ -52,7 +40,7 @@ def test_texts_of_a_thousand_random_masks_are_the_same(block: int) -> None:
     wanted = [peer.encode(np.asfortranarray(mask.astype(np.uint8)))["counts"] for mask in masks]
     found = coco_rle.decode_text(*characters(wanted))
     assert not coco_rle.count_faults(found.offsets, found.counts, size).any()
-    runs = coco_rle.rows_from_columns(coco_rle.column_runs(found.offsets, found.counts), size)
+    runs = rows_from_columns(coco_rle.column_runs(found.offsets, found.counts), size)
     for k, mask in enumerate(masks):
         mine = slice(runs[0][k], runs[0][k + 1])
         assert ragged.spans(runs[1][mine], runs[2][mine]).tolist() == np.flatnonzero(mask).tolist()
@@ -66,7 +54,7 @@ def test_four_thousand_random_polygons_are_drawn_the_same(block: int) -> None:
     sizes = [tuple(random.integers(1, 80, 2).tolist()) for _ in range(500)]
     shapes = [[random_ring(random, *size) for _ in range(random.choice([1, 1, 1, 2, 3]))] for size in sizes]
     size = np.array(sizes)
-    runs = coco_rle.rows_from_columns(polygons.column_runs(*flat(shapes), size), size)
+    runs = rows_from_columns(polygons.column_runs(*flat(shapes), size), size)
     wanted = []
     for shape, (w, h) in zip(shapes, sizes):
         wanted.append(peer.merge(peer.frPyObjects([ring.reshape(-1).tolist() for ring in shape], h, w))["counts"])
@@ -137,20 +125,8 @@ def coco_files(folder: Path, seed: int, *, boxes: bool) -> tuple[Path, Path]:
     return references, found
 
 
-def by_pycocotools(references: Path, results: Path, kind: str) -> np.ndarray:
-    with contextlib.redirect_stdout(io.StringIO()):
-        truth = COCO(str(references))
-        evaluation = COCOeval(truth, truth.loadRes(str(results)), kind)
-        evaluation.evaluate()
-        evaluation.accumulate()
-        evaluation.summarize()
-    return np.asarray(evaluation.stats)
-
-
 def by_calipers(references: Path, results: Path, protocol: Any) -> np.ndarray:
-    evaluation = cal.evaluate(read(references, results), protocol, ci=False)
-    pooled = {row["metric"]: row["value"] for row in evaluation.as_dict()["rows"] if row["class"] is None}
-    return np.array([-1.0 if pooled[name] is None else pooled[name] for name in NAMES])  # pycocotools' undefined
+    return twelve(cal.evaluate(read(references, results), protocol, ci=False).as_dict()["rows"])
 
 
 @pytest.mark.skipif("mask-iou" not in registry.CRITERIA, reason="needs the criterion mask-iou")
@@ -158,9 +134,9 @@ def by_calipers(references: Path, results: Path, protocol: Any) -> np.ndarray:
 def test_average_precision_from_files(seed: int, tmp_path: Path) -> None:
     """All twelve numbers to 1e-12, of masks and of boxes, with and without boxes among the results."""
     references, results = coco_files(tmp_path, seed, boxes=seed % 3 == 0)
-    protocol = cal.Protocol.from_toml(PROTOCOL)
+    protocol = cal.Protocol.from_toml(SEGMENTATION)
     for kind, ours in (("segm", protocol), ("bbox", cal.Protocol.load("coco"))):
-        difference = by_calipers(references, results, ours) - by_pycocotools(references, results, kind)
+        difference = by_calipers(references, results, ours) - of_files(references, results, kind)
         assert np.abs(difference).max() <= 1e-12, (kind, difference)
 
 

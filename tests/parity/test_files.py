@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from pycocotools.coco import COCO
-from pycocotools.cocoeval import COCOeval
 
 from calipers.cli.main import run
-
-NAMES = ("AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl")
-DATA = Path(os.environ.get("CALIPERS_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
-
-
-def by_pycocotools(references: Path, results: Path) -> np.ndarray:
-    with contextlib.redirect_stdout(io.StringIO()):
-        truth = COCO(str(references))
-        evaluation = COCOeval(truth, truth.loadRes(str(results)), "bbox")
-        evaluation.evaluate()
-        evaluation.accumulate()
-        evaluation.summarize()
-    return np.asarray(evaluation.stats)
+from cases import DATA
+from coco_peer import of_files, twelve
 
 
 def by_command(references: Path, results: Path, capsys: pytest.CaptureFixture[str]) -> np.ndarray:
     capsys.readouterr()
     assert run(["evaluate", str(references), str(results), "--preset", "coco", "--json", "--no-ci"]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    pooled = {row["metric"]: row["value"] for row in rows if row["class"] is None}
-    return np.array([-1.0 if pooled[name] is None else pooled[name] for name in NAMES])  # pycocotools' undefined
+    return twelve(json.loads(capsys.readouterr().out)["rows"])
 
 
 def coco_files(folder: Path, seed: int) -> tuple[Path, Path]:
@@ -79,7 +61,7 @@ def coco_files(folder: Path, seed: int) -> tuple[Path, Path]:
 @pytest.mark.parametrize("seed", range(12))
 def test_coco_files(seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     references, results = coco_files(tmp_path, seed)
-    ours, theirs = by_command(references, results, capsys), by_pycocotools(references, results)
+    ours, theirs = by_command(references, results, capsys), of_files(references, results, "bbox")
     assert np.abs(ours - theirs).max() <= 1e-12
     assert (theirs > 0).any()
 
@@ -96,5 +78,5 @@ def test_public_example_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     listed = found if isinstance(found, list) else found["annotations"]
     kept = tmp_path / "results.json"
     kept.write_text(json.dumps(listed))
-    ours, theirs = by_command(references, kept, capsys), by_pycocotools(references, kept)
+    ours, theirs = by_command(references, kept, capsys), of_files(references, kept, "bbox")
     assert np.abs(ours - theirs).max() <= 1e-12

@@ -14,7 +14,8 @@ from calipers.statistics import weights as w
 from calipers.statistics.intervals import Support, intervals
 from calipers.statistics.weights import Units
 from calipers.synthetic import random_cohort
-from parity.test_pycocotools import NAMES, pycocotools_of
+from coco_peer import NAMES
+from parity.test_pycocotools import pycocotools_of
 from reference import resampling
 
 PLACES = {"percentile": 1e-12, "basic": 1e-12, "bca": 1e-8}

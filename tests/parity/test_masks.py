@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from typing import Any
 
 import numpy as np
 import pytest
 from pycocotools import mask as peer
-from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 import calipers as cal
 from calipers.criteria import PairTable
 from calipers.criteria.masks import MASK_IOU
 from calipers.tables.masks import Masks
+from coco_peer import SEGMENTATION, Record, assert_the_twelve, cohort_of, of_records
 
 pytestmark = pytest.mark.usefixtures("kernel_route")
 
-NAMES = ("AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl")
-PROTOCOL = """
-schema = "calipers.protocol/1"
-name = "segmentation"
-source = "pycocotools, iouType segm"
-extends = "coco"
-[matching]
-criterion = "mask-iou"
-[sizes]
-from = "mask"
-"""
-Record = dict[str, Any]
+PROTOCOL = f'{SEGMENTATION}[sizes]\nfrom = "mask"\n'
 
 
 def encoded(masks: list[np.ndarray]) -> list[Any]:
@@ -107,8 +94,7 @@ def pycocotools_of(shapes: Any, n_classes: int, references: list[Record], result
     def record(r: Record) -> Record:
         return {"image_id": r["image"] + 1, "category_id": r["label"] + 1, "segmentation": encoded([r["mask"]])[0]}
 
-    truth = COCO()
-    truth.dataset = {
+    dataset = {
         "images": [{"id": k + 1, "height": h, "width": w} for k, (h, w) in enumerate(shapes)],
         "categories": [{"id": k + 1} for k in range(n_classes)],
         "annotations": [
@@ -116,34 +102,13 @@ def pycocotools_of(shapes: Any, n_classes: int, references: list[Record], result
             for k, r in enumerate(references, start=1)
         ],
     }
-    found = [{**record(r), "score": r["score"]} for r in results]
-    with contextlib.redirect_stdout(io.StringIO()):
-        truth.createIndex()
-        other = truth.loadRes(found) if found else COCO()
-        if not found:
-            other.dataset = {**truth.dataset, "annotations": []}
-            other.createIndex()
-        evaluation = COCOeval(truth, other, "segm")
-        evaluation.evaluate()
-        evaluation.accumulate()
-        evaluation.summarize()
-    return evaluation
+    return of_records(dataset, [{**record(r), "score": r["score"]} for r in results], "segm")
 
 
 def calipers_of(shapes: Any, n_classes: int, references: list[Record], results: list[Record]) -> cal.Evaluation:
-    def of_image(records: list[Record], image: int, **columns: str) -> Record:
-        chosen = [record for record in records if record["image"] == image]
-        return {
-            "masks": [r["mask"] for r in chosen],
-            **{ours: np.array([r[name] for r in chosen]) for ours, name in columns.items()},
-        }
-
-    images = range(len(shapes))
-    cohort = cal.Cohort.from_arrays(
-        [of_image(references, i, labels="label", crowd="crowd") for i in images],
-        [of_image(results, i, labels="label", scores="score") for i in images],
-        classes=[f"c{k}" for k in range(n_classes)],
-    )
+    shared = {"masks": "mask", "labels": "label"}
+    sides = (references, {**shared, "crowd": "crowd"}), (results, {**shared, "scores": "score"})
+    cohort = cohort_of(range(len(shapes)), n_classes, *sides)
     return cal.evaluate(cohort, cal.Protocol.from_toml(PROTOCOL), ci=False)
 
 
@@ -152,11 +117,7 @@ def test_the_twelve_numbers_of_segmentations(block: int) -> None:
     """120 random sets, each number to 1e-12."""
     for seed in range(10 * block, 10 * (block + 1)):
         data = random_set(seed)
-        theirs, ours = pycocotools_of(*data), calipers_of(*data)
-        for name, value in zip(NAMES, theirs.stats):
-            found = ours[name].value
-            expected = np.nan if value == -1 else value
-            assert found == pytest.approx(expected, abs=1e-12, nan_ok=True), f"seed {seed}: {name}"
+        assert_the_twelve(calipers_of(*data), pycocotools_of(*data), f"seed {seed}")
 
 
 def test_the_random_sets_hold_every_trouble() -> None:

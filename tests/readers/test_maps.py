@@ -33,8 +33,32 @@ def test_npy_and_npz_come_back_as_they_are(tmp_path, dtype, order):
     np.savez_compressed(tmp_path / "c.npz", arr=values, spacing=np.ones(3))
     for name in ("a.npy", "b.npz", "c.npz"):
         found = load_map(tmp_path / name)
-        assert found.dtype == values.dtype
+        assert found.dtype == values.dtype.newbyteorder("=")
         np.testing.assert_array_equal(found, values)
+
+
+def test_stacks_have_an_axis_more_and_no_place(tmp_path):
+    values = np.random.default_rng(0).random((2, 3, 4, 5))
+    np.savez(tmp_path / "a.npz", values, spacing=np.ones(3))
+    np.testing.assert_array_equal(load_map(tmp_path / "a.npz"), values)
+    np.savez(tmp_path / "b.npz", values[0], spacing=np.ones(2))
+    np.testing.assert_array_equal(load_map(tmp_path / "b.npz"), values[0])
+    np.save(tmp_path / "c.npy", values[None])
+    assert refused(tmp_path / "c.npy") == "volume-shape"
+    np.save(tmp_path / "d.npy", values[0, 0, 0])
+    assert refused(tmp_path / "d.npy") == "volume-shape"
+
+
+@pytest.mark.parametrize("name", ["a.nii", "a.nii.gz"])
+def test_nifti_comes_as_class_z_y_x(tmp_path, name):
+    nibabel = pytest.importorskip("nibabel")
+    values = np.random.default_rng(0).random((2, 3, 4, 5))
+    for array, stored in ((values, values.T), (values[0], values[0].T), (values[0], values[0].T[..., None])):
+        nibabel.save(nibabel.Nifti1Image(stored, np.diag([0.5, 0.5, 2.0, 1.0])), tmp_path / name)
+        np.testing.assert_array_equal(load_map(tmp_path / name), array)
+    assert size_of(tmp_path / name) == (5, 4, 3)
+    nibabel.save(nibabel.Nifti1Image(np.zeros((5, 4, 3, 2, 2)), np.eye(4)), tmp_path / name)
+    assert refused(tmp_path / name) == "volume-shape"
 
 
 @pytest.mark.parametrize(("dtype", "white"), [(np.uint8, 255), (np.uint16, 65535)])
@@ -52,22 +76,28 @@ def test_floats_of_a_tiff_are_scores(tmp_path):
 
 def test_colours_several_arrays_and_objects_are_refused(tmp_path):
     Image.new("RGB", (2, 2)).save(tmp_path / "colour.png")
-    assert refused(tmp_path / "colour.png") == "map-values"
-    np.savez(tmp_path / "two.npz", a=np.zeros(2), b=np.zeros(2))
-    assert refused(tmp_path / "two.npz") == "map-shape"
+    assert refused(tmp_path / "colour.png") == "volume-channels"
+    Image.new("P", (2, 2)).save(tmp_path / "palette.png")
+    assert refused(tmp_path / "palette.png") == "volume-channels"
+    np.savez(tmp_path / "two.npz", a=np.zeros((2, 2)), b=np.zeros((2, 2)))
+    assert refused(tmp_path / "two.npz") == "volume-member"
     np.save(tmp_path / "objects.npy", np.array([{}], object), allow_pickle=True)
-    assert refused(tmp_path / "objects.npy") == "type"
+    assert refused(tmp_path / "objects.npy") == "pickle"
     np.save(tmp_path / "complex.npy", np.array([1j]))
-    assert refused(tmp_path / "complex.npy") == "type"
+    assert refused(tmp_path / "complex.npy") == "volume-dtype"
     frames = [Image.new("L", (2, 2)), Image.new("L", (2, 2))]
     frames[0].save(tmp_path / "frames.tif", save_all=True, append_images=frames[1:])
     assert refused(tmp_path / "frames.tif") == "map-shape"
     (tmp_path / "a.pt").write_bytes(b"x")
-    assert refused(tmp_path / "a.pt") == "format"
+    assert refused(tmp_path / "a.pt") == "volume-format"
     (tmp_path / "a.png").write_bytes(b"not a picture")
-    assert refused(tmp_path / "a.png") == "format"
+    assert refused(tmp_path / "a.png") == "volume-format"
     Image.new("L", (2, 2)).save(tmp_path / "b.jpg")
-    assert refused(tmp_path / "b.jpg") == "format"
+    assert refused(tmp_path / "b.jpg") == "volume-format"
+    (tmp_path / "b.jpg").rename(tmp_path / "b.png")
+    assert refused(tmp_path / "b.png") == "volume-format"
+    Image.fromarray(np.zeros((2, 2), np.int32)).save(tmp_path / "wide.tif")
+    assert refused(tmp_path / "wide.tif") == "volume-dtype"
     assert refused(tmp_path / "none.npy") == "not-found"
 
 
@@ -87,7 +117,7 @@ def test_a_cut_file_is_refused_at_every_length(tmp_path, suffix):
         path = tmp_path / f"a.{suffix}"
         path.write_bytes(whole[:length])
         rules.add(refused(path))
-    assert rules <= {"map-broken", "empty-file", "format"}
+    assert rules <= {"volume-broken", "empty-file", "volume-format"}
 
 
 def test_bombs_are_refused_at_once(tmp_path):
@@ -98,7 +128,7 @@ def test_bombs_are_refused_at_once(tmp_path):
     np.lib.format.write_array_header_1_0(small, {"descr": "<f8", "fortran_order": False, "shape": (10**4, 10**4)})
     (tmp_path / "b.npy").write_bytes(small.getvalue())
     with zipfile.ZipFile(tmp_path / "c.npz", "w", zipfile.ZIP_DEFLATED) as packed:
-        packed.writestr("arr_0.npy", bytes(200_000_000))
+        packed.writestr("arr_0.npy", header.getvalue() + bytes(1 << 20))
     picture = io.BytesIO()
     Image.new("L", (1, 1)).save(picture, "PNG")
     raw = bytearray(picture.getvalue())
@@ -107,7 +137,7 @@ def test_bombs_are_refused_at_once(tmp_path):
     (tmp_path / "d.png").write_bytes(bytes(raw))
     began = time.monotonic()
     assert refused(tmp_path / "a.npy") == "too-large"
-    assert refused(tmp_path / "b.npy") == "map-broken"
+    assert refused(tmp_path / "b.npy") == "volume-broken"
     assert refused(tmp_path / "c.npz") == "too-large"
     assert refused(tmp_path / "d.png") == "too-large"
     assert time.monotonic() - began < 1.0

@@ -60,7 +60,10 @@ def test_the_verdict_states_the_first_metric_and_what_became_of_the_objects(eval
     value = evaluation["sharp", "softIoU"].value
     assert f"softIoU {value:.3f} against" in found.first
     assert found.further[0].startswith("As objects, sharp finds ")
-    assert found.further[-1] == "A reference counts as found at mask-iou >= 0.5."
+    assert found.further[-2].startswith("softIoU tells how well maps cover each lesion and nothing else")
+    assert found.further[-2].endswith(": 1 is perfect, 0 is a miss.")
+    assert found.further[-1].startswith("A reference counts as found if the volume it shares with a predicted shape is")
+    assert found.further[-1].endswith("(mask-iou >= 0.5).")
     assert not any("at one false alarm" in sentence for sentence in (found.first, *found.further))
 
 

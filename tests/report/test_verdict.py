@@ -154,7 +154,8 @@ def test_of_many_models_a_lead_over_rivals_that_were_not_met_is_not_judged():
 
 def test_it_says_what_counts_as_found():
     assert said_of(cal.evaluate(cal.demo_cohort(), replace(Protocol.load("rodeo"), replicates=200))).further[-1] == (
-        "A reference counts as found at box-iou >= 0.1."
+        "A reference counts as found if the area it shares with a predicted box is at least 10 % of the area both "
+        "cover together (box-iou >= 0.1)."
     )
 
 

@@ -39,7 +39,7 @@ FORMATS = ("coco", "csv", "tsv", "parquet")
 def boxes(maps: str, output: str, **given: Any) -> None:
     """Turn heat maps into boxes with scores, as predictions that `calipers evaluate` reads.
 
-    MAPS is a folder of npy, npz, png or tif files: IMAGE.npy with one map per class, or CLASS/IMAGE.png, or as
+    MAPS is a folder of npy, npz, png, tif or NIfTI files: IMAGE.npy with one map per class, or CLASS/IMAGE.png, or as
     --pattern says. Maps are resampled to the image, scaled to 0..255, cut at 60 and at 180, and every connected
     component becomes a box.
 

@@ -28,7 +28,9 @@ STATISTICS = ("cluster", "strata", "level", "replicates", "interval")  # options
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS...", nargs=-1, required=True)
-@evaluation_options("coco (default), overview, rodeo, chestxray8, luna16, picai, polyp-clinical, voc2007, voc2012.")
+@evaluation_options(
+    "coco (default), overview, rodeo, chestxray8, lard, luna16, oms, picai, polyp-clinical, voc2007, voc2012."
+)
 @click.option("--multiverse", is_flag=True, help="Page that tells what the order of the models hangs on.")
 @picture_options
 @reading_options

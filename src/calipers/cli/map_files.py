@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.heatmaps.checks import as_map
 from calipers.readers.maps import MAP_SUFFIXES, load_map, size_of
+from calipers.readers.volumes.opening import stem_of
 
 PLACES = re.compile(r"\{([^{}]*)\}")
 
@@ -123,7 +124,7 @@ def _matched(
     whole = pattern.lower().endswith(MAP_SUFFIXES)
     found: dict[tuple[str, str], Path] = {}
     for name, path in listed.items():
-        fits = expression.fullmatch(name if whole else name.rpartition(".")[0])
+        fits = expression.fullmatch(name if whole else stem_of(name) or "")
         if fits is None:
             continue
         key = fits["image"], fits.groupdict().get("class", "")
@@ -219,4 +220,5 @@ def _rows_of(names: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _stem(name: str) -> str:
-    return name.rpartition("/")[2].rpartition(".")[0] or name
+    last = name.rpartition("/")[2]
+    return stem_of(last) or last.rpartition(".")[0] or name

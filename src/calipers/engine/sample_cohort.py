@@ -9,70 +9,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.engine.sample_measures import Histogram
-from calipers.engine.sample_objects import Instances
+from calipers.engine.sample_histograms import GatheredHistograms
+from calipers.engine.sample_objects import SampleObjects
 from calipers.engine.samples import Examined, ExaminedMap
 from calipers.kernels import ragged
 from calipers.metrics.measures import Measure
 from calipers.metrics.pooling import Tables, value_of
 from calipers.tables import Cohort, Images, Intake, Predictions, References
-from calipers.tables.maps import BINS, COUNTED, Histograms, Maps
+from calipers.tables.maps import Histograms, Maps
 from calipers.tables.masks import Masks, no_masks
 
 F64 = NDArray[np.float64]
 
-MOST_ENTRIES = 20_000_000  # of the histograms of a model, 640 MB; with more, neighbouring bins are joined
-
 
 class Gathered:
-    """The maps of one model, gathered sample by sample. Where they grow too large, bins are joined on the way."""
+    """What is left of the maps of one model, gathered sample by sample."""
 
     def __init__(self) -> None:
-        self.objects: list[Instances] = []
+        self.objects: list[SampleObjects] = []
         self.sums: list[Mapping[str, tuple[float, float]]] = []
         self.soft: list[Mapping[str, F64]] = []
-        self.histograms = _no_histograms()
-        self._waiting: list[Histogram] = []
-        self._entries = 0
+        self.histograms = GatheredHistograms()
 
     def add(self, examined: ExaminedMap) -> None:
         """Take one more sample; the scores of its voxels are not kept here."""
         self.objects.append(examined.objects)
         self.sums.append(examined.sums)
         self.soft.append(examined.soft)
-        self._waiting.append(examined.histogram)
-        self._entries += len(examined.histogram.bin)
-        if self._entries > MOST_ENTRIES:
-            self.settle()
-
-    def settle(self) -> None:
-        """Join what waits with what is there, in bins wide enough to be held."""
-        self.histograms = Histograms.concat([self.histograms, _joined(self._waiting)])
-        self._waiting.clear()
-        while len(self.histograms.bin) > MOST_ENTRIES // 2:
-            self.histograms = self.histograms.coarsened(self.histograms.shift + 1)
-        self._entries = len(self.histograms.bin)
-
-
-def _no_histograms() -> Histograms:
-    nothing = np.zeros(0, np.int64)
-    columns = (nothing.astype(np.int32), nothing, nothing, np.zeros(0))
-    return Histograms(np.zeros(1, np.int64), *columns, np.full(BINS, np.inf), np.full(BINS, -np.inf))
-
-
-def _joined(parts: Sequence[Histogram]) -> Histograms:
-    """Return the histograms of several samples, with the extremes of every bin."""
-    empty = _no_histograms()
-    for part in parts:  # the bins of one sample differ
-        empty.lowest[part.bin] = np.minimum(empty.lowest[part.bin], part.lowest)
-        empty.highest[part.bin] = np.maximum(empty.highest[part.bin], part.highest)
-    if not parts:
-        return empty
-    columns: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in ("bin", *COUNTED)
-    }
-    offsets = ragged.from_counts(np.array([len(part.bin) for part in parts], np.int64))
-    return Histograms(offsets=offsets, lowest=empty.lowest, highest=empty.highest, **columns)
+        self.histograms.add(examined.histogram)
 
 
 def cohort_of(
@@ -126,7 +90,7 @@ def _column(values: Sequence[Any]) -> NDArray[Any]:
     return np.array(values if numbers else [str(value) for value in values])
 
 
-def _shared(parts: Sequence[Instances], d: int) -> dict[str, Any]:
+def _shared(parts: Sequence[SampleObjects], d: int) -> dict[str, Any]:
     """Return the columns that references and predictions have alike."""
     counts = np.array([len(part) for part in parts], np.int64)
     boxes = np.concatenate([part.boxes.reshape(-1, 2 * d) for part in parts])
@@ -141,7 +105,7 @@ def _shared(parts: Sequence[Instances], d: int) -> dict[str, Any]:
     }
 
 
-def _predictions(parts: Sequence[Instances], d: int) -> Predictions:
+def _predictions(parts: Sequence[SampleObjects], d: int) -> Predictions:
     shared = _shared(parts, d)
     voxels = shared["masks"].voxels
     return Predictions(
@@ -160,8 +124,7 @@ def _maps(
     measures: Sequence[Measure],
     batch: int,
 ) -> Maps:
-    gathered.settle()
-    histograms = gathered.histograms
+    histograms = gathered.histograms.settled()
     sums = {key: np.array([found[key] for found in gathered.sums]) for key in gathered.sums[0]}
     references = np.diff(offsets)
     for measure in measures:

@@ -62,12 +62,17 @@ class MapView:
 
 
 def histogram(view: MapView) -> Histogram:
-    """Count the voxels of a map by score."""
-    flat = view.scores.reshape(-1)
-    found = voxels.histogram(flat, view.positive.reshape(-1))
-    entry = np.searchsorted(found.bin, voxels.bins_of(flat[view.objects.index]))
+    """Count the voxels of a map by score, and share every object out among its voxels."""
+    found = counted(view.scores, view.positive)
+    entry = np.searchsorted(found.bin, voxels.bins_of(view.scores.reshape(-1)[view.objects.index]))
     share = np.bincount(entry, weights=1.0 / view.voxels[view.objects.owner], minlength=len(found.bin))
-    overlap = np.round(share / FINEST) * FINEST
+    return found._replace(overlap=np.round(share / FINEST) * FINEST)
+
+
+def counted(scores: Scores, positive: Flags) -> Histogram:
+    """Count the voxels of a map by score, whatever objects they belong to: there is no overlap."""
+    found = voxels.histogram(scores.reshape(-1), positive.reshape(-1))
+    overlap = np.zeros(len(found.bin))
     return Histogram(found.bin, found.positives, found.negatives, overlap, found.lowest, found.highest)
 
 

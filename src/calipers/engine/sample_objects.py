@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels import ragged, runs
+from calipers.kernels import ragged
 from calipers.metrics.map_settings import MapSettings
+from calipers.tables.instances import measured
 from calipers.tables.masks import Masks
 
 F64 = NDArray[np.float64]
@@ -17,7 +18,7 @@ I64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Instances:
+class SampleObjects:
     """Objects of one sample, with the place of each: its centroid, of predictions weighted by the scores."""
 
     masks: Masks
@@ -49,28 +50,18 @@ def expanded(masks: Masks) -> Expanded:
     return Expanded(ragged.spans(masks.start, masks.length), np.repeat(masks.owner, masks.length), len(masks))
 
 
-def references_of(labels: NDArray[np.integer], settings: MapSettings, *, instances: bool) -> Instances:
+def references_of(labels: NDArray[np.integer], settings: MapSettings, *, instances: bool) -> SampleObjects:
     """Return the objects of a label array: its values, or the connected components of what is not 0."""
     masks = Masks.from_labels(labels) if instances else Masks.from_components(labels, settings.connectivity)
-    return Instances(masks, masks.boxes(), masks.centroids(), np.ones(len(masks)))
+    return SampleObjects(masks, masks.boxes(), masks.centroids(), np.ones(len(masks)))
 
 
-def predictions_of(scores: NDArray[np.floating], threshold: float, settings: MapSettings) -> Instances:
+def predictions_of(scores: NDArray[np.floating], threshold: float, settings: MapSettings) -> SampleObjects:
     """Return the connected components of the voxels whose score is at least the threshold."""
     masks = Masks.from_components(scores >= threshold, settings.connectivity)
     large = masks.voxels >= settings.least
     small = len(masks) - int(large.sum())
     masks = masks[large] if small else masks
-    flat = scores.reshape(-1)
-    size = np.array(scores.shape[::-1], np.int64)
-    mass, points = runs.weighted_centroids(flat, masks.start, masks.length, masks.offsets, size)
-    score = _highest(flat, masks) if settings.score == "max" else mass / masks.voxels
-    return Instances(masks, masks.boxes(), points, score, small)
-
-
-def _highest(flat: NDArray[np.floating], masks: Masks) -> F64:
-    """Return (n,) the largest score of every object."""
-    if not len(masks):
-        return np.zeros(0)
-    starts = ragged.from_counts(masks.length)[masks.offsets[:-1]]
-    return np.maximum.reduceat(flat[ragged.spans(masks.start, masks.length)], starts).astype(np.float64)
+    found = measured(scores, masks)
+    score = found.highest if settings.score == "max" else found.mean
+    return SampleObjects(masks, found.boxes, found.centroids, score, small)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from calipers.engine import sample_measures
 from calipers.engine.sample_measures import Histogram, MapView
-from calipers.engine.sample_objects import Instances, expanded, predictions_of, references_of
+from calipers.engine.sample_objects import SampleObjects, expanded, predictions_of, references_of
 from calipers.metrics.map_settings import MapSettings
 from calipers.metrics.measures import Measure
 from calipers.tables.samples import Sample
@@ -42,7 +42,7 @@ class MapPlan:
 class ExaminedMap:
     """What is left of one map."""
 
-    objects: Instances
+    objects: SampleObjects
     histogram: Histogram
     sums: Mapping[str, tuple[float, float]]
     soft: Mapping[str, F64]  # key of a soft IoU -> (n_references,)
@@ -57,7 +57,7 @@ class Examined:
     size: NDArray[np.int64]
     spacing: tuple[float, ...] | None
     groups: Mapping[str, Any]
-    references: Instances
+    references: SampleObjects
     models: Mapping[str, ExaminedMap]
 
 

@@ -91,11 +91,6 @@ def column_runs(offsets: I64, counts: I64) -> Runs:
     return ragged.from_counts(np.diff(offsets) // 2), start, length
 
 
-def rows_from_columns(columns: Runs, size: I64) -> Runs:
-    """Return runs along rows from runs down columns, in pictures of ``size`` width, height."""
-    return run_order.turned(*columns, size[:, ::-1])
-
-
 def counts_from_rows(offsets: I64, start: I64, length: I64, size: I64) -> tuple[I64, I64]:
     """Return (offsets, counts) of COCO from runs along rows, in pictures of ``size`` width, height."""
     offsets, start, length = run_order.joined(*run_order.turned(offsets, start, length, size))

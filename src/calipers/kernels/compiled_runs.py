@@ -45,13 +45,6 @@ def boxes(native: ModuleType, runs: RunTable, size: I64) -> F64:
     return found
 
 
-def sums(native: ModuleType, values: Array, start: I64, length: I64) -> F64:
-    """Twin of `runs.sums` for maps of float32 or float64."""
-    found = np.empty(len(start))
-    native.run_sums(*_map(values), _i64(start), _i64(length), found, threads())
-    return found
-
-
 def weighted_centroids(native: ModuleType, values: Array, runs: RunTable, size: I64) -> tuple[F64, F64]:
     """Twin of `runs.weighted_centroids` for maps of float32 or float64 over one image."""
     n = len(runs[0]) - 1

@@ -145,14 +145,6 @@ def centroids(start: I64, length: I64, offsets: I64, size: I64) -> F64:
     return found
 
 
-def sums(values: Array, start: I64, length: I64) -> F64:
-    """Return the (m,) sum of a flat map over every run, each added up by itself in float64, voxel after voxel."""
-    native = route.native()
-    if native is not None and values.dtype in compiled_runs.REAL:
-        return compiled_runs.sums(native, values, start, length)
-    return _sums(np.repeat(np.arange(len(start)), length), _taken(values, start, length), len(start))
-
-
 def weighted_centroids(values: Array, start: I64, length: I64, offsets: I64, size: I64) -> tuple[F64, F64]:
     """Return (n,) sums of a flat map over the voxels of every object and their (n, d) centroids weighted by it.
 

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calipers.errors import InputError, UsageError, did_you_mean
-from calipers.kernels import softness
+from calipers.kernels import runs, softness
 from calipers.kernels.softness import Sums, Variant
+from calipers.readers.volumes.values import as_labels, as_map
+from calipers.tables.masks import Masks
 
 F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 
 
 def soft_instance_iou(
@@ -89,80 +90,20 @@ def _sums(prediction: ArrayLike, labels: ArrayLike, alpha: float, variant: str, 
         raise UsageError(f"no soft IoU {variant!r}; {did_you_mean(variant, get_args(Variant))}")
     if not 0 <= alpha <= 1:
         raise UsageError(f"alpha lies in [0, 1], not {alpha!r}")
-    scores, numbers = _scores(np.asarray(prediction)), _numbers(np.asarray(labels))
+    scores, numbers = np.asarray(prediction), np.asarray(labels)
+    if scores.ndim not in (2, 3):
+        raise InputError("a map with 2 or 3 axes", rule="map-shape", field="prediction", value=scores.shape)
     if scores.shape != numbers.shape:
         shapes = f"{scores.shape} and {numbers.shape}"
         raise InputError(
             "a prediction and labels of one shape", rule="shape-mismatch", value=shapes, hint="nothing is resized"
         )
-    objects, n = _objects(numbers, instances)
-    return softness.sums(scores, objects, n)
+    masks = _objects(as_labels(numbers, "instances", file="labels"), instances)
+    objects = runs.fill(masks.start, masks.length, masks.owner + 1, scores.shape)
+    return softness.sums(as_map(scores, file="prediction"), objects, len(masks))
 
 
-def _scores(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a map of scores, or say what is wrong with it."""
-    if array.dtype.kind not in "fbiu":
-        raise InputError("scores that are real numbers", rule="type", field="prediction", value=str(array.dtype))
-    if array.ndim not in (2, 3):
-        raise InputError("a map with 2 or 3 axes", rule="map-shape", field="prediction", value=array.shape)
-    finite = np.isfinite(array)
-    if not finite.all():
-        n, first = np.count_nonzero(~finite), _place(~finite)
-        raise InputError(
-            "finite scores", rule="non-finite", field="prediction", location=str(first), value=f"{n} NaN or infinite"
-        )
-    outside = (array < 0) | (array > 1)
-    if outside.any():
-        first = _place(outside)
-        hint = "normalise the map on purpose, for all samples alike"
-        raise InputError(
-            "scores in [0, 1]",
-            rule="range",
-            field="prediction",
-            location=str(first),
-            value=array[first].item(),
-            hint=hint,
-        )
-    return array
-
-
-def _numbers(array: NDArray[Any]) -> NDArray[Any]:
-    """Return labels, or say what is wrong with them."""
-    if array.dtype.kind not in "biu":
-        hint = "convert them with .astype(int) if all are whole"
-        raise InputError(
-            "labels that are whole numbers or truth values",
-            rule="type",
-            field="labels",
-            value=str(array.dtype),
-            hint=hint,
-        )
-    if array.size and array.min() < 0:
-        first = _place(array < 0)
-        raise InputError(
-            "labels of 0 or more", rule="range", field="labels", location=str(first), value=array[first].item()
-        )
-    return array
-
-
-def _objects(labels: NDArray[Any], instances: bool | None) -> tuple[I64, int]:
-    """Return the objects numbered 1 ... n, in the order of their labels, and n."""
-    is_mask = not instances if instances is not None else labels.dtype == np.bool_ or labels.max(initial=0) <= 1
-    if is_mask:
-        return _components(labels != 0)
-    names, numbers = np.unique(labels, return_inverse=True)
-    shift = 0 if len(names) and names[0] == 0 else 1  # without background the first object would become it
-    return numbers.reshape(labels.shape) + shift, len(names) - 1 + shift
-
-
-def _components(mask: NDArray[np.bool_]) -> tuple[I64, int]:
-    """Return the connected components of a mask, numbered 1 ... n, and n; neighbours across corners are connected."""
-    from scipy.ndimage import label
-
-    found, n = label(mask, np.ones((3,) * mask.ndim))
-    return found.astype(np.int64), int(n)
-
-
-def _place(flags: NDArray[np.bool_]) -> tuple[int, ...]:
-    """Return where the first one is."""
-    return tuple(int(k) for k in np.unravel_index(int(np.argmax(flags)), flags.shape))
+def _objects(labels: NDArray[Any], instances: bool | None) -> Masks:
+    """Return the objects in the order of their labels, or of their first voxels if the labels are a mask."""
+    is_mask = not instances if instances is not None else labels.max(initial=0) <= 1
+    return Masks.from_components(labels) if is_mask else Masks.from_labels(labels)

@@ -13,7 +13,9 @@ from calipers.evaluation import Evaluation
 from calipers.findings import lower_is_better
 from calipers.kernels import matching
 from calipers.plots.forests import headline_of
-from calipers.plots.words import hit_rule, named, near_an_end, percent
+from calipers.plots.voxels import measures
+from calipers.plots.words import named, near_an_end, percent
+from calipers.report.found_words import counts_as_found
 from calipers.report.order import by_value
 from calipers.report.words import join, plural, reason_word
 from calipers.results import Estimate
@@ -60,7 +62,9 @@ def verdict(
     if evaluation.cohort.maps:
         return of_maps(evaluation, all_pairs)
     found = list(_clinical(at_one, duel)) if at_one is not None else []
-    rule = [_rule(at_one)] if found and at_one is not None else []
+    rule = []
+    if found and at_one is not None:  # protocols differ much in the place they ask for
+        rule = [counts_as_found(at_one.protocol.matching, at_one.cohort.dimensions)]
     found += _leads(evaluation, all_pairs) if len(evaluation.models) > 1 else _alone(evaluation, bool(found))
     if not found:
         found = ["There is nothing to judge: no metric of the headline has a value."]
@@ -79,7 +83,20 @@ def of_maps(evaluation: Evaluation, all_pairs: Comparison | None) -> Verdict:
     found[1:1] = _objects_found(evaluation)
     if not found:
         return Verdict("There is nothing to judge: no metric of the headline has a value.", ())
-    return Verdict(found[0], (*found[1:], _rule(evaluation)))
+    rule = counts_as_found(evaluation.protocol.matching, evaluation.cohort.dimensions)
+    return Verdict(found[0], (*found[1:], *_soft(evaluation), rule))
+
+
+def _soft(evaluation: Evaluation) -> Sequence[str]:
+    """Return what the first soft IoU of the headline is; as it is printed in its paper, perfect is not 1."""
+    soft = {name: measure for name, measure in measures(evaluation) if measure.quantity == "softIoU"}
+    name = next((name for name in headline_of(evaluation) if name in soft), None)
+    if name is None:
+        return ()
+    classes = evaluation.cohort.classes
+    what = classes[0] if len(classes) == 1 else "reference"
+    scale = "" if soft[name].variant == "printed" else ": 1 is perfect, 0 is a miss"
+    return (f"{name} tells how well maps cover each {what} and nothing else, without a threshold{scale}.",)
 
 
 def _ahead_in(metric: str, evaluation: Evaluation, all_pairs: Comparison | None) -> list[str]:
@@ -121,12 +138,6 @@ def _objects_found(evaluation: Evaluation) -> list[str]:
         found = f"finds {hits} of {counted} {what} ({percent(hits / counted)}) and " if counted else ""
         said.append(f"{named(model)} {found}{alarms}")
     return [f"As objects, {'; '.join(said)}, in {plural('image', cohort.n_images)}."]
-
-
-def _rule(at_one: Evaluation) -> str:
-    """Return what is found: protocols differ much in the place they ask for."""
-    view = at_one.protocol.matching
-    return f"A reference counts as found at {hit_rule(view)}{'' if view.within_class else ', whatever the class'}."
 
 
 def _clinical(at_one: Evaluation, duel: Comparison | None) -> Sequence[str]:

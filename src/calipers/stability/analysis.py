@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.kernels.resampling import check_seed
 from calipers.stability.cases import Cases
 from calipers.stability.collecting import gather
-from calipers.stability.localization import localization_rows
+from calipers.stability.localization import localization
 from calipers.stability.pairs import check_undefined
 from calipers.stability.plan import Plan
 from calipers.stability.remarks import remarks
@@ -101,13 +102,13 @@ def stability(
     >>> maps = np.clip(shared + 0.1 * rng.standard_normal((5, 30, 64)), 0, 1)   # 5 models, 30 bags, 64 instances
     >>> found = cal.stability(maps, replicates=200)
     >>> round(found["APJ"].value, 2), found["APJ"].n_images, found["APJ"].unit
-    (0.62, 30, 'image')
+    (0.63, 30, 'image')
     """
     check_undefined(undefined)
     check_seed(seed)
     looked = _thresholds(threshold, thresholds)
-    given = dict(labels=labels, models=models, ids=ids, groups=groups, instances=instances, bag_scores=bag_scores)
-    source = _source(maps, given)
+    given = {"models": models, "ids": ids, "groups": groups, "instances": instances, "bag_scores": bag_scores}
+    source = _source(maps, {"labels": labels, **given})
     chosen, notes = _chosen(source, bags)
     columns = {name: np.asarray(column) for name, column in source.groups.items()}
     plan = Plan(
@@ -126,19 +127,27 @@ def stability(
     )
     found = gather(source, looked, chosen, _pooled(source), kendall=kendall, jobs=jobs, progress=progress)
     cases = Cases.of(source, found.pooled, units_of(columns, len(source), cluster))
-    rows = (*stability_rows(found.pairs, plan), *localization_rows(found.pairs, plan, cases))
-    result = StabilityResult(plan, found.pairs, cases, rows)
-    return replace(result, warnings=tuple(remarks(result)))
+    result = StabilityResult(
+        plan=plan,
+        evidence=found.pairs,
+        cases=cases,
+        stability_rows=tuple(stability_rows(found.pairs, plan)),
+        localized=localization(found.pairs, plan, cases),
+    )
+    return replace(result, remarks=tuple(remarks(result)))
 
 
 def _thresholds(threshold: float, sweep: Sequence[float]) -> F64:
     """Return all thresholds in ascending order, each once."""
     found = []
     for value in (threshold, *sweep):
-        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        if not number or not 0 <= value <= 1:
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not 0 <= number <= 1:
             raise UsageError(f"a threshold lies in [0, 1], as the values of maps do; got {value!r}")
-        found.append(float(value))
+        found.append(number)
     return np.unique(found)
 
 

@@ -72,18 +72,19 @@ class CaseScores:
 
 
 class BagAuroc:
-    """The area under the ROC curve of whole bags, of every model; equal scores count half.
+    """The area under the ROC curve of whole bags, of every model and their mean; equal scores count half.
 
     Undefined without a positive or without a negative bag.
     """
 
-    def __init__(self, models: Sequence[str], evidence: CaseScores) -> None:
-        self.facts = Facts(id="stability.AUC@1", names=tuple(models), per_class=False, swap=False)
+    def __init__(self, names: Sequence[str], evidence: CaseScores) -> None:
+        self.facts = Facts(id="stability.AUC@1", names=tuple(names), per_class=False, swap=False)
         self._ranks = [CaseRanks.of(score, evidence.positive, -np.inf) for score in evidence.scores.T]
 
     def value(self, evidence: CaseScores, weights: NDArray[Any]) -> F64:
-        """Return (R, 1, K) for weights (R, B) of the bags that were ranked."""
-        return np.stack([ranks.area(weights) for ranks in self._ranks], axis=1)[:, None, :]
+        """Return (R, 1, K + 1) for weights (R, B) of the bags that were ranked; the last is the mean over models."""
+        areas = np.stack([ranks.area(weights) for ranks in self._ranks], axis=1)
+        return np.concatenate([areas, areas.mean(axis=1, keepdims=True)], axis=1)[:, None, :]
 
     def reasons(self, evidence: CaseScores) -> Mapping[tuple[int, int], str]:
         """Return why values are undefined: bags of one kind only."""
@@ -91,17 +92,19 @@ class BagAuroc:
         return {(0, k): why for k in range(len(self.facts.names))}
 
     def counts(self, evidence: CaseScores, weights: I64) -> I64:
-        """Return (1, K, 3): bags, positive ones, scores."""
+        """Return (1, K + 1, 3): bags, positive ones, scores."""
         w = np.asarray(weights, np.int64)
-        behind = [int(w.sum()), int(w @ evidence.positive), int(w.sum())]
-        return np.tile(np.array(behind, np.int64), (1, len(self.facts.names), 1))
+        n, n_models = int(w.sum()), evidence.scores.shape[1]
+        scores = [n] * n_models + [n * n_models]
+        return np.array([[[n, int(w @ evidence.positive), said] for said in scores]], np.int64)
 
     def support(self, evidence: CaseScores, unit: I64, n_units: int) -> I64:
-        """Return (1, K, 3): the rarer kind of units, all units, those with a bag in a wrong order."""
+        """Return (1, K + 1, 3): the rarer kind of units, all units, those with a bag in a wrong order."""
         sick, score = evidence.positive[:, None], evidence.scores
         highest = np.where(sick, -np.inf, score).max(axis=0, initial=-np.inf)  # of the negative bags
         lowest = np.where(sick, score, np.inf).min(axis=0, initial=np.inf)
         wrong = np.where(sick, score <= highest, score >= lowest)
+        wrong = np.concatenate([wrong, wrong.any(axis=1, keepdims=True)], axis=1)
         rarer = np.minimum(units_with(sick, unit, n_units), units_with(~sick, unit, n_units))
         found = units_with(wrong, unit, n_units)
         return np.stack([np.broadcast_to(rarer, found.shape), np.full_like(found, n_units), found], axis=1)[None]

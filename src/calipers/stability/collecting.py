@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,12 +136,12 @@ def _in_order(look: Look, places: I64, jobs: int) -> Iterator[tuple[Counted | No
 def _joined(bags: Bags, thresholds: F64, chosen: Flags, found: list[Counted]) -> BagPairs:
     k, t = len(bags.models), len(thresholds)
     p = k * (k - 1) // 2
-    shapes = ((), (t, k), (t, p), (t, k + 1), (4, p), (t, k), ())
-    kinds = (np.int64, np.int64, np.int64, np.int64, np.float64, np.int64, np.int64)
-    columns = [
-        np.array([entry[c] for entry in found], kind).reshape(len(found), *shape)
-        for c, (shape, kind) in enumerate(zip(shapes, kinds))
-    ]
+    shapes = {"n": (), "ones": (t, k), "both": (t, p), "called": (t, k + 1), "correlations": (4, p)}
+    shapes |= {"hits": (t, k), "truth": ()}
+    columns: dict[str, Any] = {}
+    for c, (name, shape) in enumerate(shapes.items()):
+        kind = np.float64 if name == "correlations" else np.int64
+        columns[name] = np.array([entry[c] for entry in found], kind).reshape(len(found), *shape)
     given = bags.bag_scores
     scores = np.full((len(found), k), np.nan) if given is None else np.asarray(given, np.float64).T[chosen]
-    return BagPairs(k, thresholds, *columns, scores)
+    return BagPairs(n_models=k, thresholds=thresholds, bag_scores=scores, **columns)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,13 +62,13 @@ class BagPairs:
 
     def take(self, images: I64) -> BagPairs:
         """Return the evidence of some bags."""
-        per_bag = {name: getattr(self, name)[images] for name in PER_BAG}
+        per_bag: dict[str, Any] = {name: getattr(self, name)[images] for name in PER_BAG}
         return replace(self, **per_bag)
 
     @classmethod
     def concat(cls, parts: Sequence[BagPairs]) -> BagPairs:
         """Return the evidence of all bags of several parts, which know the same models and thresholds."""
-        per_bag = {name: np.concatenate([getattr(part, name) for part in parts]) for name in PER_BAG}
+        per_bag: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in PER_BAG}
         return replace(parts[0], **per_bag)
 
     def at(self, threshold: float) -> int:

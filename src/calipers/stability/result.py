@@ -1,37 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of `calipers.stability`."""
+"""The result of `calipers.stability`: rows of estimates, and every further question, answered from the evidence."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calipers.errors import UsageError, did_you_mean
+from calipers.kernels.pairwise import pair_index
 from calipers.results import Estimate, Row
+from calipers.stability import document, wording
+from calipers.stability import localization as localizing
+from calipers.stability.called import Called
 from calipers.stability.cases import Cases
-from calipers.stability.pairs import BagPairs
+from calipers.stability.components import Components, components
+from calipers.stability.correlation import ScoreCorrelation, correlate
+from calipers.stability.localization import LEAST_JACCARD, Localization
+from calipers.stability.models import LeaveOneOut, leave_one_out
+from calipers.stability.pairs import BagPairs, check_name, pair_scores
+from calipers.stability.paradox import Paradox, paradox
 from calipers.stability.plan import ALL_MODELS, Plan
+from calipers.stability.remarks import Remark
+from calipers.stability.rows import IDENTICAL, names_of
+from calipers.stability.scores import AT_THRESHOLD, CALLED, bag_values, check_score, conventional
+from calipers.stability.undefined import Undefined
 
 if TYPE_CHECKING:
-    pass
+    import pandas as pd
 
 F64 = NDArray[np.float64]
-SCHEMA = "calipers.stability/1"
+I64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class StabilityResult:
-    """What `calipers.stability` returns."""
+    """What `calipers.stability` returns.
+
+    ``found["APJ"]`` is the estimate of a score over all models: the mean over bags of the mean over pairs of models,
+    with an interval over bags or patients. Its ``n_images`` are the bags that were used, ``n_references`` those of
+    them that are known to be positive, ``n_predictions`` the maps of all models on bags that have a value.
+    """
 
     plan: Plan
     evidence: BagPairs
     cases: Cases
-    rows: tuple[Row, ...]
-    warnings: tuple[str, ...] = ()
+    stability_rows: tuple[Row, ...]
+    localized: Localization
+    remarks: tuple[Remark, ...] = ()
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -58,6 +77,26 @@ class StabilityResult:
         """At or above it an instance is called positive."""
         return self.plan.threshold
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the scores of all models."""
+        return names_of(self.plan)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """All estimates: scores, the second summary of undefined pairs, the sweep, then every model by itself."""
+        return (*self.stability_rows, *self.localized.rows)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What must be known of the numbers, in words."""
+        return tuple(remark.text for remark in self.remarks)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The codes of what may mislead, such as ``kappa-paradox``, ``undefined-pairs``, ``few-models``."""
+        return tuple(remark.code for remark in self.remarks if remark.flag)
+
     def __getitem__(self, name: str) -> Estimate:
         """Return the estimate of a score over all models."""
         return self.get(name)
@@ -66,15 +105,145 @@ class StabilityResult:
         """Return one estimate, such as ``get("APJ", threshold=0.3)`` or ``get("DICE", model="seed 1")``."""
         wanted = {name: f"{value:g}" if isinstance(value, int | float) else value for name, value in group.items()}
         found = self._by_key.get((model, metric, tuple(sorted(wanted.items()))))
-        if found is None:
-            known = dict.fromkeys(row.metric for row in self.rows if row.model == model)
-            if not known:
-                raise UsageError(f"no model {model!r}; {did_you_mean(model, (ALL_MODELS, *self.models))}")
-            if metric not in known:
-                raise UsageError(f"no score {metric!r} of {model}; {did_you_mean(metric, known)}")
-            raise UsageError(f"no row of {metric!r} with {wanted}")
+        if found is not None:
+            return found
+        if model not in (ALL_MODELS, *self.models):
+            raise UsageError(f"no model {model!r}; {did_you_mean(model, (ALL_MODELS, *self.models))}")
+        known = dict.fromkeys(row.metric for row in self.rows if row.model == model)
+        if metric in known:
+            raise UsageError(f"no row of {metric!r} with {wanted or 'no group'}")
+        why = self.localized.missing.get(metric)
+        said = why.replace("_", " ") if why else did_you_mean(metric, known)
+        raise UsageError(f"no score {metric!r} of {model}; {said}")
+
+    def per_bag(self, name: str) -> F64:
+        """Return (n_used,): the mean of a score over the pairs of models on every bag; NaN where it is undefined."""
+        self._check(name)
+        return bag_values(self.evidence, name, self._here, self.plan.undefined)
+
+    def sd(self, name: str, ddof: int = 0) -> float:
+        """Return the standard deviation over bags; ``ddof`` 0 as the published tables have it."""
+        values = self.per_bag(name)
+        known = values[~np.isnan(values)]
+        return float(known.std(ddof=ddof)) if len(known) > ddof else float("nan")
+
+    def ranked(self, name: str) -> I64:
+        """Return the places of the bags that have a value, least stable first; ties in the order of the bags."""
+        values = self.per_bag(name)
+        sign = -1.0 if name == "called-by-some" else 1.0
+        known = np.flatnonzero(~np.isnan(values))
+        return known[np.argsort(sign * values[known], kind="stable")]
+
+    def per_pair(self, name: str) -> F64:
+        """Return (n_models, n_models): the mean of a score over bags for every pair; NaN on the diagonal."""
+        scores = self._pairs(name)
+        first, second = pair_index(len(self.models))
+        found = np.full((len(self.models), len(self.models)), np.nan)
+        for p, (i, j) in enumerate(zip(first, second)):
+            known = scores[~np.isnan(scores[:, p]), p]
+            found[i, j] = found[j, i] = known.mean() if len(known) else np.nan
         return found
+
+    def undefined(self, name: str) -> Undefined:
+        """Return how many pairs have no value, whatever convention was chosen, and how many bags."""
+        if name in CALLED:
+            return Undefined.of(name, self.per_bag(name)[:, None])
+        return Undefined.of(name, self._pairs(name, "skip"))
+
+    def with_convention(self, name: str) -> Estimate:
+        """Return the estimate in which two maps that call everything alike count as 1: the second summary."""
+        self._check(name)
+        return self.get(name, **IDENTICAL) if conventional(name) else self.get(name)
+
+    def leave_one_out(self, name: str) -> LeaveOneOut:
+        """Return a score without each model in turn, and its interval over models: what holds for other trainings."""
+        self._pairs(name)
+        level, undefined = self.plan.certainty.level, self.plan.undefined
+        return leave_one_out(self.evidence, name, self._here, undefined, self.models, level)
+
+    def components(self, name: str) -> Components:
+        """Return the variance of a score between bags, between pairs of models, and the rest."""
+        return components(name, self._pairs(name))
+
+    def correlation(self, method: str = "spearman") -> ScoreCorrelation:
+        """Return the correlations between scores over bags, by ``spearman`` or ``pearson``."""
+        return correlate(self.names, np.stack([self.per_bag(name) for name in self.names], axis=1), method)
+
+    def sweep(self, name: str) -> tuple[F64, list[Estimate]]:
+        """Return the thresholds of the sweep and the estimates of a score at them."""
+        self._check(name)
+        if name not in AT_THRESHOLD:
+            raise UsageError(f"{name} compares values, not calls: it has no threshold to sweep")
+        return np.array(self.plan.sweep), [self.get(name, threshold=t) for t in self.plan.sweep]
+
+    def called(self, threshold: float | None = None) -> Called:
+        """Return how many models call an instance positive, at the chosen threshold or one of the sweep."""
+        at = self.threshold if threshold is None else float(threshold)
+        return Called(at, self.evidence.called[:, self.evidence.at(at)])
+
+    def margins(self) -> F64:
+        """Return (n_used, n_models): negative less positive calls of every model (n0* - n1*)."""
+        return np.asarray(self.evidence.n[:, None] - 2 * self.evidence.ones[:, self._here], np.float64)
+
+    def paradox(self) -> Paradox:
+        """Return on how many pairs prevalence makes AJ and APJ misleading."""
+        return paradox(self.evidence, self._here)
+
+    def localization(self, pooling: str = "max", least_jaccard: float = LEAST_JACCARD) -> Localization:
+        """Return the models against the reference.
+
+        Parameters
+        ----------
+        pooling
+            How a map becomes a score of its bag, for the AUC, where no bag scores were given: ``max``, ``mean``,
+            ``noisy-or`` or ``lse``.
+        least_jaccard
+            From which Jaccard index on a bag counts as found, for the accuracy.
+        """
+        if (pooling, least_jaccard) == ("max", LEAST_JACCARD):
+            return self.localized
+        return localizing.localization(self.evidence, self.plan, self.cases, pooling, least_jaccard)
+
+    def sentences(self) -> list[str]:
+        """Return the result in words, the verdict first."""
+        return wording.sentences(self)
+
+    def __str__(self) -> str:
+        return document.as_text(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON document of the contract ``calipers.stability/1``."""
+        return document.as_dict(self)
+
+    def to_json(self) -> str:
+        """Return the document as JSON text in ASCII; null for undefined."""
+        import json
+
+        return json.dumps(self.as_dict(), allow_nan=False)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the rows as a pandas frame (extra ``frames``)."""
+        from calipers.results.frames import frame
+
+        return frame([row.as_dict() for row in self.rows])
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, str, tuple[tuple[str, str], ...]], Estimate]:
         return {(r.model, r.metric, tuple(sorted((r.group or {}).items()))): r.estimate for r in self.rows}
+
+    @property
+    def _here(self) -> int:
+        return self.evidence.at(self.threshold)
+
+    def _check(self, name: str) -> None:
+        check_score(name)
+        if name not in self.names:
+            raise UsageError(f"{name} was not asked for: leave kendall=True")
+
+    def _pairs(self, name: str, undefined: str | None = None) -> F64:
+        """Return (B, P) scores of the pairs; raise for a number that is not one of pairs."""
+        if name in CALLED:
+            raise UsageError(f"{name} is a share over all models, not a score of pairs of them")
+        check_name(name)
+        self._check(name)
+        return pair_scores(self.evidence, name, self._here, undefined or self.plan.undefined)

@@ -30,27 +30,33 @@ class Instances:
 
 
 def instances_of(values: NDArray[Any], called: NDArray[np.bool_], connectivity: str) -> Instances:
-    """Return the connected components of the voxels that are called.
+    """Return the connected components of the voxels that are called, as `measured`."""
+    return measured(values, Masks.from_components(called, connectivity))
+
+
+def measured(values: NDArray[Any], masks: Masks) -> Instances:
+    """Return the objects of one map, of which the masks are known; no mask gives empty columns.
 
     The centroid is ``sum(v c) / sum(v)`` over the values v and centres c of the voxels of an object; where a value is
     negative or their sum is 0, it is the mean of the centres.
     """
-    masks = Masks.from_components(called, connectivity)
     flat = values.reshape(-1)
     size = np.array(values.shape[::-1], np.int64)
     total, centroids = runs.weighted_centroids(flat, masks.start, masks.length, masks.offsets, size)
-    highest, lowest = _extremes(flat, masks)
-    plain = (total <= 0) | (lowest < 0)
+    highest, negative = _extremes(flat, masks)
+    plain = (total <= 0) | negative
     if plain.any():
         centroids[plain] = masks.centroids()[plain]
     return Instances(masks, masks.boxes(), highest, total / masks.voxels, centroids)
 
 
-def _extremes(flat: NDArray[Any], masks: Masks) -> tuple[F64, F64]:
-    """Return (n,) the largest and the smallest value of every object."""
+def _extremes(flat: NDArray[Any], masks: Masks) -> tuple[F64, NDArray[np.bool_]]:
+    """Return (n,) the largest value of every object, and whether one of its values is negative."""
+    negative = np.zeros(len(masks), np.bool_)
     if not len(masks):
-        return np.zeros(0), np.zeros(0)
+        return np.zeros(0), negative
     taken = flat[ragged.spans(masks.start, masks.length)]
     starts = ragged.from_counts(masks.length)[masks.offsets[:-1]]
-    highest, lowest = (side.reduceat(taken, starts).astype(np.float64) for side in (np.maximum, np.minimum))
-    return highest, lowest
+    if taken.min() < 0:
+        negative = np.minimum.reduceat(taken, starts) < 0
+    return np.maximum.reduceat(taken, starts).astype(np.float64), negative

@@ -97,22 +97,6 @@ PyObject* py_run_boxes(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
 }
 
-PyObject* py_run_sums(PyObject*, PyObject* args) {
-    Arguments arguments(args);
-    Span<const uint8_t> values;
-    Span<const int64_t> start, length;
-    Span<double> result;
-    int64_t wide, threads;
-    if (!arguments.all(values, wide, start, length, result, threads)) return nullptr;
-    const int64_t bytes = wide ? 8 : 4;
-    require(values.size % bytes == 0 && inside(start, length, values.size / bytes) && result.size == start.size);
-    unlocked([&] {
-        if (wide) return run_sums(typed<double>(values), start, length, result, static_cast<int>(threads));
-        run_sums(typed<float>(values), start, length, result, static_cast<int>(threads));
-    });
-    Py_RETURN_NONE;
-}
-
 PyObject* py_run_centroids(PyObject*, PyObject* args) {
     Arguments arguments(args);
     Span<const uint8_t> values;
@@ -141,7 +125,6 @@ PyMethodDef run_methods[] = {
     {"common_voxels", guarded<py_common_voxels>, METH_VARARGS, "Voxels that pairs of objects share."},
     {"intersections", guarded<py_intersections>, METH_VARARGS, "All owners of runs that share voxels."},
     {"run_boxes", guarded<py_run_boxes>, METH_VARARGS, "Boxes around objects."},
-    {"run_sums", guarded<py_run_sums>, METH_VARARGS, "Sum of a map over every run."},
     {"run_centroids", guarded<py_run_centroids>, METH_VARARGS, "Sums and centroids of objects, weighted by a map."},
     {nullptr, nullptr, 0, nullptr},
 };

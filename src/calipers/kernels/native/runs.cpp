@@ -15,7 +15,6 @@ namespace {
 constexpr int64_t BLOCK = 64;             // voxels whose borders fit into one word
 constexpr int64_t BLOCKS_PER_TASK = 1 << 14;  // a million voxels
 constexpr int64_t OBJECTS_PER_TASK = 16;
-constexpr int64_t RUNS_PER_TASK = 4096;
 
 template <class T>
 bool any(const T* voxels) {
@@ -178,18 +177,6 @@ void run_boxes(const RunTable& runs, Span<const int64_t> size, int64_t d, Span<d
     });
 }
 
-template <class T>
-void run_sums(Span<const T> values, Span<const int64_t> start, Span<const int64_t> length, Span<double> result, int threads) {
-    parallel(tasks_of(start.size, RUNS_PER_TASK), threads, [&](int64_t task) {
-        const int64_t stop = std::min(start.size, (task + 1) * RUNS_PER_TASK);
-        for (int64_t k = task * RUNS_PER_TASK; k < stop; ++k) {
-            double total = 0.0;
-            for (int64_t at = start[k]; at < start[k] + length[k]; ++at) total += static_cast<double>(values[at]);
-            result[k] = total;
-        }
-    });
-}
-
 // Voxel by voxel and not run by run: every product is rounded as NumPy rounds it. Products that do not wait for each other
 // come first; only the sums have an order.
 template <class T>
@@ -219,8 +206,6 @@ void run_centroids(const MapOfRuns<T>& map, Span<double> total, Span<double> cen
     });
 }
 
-template void run_sums(Span<const float>, Span<const int64_t>, Span<const int64_t>, Span<double>, int);
-template void run_sums(Span<const double>, Span<const int64_t>, Span<const int64_t>, Span<double>, int);
 template void run_centroids(const MapOfRuns<float>&, Span<double>, Span<double>, int);
 template void run_centroids(const MapOfRuns<double>&, Span<double>, Span<double>, int);
 

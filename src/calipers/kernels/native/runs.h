@@ -49,9 +49,6 @@ void group_runs(Span<const int64_t> start, Span<const int64_t> length, Span<cons
 // The smallest boxes around objects, (n, 2 d) low corners and high ones; NaN without runs. Sizes of images are (n, d).
 void run_boxes(const RunTable& runs, Span<const int64_t> size, int64_t dimensions, Span<double> result, int threads);
 
-template <class T>
-void run_sums(Span<const T> values, Span<const int64_t> start, Span<const int64_t> length, Span<double> result, int threads);
-
 // Sums (n,) and centroids (n, d).
 template <class T>
 void run_centroids(const MapOfRuns<T>& map, Span<double> total, Span<double> centroid, int threads);

@@ -16,6 +16,7 @@ SLACK = 4096  # bytes of headers that such a comparison leaves open
 class Limits:
     """What one volume may be at most."""
 
+    axes: int = 3  # 4: an axis of classes may come before z
     voxels: int = 2**31
     pixels: int = 250_000_000  # of one 2D image or slice
     bytes: int = 8 << 30  # unpacked
@@ -33,9 +34,10 @@ def said(shape: tuple[int, ...]) -> str:
 
 def check_extent(shape: tuple[int, ...], each: int, file: str, limits: Limits) -> None:
     """Raise for a shape ``[z, ]y, x`` that is none, is empty or is too large; a voxel has ``each`` bytes."""
-    if len(shape) not in (2, 3):
-        hint = "one channel or time point per file, two or three axes"
-        raise InputError("two or three axes", rule="volume-shape", file=file, value=said(shape), hint=hint)
+    if not 2 <= len(shape) <= limits.axes:
+        wanted = "two or three axes" if limits.axes == 3 else f"two to {limits.axes} axes"
+        hint = f"one channel or time point per file, {wanted}"
+        raise InputError(wanted, rule="volume-shape", file=file, value=said(shape), hint=hint)
     if any(n < 1 for n in shape):
         raise InputError("a voxel at least", rule="volume-shape", file=file, value=said(shape))
     voxels = math.prod(shape)

@@ -52,7 +52,7 @@ def open_nifti(request: Request) -> Volume:
     -----
     The affine is the sform, else the qform; if a file has both and they differ by more than 1e-3 mm over its corners,
     that is an error. A file with neither has a spacing and no orientation. Lengths are converted to mm. Axes beyond the
-    third must have length one.
+    third must have length one, but for a fourth one where the limits allow it.
     """
     path, file = request.path, request.file
     packed = is_packed(path)
@@ -61,7 +61,7 @@ def open_nifti(request: Request) -> Volume:
         hint = "rename it: .nii is plain, .nii.gz is packed"
         raise InputError("a name that fits the content", rule="volume-format", file=file, value=kind, hint=hint)
     header = _header(read_head(path, max(HEADERS), packed=packed), file)
-    size, notes = _size(header, file)
+    size, notes = _size(header, file, request.limits.axes)
     voxels = _voxels(header, size, packed, file)
     shape = size[::-1]
     check_extent(shape, voxels.stored.itemsize, file, request.limits)
@@ -73,7 +73,7 @@ def open_nifti(request: Request) -> Volume:
         check_stored(needed, on_disk, file)
         if on_disk > needed:
             notes.append(f"{on_disk - needed} bytes behind the voxels were not read")
-    affine, spacing = _place(header, size, file)
+    affine, spacing = _place(header, size[:3], file)
     return Volume(
         file=file,
         format="nifti",
@@ -82,7 +82,7 @@ def open_nifti(request: Request) -> Volume:
         reader=partial(_read, path, voxels),
         spacing=spacing,
         affine=affine,
-        codes=None if affine is None else axis_codes(affine, len(size)),
+        codes=None if affine is None else axis_codes(affine, len(size[:3])),
         notes=tuple(notes),
     )
 
@@ -106,12 +106,17 @@ def _header(start: bytes, file: str) -> Any:
     raise InputError("a NIfTI header", rule="volume-format", file=file, value=start[:4])
 
 
-def _size(header: Any, file: str) -> tuple[tuple[int, ...], list[str]]:
-    """Return the lengths along x, y[, z], and a note if further ones were dropped because they are one."""
+def _size(header: Any, file: str, most: int) -> tuple[tuple[int, ...], list[str]]:
+    """Return the lengths along x, y[, z], and a note if further ones were dropped because they are one.
+
+    A fourth length that is not one stays if ``most`` is 4.
+    """
     dim = [int(n) for n in header["dim"]]
     if not 1 <= dim[0] <= 7:
         raise broken(file, dim[0], "one to seven axes")
     size = tuple(dim[1 : 1 + dim[0]])
+    if most == 4 and any(n != 1 for n in size[3:4]) and all(n == 1 for n in size[4:]):
+        return size[:4], [f"axes of length one behind the fourth were dropped: {said(size)}"] if len(size) > 4 else []
     if any(n != 1 for n in size[3:]):
         hint = "one volume per file: split channels and time points"
         raise InputError("two or three axes", rule="volume-shape", file=file, value=said(size), hint=hint)

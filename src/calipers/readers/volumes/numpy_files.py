@@ -66,7 +66,9 @@ def open_npz(request: Request) -> Volume:
             members = members_of(archive, file)
             name = _chosen(members, request.member, file)
             layout = _member_layout(archive, members[name], file, request.limits)
-            facts = {k: _fact(archive, members[k], file) for k in FACTS if k in members and k != name}
+            # Of a stack nobody asks where it lies, and whether the first axis counts classes is not known here.
+            told = [k for k in FACTS if k in members and k != name and request.limits.axes == 3]
+            facts = {k: _fact(archive, members[k], file) for k in told}
     dimensions = len(layout.shape)
     spacing, affine = _place(facts, dimensions, file)
     return Volume(

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from calipers.errors import InputError
-from calipers.readers.source import open_regular
-from calipers.readers.volumes.limits import Limits, check_extent, check_packed
-from calipers.readers.volumes.streams import broken
+from calipers.readers.source import open_regular, require_file
+from calipers.readers.volumes.limits import DEFAULT, Limits, check_extent, check_packed
+from calipers.readers.volumes.streams import broken, guarded
 from calipers.readers.volumes.volume import Array, Request, Role, Volume
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ MODES = {
     "F": np.float32,
 }
 MOST_PAGES = 65_536
+PALETTE = "values are the indices of a palette"
 ORIENTATION, COMPRESSION, SAMPLE_FORMAT, BITS = 274, 259, 339, 258  # tags of EXIF and TIFF
 
 
@@ -75,6 +76,18 @@ def open_picture(request: Request) -> Volume:
         notes = _notes(image, lossy)
     reader = partial(_read, request.path, kind, shape, dtype, request.role)
     return Volume(file, kind, shape, dtype, reader, notes=tuple(notes))
+
+
+def picture_size(path: Path) -> tuple[int, int] | None:
+    """Return width and height as they are stored, from the header alone; None if a file is no picture."""
+    file = str(require_file(path))
+    with open_regular(path, follow=True) as stream, guarded(file):
+        kind = format_of(stream.read(8))
+        if kind is None:
+            return None
+        width, height = stored_size(_opened(stream, kind))
+        check_extent((height, width), 1, file, DEFAULT)
+        return width, height
 
 
 def format_of(start: bytes) -> str | None:
@@ -197,7 +210,7 @@ def _notes(image: Any, lossy: bool) -> list[str]:
     if lossy:
         notes.append("the format may have losses")
     if image.mode == "P":
-        notes.append("values are the indices of a palette")
+        notes.append(PALETTE)
     if turned_by(image) in range(2, 9):
         notes.append("rotation by EXIF ignored")
     return notes

@@ -60,7 +60,7 @@ class Volume:
 
     @property
     def dimensions(self) -> int:
-        """2 or 3."""
+        """2 or 3; 4 only where the limits allow it."""
         return len(self.shape)
 
     @property

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images in the order of their alarm scores, under many weightings at once: equal scores are one operating point.
+
+An image is *wanted* if an alarm on it would be right. Rejecting all images from a score on gives TP wanted and FP other
+images; only thresholds between different scores are attainable, and nothing is interpolated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Weights = NDArray[Any]  # (R, n) whole numbers
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """The attainable thresholds of a score, highest first: after each of them a whole group of ties is rejected."""
+
+    order: I64  # (n,) images by falling score
+    last: I64  # (g,) place of the last image of every group of equal scores
+    threshold: F64  # (g,) the score of every group
+
+    @classmethod
+    def of(cls, score: F64) -> Cuts:
+        """Order images (n,) by a score without NaN."""
+        order = np.argsort(-score, kind="stable")
+        falling = score[order]
+        last = np.flatnonzero(np.append(falling[1:] != falling[:-1], np.ones(min(len(score), 1), np.bool_)))
+        return cls(order, last.astype(np.int64), falling[last])
+
+    def gathered(self, weights: Weights) -> I64:
+        """Return (n, R): the weights in the order of the images, replicates of an image side by side."""
+        return np.asarray(weights.T[self.order], np.int64)
+
+    def rejected(self, gathered: I64, chosen: Flags | None = None) -> I64:
+        """Return (g, R): the weight of the images, or the chosen ones of them, that every threshold rejects."""
+        if chosen is not None:
+            gathered = gathered * chosen[self.order, None]
+        return np.asarray(np.cumsum(gathered, axis=0)[self.last])
+
+
+@dataclass(frozen=True)
+class Operating:
+    """What every attainable threshold does, (g, R) each, and the numbers of images, (R,) each."""
+
+    tp: I64
+    fp: I64
+
+    @classmethod
+    def of(cls, cuts: Cuts, gathered: I64, everyone: I64, wanted: Flags) -> Operating:
+        """Return the counts of one labelling; ``everyone`` is ``cuts.rejected(gathered)``."""
+        tp = cuts.rejected(gathered, wanted)
+        return cls(tp, everyone - tp)
+
+    @property
+    def wanted(self) -> I64:
+        """The weight of the images on which an alarm is right."""
+        return np.asarray(self.tp[-1:].sum(axis=0))
+
+    @property
+    def others(self) -> I64:
+        """The weight of all other images."""
+        return np.asarray(self.fp[-1:].sum(axis=0))
+
+    @property
+    def both(self) -> Flags:
+        """Where there are images of both kinds; every quantity here is NaN elsewhere."""
+        return (self.wanted > 0) & (self.others > 0)
+
+    def auroc(self) -> F64:
+        """Return the share of pairs of a wanted and another image in the right order, ties counting half.
+
+        Whole numbers up to the one division, so it is exact in any order.
+        """
+        before = _shifted(self.tp)
+        twice = np.sum(_steps(self.fp) * (self.tp + before), axis=0)
+        return ratio(0.5 * twice, self.wanted * self.others, self.both)
+
+    def aupr(self) -> F64:
+        """Return the sum of precision times step of recall over the thresholds: average precision."""
+        return self._average_precision(self.tp, self.fp)
+
+    def aupr_in(self) -> F64:
+        """Return the same for the other images, the lowest score first."""
+        return self._average_precision(*(_accepted(side) for side in (self.fp, self.tp)))
+
+    def _average_precision(self, tp: I64, fp: I64) -> F64:
+        n = tp + fp
+        precision = np.divide(tp, n, out=np.zeros(tp.shape), where=n > 0)
+        total = np.cumsum(_steps(tp) * precision, axis=0)[-1:].sum(axis=0)
+        return ratio(total, tp[-1:].sum(axis=0), self.both)
+
+    def at_tpr(self, least: float) -> I64:
+        """Return (R,): the first threshold that rejects at least this share of the wanted images."""
+        share = self.tp / np.maximum(self.wanted, 1)
+        return np.asarray(np.argmax(share >= least, axis=0))
+
+    def tnr_at_tpr(self, least: float) -> F64:
+        """Return the share of other images accepted there: 1 - FPR, the largest that is attainable."""
+        if not len(self.fp):
+            return np.full(self.fp.shape[1], np.nan)
+        here = np.take_along_axis(self.fp, self.at_tpr(least)[None], axis=0)[0]
+        return ratio(self.others - here, self.others, self.both)
+
+    def best_f1(self) -> F64:
+        """Return the largest 2 TP / (TP + FP + P) over the thresholds."""
+        f1 = 2.0 * self.tp / np.maximum(self.tp + self.fp + self.wanted, 1)
+        return np.where(self.both, f1.max(axis=0, initial=0.0), np.nan)
+
+
+def operating(score: F64, wanted: Flags, weights: Weights) -> Operating:
+    """Return the counts at every attainable threshold of one score and one labelling."""
+    cuts = Cuts.of(score)
+    gathered = cuts.gathered(weights)
+    return Operating.of(cuts, gathered, cuts.rejected(gathered), wanted)
+
+
+def ratio(top: NDArray[Any], bottom: NDArray[Any], where: Flags) -> F64:
+    """Return top / bottom, NaN elsewhere."""
+    return np.asarray(np.divide(top, bottom, out=np.full(np.shape(bottom), np.nan), where=where))
+
+
+def _shifted(counts: I64) -> I64:
+    """Return the counts before every threshold."""
+    return np.concatenate([np.zeros_like(counts[:1]), counts[:-1]])
+
+
+def _steps(counts: I64) -> I64:
+    """Return what every threshold adds."""
+    return counts - _shifted(counts)
+
+
+def _accepted(rejected: I64) -> I64:
+    """Return (g, R): the weight of images with at most each score, lowest first."""
+    return np.asarray((rejected[-1:] - _shifted(rejected))[::-1])

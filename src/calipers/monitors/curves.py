@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The curves of a monitor as points: ROC, precision and recall, risk against coverage. One point per attainable cut."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.kernels.monitoring import Cuts, operating
+from calipers.kernels.monitoring_coverage import coverage_sums
+
+F64 = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class MonitorCurves:
+    """The curves of one monitor under one labelling; empty arrays where the images are all of one kind."""
+
+    monitor: str
+    paradigm: str
+    threshold: F64  # (g,) falling, on the scale on which high means alarm
+    tpr: F64  # (g + 1,) from 0, nothing rejected, to 1
+    fpr: F64
+    precision: F64  # (g,)
+    coverage: F64  # (g,) share of images accepted, rising to 1
+    risk: F64  # (g,) share of them on which an alarm is wanted
+    best_risk: F64  # at the same coverages, if all other images were accepted first
+    prevalence: float  # the risk at full coverage; that of a monitor that knows nothing at all of them
+
+
+def curves_of(monitor: str, paradigm: str, alarm: F64, wanted: Flags) -> MonitorCurves:
+    """Return the curves of one monitor."""
+    nothing = np.zeros(0)
+    share = float(wanted.mean()) if len(wanted) else float("nan")
+    if not wanted.any() or wanted.all():
+        return MonitorCurves(monitor, paradigm, *[nothing] * 7, prevalence=share)
+    ones = np.ones((1, len(alarm)), np.int64)
+    found = operating(alarm, wanted, ones)
+    tp, fp = found.tp[:, 0], found.fp[:, 0]
+    lost, number = (table[:, 0] for table in coverage_sums(Cuts.of(-alarm), wanted.astype(np.float64), ones))
+    others = int((~wanted).sum())
+    return MonitorCurves(
+        monitor=monitor,
+        paradigm=paradigm,
+        threshold=Cuts.of(alarm).threshold,
+        tpr=np.concatenate([[0.0], tp / found.wanted]),
+        fpr=np.concatenate([[0.0], fp / found.others]),
+        precision=tp / (tp + fp),
+        coverage=number / len(alarm),
+        risk=lost / number,
+        best_risk=np.maximum(number - others, 0) / number,
+        prevalence=share,
+    )
+
+
+@dataclass(frozen=True)
+class TauSweep:
+    """A quantity of all monitors as a function of tau, with the share of unsafe images."""
+
+    metric: str
+    tau: F64  # (T,)
+    prevalence: F64  # (T,)
+    monitors: tuple[str, ...]
+    value: F64  # (M, T)
+    low: F64
+    high: F64

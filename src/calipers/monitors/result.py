@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`MonitorEvaluation`: what is known of monitors, under model-scope and under distribution labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import UsageError, did_you_mean
+from calipers.monitors.alarms import Monitors
+from calipers.monitors.curves import MonitorCurves, TauSweep, curves_of
+from calipers.monitors.disagreement import Disagreement
+from calipers.monitors.estimating import Family
+from calipers.monitors.labellings import OMS, OOD, PARADIGMS, Labelling, tau_text
+from calipers.monitors.orders import MonitorRanking, Order, best_shares
+from calipers.monitors.pairs import LOWER_IS_BETTER, Drawn, differences, drawn
+from calipers.monitors.scope_result import Scope
+from calipers.monitors.thresholds import Split, Threshold
+from calipers.results import Estimate, Row
+from calipers.results.difference import Difference
+from calipers.results.estimate import number
+from calipers.statistics.estimates import Certainty
+from calipers.statistics.weights import Units
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+F64 = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Group = Mapping[str, str]
+
+SCHEMA = "calipers.monitor/1"
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What stands behind the rows: the images that are stated, those judged at a threshold, and how."""
+
+    monitors: Monitors  # on the images that are stated
+    labels: tuple[Labelling, ...]
+    units: Units
+    judged: Flags  # (n,) of these images, those judged at a threshold
+    certainty: Certainty
+    free: tuple[Family, ...]
+    decided: tuple[Family, ...]
+
+    def find(self, metric: str, monitor: str, group: Group) -> tuple[Family, int, bool, Units] | None:
+        """Return where a quantity is: its family, its column, whether as 1 minus it, and the units behind it."""
+        for families, own in ((self.free, False), (self.decided, True)):
+            for family in families:
+                place = family.find(metric, group) if family.model == monitor else None
+                if place is not None:
+                    return family, *place, self.units.take(np.flatnonzero(self.judged)) if own else self.units
+        return None
+
+
+@dataclass(frozen=True)
+class MonitorEvaluation:
+    """Everything that was found of one or more monitors."""
+
+    monitors: tuple[str, ...]
+    scope: Scope  # of the images that are stated
+    rows: tuple[Row, ...]
+    thresholds: Mapping[str, Threshold | None]
+    split: Split  # of all images that were given
+    tau: float | None  # of the headline
+    taus: tuple[float, ...]  # of the sweep
+    disagreement: Disagreement | None  # with OMS and OOD labels
+    settings: Mapping[str, Any]
+    basis: Basis
+
+    @property
+    def n_images(self) -> int:
+        """Images that are stated; those at a threshold may be fewer, see ``n_images`` of the estimates."""
+        return len(self.scope)
+
+    @property
+    def paradigms(self) -> tuple[str, ...]:
+        """The paradigms that have a headline."""
+        return tuple(one.paradigm for one in self.basis.labels if not one.swept)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of all quantities of monitors."""
+        return tuple(dict.fromkeys(row.metric for row in self.rows if row.model in self.monitors))
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of the numbers must know."""
+        from calipers.monitors.remarks import remarks
+
+        return tuple(remarks(self))
+
+    @property
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """Tables of counts by name: ``disagreement``, of OOD x unsafe, then x rejected for every monitor."""
+        return {"disagreement": [] if self.disagreement is None else self.disagreement.records()}
+
+    def get(self, metric: str, monitor: str | None = None, paradigm: str = OMS, tau: float | None = None) -> Estimate:
+        """Return one estimate.
+
+        Parameters
+        ----------
+        monitor
+            May be left out if there is one.
+        paradigm
+            ``oms`` or ``ood``.
+        tau
+            A value of the sweep; None is the headline.
+        """
+        model = self.scope.model if metric == "prevalence" else self._name(monitor)
+        group = _group(paradigm, tau)
+        for row in self.rows:
+            if row.metric == metric and row.model == model and row.group == group:
+                return row.estimate
+        raise UsageError(self._absent(metric, group))
+
+    def compare(
+        self, a: str, b: str, metric: str = "AUROC", paradigm: str = OMS, tau: float | None = None
+    ) -> Difference:
+        """Return the difference of two monitors, a minus b, on the same images under the same weights."""
+        one, other = self._drawn(metric, [self._name(a), self._name(b)], [_group(paradigm, tau)])
+        return differences([(one, other)], metric, self._units(metric, one.label, _group(paradigm, tau)), self._level)[
+            0
+        ]
+
+    def compare_all(self, metric: str = "AUROC", paradigm: str = OMS, tau: float | None = None) -> list[Difference]:
+        """Return the differences of all pairs of monitors, corrected by Holm as one family."""
+        group = _group(paradigm, tau)
+        found = self._drawn(metric, self.monitors, [group])
+        units = self._units(metric, self.monitors[0], group)
+        return differences(list(combinations(found, 2)), metric, units, self._level)
+
+    @cached_property
+    def paradigm_gaps(self) -> dict[str, Difference]:
+        """Monitor -> AUROC under OOD labels less AUROC under OMS labels, under the same weights."""
+        if len(self.paradigms) < 2:
+            return {}
+        found = self._drawn("AUROC", self.monitors, [_group(OOD), _group(OMS)])
+        pairs = list(zip(found[: len(self.monitors)], found[len(self.monitors) :]))
+        made = differences(pairs, "AUROC", self.basis.units, self._level, "none")
+        return dict(zip(self.monitors, made))
+
+    def ranking(self, metric: str = "AUROC") -> MonitorRanking:
+        """Return the order of monitors by a quantity, under both paradigms and every tau at which it is stated."""
+        higher, orders = metric not in LOWER_IS_BETTER, []
+        for one in self.basis.labels:
+            if self.basis.find(metric, self.monitors[0], one.group) is None:
+                continue
+            tau = one.tau if one.swept else None
+            values = {name: self.get(metric, name, one.paradigm, tau).value for name in self.monitors}
+            orders.append(Order(one.paradigm, tau, values, higher, {} if one.swept else self._wins(metric, one.group)))
+        if not orders:
+            raise UsageError(self._absent(metric, _group(OMS)))
+        return MonitorRanking(metric, tuple(orders))
+
+    def sweep(self, metric: str = "AUROC") -> TauSweep:
+        """Return a quantity of all monitors over tau: ``AUROC``, ``AUPR``, ``TNR95`` or ``FPR95``."""
+        shape = (3, len(self.monitors), len(self.taus))
+        values = np.full(shape, np.nan)
+        for m, name in enumerate(self.monitors):
+            for t, tau in enumerate(self.taus):
+                e = self.get(metric, name, OMS, tau)
+                values[:, m, t] = e.value, e.low, e.high
+        taus = np.array(self.taus)
+        return TauSweep(metric, taus, self.scope.prevalence(taus), self.monitors, *values)
+
+    def curves(self, monitor: str | None = None, paradigm: str = OMS, tau: float | None = None) -> MonitorCurves:
+        """Return the ROC and risk-coverage curves of a monitor."""
+        group = _group(paradigm, tau)
+        for one in self.basis.labels:
+            if one.group == group:
+                k = self.basis.monitors.index(monitor)
+                return curves_of(self.monitors[k], paradigm, self.basis.monitors.alarm[k], one.wanted)
+        raise UsageError(self._absent("AUROC", group))
+
+    def sentences(self) -> list[str]:
+        """Return in words whether the monitors can be trusted."""
+        from calipers.monitors.wording import sentences
+
+        return sentences(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON document of the contract ``calipers.monitor/1``."""
+        from calipers.monitors.saving import document
+
+        return document(self)
+
+    def to_json(self) -> str:
+        """Return the document as JSON text in ASCII; null for undefined."""
+        import json
+
+        return json.dumps(self.as_dict(), allow_nan=False)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the rows as a pandas frame (extra ``frames``)."""
+        from calipers.results.frames import frame
+
+        return frame([row.as_dict() for row in self.rows])
+
+    def save(self, folder: str | Path, *, force: bool = False) -> Path:
+        """Write ``monitor.json``, ``monitor.csv`` (rows) and ``images.csv`` (one row per image) into a folder."""
+        from calipers.monitors.saving import write
+
+        return write(self, Path(folder), force=force)
+
+    @property
+    def _level(self) -> float:
+        return self.basis.certainty.level
+
+    def _name(self, monitor: str | None) -> str:
+        return self.monitors[self.basis.monitors.index(monitor)]
+
+    def _drawn(self, metric: str, monitors: Sequence[str], groups: Sequence[Group]) -> list[Drawn]:
+        """Return quantities under the same weights, the monitors of the first group first."""
+        wanted = list(self._wanted(metric, monitors, groups))
+        return drawn(wanted, self._units(metric, monitors[0], groups[0]), self.basis.certainty)
+
+    def _wanted(
+        self, metric: str, monitors: Sequence[str], groups: Sequence[Group]
+    ) -> Iterator[tuple[str, Family, int, bool]]:
+        for group in groups:
+            for name in monitors:
+                found = self.basis.find(metric, name, group)
+                if found is None:
+                    raise UsageError(self._absent(metric, group))
+                yield name, *found[:3]
+
+    def _units(self, metric: str, monitor: str, group: Group) -> Units:
+        found = self.basis.find(metric, monitor, group)
+        if found is None:
+            raise UsageError(self._absent(metric, group))
+        return found[3]
+
+    def _wins(self, metric: str, group: Group) -> dict[str, float]:
+        """Return how often every monitor is best among the replicates; nothing if intervals were not asked for."""
+        if not self.basis.certainty.replicates or len(self.monitors) < 2:
+            return {}
+        found = self._drawn(metric, self.monitors, [group])
+        table = np.stack([one.replicates for one in found], axis=1)
+        return best_shares(self.monitors, table, metric not in LOWER_IS_BETTER)
+
+    def _absent(self, metric: str, group: Group) -> str:
+        known = [*self.metrics, "prevalence"]
+        if metric not in known:
+            return f"no quantity {metric!r}; {did_you_mean(metric, known)}"
+        if "tau" in group:
+            shown = ", ".join(tau_text(value) for value in self.taus[:10]) or "none"
+            return f"{metric} has no row at tau = {group['tau']}; the sweep has: {shown}"
+        if group["paradigm"] == OMS and self.tau is None:
+            return f"{metric} under OMS labels depends on tau: give tau to evaluate_monitor, or one of the sweep here"
+        return f"{metric} has no row for {group['paradigm']}: no such labels, or no threshold"
+
+
+def headline(labels: Sequence[Labelling], paradigm: str) -> Labelling | None:
+    """Return the headline of a paradigm, if there is one."""
+    return next((one for one in labels if one.paradigm == paradigm and not one.swept), None)
+
+
+def threshold_dict(found: Threshold | None) -> dict[str, Any] | None:
+    """Return a threshold for JSON, on the monitor's own scale."""
+    if found is None:
+        return None
+    return {"value": number(found.given), "rule": found.rule, "n_tuning": found.n_tuning}
+
+
+def _group(paradigm: str, tau: float | None = None) -> dict[str, str]:
+    if paradigm not in PARADIGMS:
+        raise UsageError(f"no paradigm {paradigm!r}; {did_you_mean(paradigm, PARADIGMS)}")
+    return {"paradigm": paradigm, **({} if tau is None else {"tau": tau_text(tau)})}

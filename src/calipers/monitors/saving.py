@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What leaves an evaluation of monitors: the document, the rows, and one row per image."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calipers.monitors.labellings import OMS, OOD
+from calipers.monitors.result import SCHEMA, headline, threshold_dict
+from calipers.results.delimited import delimited
+from calipers.results.files import check_folder, staged_folder, write_atomically
+
+if TYPE_CHECKING:
+    from calipers.monitors.result import MonitorEvaluation
+
+DOCUMENT, ROWS, IMAGES = "monitor.json", "monitor.csv", "images.csv"
+RANKED = ("AUROC", "FPR95", "AURC")
+
+
+def document(found: MonitorEvaluation) -> dict[str, Any]:
+    """Return the JSON document of the contract ``calipers.monitor/1``."""
+    from calipers import __version__
+
+    taus = np.array(found.taus)
+    several = len(found.monitors) > 1
+    return {
+        "schema": SCHEMA,
+        "calipers": __version__,
+        "settings": dict(found.settings),
+        "monitors": list(found.monitors),
+        "model": found.scope.model,
+        "n_images": found.n_images,
+        "n_judged": int(found.basis.judged.sum()),
+        "n_tuning": int(found.split.tuning.sum()),
+        "tau": found.tau,
+        "taus": list(found.taus),
+        "prevalence": found.scope.prevalence(taus).tolist(),
+        "thresholds": {name: threshold_dict(found.thresholds[name]) for name in found.monitors},
+        "rows": [row.as_dict() for row in found.rows],
+        "tables": found.tables,
+        "comparisons": [row.as_dict() for p in found.paradigms for row in found.compare_all("AUROC", p)]
+        if several
+        else [],
+        "rankings": [found.ranking(metric).as_dict() for metric in RANKED if _ranks(found, metric)] if several else [],
+        "sentences": found.sentences(),
+        "warnings": list(found.warnings),
+    }
+
+
+def image_columns(found: MonitorEvaluation) -> dict[str, list[Any]]:
+    """Return one row per image: its score, its labels, the alarms, and who rejects it."""
+    columns: dict[str, list[Any]] = {name: column.tolist() for name, column in found.scope.as_table().items()}
+    for paradigm, name in ((OMS, "unsafe"), (OOD, "ood")):
+        labels = headline(found.basis.labels, paradigm)
+        if labels is not None:
+            columns[name] = labels.wanted.tolist()
+    columns["judged"] = found.basis.judged.tolist()
+    monitors = found.basis.monitors
+    for name, alarm, higher in zip(monitors.names, monitors.alarm, monitors.higher_is_alarm):
+        columns[f"alarm {name}"] = (alarm if higher else -alarm).tolist()
+        threshold = found.thresholds[name]
+        if threshold is not None and threshold.known:
+            columns[f"rejected {name}"] = threshold.rejected(alarm).tolist()
+    return columns
+
+
+def write(found: MonitorEvaluation, folder: Path, *, force: bool = False) -> Path:
+    """Write document, rows and images, all of them or none; return the folder."""
+    check_folder(folder, force=force)
+    rows = [row.as_dict() for row in found.rows]
+    for row in rows:
+        row["group"] = "; ".join(f"{name}={value}" for name, value in (row["group"] or {}).items())
+    with staged_folder(folder, owned=(DOCUMENT, ROWS, IMAGES)) as stage:
+        table = delimited({name: [row[name] for row in rows] for name in rows[0]})
+        write_atomically(stage / ROWS, table.encode("utf-8", "replace"))
+        write_atomically(stage / IMAGES, delimited(image_columns(found)).encode("utf-8", "replace"))
+        write_atomically(stage / DOCUMENT, json.dumps(document(found), allow_nan=False) + "\n")
+    return folder
+
+
+def _ranks(found: MonitorEvaluation, metric: str) -> bool:
+    """Return whether a quantity is stated under any labels."""
+    return any(found.basis.find(metric, found.monitors[0], one.group) for one in found.basis.labels)

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scope of a model: how good its output is on every single image, and which images are therefore unsafe.
+
+The score s of an image is by default the mean over classes of ``F1 = 2 TP / (Nd + Nx)``, with Nd predictions, Nx
+references and TP hits of the class on the image; 1 where a class has neither. An image is out of scope, *unsafe*, if
+``s < tau``. There is no natural tau: it is given, or swept.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers import registry
+from calipers.assignment import MatchRecipe
+from calipers.engine import collect
+from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.kernels.matching import HIT, IGNORED
+from calipers.matches import Matches, View
+from calipers.metrics.contract import Metric, MetricPlan
+from calipers.metrics.rodeo import Rodeo
+from calipers.monitors.scope_result import Scope
+from calipers.protocol import Protocol
+from calipers.protocol_schema import NO_LIMIT
+from calipers.statistics.comparison import alone
+from calipers.statistics.weights import Units
+from calipers.tables import Cohort
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+CLASSES = ("declared", "present", "micro")
+BUILT_IN = ("mF1", "rodeo")
+
+
+def scope_scores(
+    cohort: Cohort,
+    iou: float = 0.5,
+    *,
+    model: str | None = None,
+    score: str = "mF1",
+    classes: Literal["declared", "present", "micro"] = "declared",
+    criterion: str = "box-iou",
+    assignment: str = "by-overlap",
+    score_cut: float = -np.inf,
+    protocol: str | Path | Protocol | None = None,
+) -> Scope:
+    """Return how good a model is on every single image.
+
+    Parameters
+    ----------
+    cohort
+        With the model's predictions.
+    iou
+        Threshold of the criterion from which on a prediction finds a reference.
+    model
+        May be left out when the cohort has one.
+    score
+        ``mF1``; ``rodeo``, with the class weight of the whole data set; or a metric of ``protocol``.
+    classes
+        Over which F1 is averaged: all ``declared`` ones, those ``present`` on the image as references or predictions,
+        or ``micro``, the counts of all classes together.
+    criterion, assignment
+        How places are compared, and who belongs to whom; always within a class.
+    score_cut
+        Predictions with a lower score do not count.
+    protocol
+        A preset, a TOML file or a `Protocol` that has the metric ``score``; its matching is then used.
+
+    Notes
+    -----
+    An image without references and predictions has s = 1, whatever the score. With C declared classes an image on
+    which the only object is missed still has ``1 - 1/C``: a smaller tau never finds it, and `Scope.warnings` says so.
+    With one class and one reference per image s is ``2 / (Nd + 1)`` if it is hit, else 0.
+
+    Examples
+    --------
+    >>> import calipers as cal
+    >>> scope = cal.scope_scores(cal.demo_cohort(), model="misses-small")
+    >>> scope.score.shape, bool(scope.unsafe(tau=1.0).any())
+    ((120,), True)
+    """
+    if not isinstance(cohort, Cohort):
+        raise UsageError(f"scope_scores takes a cohort, not {type(cohort).__name__}: make one with read")
+    model = _one_model(cohort, model)
+    if classes not in CLASSES:
+        raise UsageError(f"no classes {classes!r}; {did_you_mean(str(classes), CLASSES)}")
+    settings: dict[str, Any] = {"score": score}
+    if score == "mF1":
+        view = _view(iou, criterion, assignment, score_cut)
+        settings |= {"iou": iou, "classes": classes, "criterion": criterion, "assignment": assignment}
+        values = _f1(cohort, model, view, classes)
+    elif score == "rodeo":
+        values = _alone(cohort, model, Rodeo([MetricPlan("RoDeO", "rodeo", {"score_cut": score_cut})]), score_cut)
+    else:
+        metric, name = _of_protocol(protocol, score)
+        settings["protocol"] = name
+        values = _alone(cohort, model, metric)
+    if np.isfinite(score_cut) and score in BUILT_IN:
+        settings["score_cut"] = score_cut
+    return Scope(
+        model=model,
+        images=cohort.images.ids,
+        score=values,
+        groups=cohort.images.groups,
+        n_classes=len(cohort.classes),
+        settings=settings,
+        n_references=np.diff(cohort.references.offsets),
+        n_predictions=np.diff(cohort.predictions(model).offsets),
+    )
+
+
+def mean_f1(hits: F64, said: F64, real: F64, classes: str) -> F64:
+    """Return (n,): the score of images from (n, C) hits, predictions and references of every class."""
+    if classes == "micro":
+        hits, said, real = (table.sum(axis=1, keepdims=True) for table in (hits, said, real))
+    total = said + real
+    f1 = np.divide(2.0 * hits, total, out=np.ones(total.shape), where=total > 0)
+    if classes != "present":
+        return np.asarray(f1.mean(axis=1))
+    present = total > 0
+    number = present.sum(axis=1)
+    return np.asarray(np.divide((f1 * present).sum(axis=1), number, out=np.ones(len(f1)), where=number > 0))
+
+
+def _f1(cohort: Cohort, model: str, view: View, classes: str) -> F64:
+    matches = collect(cohort, {"": (model, MatchRecipe((view,)))})[""]
+    assert isinstance(matches, Matches)
+    fate, real = matches.prediction_fate[0], matches.reference_fate[0] != IGNORED
+
+    def table(image: I64, label: NDArray[np.int32]) -> F64:
+        cells = np.bincount(image * matches.n_classes + label, minlength=matches.n_images * matches.n_classes)
+        return cells.reshape(matches.n_images, matches.n_classes).astype(np.float64)
+
+    hits, said = (
+        table(matches.prediction_image[chosen], matches.prediction_label[chosen])
+        for chosen in (fate == HIT, fate != IGNORED)
+    )
+    return mean_f1(hits, said, table(matches.reference_image[real], matches.reference_label[real]), classes)
+
+
+def _alone(cohort: Cohort, model: str, metric: Metric[Any], score_cut: float = -np.inf) -> F64:
+    """Return (n,): a metric on every image by itself; 1 where there is nothing on either side."""
+    evidence = collect(cohort, {"": (model, metric.recipe)})[""]
+    if isinstance(metric, Rodeo):
+        values = next(iter(metric.per_image(evidence).values()))  # type: ignore[arg-type]
+    else:
+        values = alone(metric, evidence, Units.of("image", None, cohort.n_images))[:, 0, 0]
+    references, predictions = cohort.references, cohort.predictions(model)
+    filled = np.zeros(cohort.n_images, np.bool_)
+    filled[references.image[~references.ignore]] = True
+    filled[predictions.image[predictions.score >= score_cut]] = True
+    values = np.where(np.isnan(values) & ~filled, 1.0, values)
+    unknown = np.flatnonzero(np.isnan(values))
+    if len(unknown):
+        raise InputError(
+            f"a value of {metric.facts.names[0]} on every image",
+            rule="scope-undefined",
+            location=f"image {cohort.images.ids[unknown[0]]!r}",
+            value=f"{len(unknown)} of {cohort.n_images} images without one",
+            hint="mF1, the default, has a value on every image",
+        )
+    return values
+
+
+def _of_protocol(protocol: str | Path | Protocol | None, score: str) -> tuple[Metric[Any], str]:
+    """Return the one metric that is asked for, and the protocol's name."""
+    if protocol is None:
+        known = did_you_mean(score, BUILT_IN)
+        raise UsageError(f"no score {score!r}; {known} A metric needs its protocol: protocol='coco', score='AP50'")
+    found = Protocol.load(protocol)
+    metric = found.only([score]).compile()[0]
+    plan = next(plan for plan in found.metrics if plan.name == score)
+    if not metric.facts.higher_is_better or plan.options.get("of") in ("FP", "FN"):
+        raise UsageError(f"{score} is better when small: the score of an image must be high where the model is good")
+    return metric, found.name
+
+
+def _view(iou: float, criterion: str, assignment: str, score_cut: float) -> View:
+    registry.check("criterion", criterion)
+    registry.check("assignment", assignment)
+    if not np.isfinite(iou):
+        raise UsageError(f"iou is a finite number, not {iou!r}")
+    if np.isnan(score_cut):
+        raise UsageError("score_cut is a number, not NaN")
+    return View(criterion, assignment, float(iou), max_dets=NO_LIMIT, score_cut=float(score_cut))
+
+
+def _one_model(cohort: Cohort, model: str | None) -> str:
+    if not cohort.models:
+        raise InputError("at least one model", rule="no-predictions", hint="give predictions to read or from_arrays")
+    if cohort.n_images == 0:
+        raise InputError("at least one image", rule="no-images")
+    if model is None:
+        if len(cohort.models) != 1:
+            raise UsageError(f"several models: say which, one of {', '.join(cohort.models)}")
+        return next(iter(cohort.models))
+    cohort.predictions(model)
+    return model

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Scope`: the score of every image, from which the labels safe and unsafe are made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from calipers.errors import InputError, UsageError
+from calipers.results.delimited import delimited
+from calipers.results.files import write_atomically
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Column = NDArray[Any]
+
+FEW = 10  # unsafe or safe images: whatever is said of them is rough
+MOST_TAUS = 50
+
+
+@dataclass(frozen=True)
+class Scope:
+    """How good a model is on every image: s is high where it is good. ``np.asarray(scope)`` is s."""
+
+    model: str
+    images: tuple[str, ...]
+    score: F64  # (n,) without NaN
+    groups: Mapping[str, Column] = field(default_factory=dict)
+    n_classes: int = 1
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    n_references: I64 = field(default_factory=lambda: np.zeros(0, np.int64))  # (n,), or empty if not known
+    n_predictions: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @classmethod
+    def from_labels(
+        cls,
+        predicted: ArrayLike,
+        truth: ArrayLike,
+        images: Sequence[str] | None = None,
+        *,
+        model: str = "model",
+        groups: Mapping[str, Any] | None = None,
+    ) -> Scope:
+        """Return the scope of a classifier: s is 1 where the predicted label is the true one, else 0.
+
+        Examples
+        --------
+        >>> from calipers.monitors import Scope
+        >>> Scope.from_labels(["cat", "dog", "cat"], ["cat", "dog", "dog"]).score.tolist()
+        [1.0, 1.0, 0.0]
+        """
+        said, real = np.asarray(predicted), np.asarray(truth)
+        if said.ndim != 1 or said.shape != real.shape:
+            raise InputError(
+                "two columns of labels of one length", rule="length", value=f"shapes {said.shape} and {real.shape}"
+            )
+        if (said.dtype.kind in "US") != (real.dtype.kind in "US"):
+            hint = "labels are compared as they are: 1 is not '1'"
+            value = f"{said.dtype} and {real.dtype}"
+            raise InputError("labels of one type in both columns", rule="type", value=value, hint=hint)
+        for name, column in (("predicted", said), ("truth", real)):
+            lost = [k for k, label in enumerate(column.tolist()) if label is None or label == "" or label != label]
+            if lost:
+                raise InputError("a label for every image", rule="missing-label", location=f"{name}[{lost[0]}]")
+        found = cls.from_values((said == real).astype(np.float64), images, model=model, groups=groups)
+        n_classes = len(set(said.tolist()) | set(real.tolist()))
+        return cls(found.model, found.images, found.score, found.groups, n_classes, {"score": "labels"})
+
+    @classmethod
+    def from_values(
+        cls,
+        score: ArrayLike,
+        images: Sequence[str] | None = None,
+        *,
+        model: str = "model",
+        groups: Mapping[str, Any] | None = None,
+    ) -> Scope:
+        """Return a scope of scores that were computed elsewhere: high is good, True is in scope."""
+        values = _numbers(score)
+        ids = tuple(str(k) for k in range(len(values))) if images is None else tuple(str(name) for name in images)
+        if len(ids) != len(values):
+            raise InputError(f"{len(values)} image ids, one per score", rule="length", value=len(ids))
+        if len(set(ids)) < len(ids):
+            twice = Counter(ids).most_common(1)[0][0]
+            raise InputError("every image once", rule="dup-image", value=twice)
+        unknown = np.flatnonzero(~np.isfinite(values))
+        if len(unknown):
+            where, what = f"image {ids[unknown[0]]!r}", values[unknown[0]].item()
+            raise InputError("a finite score for every image", rule="non-finite", location=where, value=what)
+        columns = {name: np.asarray(column) for name, column in (groups or {}).items()}
+        for name, column in columns.items():
+            if len(column) != len(values):
+                raise InputError(f"{len(values)} entries", rule="length", field=name, value=len(column))
+        return cls(model, ids, values, columns, settings={"score": "given"})
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.score, dtype=dtype, copy=True if copy is None else copy)
+
+    @property
+    def binary(self) -> bool:
+        """Whether s is 0 or 1 everywhere: every tau in (0, 1] then gives the same labels, and none is needed."""
+        return bool(np.isin(self.score, (0.0, 1.0)).all())
+
+    def unsafe(self, tau: float) -> Flags:
+        """Return (n,): which images are out of scope, s < tau."""
+        if not np.isfinite(tau):
+            raise UsageError(f"tau is a finite number, not {tau!r}")
+        return np.asarray(self.score < tau)
+
+    def prevalence(self, taus: ArrayLike) -> F64:
+        """Return the share of unsafe images at every tau."""
+        ordered = np.sort(self.score)
+        return np.asarray(np.searchsorted(ordered, np.asarray(taus, np.float64), side="left") / max(len(ordered), 1))
+
+    def taus(self, most: int = MOST_TAUS) -> F64:
+        """Return the values of tau that make a difference: the distinct scores but the lowest, rising.
+
+        At each of them images are safe and unsafe, and between two of them nothing changes. If there are more than
+        ``most``, those are taken that spread evenly over the images.
+        """
+        values = np.unique(self.score)[1:]
+        if len(values) <= most:
+            return values
+        ordered = np.sort(self.score)
+        ordered = ordered[ordered > ordered[0]]
+        return np.unique(ordered[np.linspace(0, len(ordered) - 1, most).round().astype(np.int64)])
+
+    def warnings(self, tau: float) -> tuple[str, ...]:
+        """Return what must be known of the labels at this tau."""
+        n, unsafe = len(self), int(self.unsafe(tau).sum())
+        said = []
+        trap = 1.0 - 1.0 / max(self.n_classes, 1)
+        if self.settings.get("classes") == "declared" and self.n_classes > 1 and tau <= trap:
+            said.append(
+                f"tau = {tau:g} is not above 1 - 1/C = {trap:.4g} (C = {self.n_classes} declared classes): an image on "
+                "which the only object is missed still counts as safe; take a larger tau, or classes='present'"
+            )
+        if unsafe in (0, n):
+            side = "no image is" if unsafe == 0 else f"all {n} images are"
+            said.append(f"at tau = {tau:g} {side} unsafe: nothing can be said about a monitor under OMS labels")
+        elif min(unsafe, n - unsafe) < FEW:
+            few, kind = min((unsafe, "unsafe"), (n - unsafe, "safe"))
+            said.append(f"at tau = {tau:g} only {few} of {n} images are {kind}: every number about them is rough")
+        return tuple(said)
+
+    def take(self, images: NDArray[Any]) -> Scope:
+        """Return the scope of some images: indices, or one flag per image."""
+        chosen = np.arange(len(self))[np.asarray(images)]
+        return Scope(
+            model=self.model,
+            images=tuple(self.images[k] for k in chosen.tolist()),
+            score=self.score[chosen],
+            groups={name: np.asarray(column)[chosen] for name, column in self.groups.items()},
+            n_classes=self.n_classes,
+            settings=self.settings,
+            n_references=self.n_references[chosen] if len(self.n_references) else self.n_references,
+            n_predictions=self.n_predictions[chosen] if len(self.n_predictions) else self.n_predictions,
+        )
+
+    def as_table(self) -> dict[str, Column]:
+        """Return the columns of a table with one row per image."""
+        table: dict[str, Column] = {"image": np.array(self.images, object), "score": self.score}
+        for name, column in (("n_references", self.n_references), ("n_predictions", self.n_predictions)):
+            if len(column):
+                table[name] = column
+        return table | {name: np.asarray(column) for name, column in self.groups.items() if name not in table}
+
+    def write(self, path: str | Path) -> Path:
+        """Write the table as CSV, TSV or parquet, by the ending of the name."""
+        path = Path(path)
+        columns = {name: column.tolist() for name, column in self.as_table().items()}
+        if path.suffix == ".parquet":
+            write_atomically(path, _parquet(columns))
+        elif path.suffix in (".csv", ".tsv"):
+            write_atomically(path, delimited(columns, "," if path.suffix == ".csv" else "\t"))
+        else:
+            raise UsageError(f"a table is written as .csv, .tsv or .parquet, not as {path.name!r}")
+        return path
+
+
+def _numbers(score: ArrayLike) -> F64:
+    given = np.asarray(score)
+    if given.ndim != 1 or given.dtype.kind not in "biuf":
+        value = f"{given.dtype} of shape {given.shape}"
+        raise InputError("one number per image", rule="type", field="score", value=value)
+    if not len(given):
+        raise InputError("at least one image", rule="no-images")
+    return given.astype(np.float64)
+
+
+def _parquet(columns: Mapping[str, list[Any]]) -> bytes:
+    import io
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = io.BytesIO()
+    pq.write_table(pa.table(dict(columns)), file)
+    return file.getvalue()

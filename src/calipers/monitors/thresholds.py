@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From which alarm score on an image is rejected: a number, or a rule on tuning images, never on those judged by it.
+
+``q95-safe``
+    rejects what lies above the 95th percentile of the images on which no alarm is wanted: the lowest threshold that
+    rejects at most 5 % of them. With many equal scores it may reject far fewer.
+``best-f1``, ``youden``
+    the attained score with the largest F1, or the largest sensitivity + specificity; the highest of equals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import UsageError, did_you_mean
+from calipers.kernels.monitoring import Cuts, operating
+from calipers.kernels.resampling import generator
+from calipers.monitors.alarms import Monitors
+from calipers.statistics.weights import Units
+
+F64 = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+RULES = ("q95-safe", "best-f1", "youden")
+ACCEPTED = 0.95
+HALVES = 2**63  # the replicate whose random numbers part the units; no bootstrap comes that far
+
+Rule = float | str | None
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """From which score on a monitor alarms, and where that comes from."""
+
+    value: float  # on the scale on which high means alarm; NaN: the rule finds none
+    rule: str  # "given", "switch" or one of RULES
+    n_tuning: int  # images it was chosen on
+    given: float  # the same on the monitor's own scale
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a threshold."""
+        return not math.isnan(self.value)
+
+    def rejected(self, alarm: F64) -> Flags:
+        """Return which images are rejected."""
+        return np.asarray(alarm >= self.value)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Which images thresholds are chosen on, and which are judged with them."""
+
+    tuning: Flags
+    judged: Flags
+    random: bool  # parted by chance, because no tuning images were named
+
+
+def rules_of(given: Rule | Mapping[str, Rule], monitors: Monitors) -> list[Rule]:
+    """Return the rule of every monitor: a number, the name of one, None for no threshold."""
+    if isinstance(given, Mapping):
+        for name in given:
+            if name not in monitors.names:
+                raise UsageError(f"threshold: no monitor {name!r}; {did_you_mean(name, monitors.names)}")
+        rules = [given.get(name, "q95-safe") for name in monitors.names]
+    else:
+        rules = [given] * len(monitors.names)
+    for rule in rules:
+        if isinstance(rule, str) and rule not in RULES:
+            raise UsageError(f"no threshold rule {rule!r}; {did_you_mean(rule, RULES)}, or a number")
+        if not isinstance(rule, str) and rule is not None and not math.isfinite(rule):
+            raise UsageError(f"a threshold is a finite number, not {rule!r}")
+    return rules
+
+
+def split_of(rules: list[Rule], monitors: Monitors, tuning: Flags | None, units: Units, seed: int) -> Split:
+    """Return the images to choose on and the images to judge.
+
+    Without named tuning images all images are judged if nothing has to be chosen; else the units are parted in two by
+    chance.
+    """
+    n = monitors.alarm.shape[1]
+    if tuning is not None:
+        return Split(tuning, ~tuning, random=False)
+    chosen = any(isinstance(rule, str) and not switch for rule, switch in zip(rules, monitors.switches))
+    if not chosen:
+        return Split(np.zeros(n, np.bool_), np.ones(n, np.bool_), random=False)
+    whole = units.whole
+    order = generator(seed, HALVES).permutation(units.number)
+    first = np.zeros(units.number, np.bool_)
+    first[order[: units.number // 2]] = True
+    return Split(first[whole], ~first[whole], random=True)
+
+
+def thresholds_of(rules: list[Rule], monitors: Monitors, split: Split, wanted: Flags) -> list[Threshold | None]:
+    """Return the threshold of every monitor, or None where none is asked for."""
+    return [
+        _threshold(rule, monitors.alarm[k], split.tuning, wanted, monitors.switches[k], monitors.higher_is_alarm[k])
+        for k, rule in enumerate(rules)
+    ]
+
+
+def _threshold(rule: Rule, alarm: F64, tuning: Flags, wanted: Flags, switch: bool, higher: bool) -> Threshold | None:
+    if rule is None:
+        return None
+    sign = 1.0 if higher else -1.0
+    if not isinstance(rule, str):
+        return Threshold(sign * float(rule), "given", 0, float(rule))
+    if switch:
+        on = 1.0 if higher else 0.0
+        return Threshold(sign * on, "switch", 0, on)
+    value = chosen(rule, alarm[tuning], wanted[tuning])
+    return Threshold(value, rule, int(tuning.sum()), sign * value)
+
+
+def chosen(rule: str, alarm: F64, wanted: Flags) -> float:
+    """Return the threshold that a rule finds on some images; NaN if they lack the kind it needs."""
+    if rule == "q95-safe":
+        return above_safe(alarm[~wanted])
+    if not wanted.any() or wanted.all():
+        return math.nan
+    found = operating(alarm, wanted, np.ones((1, len(alarm)), np.int64))
+    tp, fp = found.tp[:, 0], found.fp[:, 0]
+    f1 = 2.0 * tp / (tp + fp + found.wanted)
+    youden = tp / found.wanted - fp / found.others
+    return float(Cuts.of(alarm).threshold[int(np.argmax(f1 if rule == "best-f1" else youden))])
+
+
+def above_safe(alarm: F64) -> float:
+    """Return the lowest threshold that rejects at most 5 % of the images; NaN without images."""
+    if not len(alarm):
+        return math.nan
+    kept = max(math.ceil(ACCEPTED * len(alarm) - 1e-9), 1)  # as many must be accepted
+    return float(np.nextafter(np.sort(alarm)[kept - 1], np.inf))
+
+
+def in_words(found: Threshold | None) -> str:
+    """Return where a threshold comes from."""
+    if found is None:
+        return "no threshold"
+    words: dict[str, Any] = {
+        "given": f"threshold {found.given:.4g}, as given",
+        "switch": "the monitor's own alarm",
+        "q95-safe": f"threshold {found.given:.4g}, above 95 % of the safe images among {found.n_tuning} tuning images",
+        "best-f1": f"threshold {found.given:.4g}, the best F1 on {found.n_tuning} tuning images",
+        "youden": f"threshold {found.given:.4g}, the best Youden index on {found.n_tuning} tuning images",
+    }
+    return str(words[found.rule])

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several analyses side by side: data sets, pooling operators, ways of training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calipers.errors import UsageError
+from calipers.results.estimate import number
+from calipers.stability.result import StabilityResult
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ("APJ", "Spearman", "AUC", "DICE")
+OVER = {"APJ": "bags", "Spearman": "bags", "AUC": "models", "DICE": "models"}
+SCHEMA = "calipers.stability-table/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Mean and standard deviation (ddof 0) of a measure, over what, and how many of them."""
+
+    metric: str
+    mean: float
+    sd: float
+    over: str  # "bags" or "models"
+    n: int
+
+    def __str__(self) -> str:
+        return "-" if self.mean != self.mean else f"{self.mean:.2f} ± {self.sd:.2f}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the cell for JSON."""
+        return {"mean": number(self.mean), "sd": number(self.sd), "over": self.over, "n": self.n}
+
+
+@dataclass(frozen=True)
+class StabilityTable:
+    """Analyses by key: stability as mean and SD over bags, bag AUC and DICE as mean and SD over models."""
+
+    keys: tuple[tuple[str, ...], ...]
+    cells: tuple[tuple[Cell, ...], ...]  # as keys by COLUMNS
+
+    def __getitem__(self, place: tuple[tuple[str, ...] | str, str]) -> Cell:
+        """Return a cell: ``table[("X-Ray", "NOR"), "APJ"]``."""
+        key, metric = place
+        wanted = (key,) if isinstance(key, str) else tuple(key)
+        if wanted not in self.keys or metric not in COLUMNS:
+            raise UsageError(f"no cell {place!r}; rows: {list(self.keys)}, columns: {', '.join(COLUMNS)}")
+        return self.cells[self.keys.index(wanted)][COLUMNS.index(metric)]
+
+    def __str__(self) -> str:
+        head = [*([""] * len(self.keys[0])), *COLUMNS]
+        lines = [head, *([*key, *map(str, row)] for key, row in zip(self.keys, self.cells))]
+        widths = [max(len(line[c]) for line in lines) for c in range(len(head))]
+        return "\n".join("  ".join(word.ljust(w) for word, w in zip(line, widths)).rstrip() for line in lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the table for JSON."""
+        rows = [
+            {"key": list(key), **{cell.metric: cell.as_dict() for cell in row}}
+            for key, row in zip(self.keys, self.cells)
+        ]
+        return {"schema": SCHEMA, "columns": list(COLUMNS), "sd_ddof": 0, "rows": rows}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row per key and measure as a pandas frame (extra ``frames``)."""
+        from calipers.results.frames import frame
+
+        pairs = [(key, cell) for key, row in zip(self.keys, self.cells) for cell in row]
+        return frame([{"key": " / ".join(key), "metric": cell.metric, **cell.as_dict()} for key, cell in pairs])
+
+
+def stability_table(results: Mapping[str | Sequence[str], StabilityResult]) -> StabilityTable:
+    """Return several analyses as one table.
+
+    Parameters
+    ----------
+    results
+        By a name, or by a tuple of names such as ``("X-Ray", "NOR")``: data set and pooling operator.
+
+    Examples
+    --------
+    >>> import numpy as np, calipers as cal
+    >>> maps = np.random.default_rng(0).random((3, 8, 16))
+    >>> table = stability_table({("made up", "max"): cal.stability(maps, ci=False)})
+    >>> print(table[("made up", "max"), "DICE"], table[("made up", "max"), "APJ"].n)
+    - 8
+    """
+    keys = tuple((key,) if isinstance(key, str) else tuple(str(part) for part in key) for key in results)
+    if not keys or len({len(key) for key in keys}) > 1:
+        raise UsageError("a table needs at least one result, and keys of one length")
+    return StabilityTable(keys, tuple(tuple(_cell(found, name) for name in COLUMNS) for found in results.values()))
+
+
+def _cell(found: StabilityResult, name: str) -> Cell:
+    if OVER[name] == "bags":
+        known = int((~np.isnan(found.per_bag(name))).sum())
+        return Cell(name, found[name].value, found.sd(name), "bags", known)
+    if not found.localized.has(name):
+        return Cell(name, float("nan"), float("nan"), "models", 0)
+    return Cell(name, found.localized.mean(name), found.localized.sd(name), "models", len(found.models))

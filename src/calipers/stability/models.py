@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Other trainings: what a score becomes when one model is left out, and how sure it is over models.
+
+The pairs of K models are K (K - 1) / 2, but two pairs that share a model are dependent: their number is no n. Leaving
+out one model at a time (the jackknife) has K values and K - 1 degrees of freedom.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.results.estimate import number
+from calipers.stability.pairs import BagPairs, bag_means, pair_scores
+from calipers.stability.scores import CALLED, SCORES
+from calipers.statistics.intervals import Scale
+
+F64 = NDArray[np.float64]
+NAN = math.nan
+FEWEST_MODELS = 3  # leaving one out must leave a pair
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveOneOut:
+    """A score without each model, and its t interval over models; NaN with a reason where there is none.
+
+    ``without[k]`` is the mean over bags without model k; ``error`` is sqrt((K - 1) / K sum (without - mean)^2); the
+    interval is value -+ t(K - 1) error, on the scale of the score's limits. It speaks for other trainings of the same
+    kind on these bags.
+    """
+
+    name: str
+    models: tuple[str, ...]
+    value: float
+    without: tuple[float, ...]
+    error: float
+    low: float
+    high: float
+    level: float
+    reason: str | None = None
+
+    @property
+    def most_different(self) -> str | None:
+        """The model without which the score is highest: the one that agrees least with the others."""
+        known = [(value, model) for value, model in zip(self.without, self.models) if value == value]
+        return max(known)[1] if known else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the facts for JSON."""
+        return {
+            "metric": self.name,
+            "value": number(self.value),
+            "without": {model: number(value) for model, value in zip(self.models, self.without)},
+            "error": number(self.error),
+            "low": number(self.low),
+            "high": number(self.high),
+            "level": self.level,
+            "method": "none" if self.reason else "jackknife-t",
+            "unit": "model",
+            "n_units": len(self.models),
+            "reason": self.reason,
+        }
+
+
+def leave_one_out(
+    evidence: BagPairs, name: str, threshold_index: int, undefined: str, models: tuple[str, ...], level: float
+) -> LeaveOneOut:
+    """Return a score of pairs of models without each model in turn."""
+    scores = pair_scores(evidence, name, threshold_index, undefined)
+    value = _mean(bag_means(scores))
+    if evidence.n_models < FEWEST_MODELS:
+        nothing = (NAN,) * evidence.n_models
+        return LeaveOneOut(name, models, value, nothing, NAN, NAN, NAN, level, "too_few_units")
+    left = [_mean(bag_means(scores[:, evidence.without_model(k)])) for k in range(evidence.n_models)]
+    error = jackknife_error(np.array(left))
+    if not math.isfinite(error) or math.isnan(value):
+        why = SCORES[name].reason if math.isnan(value) else "too_many_undefined"
+        return LeaveOneOut(name, models, value, tuple(left), NAN, NAN, NAN, level, why)
+    low, high = _around(value, error, len(left), level, SCORES[name].bounds)
+    return LeaveOneOut(name, models, value, tuple(left), error, low, high, level)
+
+
+def speaks_for_pairs(name: str) -> bool:
+    """Return whether a number is a mean over pairs of models, of which some can be left out."""
+    return name not in CALLED
+
+
+def jackknife_error(without: F64) -> float:
+    """Return the standard error of an estimate from its K values (K,) without one model each."""
+    centred = without - without.mean()
+    return float(np.sqrt((len(without) - 1) / len(without) * (centred**2).sum()))
+
+
+def _around(value: float, error: float, n: int, level: float, bounds: tuple[float, float]) -> tuple[float, float]:
+    from scipy.special import stdtrit
+
+    if error == 0.0:  # all models are alike, or all differ alike; on a bound the scale has no slope
+        return value, value
+    half = float(stdtrit(n - 1, (1 + level) / 2)) * error
+    low, high = Scale.of(bounds).around(np.array([value]), np.array([half]))
+    return float(low[0]), float(high[0])
+
+
+def _mean(values: F64) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else NAN

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stability analysis in sentences, for somebody who wants to know how far the maps can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calipers.results import Estimate
+from calipers.stability.correlation import correlation
+from calipers.statistics.weights import plural
+
+if TYPE_CHECKING:
+    from calipers.stability.models import LeaveOneOut
+    from calipers.stability.result import StabilityResult
+
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+MOSTLY, PARTLY = 0.8, 0.5  # of the places that any model marks: judgement, and the number is said with the word
+SHOWN = 3
+
+
+def counted(n: int) -> str:
+    """Return a small number as a word."""
+    return NUMBERS[n] if n < len(NUMBERS) else str(n)
+
+
+def sentences(result: StabilityResult) -> list[str]:
+    """Return the verdict, what it rests on, and where it does not hold."""
+    return [*_same_places(result), *_chance(result), *_undefined(result), *_worst(result), *_right(result)]
+
+
+def _same_places(result: StabilityResult) -> Iterator[str]:
+    all_of, some = result["called-by-all"], result["called-by-some"]
+    models, images = counted(len(result.models)), _images(result)
+    if all_of.value != all_of.value:
+        yield f"None of the {models} models marks anything on {images} at the threshold {result.threshold:g}."
+        return
+    verdict = "mostly" if all_of.value >= MOSTLY else "partly" if all_of.value >= PARTLY else "hardly"
+    marked = "both models mark" if len(result.models) == 2 else f"all {models} mark"
+    yield (
+        f"The {models} models {verdict} mark the same places: of what at least one of them marks on an image, "
+        f"{marked} {percent(all_of)}, on average over {images}."
+    )
+    yield f"They disagree on {percent(some)} of all places of an image: some mark them, others do not."
+
+
+def _chance(result: StabilityResult) -> Iterator[str]:
+    apj, rank = result["APJ"], result["Spearman"]
+    if apj.value == apj.value:
+        yield (
+            f"Corrected for chance, the overlap of two models (APJ: 1 is the same places, 0 is what chance gives) is "
+            f"{_value(apj)}. The interval speaks for {result.plan.units.generalises_to()}, with these {_models(result)}"
+            f"{_other_trainings(result.leave_one_out('APJ'))}."
+        )
+    if rank.value == rank.value:
+        yield f"Without a threshold, the rank correlation of two maps (Spearman: 1 is the same order) is {_value(rank)}."
+
+
+def _other_trainings(left: LeaveOneOut) -> str:
+    if left.reason is not None:
+        return "; of other trainings nothing can be said"
+    if left.low == left.high:
+        return "; leaving out one model changes nothing"
+    return f"; for other trainings it is {left.low:.2f} to {left.high:.2f}, from leaving out one model at a time"
+
+
+def _undefined(result: StabilityResult) -> Iterator[str]:
+    missing = result.undefined("APJ")
+    if missing.pairs:
+        yield (
+            f"For {missing.pairs} of {missing.of_pairs} pairs of maps there is no APJ, because both mark nothing or "
+            f"everything; {missing.bags} of {missing.of_bags} images have no value at all."
+        )
+
+
+def _worst(result: StabilityResult) -> Iterator[str]:
+    order = result.ranked("APJ")
+    if len(order) > SHOWN:
+        values = result.per_bag("APJ")
+        shown = ", ".join(f"{result.ids[i]} ({values[i]:.2f})" for i in order[:SHOWN])
+        yield f"Look first at the images on which they differ most: {shown}."
+
+
+def _right(result: StabilityResult) -> Iterator[str]:
+    found = result.localized
+    if found.has("DICE"):
+        dice, values = found.get("DICE"), found.of_models("DICE")
+        n = len(found.ids)
+        text = (
+            f"Marking the same places is not marking the right ones: against the reference on {n} annotated "
+            f"{'image' if n == 1 else 'images'} the mean DICE is {_value(dice)}, from {np.min(values):.2f} to "
+            f"{np.max(values):.2f} between models"
+        )
+        together = correlation(result.per_bag("APJ")[found.places], found.per_bag("DICE")[0])
+        yield text + (
+            f"; its rank correlation with APJ over images is {together:.2f}." if together == together else "."
+        )
+    if found.has("AUC"):
+        auc = found.get("AUC")
+        yield f"Positive images are told from negative ones with a mean AUC of {_value(auc)}, n = {auc.n_images}."
+
+
+def percent(estimate: Estimate) -> str:
+    """Return a share with its interval, or why there is none."""
+    value = f"{100 * estimate.value:.0f} %"
+    if estimate.low != estimate.low:
+        return f"{value} (no interval: {str(estimate.reason).replace('_', ' ')})"
+    low, high = 100 * estimate.low, 100 * estimate.high
+    level = f"{100 * estimate.level:g} %"
+    if estimate.method == "clopper-pearson-units":
+        return f"{value} ({low:.0f} to {high:.0f} % of {plural(estimate.unit)} show no difference, at {level})"
+    return f"{value} ({level} interval {low:.0f} to {high:.0f} %)"
+
+
+def _value(estimate: Estimate) -> str:
+    if estimate.low != estimate.low:
+        return f"{estimate.value:.2f} (no interval: {str(estimate.reason).replace('_', ' ')})"
+    if estimate.method == "clopper-pearson-units":
+        low, high, level = 100 * estimate.low, 100 * estimate.high, 100 * estimate.level
+        units = plural(estimate.unit)
+        return f"{estimate.value:.2f} ({low:.0f} to {high:.0f} % of {units} are without a fault, at {level:g} %)"
+    return f"{estimate.value:.2f} ({100 * estimate.level:g} % interval {estimate.low:.2f} to {estimate.high:.2f})"
+
+
+def _images(result: StabilityResult) -> str:
+    kind = "positive " if result.plan.positive is not None and result.plan.bags == "positive" else ""
+    return f"{result.n_used} {kind}{'image' if result.n_used == 1 else 'images'}"
+
+
+def _models(result: StabilityResult) -> str:
+    return f"{counted(len(result.models))} models"
