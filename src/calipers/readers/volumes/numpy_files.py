@@ -30,7 +30,9 @@ FACTS = ("spacing", "affine")  # members that describe the array beside them
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class Layout:
+    """What the header of an array says."""
+
     shape: tuple[int, ...]
     fortran: bool
     stored: np.dtype[Any]
@@ -38,6 +40,7 @@ class _Layout:
 
     @property
     def count(self) -> int:
+        """Bytes of the array."""
         return math.prod(self.shape) * self.stored.itemsize
 
 
@@ -45,7 +48,7 @@ def open_npy(request: Request) -> Volume:
     """Return the array of a ``.npy`` file; it has no spacing."""
     file = request.file
     with open_regular(request.path, follow=True) as stream:
-        layout = _layout(stream, file)
+        layout = read_layout(stream, file)
     _check(layout, file, request.limits)
     stored = request.path.stat().st_size
     check_stored(layout.start + layout.count, stored, file)
@@ -58,9 +61,9 @@ def open_npz(request: Request) -> Volume:
     """Return one array of a ``.npz`` archive: ``member``, or the only one beside ``spacing`` and ``affine``."""
     file = request.file
     with open_regular(request.path, follow=True) as stream:
-        _check_directory(stream, file)
+        check_directory(stream, file)
         with zipfile.ZipFile(stream) as archive:
-            members = _members(archive, file)
+            members = members_of(archive, file)
             name = _chosen(members, request.member, file)
             layout = _member_layout(archive, members[name], file, request.limits)
             # Of a stack nobody asks where it lies, and whether the first axis counts classes is not known here.
@@ -80,7 +83,7 @@ def open_npz(request: Request) -> Volume:
     )
 
 
-def _layout(stream: IO[bytes], file: str) -> _Layout:
+def read_layout(stream: IO[bytes], file: str) -> Layout:
     """Parse magic and header; lengths are checked before they are believed."""
     start = stream.read(12)
     if start[:6] != npy.MAGIC_PREFIX:
@@ -99,19 +102,24 @@ def _layout(stream: IO[bytes], file: str) -> _Layout:
     shape, fortran, dtype = read(io.BytesIO(start[8:prefix] + text))
     if any(isinstance(n, bool) or n < 0 for n in shape):
         raise broken(file, shape, "lengths of axes")
-    return _Layout(tuple(int(n) for n in shape), bool(fortran), np.dtype(dtype), prefix + length)
+    return Layout(tuple(int(n) for n in shape), bool(fortran), np.dtype(dtype), prefix + length)
 
 
-def _check(layout: _Layout, file: str, limits: Limits) -> None:
+def check_numbers(layout: Layout, file: str) -> None:
+    """Raise for an array of anything but numbers."""
     if layout.stored.hasobject:
         hint = "save numbers: object arrays are pickles and could run programs"
         raise InputError("an array of numbers", rule="pickle", file=file, value="an object array", hint=hint)
     if layout.stored.kind not in "buif" or layout.stored.itemsize > 8:
         raise InputError("a number per voxel", rule="volume-dtype", file=file, value=str(layout.stored))
+
+
+def _check(layout: Layout, file: str, limits: Limits) -> None:
+    check_numbers(layout, file)
     check_extent(layout.shape, layout.stored.itemsize, file, limits)
 
 
-def _check_directory(stream: BinaryIO, file: str) -> None:
+def check_directory(stream: BinaryIO, file: str) -> None:
     """Raise for a list of members that is too long to be parsed; read from the last record of the archive."""
     stream.seek(0, 2)
     stream.seek(max(0, stream.tell() - (1 << 16) - 22))
@@ -126,7 +134,8 @@ def _check_directory(stream: BinaryIO, file: str) -> None:
     stream.seek(0)
 
 
-def _members(archive: zipfile.ZipFile, file: str) -> dict[str, zipfile.ZipInfo]:
+def members_of(archive: zipfile.ZipFile, file: str) -> dict[str, zipfile.ZipInfo]:
+    """Return name -> member of an archive; strange names and ways of packing are refused."""
     found: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
         parts = info.filename.replace("\\", "/").split("/")
@@ -161,9 +170,9 @@ def _list(names: list[str]) -> str:
     return "the archive has " + (", ".join(repr(name[:80]) for name in names[:10]) or "nothing")
 
 
-def _member_layout(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: str, limits: Limits) -> _Layout:
+def _member_layout(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: str, limits: Limits) -> Layout:
     with archive.open(info) as stream:
-        layout = _layout(stream, file)
+        layout = read_layout(stream, file)
     _check(layout, file, limits)
     check_packed(info.file_size, info.compress_size, file, limits)
     if layout.start + layout.count != info.file_size:
@@ -174,7 +183,7 @@ def _member_layout(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: str, l
 def _fact(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: str) -> F64:
     """Return a small array of numbers."""
     with archive.open(info) as stream:
-        layout = _layout(stream, file)
+        layout = read_layout(stream, file)
         if layout.stored.kind not in "uif" or layout.count > 1024:
             raise InputError("a few numbers", rule="volume-member", file=file, field=info.filename)
         values = fill(stream, layout.count, file).view(layout.stored)
@@ -195,21 +204,22 @@ def _place(facts: dict[str, F64], dimensions: int, file: str) -> tuple[tuple[flo
     return check_spacing(tuple(spacing.tolist()), file), None
 
 
-def _read_npy(path: Path, layout: _Layout) -> Array:
+def _read_npy(path: Path, layout: Layout) -> Array:
     with open_regular(path, follow=True) as stream:
         stream.seek(layout.start)
-        return _array(fill(stream, layout.count, str(path)), layout)
+        return as_array(fill(stream, layout.count, str(path)), layout)
 
 
-def _read_npz(path: Path, member: str, layout: _Layout) -> Array:
+def _read_npz(path: Path, member: str, layout: Layout) -> Array:
     with open_regular(path, follow=True) as file, zipfile.ZipFile(file) as archive, archive.open(member) as stream:
         fill(stream, layout.start, str(path))
         found = fill(stream, layout.count, str(path))
         drain(stream, str(path))
-        return _array(found, layout)
+        return as_array(found, layout)
 
 
-def _array(raw: Array, layout: _Layout) -> Array:
+def as_array(raw: Array, layout: Layout) -> Array:
+    """Return bytes as the array that a header describes, in the byte order of this machine."""
     array = raw.view(layout.stored).reshape(layout.shape, order="F" if layout.fortran else "C")
     if layout.stored.kind == "b":
         return np.asarray(array.view(np.uint8) != 0)  # other bytes than 0 and 1 are true

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`calipers stability M1 M2 M3 ...`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from calipers.cli.narration import Narrator
+from calipers.cli.options import SHARE, output_options
+from calipers.cli.stability_files import map_bags, named_models, prediction_bags, read_cohort
+from calipers.errors import UsageError
+
+UNIT = click.FloatRange(0, 1)
+RULES = click.Choice(["any-overlap", "centre", "rounded", "coverage"])
+UNDEFINED = click.Choice(["skip", "agree", "one"])
+INPUTS = ("labels", "groups", "scores", "references")  # options that name an input
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("models", metavar="MODEL MODEL...", nargs=-1, required=True)
+@click.option("--labels", metavar="FILE|DIR", help="Table of bags with 0 or 1, groups and boxes; or a folder of masks.")
+@click.option("--groups", metavar="TABLE", help="Table with a row per image: patient, centre, any column.")
+@click.option("--scores", metavar="TABLE", help="What each model says of whole images: a column per model.")
+@click.option("--references", metavar="REFS", help="MODEL are predictions of boxes or masks: what there is to find.")
+@click.option("-o", "--output", metavar="DIR", help="Folder for page, JSON, CSV and figures; new or empty.")
+@click.option("--threshold", metavar="T", type=UNIT, default=0.5, help="From here on an instance is positive (0.5).")
+@click.option("--bags", type=click.Choice(["positive", "all"]), default="positive", help="Images that are looked at.")
+@click.option("--undefined", type=UNDEFINED, default="skip", help="Two maps that call everything alike.")
+@click.option("--rule", type=RULES, help="From boxes to instances (any-overlap).")
+@click.option("--coverage", metavar="P", type=SHARE, help="Least share of an instance in a box (--rule coverage).")
+@click.option("--grid", metavar="ROWS,COLUMNS", help="Predictions: cells of an image (32,32; 3D 16,32,32).")
+@click.option("--pattern", metavar="NAMES", help="Files in folders of maps, such as {name}_map.nii.gz.")
+@click.option("--label-pattern", metavar="NAMES", help="Files in a folder of masks, such as {name}_seg.nii.gz.")
+@click.option("--normalise", metavar="NAME", help="minmax, sigmoid, clip, uint8, uint16 or rank.")
+@click.option("--cluster", metavar="COLUMN", default="auto", help="What intervals speak for: image, patient, ...")
+@click.option("--level", metavar="P", type=SHARE, default=0.95, help="Of the intervals (0.95).")
+@click.option("--replicates", metavar="N", type=click.IntRange(min=100), help="Of the bootstrap (2000).")
+@click.option("--no-ci", is_flag=True, help="No intervals.")
+@click.option("--no-kendall", is_flag=True, help="Leave out Kendall's tau, which costs most on large maps.")
+@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the bootstrap.")
+@click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number.")
+@click.option("--force", is_flag=True, help="Allow a DIR that holds something; results in it are replaced.")
+@output_options
+def stability(models: tuple[str, ...], **given: Any) -> None:
+    """Say how far models that were trained alike mark the same places.
+
+    MODEL is a folder with a map per image (NIfTI, NRRD, MHA, NumPy, PNG, TIFF), an npz or npy of all maps, or a table
+    with a row per instance; name=MODEL names it. Maps are read one image at a time. With --references, MODEL is a file
+    of predictions.
+
+    \b
+    calipers stability run1 run2 run3 run4 run5 --labels labels.csv -o results
+    calipers stability a.json b.json c.json --references refs.json
+    """
+    from calipers.stability.analysis import stability as run
+
+    narrator, named = Narrator(quiet=given["quiet"] or given["as_json"]), named_models(models)
+    options = _options(given)
+    if given["output"] is not None:
+        from calipers.cli.evaluate import check_output
+
+        inputs = [path for _, path in named] + [given[name] for name in INPUTS if given[name]]
+        check_output(given["output"], given["force"], tuple(inputs))
+    objects = None
+    if given["references"] is not None:
+        cohort = read_cohort(named, given)
+        bags, objects = prediction_bags(cohort, given), _objects(cohort, narrator, given)
+    else:
+        if given["grid"] is not None:
+            raise UsageError("--grid is for predictions with --references; maps have a grid of their own")
+        bags = map_bags(named, given)
+    narrator.say(f"{len(bags)} images, {len(bags.models)} models: {', '.join(bags.models)}")
+    found = run(bags, progress=narrator.steps("reading", "resampling"), **options)
+    _finish(found, objects, narrator, given)
+
+
+def _options(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the keywords of the analysis."""
+    if given["no_ci"] and given["replicates"]:
+        raise UsageError("--replicates are for intervals, which --no-ci leaves out")
+    names = ("threshold", "undefined", "bags", "level", "seed", "jobs")
+    return {
+        **{name: given[name] for name in names},
+        "cluster": _cluster(given),
+        "replicates": given["replicates"] or 2000,
+        "ci": not given["no_ci"],
+        "kendall": not given["no_kendall"],
+    }
+
+
+def _cluster(given: dict[str, Any]) -> str | tuple[str, ...]:
+    text: str = given["cluster"]
+    return tuple(name.strip() for name in text.split(",")) if "," in text else text
+
+
+def _objects(cohort: Any, narrator: Narrator, given: dict[str, Any]) -> Any:
+    """Return what the models find of the references, object by object."""
+    from calipers.stability.objects import object_stability
+
+    options = {name: given[name] for name in ("level", "seed")}
+    return object_stability(
+        cohort,
+        cluster=_cluster(given),
+        replicates=given["replicates"] or 2000,
+        ci=not given["no_ci"],
+        progress=narrator.steps("objects"),
+        **options,
+    )
+
+
+def _finish(found: Any, objects: Any, narrator: Narrator, given: dict[str, Any]) -> None:
+    """Write and print the result; warnings come last, where they are seen."""
+    page = None
+    if given["output"] is not None:
+        narrator.doing("figures and tables")
+        page = _saved(found, objects, given)
+        narrator.doing("")
+    if given["as_json"]:
+        click.echo(json.dumps({**_document(found, objects), "page": page}, allow_nan=False))
+        return
+    from calipers.cli.stability_tables import print_objects, print_stability
+
+    if objects is not None:
+        print_objects(objects)
+    print_stability(found)
+    if page is not None:
+        click.echo(f"Open {page}")
+    narrator.warn([*(objects.warnings if objects is not None else ()), *found.warnings])
+
+
+def _document(found: Any, objects: Any) -> dict[str, Any]:
+    document: dict[str, Any] = found.as_dict()
+    return document if objects is None else {**document, "objects": objects.as_dict()}
+
+
+def _saved(found: Any, objects: Any, given: dict[str, Any]) -> str:
+    """Write the folder; return the file to open."""
+    command = click.get_current_context().obj or ()
+    if hasattr(found, "save"):
+        return str(found.save(given["output"], force=given["force"], command=command))
+    from calipers.results.delimited import delimited
+    from calipers.results.files import staged_folder, write_atomically
+
+    folder = Path(given["output"])
+    rows = [{**row.as_dict(), "group": json.dumps(row.group) if row.group else None} for row in found.rows]
+    columns = {name: [row[name] for row in rows] for name in rows[0] if name != "flags"}
+    with staged_folder(folder, owned=["stability.json", "stability.csv"]) as stage:
+        write_atomically(stage / "stability.csv", delimited(columns))
+        text = json.dumps({**_document(found, objects), "command": list(command)}, allow_nan=False)
+        write_atomically(stage / "stability.json", text + "\n")
+    return str(folder / "stability.json")

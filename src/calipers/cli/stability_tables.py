@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stability as sentences and tables in the terminal."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from calipers.cli.messages import one_line
+from calipers.cli.tables import LONGEST, UNLIMITED, cells_of
+from calipers.findings import legend
+from calipers.results import Estimate
+from calipers.stability.plan import ALL_MODELS
+from calipers.stability.scores import CALLED
+from calipers.statistics.weights import plural
+
+MEASURES = ("DICE", "Jaccard", "accuracy", "AUC")
+
+
+def print_stability(found: Any) -> None:
+    """Print the result in words, a line per score, the models against the reference, and what the intervals mean."""
+    for sentence in found.sentences():
+        click.echo(one_line(sentence))
+    console = _console()
+    estimates = [found[name] for name in found.names]
+    console.print(_scores(found, estimates))
+    shown = _against(found, console)
+    units = found.plan.units
+    if found.plan.certainty.replicates:
+        level = f"{100 * found.plan.certainty.level:g} %"
+        speaks = f"they speak for {units.generalises_to()}, with these models"
+        click.echo(one_line(f"{level} intervals over {units.number} {plural(units.name)}: {speaks}."))
+    click.echo("Other trainings: t interval from leaving out one model at a time. SD: over images (ddof 0).")
+    for line in legend([*estimates, *shown]):
+        click.echo(one_line(line))
+
+
+def _scores(found: Any, estimates: Sequence[Estimate]) -> Table:
+    """Return a line per score."""
+    table = _table(["score"], [_mean_of(found), "SD", "other trainings", "undefined pairs"])
+    for name, cells in zip(found.names, cells_of([[each] for each in estimates], ())):
+        missing = found.undefined(name)
+        pairs = name not in CALLED
+        left = found.leave_one_out(name) if pairs else None
+        other = "" if left is None else _range(left.low, left.high, left.reason)
+        counts = f"{missing.pairs} of {missing.of_pairs}" if pairs else ""
+        sd = found.sd(name)
+        table.add_row(name, escape(cells[0]), "" if math.isnan(sd) else f"{sd:.3f}", escape(other), counts)
+    return table
+
+
+def _mean_of(found: Any) -> str:
+    """Return the head of the column of means."""
+    certainty = found.plan.certainty
+    if not certainty.replicates:
+        return "mean"
+    return escape(f"mean [{100 * certainty.level:g} % interval over {one_line(plural(found.plan.units.name))}]")
+
+
+def _against(found: Any, console: Console) -> list[Estimate]:
+    """Print what every model finds of the reference, if there is one; return the estimates."""
+    local = found.localization()
+    names = [name for name in MEASURES if local.has(name)]
+    if not names:
+        return []
+    models = (*local.models, ALL_MODELS)
+    rows = [[local.get(name, model) for model in models] for name in names]
+    heads = [f"{name}, n = {row[0].n_images}" for name, row in zip(names, rows)]
+    table = _table(["against the reference"], heads)
+    columns = [[cell for (cell,) in cells_of([[each] for each in row], ())] for row in rows]
+    for k, model in enumerate(models):
+        if model == ALL_MODELS:
+            table.add_section()
+        table.add_row(name_of(model), *(escape(column[k]) for column in columns))
+    console.print(table)
+    return [estimate for row in rows for estimate in row]
+
+
+def print_objects(found: Any) -> None:
+    """Print which references and false alarms how many detectors share."""
+    for sentence in found.sentences():
+        click.echo(one_line(sentence))
+    console, of = _console(), len(found.models)
+    hits, alarms = found.found_by(), found.false_alarms_by()
+    table = _table(["models"], ["references", "share", "places of false alarms", "share"])
+    cells = cells_of([[each.share] for each in (*hits, *alarms)], ())
+    by_k = {each.k: (str(each.places), escape(cell[0])) for each, cell in zip(alarms, cells[len(hits) :])}
+    for each, cell in zip(hits, cells):
+        table.add_row(f"{each.k} of {of}", str(each.references), escape(cell[0]), *by_k.get(each.k, ("", "")))
+    console.print(table)
+    for line in legend([each.share for each in (*hits, *alarms)]):
+        click.echo(one_line(line))
+    click.echo("The same predictions as maps, cell by cell:")
+
+
+def _range(low: float, high: float, reason: str | None) -> str:
+    if math.isnan(low):
+        return str(reason or "").replace("_", " ")
+    return f"[{low:.3f}, {high:.3f}]"
+
+
+def name_of(text: str) -> str:
+    """Return a name as a cell: short, and without anything that drives a terminal."""
+    return escape(one_line(text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."))
+
+
+def _console() -> Console:
+    # A file or a pipe has no width: never cut a name there.
+    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
+
+
+def _table(left: Sequence[str], right: Sequence[str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in left:
+        table.add_column(name, no_wrap=True)
+    for name in right:
+        table.add_column(name, justify="right", overflow="fold")
+    return table

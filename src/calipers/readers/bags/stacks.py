@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One packed array (bags, ...): a bag is read by unpacking from the nearest place that was reached before."""
+
+from __future__ import annotations
+
+import threading
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from calipers.readers.volumes.numpy_files import Layout, as_array
+from calipers.readers.volumes.streams import STEP, broken, drain, fill
+from calipers.readers.volumes.volume import Array
+
+MOST_CURSORS = 8  # of readers that go through different parts at once
+
+
+@dataclass
+class _Cursor:
+    """A stream, and the bag that it stands before."""
+
+    stream: IO[bytes]
+    at: int
+
+
+@dataclass
+class Stack:
+    """An array in an archive, read bag by bag; going forward costs one pass, whoever reads.
+
+    Packed bytes have no middle to jump to. Streams that were opened wait where they are, so that several readers that
+    each go forward do not unpack anything twice; a step back unpacks from the beginning.
+    """
+
+    path: Path
+    member: str
+    layout: Layout
+    each: Layout  # of one bag
+    _archive: zipfile.ZipFile | None = None
+    _cursors: list[_Cursor] = field(default_factory=list)  # the last used one is last
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def read(self, k: int) -> Array:
+        """Return bag ``k``."""
+        with self._lock:
+            cursor = self._nearest(k)
+            try:
+                found = self._advanced(cursor, k)
+            except BaseException:
+                self._drop(cursor)  # nobody knows where it stands
+                raise
+            if cursor.at == self.layout.shape[0]:
+                self._drop(cursor)
+        return as_array(found, self.each)
+
+    def _advanced(self, cursor: _Cursor, k: int) -> Array:
+        file = str(self.path)
+        self._skip(cursor, (k - cursor.at) * self.each.count)
+        found = fill(cursor.stream, self.each.count, file)
+        cursor.at = k + 1
+        if cursor.at == self.layout.shape[0]:
+            drain(cursor.stream, file)  # the checksum
+        return found
+
+    def _nearest(self, k: int) -> _Cursor:
+        """Return the cursor that has the least way to go, moved to the end of the list."""
+        behind = [cursor for cursor in self._cursors if cursor.at <= k]
+        if behind:
+            best = max(behind, key=lambda cursor: cursor.at)
+            self._cursors.remove(best)
+        else:
+            if self._archive is None:
+                self._archive = zipfile.ZipFile(self.path)
+            best = _Cursor(self._archive.open(self.member), 0)
+            fill(best.stream, self.layout.start, str(self.path))
+        self._cursors.append(best)
+        if len(self._cursors) > MOST_CURSORS:
+            self._drop(self._cursors[0])
+        return best
+
+    def _drop(self, cursor: _Cursor) -> None:
+        cursor.stream.close()
+        self._cursors.remove(cursor)
+
+    def _skip(self, cursor: _Cursor, count: int) -> None:
+        while count:
+            step = cursor.stream.read(min(count, STEP))
+            if not step:
+                raise broken(str(self.path), "the end of the file", "maps of all bags")
+            count -= len(step)

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bags from a long table: a row per instance, with its bag, its place and its value, and maybe its model."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import InputError, raise_problems
+from calipers.readers.bags.columns import BAG, VALUE, column_of, require_column
+from calipers.readers.bags.model_maps import ModelMaps, check_shape
+from calipers.readers.plain import read_plain
+from calipers.readers.tabular import Table, codes, empty, numbers, texts
+from calipers.readers.volumes.volume import Volume
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+PLACES = (("slice", "row", "column"), ("row", "column"), ("instance",))  # axes of a map, the most of them first
+ALIASES = {
+    "slice": ("slice", "z"),
+    "row": ("row",),
+    "column": ("column", "col"),
+    "instance": ("instance", "instance_id", "patch", "index"),
+}
+MODEL = ("model",)
+LARGEST = 1 << 31
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows in the order of model, bag and place; a map is a stretch of them."""
+
+    table: Table
+    order: I64  # (n,) row of the table
+    starts: I64  # (m,) where every map begins
+    stops: I64
+    model: I64  # (m,)
+    bag: I64  # (m,)
+    values: F64  # (n,) in this order
+    places: I64  # (n, axes) in this order, counted from 0
+    axes: tuple[str, ...]  # columns of the places
+
+
+def open_table(path: Path, model: str, *, unit: bool = True) -> list[ModelMaps]:
+    """Return the maps of every model of a table (CSV, TSV or parquet).
+
+    Parameters
+    ----------
+    model
+        What a model is called if the table has no column ``model``, or one model in it; of several,
+        it stands before their own names, unless it is empty.
+    unit
+        Whether values outside [0, 1] are refused here, with their line.
+
+    Notes
+    -----
+    Columns: ``bag`` (or ``image``), ``value`` (or ``score``, ``probability``) and the place: ``instance``, or ``row``
+    and ``column``, or ``slice`` too. Places count from 0 or from 1, and every bag has all of them, each once.
+    """
+    table, _ = read_plain(path)
+    bags = [unicodedata.normalize("NFC", name.strip()) for name in texts(table, require_column(table, BAG, "bag"))]
+    bag, ids = codes(bags)
+    column = column_of(table, MODEL)
+    which, names = (
+        (np.zeros(len(table), np.int64), [""])
+        if column is None
+        else codes([name.strip() for name in texts(table, column)])
+    )
+    _nothing_empty(table, [require_column(table, BAG, "bag"), *([column] if column else [])])
+    rows = _sorted(table, which, bag, _values(table, unit))
+    shapes = _shapes(rows, ids)
+    found: dict[int, dict[str, Volume]] = {k: {} for k in range(len(names))}
+    for k, (start, stop) in enumerate(zip(rows.starts.tolist(), rows.stops.tolist())):
+        held = partial(_stretch, rows.values, start, stop, shapes[k])
+        volume = Volume(table.file, table.format, shapes[k], np.dtype(np.float64), held)
+        found[int(rows.model[k])][ids[int(rows.bag[k])]] = volume
+    order = {name: k for k, name in enumerate(ids)}
+    return [
+        ModelMaps(_title(model, names, k), table.file, dict(sorted(maps.items(), key=lambda one: order[one[0]])))
+        for k, maps in found.items()
+    ] or [ModelMaps(model, table.file, {})]
+
+
+def _title(given: str, names: Sequence[str], k: int) -> str:
+    own = names[k]
+    if not own or (given and len(names) == 1):
+        return given
+    return f"{given}/{own}" if given else own
+
+
+def _nothing_empty(table: Table, columns: Sequence[str]) -> None:
+    for name in columns:
+        rows = np.flatnonzero(empty(table.columns[name]))
+        if len(rows):
+            raise table.problem(int(rows[0]), name, "missing-id", f"the {name} of every row", "").as_error(table.file)
+
+
+def _values(table: Table, unit: bool) -> F64:
+    name = require_column(table, VALUE, "value")
+    values, bad = numbers(table, name)
+    raise_problems([problem.as_error(table.file) for problem in bad.values()])
+    for wrong, rule, expected in (
+        (~np.isfinite(values), "not-finite", "a finite value for every instance"),
+        (unit & ((values < 0) | (values > 1)), "outside-unit", "values in [0, 1]"),
+    ):
+        rows = np.flatnonzero(wrong)
+        if len(rows):
+            hint = "give probabilities, or 0 and 1" if rule == "outside-unit" else ""
+            cell = texts(table, name)[rows[0]]
+            raise table.problem(int(rows[0]), name, rule, expected, cell, hint).as_error(table.file)
+    return values
+
+
+def _sorted(table: Table, model: I64, bag: I64, values: F64) -> _Rows:
+    """Return the rows by model, bag and place."""
+    columns = _place_columns(table)
+    places = np.stack([_whole(table, name) for name in columns], axis=1)
+    if len(table):
+        places = places - places.min(
+            axis=0
+        )  # all files that begin at 0 or 1 do so in some bag; `_shapes` checks the rest
+    order = np.lexsort((*places.T[::-1], bag, model))
+    model, bag = model[order], bag[order]
+    new = np.flatnonzero((np.diff(model, prepend=-1) != 0) | (np.diff(bag, prepend=-1) != 0))
+    stops = np.append(new[1:], len(order)) if len(new) else new
+    return _Rows(table, order, new, stops, model[new], bag[new], values[order], places[order], columns)
+
+
+def _place_columns(table: Table) -> tuple[str, ...]:
+    for axes in PLACES:
+        found = [column_of(table, ALIASES[axis]) for axis in axes]
+        if all(found):
+            return tuple(name for name in found if name is not None)
+    raise InputError(
+        "a column instance, or columns row and column",
+        rule="missing-column",
+        file=table.file,
+        location="1",
+        value=list(table.names),
+        hint="a row holds the value of one instance: bag,row,column,value or bag,instance,value",
+    )
+
+
+def _whole(table: Table, name: str) -> I64:
+    values, bad = numbers(table, name)
+    raise_problems([problem.as_error(table.file) for problem in bad.values()])
+    rows = np.flatnonzero(~((values >= 0) & (values < LARGEST) & (values == np.floor(values))))
+    if len(rows):
+        cell = texts(table, name)[rows[0]]
+        expected = "a whole number that counts from 0 or 1"
+        raise table.problem(int(rows[0]), name, "type", expected, cell).as_error(table.file)
+    found = values.astype(np.int64)
+    if len(found) and found.min() > 1:
+        expected, lowest = "places that count from 0 or 1", int(found.min())
+        row = int(found.argmin())
+        raise table.problem(row, name, "instances", expected, lowest).as_error(table.file)
+    return found
+
+
+def _shapes(rows: _Rows, ids: Sequence[str]) -> list[tuple[int, ...]]:
+    """Return the shape of every map; a place twice, or one that is missing, is an error."""
+    if not len(rows.starts):
+        return []
+    same = np.flatnonzero((np.diff(rows.places, axis=0) == 0).all(axis=1)) + 1
+    same = same[~np.isin(same, rows.starts)]
+    if len(same):
+        row, name = int(rows.order[same[0]]), rows.axes[-1]
+        at = _place(rows, rows.places[same[0]])
+        expected = f"every instance of a bag once, not {at} twice"
+        raise rows.table.problem(row, name, "instances", expected, None).as_error(rows.table.file)
+    sides = np.maximum.reduceat(rows.places, rows.starts, axis=0) + 1
+    counts = rows.stops - rows.starts
+    # As floats: sides up to 2^31 each may overflow, and equality is only lost where it cannot hold.
+    wrong = np.flatnonzero(sides.astype(np.float64).prod(axis=1) != counts)
+    if len(wrong):
+        raise _hole(rows, int(wrong[0]), tuple(sides[wrong[0]].tolist()), ids)
+    found = [tuple(side) for side in sides.tolist()]
+    for shape in set(found):
+        check_shape(shape, 8, rows.table.file)
+    return found
+
+
+def _hole(rows: _Rows, k: int, shape: tuple[int, ...], ids: Sequence[str]) -> InputError:
+    """Return the error for a bag that lacks an instance, with the first one that it lacks."""
+    start, stop = int(rows.starts[k]), int(rows.stops[k])
+    flat = np.zeros(stop - start, np.float64)
+    for axis, side in enumerate(shape):
+        flat = flat * side + rows.places[start:stop, axis]
+    gaps = np.flatnonzero(flat != np.arange(stop - start))
+    first: list[Any] = []
+    left = int(gaps[0]) if len(gaps) else stop - start
+    for side in reversed(shape):
+        first.insert(0, left % side)
+        left //= side
+    return InputError(
+        f"a value for each of {' x '.join(map(str, shape))} instances",
+        rule="instances",
+        file=rows.table.file,
+        location=f"bag {ids[int(rows.bag[k])]!r}",
+        value=f"{stop - start}; the first that is missing is {_place(rows, first)}, counted from 0",
+        hint="a map has a value for all of its instances, in every bag",
+    )
+
+
+def _place(rows: _Rows, place: Any) -> str:
+    return ", ".join(f"{name} {int(at)}" for name, at in zip(rows.axes, place))
+
+
+def _stretch(values: F64, start: int, stop: int, shape: tuple[int, ...]) -> F64:
+    return values[start:stop].reshape(shape)
