@@ -48,9 +48,11 @@ def find_alarm_columns(
         )
     found_ood, found_tuning = _column(table, "ood", ood, OOD), _column(table, "tuning", tuning, TUNING)
     found_split = None if found_tuning else _column(table, "split", None, SPLIT)
-    words = frozenset(w for w in set(texts(table, found_split)) if w.strip().lower() in TUNING_WORDS) if (
-        found_split
-    ) else frozenset[str]()
+    words = (
+        frozenset(w for w in set(texts(table, found_split)) if w.strip().lower() in TUNING_WORDS)
+        if (found_split)
+        else frozenset[str]()
+    )
     taken = {found_image, found_ood, found_tuning}
     chosen = _named(table, monitors, taken) if monitors is not None else _numeric(table, {*taken, found_split})
     if not chosen:

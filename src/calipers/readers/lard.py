@@ -75,7 +75,7 @@ def read_lard(opened: Opened, options: Options) -> ReferenceFile:
 
 
 def _of_this_file(options: Options, table: Table) -> Options:
-    """Return the options without what can only be meant for the predictions: a box format, columns that are not here."""
+    """Return the options without what is meant for the predictions: a box format, columns that are not here."""
     columns = {name: column for name, column in options.columns.items() if name == "image" or column in table.names}
     return replace(options, box_format=None, columns=columns)
 
