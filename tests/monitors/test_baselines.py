@@ -174,6 +174,21 @@ def test_features_by_hand():
     assert (red["mean"], red["red"], red["blue"]) == pytest.approx((1 / 3, 2 / 3, -1 / 3))
 
 
+@pytest.mark.parametrize("shape", [(1024, 512), (1025, 3), (520, 700, 3)])
+@pytest.mark.parametrize("kind", [np.uint8, np.float64])
+def test_large_pictures_are_reduced_to_means_of_blocks(shape, kind):
+    picture = (np.random.default_rng(0).random(shape) * 255).astype(kind)
+    step = -(-max(shape[:2]) // 512)
+    height, width = (side // min(step, side) for side in shape[:2])
+    across = min(step, shape[1])
+    small = np.zeros((height, width, *shape[2:]))
+    for y in range(height):
+        for x in range(width):
+            small[y, x] = picture[y * step : (y + 1) * step, x * across : (x + 1) * across].mean(axis=(0, 1))
+    small /= 255 if kind is np.uint8 else 1
+    assert features_of(picture) == pytest.approx(features_of(small))
+
+
 def test_one_pixel_and_one_value_have_features():
     for picture in (np.zeros((1, 1)), np.full((3, 3), 700.0), np.zeros((2, 3, 4), np.int16)):
         assert np.isfinite(features_of(picture)).all()

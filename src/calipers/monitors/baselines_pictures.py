@@ -25,6 +25,7 @@ Picture = Array | str | PathLike[str]
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 BINS = 64
 FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "WEBP")
+LARGEST_SIDE = 512  # pixels; larger pictures are reduced, which costs less and makes sharpness comparable
 LEAST_ENERGY = 1e-8  # of gradients: the log of a picture of one value is finite
 NAMES = (
     "mean",
@@ -76,7 +77,9 @@ def picture_features(cohort: Cohort, images: Pictures) -> Features:
 
     Notes
     -----
-    Whole numbers are divided by the largest of their type. Grey is the mean of the channels. ``log-gradient`` is the
+    Whole numbers are divided by the largest of their type. A picture with a side of more than 512 pixels is reduced to the
+    means of blocks of k pixels along every axis, k the least whole number that brings its longest side to 512 or below;
+    what is left over at the far edges is left out. Grey is the mean of the channels. ``log-gradient`` is the
     log of the mean squared difference of neighbours, summed over the axes; ``log-laplacian`` the log of the variance of
     the sum of second differences; both with 1e-8 added. ``entropy`` is that of a histogram of 64 bins, in bits, between
     0 and 1 if all values lie there, else between the lowest and the highest. ``red`` and ``blue`` are the means of
@@ -97,10 +100,10 @@ def features_of(picture: Picture, name: str = "picture") -> F64:
     if array.dtype.kind not in "biuf" or array.ndim not in (2, 3) or not array.size:
         value = f"{array.dtype} of shape {array.shape}"
         raise InputError("a picture of numbers", rule="picture-format", file=file, field=name, value=value)
-    values = _scaled(array)
+    coloured = array.ndim == 3 and array.shape[-1] == 3
+    values = _scaled(array, array.ndim - int(coloured))
     if not np.isfinite(values).all():
         raise InputError("pixels that are finite", rule="non-finite", file=file, field=name)
-    coloured = values.ndim == 3 and values.shape[-1] == 3
     grey = values.mean(axis=2) if coloured else values
     channels = values.mean(axis=(0, 1))[[0, 2]] - grey.mean() if coloured else np.zeros(2)
     sharpness = np.log(np.array([_gradient(grey), float(_laplacian(grey).var())]) + LEAST_ENERGY)
@@ -108,10 +111,19 @@ def features_of(picture: Picture, name: str = "picture") -> F64:
     return np.concatenate([spread, sharpness, [_entropy(grey)], channels])
 
 
-def _scaled(array: Array) -> F64:
-    if array.dtype.kind in "iu":
-        return array.astype(np.float64) / float(np.iinfo(array.dtype).max)
-    return array.astype(np.float64)
+def _scaled(array: Array, axes: int) -> F64:
+    """Return a picture in floats, whole numbers divided by the largest of their type, reduced if it is large."""
+    unit = float(np.iinfo(array.dtype).max) if array.dtype.kind in "iu" else 1.0
+    step = -(-max(array.shape[:axes]) // LARGEST_SIDE)
+    if step > 1:
+        exact = np.int64 if array.dtype.kind in "biu" else np.float64
+        for axis in range(axes):
+            across = min(step, array.shape[axis])
+            n = array.shape[axis] // across
+            kept = array[(slice(None),) * axis + (slice(n * across),)]
+            array = kept.reshape(*kept.shape[:axis], n, across, *kept.shape[axis + 1 :]).sum(axis=axis + 1, dtype=exact)
+            unit *= across
+    return array.astype(np.float64) / unit
 
 
 def _gradient(grey: F64) -> float:
