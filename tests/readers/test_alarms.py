@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 
@@ -174,3 +176,17 @@ def test_json_and_ragged_rows_are_refused(tmp_path):
     assert refused(put(tmp_path, "[]")).rule == "format"
     assert refused(put(tmp_path, TABLE + "d,1\n")).rule == "ragged"
     assert refused(put(tmp_path, "image,m\n")).rule == "no-alarms"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_whatever_is_broken_is_refused_as_input(tmp_path, seed):
+    random = Random(seed)
+    text = list(TABLE)
+    for _ in range(random.randint(1, 4)):
+        text[random.randrange(len(text))] = random.choice([",", "\n", "x", "", "-", "9", '"', "\0", "1e99"])
+    try:
+        alarms = read_alarms(put(tmp_path, "".join(text)), IMAGES)
+    except InputError:
+        return
+    assert np.isfinite(alarms.values).all()
+    assert alarms.values.shape == (len(alarms), 3)

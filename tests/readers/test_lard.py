@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from random import Random
 
 import numpy as np
 import pytest
@@ -157,6 +158,31 @@ def test_a_row_of_another_length_is_refused(folder):
 def test_two_broken_cells_of_a_row_are_one_record(folder):
     broken = put(folder, LIST.replace("50;20;60;20", "far;20;off;20"))
     refused_or_set_aside(partial(read, broken), 0, "type", "2:9")
+
+
+def test_quoted_headers_are_known(folder):
+    quoted = ";".join(f'"{name}"' for name in HEADER.strip().split(";")) + "\n"
+    assert sniff(put(folder, LIST.replace(HEADER, quoted))).format == "lard"
+    assert len(read(folder / "lard.csv").references) == 3
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_whatever_is_broken_is_refused_as_input(folder, seed):
+    random = Random(seed)
+    text = list(LIST)
+    for _ in range(random.randint(1, 4)):
+        text[random.randrange(len(HEADER), len(text))] = random.choice(
+            [";", "\n", "x", "", "-", "9", '"', "\0", "1e99"]
+        )
+    path = put(folder, "".join(text))
+    for lenient in (False, True):
+        try:
+            cohort = read(path, lenient=lenient)
+        except InputError:
+            continue
+        account = cohort.intake.files[0]
+        assert account.read == account.used + sum(account.quarantined.values())
+        assert (cohort.references.boxes[:, :2] < cohort.references.boxes[:, 2:]).all()
 
 
 def test_missing_corners_are_named(folder):

@@ -77,9 +77,9 @@ def picture_features(cohort: Cohort, images: Pictures) -> Features:
 
     Notes
     -----
-    Whole numbers are divided by the largest of their type. A picture with a side of more than 512 pixels is reduced to the
-    means of blocks of k pixels along every axis, k the least whole number that brings its longest side to 512 or below;
-    what is left over at the far edges is left out. Grey is the mean of the channels. ``log-gradient`` is the
+    Whole numbers are divided by the largest of their type. A picture with a side of more than 512 pixels is reduced
+    to the means of blocks of k pixels along every axis, k the least whole number that brings its longest side to 512
+    or below; what is left over at the far edges is left out. Grey is the mean of the channels. ``log-gradient`` is the
     log of the mean squared difference of neighbours, summed over the axes; ``log-laplacian`` the log of the variance of
     the sum of second differences; both with 1e-8 added. ``entropy`` is that of a histogram of 64 bins, in bits, between
     0 and 1 if all values lie there, else between the lowest and the highest. ``red`` and ``blue`` are the means of

@@ -69,7 +69,8 @@ def endoscopy_cohort(n: int = 600, seed: int = 0, *, frames: int = 5) -> Shifted
 
     Averaged over the classes that are present (or micro-averaged), s is 0 where the detector fails, and at least 1/2
     (micro: 2/3) elsewhere; so the failures are the frames with s < tau for every tau up to 1/2. Averaged over all four
-    declared classes a failure with one missed class has s = 3/4, above every tau up to that: the trap of absent classes.
+    declared classes, a failure that misses one class has s = 3/4, which no tau up to that rejects: the trap of absent
+    classes.
     """
     if n < 1 or frames < 1:
         raise UsageError(f"an endoscopy cohort has at least one image and one frame per patient, got {n} and {frames}")

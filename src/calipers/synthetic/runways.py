@@ -174,7 +174,7 @@ def _corners(distance: float, random: Generator) -> F64:
     points = np.stack([FOCAL * across / forward, FOCAL * GLIDE * distance / forward], axis=1)
     roll = np.radians(random.uniform(-5.0, 5.0))
     turned = points @ np.array([[np.cos(roll), np.sin(roll)], [-np.sin(roll), np.cos(roll)]])
-    placed = turned + [SIZE[0] / 2.0, HORIZON + random.uniform(-8.0, 8.0)]
+    placed = turned + np.array([SIZE[0] / 2.0, HORIZON + random.uniform(-8.0, 8.0)])
     low, high = np.array([2.0, 2.0]), np.array([SIZE[0] - 2.0, SIZE[1] - BAND - 2.0])
     placed += np.maximum(low - placed.min(axis=0), 0.0)
     placed -= np.maximum(placed.max(axis=0) - high, 0.0)

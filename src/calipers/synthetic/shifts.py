@@ -157,15 +157,15 @@ def simulated_alarms(ood: Flags, fails: Flags, random: Generator) -> dict[str, F
 def shifted(picture: F64, shift: str, random: Generator) -> F64:
     """Return a (height, width, 3) picture of 0 to 1 under a shift; names without an effect leave it as it is."""
     if shift == "fog":
-        return 0.25 * picture + 0.75 * np.array([0.78, 0.80, 0.82])
+        return np.asarray(0.25 * picture + 0.75 * np.array([0.78, 0.80, 0.82]))
     if shift == "blur":
         from scipy.ndimage import gaussian_filter
 
         return np.asarray(gaussian_filter(picture, (2.5, 2.5, 0.0)))
     if shift == "night":
-        return 0.15 * picture + random.normal(0.0, 0.03, picture.shape)
+        return np.asarray(0.15 * picture + random.normal(0.0, 0.03, picture.shape))
     if shift == "tint":
-        return picture * np.array([0.75, 1.05, 1.2])
+        return np.asarray(picture * np.array([0.75, 1.05, 1.2]))
     return picture
 
 
