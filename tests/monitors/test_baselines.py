@@ -299,6 +299,7 @@ def test_colours_of_a_file_are_read(tmp_path):
         ({"name": "box-likelihood", "fit": np.array([7])}, "indices"),
         ({"name": "box-likelihood", "fit": np.zeros(4, bool)}, "none"),
         ({"name": "box-likelihood", "fit": "all", "over": "best"}, "worst"),
+        ({"name": "box-likelihood", "fit": "all", "source": "reference"}, "references"),
         ({"name": "box-likelihood", "fit": np.array([0])}, "at least 2 boxes"),
         ({"name": "image-knn", "fit": np.array([0]), "images": pictures(4)}, "at least 2 images"),
         ({"name": "image-knn", "fit": "all", "images": pictures(4), "neighbours": 0}, "at least 1"),

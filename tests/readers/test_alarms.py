@@ -110,7 +110,7 @@ def test_a_constant_monitor_is_noted(tmp_path):
 
 def test_missing_images_are_counted_and_the_first_is_named(tmp_path):
     error = refused(put(tmp_path), ("a", "b", "x", "c", "y"))
-    assert (error.rule, error.value) == ("alarm-missing", "'x'")
+    assert (error.rule, error.value) == ("missing-image", "'x'")
     assert "2 of 5 images have no row" in error.hint
 
 
@@ -126,7 +126,7 @@ def test_two_rows_of_an_image_are_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("cell", "rule"),
-    [("nan", "non-finite"), ("-inf", "non-finite"), ("1e999", "non-finite"), ("", "alarm-missing"), ("high", "type")],
+    [("nan", "non-finite"), ("-inf", "non-finite"), ("1e999", "non-finite"), ("", "type"), ("high", "type")],
 )
 def test_a_cell_that_is_no_number_is_named(tmp_path, cell, rule):
     error = refused(put(tmp_path, TABLE.replace("1.5", cell)))

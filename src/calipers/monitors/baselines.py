@@ -109,8 +109,8 @@ def baseline(
         return count(predictions, expected)
     if name == "box-likelihood":
         assert fitted is not None
-        known = fitted.cohort.references if source == "references" else _cut(fitted.cohort, model, score_cut)
         _one_of("source", source, ("references", "predictions"))
+        known = fitted.cohort.references if source == "references" else _cut(fitted.cohort, model, score_cut)
         given = (known.take(fitted.rows), fitted.cohort.images.size[fitted.rows])
         return box_likelihood((predictions, cohort.images.size), given, over=over, empty=empty)
     simple = {"max-score": max_score, "mean-score": mean_score, "score-entropy": score_entropy}[name]

@@ -97,16 +97,18 @@ def nearest(rows: F64, fit: F64, neighbours: int, own: I64) -> F64:
     Features are divided by `scale_of` the fit rows. If there are fewer than k neighbours the farthest counts. At least
     two fit rows are needed.
     """
+    from scipy.spatial.distance import cdist
+
     scale = scale_of(fit)
     rows, fit = rows / scale, fit / scale
     found = np.empty(len(rows))
-    step = max(1, AT_ONCE // max(1, fit.size))
+    step = max(1, AT_ONCE // len(fit))
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
-        apart = np.sqrt(((rows[part, None, :] - fit[None, :, :]) ** 2).sum(axis=2))
+        apart = np.asarray(cdist(rows[part], fit))
         mine = np.flatnonzero(own[part] >= 0)
         apart[mine, own[part][mine]] = np.inf
         others = len(fit) - (own[part] >= 0)
         kth = np.minimum(neighbours, others) - 1
-        found[part] = np.sort(apart, axis=1)[np.arange(len(apart)), kth]
+        found[part] = np.partition(apart, np.unique(kth), axis=1)[np.arange(len(apart)), kth]
     return found

@@ -131,7 +131,7 @@ def _rows(table: Table, columns: AlarmColumns, images: Sequence[str] | Images) -
         said = f"{len(missing)} of {len(ids)} images have no row; the first of them is {ids[missing[0]]!r}"
         raise InputError(
             "a row for every image",
-            rule="alarm-missing",
+            rule="missing-image",
             file=table.file,
             field=columns.image,
             value=ids[missing[0]],
@@ -149,7 +149,7 @@ def _values(table: Table, names: Sequence[str]) -> tuple[F64, list[Problem]]:
         values[k], bad = numbers(_as_numbers(table, name), name)
         for row in np.flatnonzero(~np.isfinite(values[k])).tolist():
             if isinstance(cells, list) and not cells[row].strip():
-                bad[row] = table.problem(row, name, "alarm-missing", "a value for every image", "")
+                bad[row] = table.problem(row, name, "type", "a number for every image", "")
             elif row not in bad:
                 bad[row] = table.problem(row, name, "non-finite", "a finite number", cells[row])
         problems += (bad[row] for row in sorted(bad))

@@ -32,6 +32,7 @@ CLASS = "runway"
 CORNERS = tuple(f"{axis}_{corner}" for corner in "abcd" for axis in "xy")  # as compared: in lower case
 BOX = ("x0", "y0", "x1", "y1")
 CLASS_COLUMN = "class"
+AT_ONCE = 256  # runways that are drawn together: the runs of one piece stay small
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,9 @@ def _located(part: ObjectPart, table: Table, problems: dict[int, Problem]) -> Ob
 def _masked(part: ObjectPart, drawing: MaskColumns, corners: F64, options: Options) -> ObjectPart:
     """Return the part with the quadrilaterals as masks, or with what keeps them from being drawn."""
     outlines = [[ring] for ring in outlines_of(corners).reshape(len(corners), -1).tolist()]
-    drawing.add(outlines, part.delivery.image, np.zeros(len(corners), np.bool_))
+    for start in range(0, len(corners), AT_ONCE):
+        piece = slice(start, start + AT_ONCE)
+        drawing.add(outlines[piece], part.delivery.image[piece], np.zeros(len(corners[piece]), np.bool_))
     findings = drawing.findings()
     if not findings:
         return replace(part, delivery=replace(part.delivery, masks=drawing.masks()))
