@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.kernels.monitoring import Cuts, operating
-from calipers.kernels.monitoring_coverage import coverage_sums
 
 F64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -40,8 +39,11 @@ def curves_of(monitor: str, paradigm: str, alarm: F64, wanted: Flags) -> Monitor
     ones = np.ones((1, len(alarm)), np.int64)
     found = operating(alarm, wanted, ones)
     tp, fp = found.tp[:, 0], found.fp[:, 0]
-    lost, number = (table[:, 0] for table in coverage_sums(Cuts.of(-alarm), wanted.astype(np.float64), ones))
     others = int((~wanted).sum())
+    # Accepting up to a score rejects all above it: what the threshold before rejects.
+    passed = [np.concatenate([[0], side[:-1]])[::-1] for side in (tp, fp)]
+    lost = len(alarm) - others - passed[0]
+    number = lost + others - passed[1]
     return MonitorCurves(
         monitor=monitor,
         paradigm=paradigm,
