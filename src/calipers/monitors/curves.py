@@ -32,10 +32,10 @@ class MonitorCurves:
 
 def curves_of(monitor: str, paradigm: str, alarm: F64, wanted: Flags) -> MonitorCurves:
     """Return the curves of one monitor."""
-    nothing = np.zeros(0)
     share = float(wanted.mean()) if len(wanted) else float("nan")
     if not wanted.any() or wanted.all():
-        return MonitorCurves(monitor, paradigm, *[nothing] * 7, prevalence=share)
+        threshold, tpr, fpr, precision, coverage, risk, best = (np.zeros(0) for _ in range(7))
+        return MonitorCurves(monitor, paradigm, threshold, tpr, fpr, precision, coverage, risk, best, share)
     ones = np.ones((1, len(alarm)), np.int64)
     found = operating(alarm, wanted, ones)
     tp, fp = found.tp[:, 0], found.fp[:, 0]

@@ -246,7 +246,7 @@ class GradedRisk(OfLabellings):
     def value(self, evidence: Judged, weights: Weights) -> F64:
         """Return (R, 1, 1)."""
         assert isinstance(evidence, Graded)
-        return aurc(evidence.board.standing(weights), evidence.best.alarm[None])[0][:, None, None]
+        return np.asarray(aurc(evidence.board.standing(weights), evidence.best.alarm[None])[0][:, None, None])
 
     def support(self, evidence: Judged, unit: I64, n_units: int) -> I64:
         """Return that all units are needed, tried, and may be in error."""
@@ -264,7 +264,7 @@ class GradedExcess(GradedRisk):
         assert isinstance(evidence, Graded)
         loss = evidence.best.alarm[None]
         found, best = aurc(evidence.board.standing(weights), loss), aurc(evidence.best.standing(weights), loss)
-        return np.maximum(found - best, 0.0)[0][:, None, None]
+        return np.asarray(np.maximum(found - best, 0.0)[0][:, None, None])
 
 
 def n_marked(marked: Flags, unit: I64, n_units: int) -> int:
