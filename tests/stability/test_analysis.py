@@ -35,24 +35,26 @@ def ragged(seed: int, n_models: int = 4, n_bags: int = 7, tied: bool = True) -> 
     return bags
 
 
-@pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("undefined", ["skip", "agree", "one"])
+@pytest.mark.parametrize(
+    ("seed", "undefined"), [*((s, "skip") for s in range(6)), (0, "agree"), (1, "agree"), (0, "one")]
+)
 def test_every_score_equals_loops_over_pairs_with_scipy_and_sklearn(seed: int, undefined: Any) -> None:
-    bags = ragged(seed, tied=seed % 2 == 0)
+    bags = ragged(seed, n_models=3, tied=seed % 2 == 0)
     threshold = [0.5, 0.3, 0.8][seed % 3]
     found = cal.stability(bags, threshold=threshold, undefined=undefined, **QUICK)
     for name in SCORE_NAMES:
-        expected = twin.score(name, bags, threshold, undefined)
-        assert found[name].value == pytest.approx(expected, abs=1e-12, nan_ok=True), name
         per_bag = [twin.bag_score(name, bag, threshold, undefined) for bag in bags]
-        np.testing.assert_allclose(found.per_bag(name), per_bag, atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(found.per_bag(name), per_bag, rtol=0, atol=1e-12, err_msg=name)
+        known = [value for value in per_bag if value == value]
+        expected = np.mean(known) if known else math.nan
+        assert found[name].value == pytest.approx(expected, abs=1e-12, nan_ok=True), name
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_sweep_is_the_score_at_every_threshold(seed: int) -> None:
     bags = ragged(seed)
     found = cal.stability(bags, **QUICK)
-    for name in ("APJ", "PAR", "TAR"):
+    for name in ("APJ", "PO"):
         thresholds, estimates = found.sweep(name)
         np.testing.assert_array_equal(thresholds, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
         expected = [twin.score(name, bags, t) for t in thresholds]
