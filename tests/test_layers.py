@@ -65,6 +65,7 @@ UPWARD = frozenset(("evaluation", upper) for upper in ("grouping", "saving", "co
     ("results", "report"),
     ("sensitivity", "plots"),
     ("sensitivity", "report"),
+    ("stability", "plots"),
 }
 
 

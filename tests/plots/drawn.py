@@ -82,6 +82,11 @@ def empty() -> dict[str, f.Figure]:
 
 def little() -> dict[str, f.Figure]:
     """Figures with little or strange data that still show something."""
+    return {**little_along_axes(), **little_elsewhere()}
+
+
+def little_along_axes() -> dict[str, f.Figure]:
+    """Curves and forests."""
     zero, one = np.zeros(3), np.array([1.0])
     return {
         "one point": f.Curves("t", f.Axis("x"), f.Axis("y"), (f.Line("a", one, one),)),
@@ -107,6 +112,13 @@ def little() -> dict[str, f.Figure]:
             ("a",),
             (f.ForestRow("r", "3", (f.Mark(1.5, 1.2, 1.8),)), f.ForestRow("s", "3", (f.Mark(0.5, -1, 2),))),
         ),
+    }
+
+
+def little_elsewhere() -> dict[str, f.Figure]:
+    """Cells, bars, dots and boxes."""
+    one = np.array([1.0])
+    return {
         "single cell": f.HeatMap("t", f.Axis("x", names=("a",)), f.Axis("y", names=("b",)), np.array([[NAN]]), "h"),
         "flat colours": f.HeatMap(
             "t", f.Axis("x", names=("a",)), f.Axis("y", names=("b",)), np.array([[1.0]]), "h", 1.0, 1.0

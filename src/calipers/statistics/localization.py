@@ -7,9 +7,10 @@ beside it: how good is the overlap of what was hit, and how probable is a hit?
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from calipers.tables import Cohort
 RESPONSE = "iou"
 PARTS = ("best", "matched", "hit")
 USUAL = ("centre", "patient", "image")
+Fitted = TypeVar("Fitted", MixedModel, LogisticModel)
 
 
 @dataclass(frozen=True)
@@ -89,9 +91,26 @@ def localization_models(
         raise UsageError(f"the response of references is {RESPONSE}, not {parsed.response!r}: write ~ size + type")
     of_iou, of_hit = (str(replace(parsed, response=name)) for name in (RESPONSE, "hit"))
     shared: dict[str, Any] = {"level": level, "levels": {"size": SIZES, **(levels or {})}, "missing": missing}
-    try:
+    with _of_model(model):
         best = mixed_model(table, of_iou, groups, **shared, **options)
-    except InputError as error:  # there are several models, and the table is none that anybody wrote
+    hits = np.flatnonzero(table["hit"] == 1.0)
+    rows = {name: column[hits] for name, column in table.items()}
+    rows[RESPONSE] = rows["iou_matched"]
+    few = {name: options[name] for name in ("few_groups",) if name in options}
+    matched, unmatched = _tried(lambda: mixed_model(rows, of_iou, groups, **shared, **options))
+    hit, unhit = _tried(lambda: logistic_model(table, of_hit, groups, **shared, **few))
+    problems = {} if matched is not None else {"matched": f"{len(hits)} hits: {unmatched}"}
+    problems |= {} if hit is not None else {"hit": unhit}
+    n = len(table[RESPONSE])
+    return LocalizationModels(model, best, matched, hit, problems, n, len(cohort.references) - n)
+
+
+@contextmanager
+def _of_model(model: str) -> Iterator[None]:
+    """Name the model in errors: there are several, and the table is none that anybody wrote."""
+    try:
+        yield
+    except InputError as error:
         raise InputError(
             error.expected,
             rule=error.rule,
@@ -100,19 +119,11 @@ def localization_models(
             value=error.value,
             hint=error.hint,
         ) from None
-    hits = np.flatnonzero(table["hit"] == 1.0)
-    problems: dict[str, str] = {}
-    matched: MixedModel | None = None
-    hit: LogisticModel | None = None
+
+
+def _tried(fit: Callable[[], Fitted]) -> tuple[Fitted | None, str]:
+    """Return a fit, or None and why there is none."""
     try:
-        rows = {name: column[hits] for name, column in table.items()}
-        matched = mixed_model({**rows, RESPONSE: rows["iou_matched"]}, of_iou, groups, **shared, **options)
+        return fit(), ""
     except InputError as error:
-        problems["matched"] = f"{len(hits)} hits: expected {error.expected} ({error.field or error.rule})"
-    try:
-        few = {name: options[name] for name in ("few_groups",) if name in options}
-        hit = logistic_model(table, of_hit, groups, **shared, **few)
-    except InputError as error:
-        problems["hit"] = f"expected {error.expected} ({error.field or error.rule})"
-    n = len(table[RESPONSE])
-    return LocalizationModels(model, best, matched, hit, problems, n, len(cohort.references) - n)
+        return None, f"expected {error.expected} ({error.field or error.rule})"

@@ -135,21 +135,13 @@ def logistic_model(
     ready = prepare(
         frame, formula, groups, levels=levels, missing=missing, few_groups=few_groups, crossed=False, level=level
     )
-    y, x = ready.y, ready.design.matrix
+    y = ready.y
     _check_binary(ready)
     outer = ready.structure.levels[0] if ready.structure.levels else None
     code = np.arange(len(y)) if outer is None else outer.code
     unit, n_units = ("row", len(y)) if outer is None else (outer.name, len(outer))
     notes = [note for note in ready.notes if "least squares" not in note]
-    if len(np.unique(y)) == 1:
-        fit = logistic.LogisticFit(np.full(x.shape[1], NAN), np.full((x.shape[1],) * 2, NAN), y, 0.0, True)
-        covariance, undefined = fit.bread, np.ones(x.shape[1], np.bool_)
-        notes.append(f"every {ready.formula.response} is {y[0]:g}: there is nothing to explain")
-    else:
-        fit = logistic.fit(x, y)
-        covariance = logistic.sandwich(x, y - fit.probability, fit.bread, code)
-        undefined = _runaway(x, fit.bread)
-        notes += _separated(ready, undefined)
+    fit, covariance, undefined, told = _fitted(ready, code)
     reasons = ["single_category" if gone else _too_few(n_units) for gone in undefined.tolist()]
     supports = [Support("sandwich-t", float(n_units - 1), unit, n_units, reason) for reason in reasons]
     values = np.where(undefined, NAN, fit.beta)
@@ -167,8 +159,21 @@ def logistic_model(
         n_dropped=ready.n_dropped,
         deviance=fit.deviance,
         converged=fit.converged,
-        notes=tuple(notes),
+        notes=(*notes, *told),
     )
+
+
+def _fitted(ready: Prepared, code: NDArray[np.int64]) -> tuple[logistic.LogisticFit, F64, NDArray[np.bool_], list[str]]:
+    """Return the fit, its covariance by cluster, which coefficients are undefined, and what is to be told of them."""
+    y, x = ready.y, ready.design.matrix
+    if len(np.unique(y)) == 1:
+        fit = logistic.LogisticFit(np.full(x.shape[1], NAN), np.full((x.shape[1],) * 2, NAN), y, 0.0, True)
+        told = [f"every {ready.formula.response} is {y[0]:g}: there is nothing to explain"]
+        return fit, fit.bread, np.ones(x.shape[1], np.bool_), told
+    fit = logistic.fit(x, y)
+    undefined = _runaway(x, fit.bread)
+    covariance = logistic.sandwich(x, y - fit.probability, fit.bread, code)
+    return fit, covariance, undefined, _separated(ready, undefined)
 
 
 def _check_binary(ready: Prepared) -> None:

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Object stability: which objects do detectors that were trained alike find all, some, none of the time?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import count, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers import registry
+from calipers.criteria import Criterion
+from calipers.errors import UsageError
+from calipers.kernels.resampling import check_seed
+from calipers.matches import View
+from calipers.results import Row
+from calipers.stability.objects_evidence import ObjectPairs
+from calipers.stability.objects_matching import blocks, collect
+from calipers.stability.objects_metric import ID, ObjectMetric, Sums
+from calipers.stability.objects_models import chosen
+from calipers.stability.objects_result import ALL, SIZES, ObjectStability
+from calipers.stability.objects_strata import Strata
+from calipers.statistics.estimates import Certainty, estimates
+from calipers.statistics.intervals import check_level, check_replicates
+from calipers.statistics.weights import BLOCK, units_of
+from calipers.tables import Cohort
+
+F64 = NDArray[np.float64]
+Progress = Callable[[int, int], None]
+EVERYBODY = 2**31 - 1  # predictions of an image: none is cut away
+PER_STRATUM = ("agreement", "mean-iou", "found-by-all", "found-by-some", "found-by-none", "false-alarms-shared")
+
+
+def object_stability(
+    cohort: Cohort,
+    criterion: str = "box-iou",
+    threshold: float = 0.5,
+    *,
+    assignment: str = "by-overlap",
+    score_cut: float = 0.0,
+    models: Sequence[str] | None = None,
+    sizes: Sequence[float] | None = None,
+    cluster: str | Sequence[str] = "auto",
+    level: float = 0.95,
+    replicates: int = 2000,
+    seed: int = 0,
+    ci: bool = True,
+    progress: Progress | None = None,
+) -> ObjectStability:
+    """Compare what several detectors, trained alike, find on the same images.
+
+    Parameters
+    ----------
+    cohort
+        Images with the predictions of at least two models.
+    criterion, threshold
+        When a prediction finds a reference, and when two predictions mean the same.
+    assignment
+        Of predictions to references. Predictions of two models are paired one to one, ``by-overlap`` or, if that is
+        the assignment, ``optimal``: neither of them is the reference.
+    score_cut
+        Predictions with lower scores are left out, and counted.
+    models
+        Which ones, at least two; all if left out.
+    sizes
+        Areas (volumes) in ascending order that part sizes; those that part the counted references in thirds if left
+        out, none with ``()``.
+    cluster
+        What the intervals speak for: ``auto`` (patient if known, else image), ``image`` or a column.
+    level, replicates, seed, ci
+        Of the intervals; ``ci=False`` makes none.
+    progress
+        Called with (steps done, steps in all).
+
+    Notes
+    -----
+    Two predictions mean the same if they have one class and the criterion holds in both directions. Definitions of all
+    numbers: `calipers.stability.objects_metric`. References that are ignored, and crowds, are left out and counted;
+    predictions on them are no false alarms. A false alarm is a prediction of fate ``false alarm``; duplicates are
+    counted apart. Intervals are over images or patients with the models as they are; what other trainings would give
+    is told by `ObjectStability.leave_one_out`.
+
+    Examples
+    --------
+    >>> import calipers as cal
+    >>> from calipers.stability.objects import object_stability
+    >>> found = object_stability(cal.demo_cohort(), replicates=200)
+    >>> [(row.k, row.references) for row in found.found_by()]
+    [(0, 4), (1, 45), (2, 85), (3, 55)]
+    >>> print(found["found-by-some"])
+    0.688 [..., ...], n = 91 images, 189 references
+    """
+    view = _view(criterion, threshold, assignment, score_cut)
+    names = chosen(cohort, models)
+    check_level(level)
+    check_seed(seed)
+    if ci:
+        check_replicates(replicates)
+    units = units_of(cohort.images.groups, cohort.n_images, cluster)
+    kept, below = _above(cohort, names, score_cut)
+    told = _steps(progress, len(blocks(kept, names)) + (-(-replicates // BLOCK) if ci else 0))
+    evidence = collect(kept, names, view, told)
+    cuts = _cuts(sizes, evidence)
+    certainty = Certainty(level, replicates=replicates if ci else 0, seed=seed)
+    metric = ObjectMetric(len(names))
+    strata = [Strata.classes(evidence), Strata.sizes(evidence, cuts)]
+    cases: list[tuple[Any, Any]] = [(metric, Sums.of(evidence, each)) for each in strata]
+    by_class, by_size = estimates(cases, units, certainty, lambda *_: told())
+    rows = _rows(metric, by_class, by_size, (cohort.classes, cuts, len(names)))
+    settings: dict[str, Any] = {
+        "criterion": criterion,
+        "threshold": threshold,
+        "assignment": assignment,
+        "score_cut": score_cut,
+        "sizes": cuts.tolist(),
+        "level": level,
+        "replicates": replicates if ci else 0,
+        "seed": seed,
+        "unit": units.name,
+        "n_units": units.number,
+    }
+    return ObjectStability(cohort, names, evidence, tuple(rows), settings, below)
+
+
+def _view(criterion: str, threshold: float, assignment: str, score_cut: float) -> View:
+    """Return how objects are matched; unknown names and numbers that are none are refused."""
+    rule: Criterion = registry.resolve("criterion", criterion)
+    registry.check("assignment", assignment)
+    numbers: dict[str, Any] = {"threshold": threshold, "score_cut": score_cut}
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int | float | np.number) or number != number:
+            raise UsageError(f"{name} is a number, not {number!r}")
+    share = not (rule.distance or rule.yes_no or np.isinf(rule.none))
+    if (share and not 0 <= threshold <= 1) or (rule.distance and threshold < 0):
+        told = "lie between 0 and 1" if share else "are at least 0"
+        raise UsageError(f"thresholds of {criterion!r} {told}, got {threshold:g}")
+    return View(criterion, assignment, float(threshold), max_dets=EVERYBODY, score_cut=float(score_cut))
+
+
+def _above(cohort: Cohort, models: tuple[str, ...], score_cut: float) -> tuple[Cohort, dict[str, int]]:
+    """Return the cohort without predictions below the score cut, and how many these were."""
+    tables = {name: cohort.models[name] for name in models}
+    below = {name: int((table.score < score_cut).sum()) for name, table in tables.items()}
+    kept = {name: table.keep(table.score >= score_cut) if below[name] else table for name, table in tables.items()}
+    return replace(cohort, models=kept, maps={}), below
+
+
+def _steps(progress: Progress | None, total: int) -> Callable[[], None]:
+    number = count(1)
+    return lambda: progress(next(number), total) if progress is not None else None
+
+
+def _cuts(sizes: Sequence[float] | None, evidence: ObjectPairs) -> F64:
+    """Return the areas that part sizes: those given, or the thirds of the references."""
+    if sizes is None:
+        area = evidence.references.area
+        cuts = np.unique(np.quantile(area, [1 / 3, 2 / 3])) if len(area) else np.zeros(0)
+        return np.asarray(cuts[cuts > area.min(initial=np.inf)])  # no size that nothing has
+    cuts = np.asarray(sizes, np.float64)
+    if cuts.ndim != 1 or not (np.isfinite(cuts).all() and (cuts > 0).all() and (np.diff(cuts) > 0).all()):
+        raise UsageError(f"sizes are parted by positive areas in ascending order, not by {sizes!r}")
+    return cuts
+
+
+def _rows(
+    metric: ObjectMetric, by_class: list[list[Any]], by_size: list[list[Any]], of: tuple[tuple[str, ...], F64, int]
+) -> list[Row]:
+    """Return the rows: everything, then by class and by size where there is more than one."""
+    classes, cuts, n_models = of
+    found = []
+    for k, name in enumerate(metric.facts.names):
+        written, group = _named(name, n_models)
+        found.append(Row(ALL, written, ID, None, group, by_class[0][k]))
+    for name in PER_STRATUM:
+        k = metric.facts.names.index(name)
+        if len(classes) > 1:
+            found += [Row(ALL, name, ID, label, None, by_class[1 + c][k]) for c, label in enumerate(classes)]
+        if len(cuts):
+            words = SIZES.get(len(cuts) + 1) or _ranges(cuts)
+            found += [Row(ALL, name, ID, None, {"size": word}, by_size[1 + s][k]) for s, word in enumerate(words)]
+    return found
+
+
+def _named(name: str, n_models: int) -> tuple[str, dict[str, str] | None]:
+    """Return metric and group of a row: numbers of models are groups."""
+    start, _, k = name.rpartition("-")
+    return (start, {"models": f"{k} of {n_models}"}) if k.isdigit() else (name, None)
+
+
+def _ranges(cuts: F64) -> tuple[str, ...]:
+    """Return words for many sizes."""
+    middle = [f"{low:g} to {high:g}" for low, high in pairwise(cuts.tolist())]
+    return (f"below {cuts[0]:g}", *middle, f"from {cuts[-1]:g} on")

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What K detectors say on the same images, once who belongs to whom is known: the evidence of object stability."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.kernels import ragged
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A flat table; rows ``offsets[i]:offsets[i+1]`` belong to image i."""
+
+    offsets: I64  # (n_images + 1,)
+
+    @property
+    def image(self) -> I64:
+        """(n,) the image of every row."""
+        return ragged.owners(self.offsets)
+
+    def take(self, images: I64) -> Self:
+        """Return the rows of some images, in that order; images may be repeated."""
+        rows, offsets = ragged.take_rows(self.offsets, images)
+        return type(self)(offsets, *(getattr(self, name)[rows] for name in self._columns()))
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """Return the tables of several sets of images, one below the other."""
+        columns = (np.concatenate([getattr(part, name) for part in parts]) for name in cls._columns())
+        return cls(ragged.concat_offsets([part.offsets for part in parts]), *columns)
+
+    @classmethod
+    def _columns(cls) -> list[str]:
+        return [one.name for one in fields(cls) if one.name != "offsets"]
+
+
+@dataclass(frozen=True, slots=True)
+class Things(Rows):
+    """Things on images that some of the models found: counted references, or places of false alarms."""
+
+    label: I64  # (n,)
+    area: F64  # (n,) of a place: the mean of its false alarms
+    found: Flags  # (n, K) by which models
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+
+@dataclass(frozen=True, slots=True)
+class Targets(Things):
+    """Counted references."""
+
+    row: I64  # (n,) in the cohort
+
+
+@dataclass(frozen=True, slots=True)
+class Places(Things):
+    """Where false alarms are, of one model or of several."""
+
+    members: I64  # (n,) number of false alarms
+
+
+@dataclass(frozen=True, slots=True)
+class Said(Rows):
+    """The predictions of all models at or above the score cut, one model after the other in every image."""
+
+    model: I64  # (n,)
+    label: I64  # (n,)
+    area: F64  # (n,)
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+
+@dataclass(frozen=True, slots=True)
+class Couples(Rows):
+    """Predictions of two models that mean the same thing; a prediction has at most one partner per other model."""
+
+    pair: I64  # (n,) of models, as `kernels.pairwise.pair_index` lists them
+    first: I64  # (n,) place of the prediction of the first model among all predictions of its image
+    second: I64
+    iou: F64  # (n,)
+
+    def __len__(self) -> int:
+        return len(self.pair)
+
+
+@dataclass(frozen=True)
+class ObjectPairs:
+    """The evidence of object stability: flat tables with offsets per image."""
+
+    n_models: int
+    n_classes: int
+    references: Targets
+    places: Places
+    said: Said
+    couples: Couples
+    ignored: I64  # (n_images,) references that are ignored or crowds
+    duplicates: I64  # (n_images, K) predictions of a reference that another prediction of the model has found
+
+    @property
+    def n_images(self) -> int:
+        """Number of images."""
+        return len(self.ignored)
+
+    def take(self, images: I64) -> ObjectPairs:
+        """Return the evidence of some images; images may be repeated."""
+        tables: dict[str, Any] = {name: getattr(self, name).take(images) for name in TABLES}
+        tables |= {"ignored": self.ignored[images], "duplicates": self.duplicates[images]}
+        return ObjectPairs(self.n_models, self.n_classes, **tables)
+
+    @classmethod
+    def concat(cls, parts: Sequence[ObjectPairs]) -> ObjectPairs:
+        """Return the evidence of all images of several parts; rows of references stay what they are."""
+        first = parts[0]
+        tables: dict[str, Any] = {
+            name: type(getattr(first, name)).concat([getattr(part, name) for part in parts]) for name in TABLES
+        }
+        return cls(
+            first.n_models,
+            first.n_classes,
+            **tables,
+            ignored=np.concatenate([part.ignored for part in parts]),
+            duplicates=np.concatenate([part.duplicates for part in parts]),
+        )
+
+    def couple_rows(self) -> tuple[I64, I64]:
+        """Return the rows in `said` of both predictions of every couple."""
+        begin = self.said.offsets[:-1][self.couples.image]
+        return begin + self.couples.first, begin + self.couples.second
+
+
+TABLES = ("references", "places", "said", "couples")

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Single models in object stability: which take part, pairs of them, and the rest without one of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import InputError, UsageError
+from calipers.kernels.pairwise import pair_index
+from calipers.results.estimate import number
+from calipers.stability.objects_evidence import ObjectPairs
+from calipers.stability.objects_strata import Strata, mean_of_defined, pair_cells
+from calipers.tables import Cohort
+
+F64 = NDArray[np.float64]
+NAN = math.nan
+MEANS = ("agreement", "mean-iou")
+SHARES = ("found-by-all", "found-by-some", "found-by-none")
+FEWEST_MODELS = 3
+
+
+def chosen(cohort: Cohort, models: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the models that are compared: at least two different ones."""
+    if isinstance(models, str):
+        raise UsageError(f"models takes several names, such as [{models!r}, ...]")
+    names = tuple(cohort.models) if models is None else tuple(models)
+    for name in names:
+        cohort.predictions(name)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"model {twice!r} is named twice")
+    if len(names) < 2:
+        raise InputError(
+            "the predictions of two or more models on the same images",
+            rule="one-model",
+            location="models",
+            value=", ".join(names) or "none",
+            hint="stability compares models that were trained alike: give their predictions as further models",
+        )
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveOneOut:
+    """A number without each of the models, and what that says of other trainings."""
+
+    metric: str
+    value: float  # with all models
+    without: Mapping[str, float]  # model -> value of the others
+    standard_error: float  # jackknife over models
+    low: float  # t interval over models
+    high: float
+    level: float
+    reason: str | None  # why there is no interval
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the facts for JSON."""
+        return {
+            "metric": self.metric,
+            "value": number(self.value),
+            "without": {name: number(value) for name, value in self.without.items()},
+            "standard_error": number(self.standard_error),
+            "low": number(self.low),
+            "high": number(self.high),
+            "level": self.level,
+            "n_models": len(self.without),
+            "reason": self.reason,
+        }
+
+
+def dense_pairs(evidence: ObjectPairs) -> tuple[F64, F64]:
+    """Return (n_images, P) agreement and mean IoU of every pair of models, NaN where undefined."""
+    cells = pair_cells(evidence, Strata.whole(evidence))
+    shape = evidence.n_images, len(pair_index(evidence.n_models)[0])
+    agreement, iou = np.full(shape, np.nan), np.full(shape, np.nan)
+    agreement[cells.image], iou[cells.image] = cells.agreement, cells.iou
+    return agreement, iou
+
+
+def pair_matrix(evidence: ObjectPairs) -> F64:
+    """Return (K, K) the mean agreement of two models over the images on which one of them says something."""
+    one, other = pair_index(evidence.n_models)
+    matrix = np.full((evidence.n_models, evidence.n_models), np.nan)
+    matrix[one, other] = matrix[other, one] = mean_of_defined(dense_pairs(evidence)[0].T)
+    return matrix
+
+
+def leave_one_out(evidence: ObjectPairs, models: tuple[str, ...], metric: str, level: float) -> LeaveOneOut:
+    """Return a number without each of the models.
+
+    The jackknife's standard error is ``sqrt((K - 1) / K * sum((v_m - mean)^2))`` over the values without model m, its
+    interval a t interval with K - 1 degrees of freedom, cut at 0 and 1. It needs three models. Shares of references
+    found by all, some or none have none: with one model less they are another number, not the same one from less data.
+    """
+    everyone = np.ones(len(models), np.bool_)
+    value = _of(evidence, metric, everyone)
+    if len(models) < FEWEST_MODELS:
+        return LeaveOneOut(metric, value, dict.fromkeys(models, NAN), NAN, NAN, NAN, level, "too_few_units")
+    without = np.array([_of(evidence, metric, everyone & (np.arange(len(models)) != m)) for m in range(len(models))])
+    named = dict(zip(models, without.tolist()))
+    if metric in SHARES or np.isnan(without).any():
+        reason = "not_requested" if metric in SHARES else "no_objects"
+        return LeaveOneOut(metric, value, named, NAN, NAN, NAN, level, reason)
+    from scipy.special import stdtrit
+
+    n = len(models)
+    error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
+    wide = float(stdtrit(n - 1, (1 + level) / 2)) * error
+    return LeaveOneOut(metric, value, named, error, max(0.0, value - wide), min(1.0, value + wide), level, None)
+
+
+def _of(evidence: ObjectPairs, metric: str, kept: NDArray[np.bool_]) -> float:
+    """Return a number of some of the models."""
+    if metric in SHARES:
+        times, most = evidence.references.found[:, kept].sum(axis=1), int(kept.sum())
+        inside = {"all": times == most, "none": times == 0, "some": (times > 0) & (times < most)}
+        return float(inside[metric.removeprefix("found-by-")].mean()) if len(times) else NAN
+    one, other = pair_index(evidence.n_models)
+    of_images = mean_of_defined(dense_pairs(evidence)[MEANS.index(metric)][:, kept[one] & kept[other]])
+    return float(mean_of_defined(of_images[None])[0])
