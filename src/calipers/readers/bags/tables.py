@@ -17,7 +17,7 @@ from calipers.errors import InputError, raise_problems
 from calipers.readers.bags.columns import BAG, VALUE, column_of, require_column
 from calipers.readers.bags.model_maps import ModelMaps, check_shape
 from calipers.readers.plain import read_plain
-from calipers.readers.tabular import Table, codes, empty, numbers, texts
+from calipers.readers.tabular import Table, codes, numbers, texts
 from calipers.readers.volumes.volume import Volume
 
 F64 = NDArray[np.float64]
@@ -65,15 +65,9 @@ def open_table(path: Path, model: str, *, unit: bool = True) -> list[ModelMaps]:
     and ``column``, or ``slice`` too. Places count from 0 or from 1, and every bag has all of them, each once.
     """
     table, _ = read_plain(path)
-    bags = [unicodedata.normalize("NFC", name.strip()) for name in texts(table, require_column(table, BAG, "bag"))]
-    bag, ids = codes(bags)
+    bag, ids = _names(table, require_column(table, BAG, "bag"))
     column = column_of(table, MODEL)
-    which, names = (
-        (np.zeros(len(table), np.int64), [""])
-        if column is None
-        else codes([name.strip() for name in texts(table, column)])
-    )
-    _nothing_empty(table, [require_column(table, BAG, "bag"), *([column] if column else [])])
+    which, names = (np.zeros(len(table), np.int64), [""]) if column is None else _names(table, column)
     rows = _sorted(table, which, bag, _values(table, unit))
     shapes = _shapes(rows, ids)
     found: dict[int, dict[str, Volume]] = {k: {} for k in range(len(names))}
@@ -95,11 +89,15 @@ def _title(given: str, names: Sequence[str], k: int) -> str:
     return f"{given}/{own}" if given else own
 
 
-def _nothing_empty(table: Table, columns: Sequence[str]) -> None:
-    for name in columns:
-        rows = np.flatnonzero(empty(table.columns[name]))
-        if len(rows):
-            raise table.problem(int(rows[0]), name, "missing-id", f"the {name} of every row", "").as_error(table.file)
+def _names(table: Table, column: str) -> tuple[I64, list[str]]:
+    """Return the (n,) number of the name in every row, and the names; an empty one is an error."""
+    raw, cells = codes(texts(table, column))
+    clean, names = codes([unicodedata.normalize("NFC", cell.strip()) for cell in cells])
+    found = clean[raw]
+    if "" in names:
+        row = int(np.flatnonzero(found == names.index(""))[0])
+        raise table.problem(row, column, "missing-id", f"the {column} of every row", "").as_error(table.file)
+    return found, names
 
 
 def _values(table: Table, unit: bool) -> F64:
