@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twin of kernels/kendall.py: discordant instances of pairs of maps, counted as the inversions of a permutation.
+// Twin of kernels/kendall.py: discordant instances of pairs of maps, counted as the inversions of a permutation; numbers are
+// sorted by their leading digits first, and inversions counted where digits differ. Every group of numbers is complete, so its
+// place is known.
 #include <algorithm>
 #include <cstring>
 
@@ -10,69 +12,104 @@ namespace calipers {
 namespace {
 
 constexpr int64_t ENTRIES_FOR_THREADS = int64_t{1} << 16;  // below, a thread costs more than it saves
-constexpr int BASE_BITS = 4;
+constexpr int BASE_BITS = 6;  // numbers of a word
 constexpr int64_t BASE = 1 << BASE_BITS;
-constexpr int64_t BLOCKS = 16;  // whose counts fit into a byte: each adds at most 15 to a place
+constexpr int DIGIT_BITS = 4;  // of a level, at most: each wants more counters, fewer want more levels
+constexpr int64_t PIECE = 1 << 15;  // numbers whose counts fit into 16 bits
 
-// LATER[i][j]: whether j stands behind i.
-struct Later {
-    uint8_t behind[BASE][BASE];
-    constexpr Later() : behind() {
-        for (int i = 0; i < BASE; ++i)
-            for (int j = 0; j < BASE; ++j) behind[i][j] = j > i;
-    }
-};
-constexpr Later LATER{};
-
-// Inversions inside of blocks of BASE places that hold BASE neighbouring numbers each: all against all.
-template <class T>
-int64_t inversions_of_blocks(const T* from, int64_t n) {
+// The bits of words, added up.
+int64_t sum_bits(const uint64_t* words, int64_t n) {
     int64_t found = 0;
-    for (int64_t start = 0; start < n; start += BASE * BLOCKS) {
-        uint8_t sum[BASE] = {};
-        const int64_t stop = std::min(n, start + BASE * BLOCKS);
-        for (int64_t block = start; block < stop; block += BASE) {
-            int8_t value[BASE];
-            for (int64_t k = 0; k < BASE; ++k)  // a block that is not full ends in order
-                value[k] = static_cast<int8_t>((block + k < n ? static_cast<int64_t>(from[block + k]) : k) & (BASE - 1));
-            for (int64_t i = 0; i < BASE; ++i)
-                for (int64_t j = 0; j < BASE; ++j)
-                    sum[j] = static_cast<uint8_t>(sum[j] + ((value[j] < value[i]) & LATER.behind[i][j]));
+    for (int64_t start = 0; start < n; start += 16) {  // bytes of sums hold 31 words
+        const int64_t stop = std::min(n, start + 16);
+        uint64_t sum = 0;
+        for (int64_t k = start; k < stop; ++k) {
+            uint64_t x = words[k];
+            x -= (x >> 1) & 0x5555555555555555u;
+            x = (x & 0x3333333333333333u) + ((x >> 2) & 0x3333333333333333u);
+            sum += (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu;
         }
-        for (uint8_t s : sum) found += s;
+        sum = (sum & 0x00ff00ff00ff00ffu) + ((sum >> 8) & 0x00ff00ff00ff00ffu);
+        found += static_cast<int64_t>((sum * 0x0001000100010001u) >> 48);
     }
     return found;
 }
 
-// Parts every group of 2^(bit + 1) neighbouring numbers, in order, by a bit: zeros to the front, ones behind them. An inversion
-// between the halves is a one before a zero, and counted at the zero.
+// Inversions inside of blocks of BASE places that hold BASE neighbouring numbers each: higher numbers that were seen before.
 template <class T>
-int64_t split_groups(const T* from, T* to, int64_t n, int bit) {
-    const int64_t half = int64_t{1} << bit;
+int64_t inversions_of_blocks(const T* from, int64_t n) {
     int64_t found = 0;
-    for (int64_t start = 0; start < n; start += 2 * half) {
-        const int64_t stop = std::min(n, start + 2 * half);
-        int64_t zero = start, ones = 0;
+    for (int64_t start = 0; start < n; start += BASE) {
+        const int64_t stop = std::min(n, start + BASE);
+        uint64_t seen = 0, higher[BASE];
         for (int64_t k = start; k < stop; ++k) {
-            const T value = from[k];
-            const int64_t one = (value >> bit) & 1;
-            to[one ? start + half + ones : zero] = value;
-            found += ones & (one - 1);
-            ones += one;
-            zero += 1 - one;
+            const int number = static_cast<int>(from[k] & (BASE - 1));
+            higher[k - start] = seen >> number;
+            seen |= uint64_t{1} << number;
+        }
+        found += sum_bits(higher, stop - start);
+    }
+    return found;
+}
+
+// STEP[d][e]: whether a number with digit d stands above one with digit e.
+template <int SIZE>
+struct Steps {
+    uint16_t above[SIZE][SIZE];
+    constexpr Steps() : above() {
+        for (int d = 0; d < SIZE; ++d)
+            for (int e = 0; e < SIZE; ++e) above[d][e] = e < d;
+    }
+};
+
+// Sorts every group of 2^(shift + BITS) neighbouring numbers by their digit of BITS bits at shift, equal ones in order, and
+// counts the inversions between different digits: at each number those with a higher digit before it.
+template <int BITS, class T>
+int64_t sort_groups(const T* from, T* to, int64_t n, int shift) {
+    constexpr int SIZE = 1 << BITS;
+    static constexpr Steps<SIZE> STEP{};
+    const int64_t width = int64_t{1} << (shift + BITS);
+    int64_t found = 0;
+    for (int64_t start = 0; start < n; start += width) {
+        const int64_t stop = std::min(n, start + width);
+        int64_t place[SIZE], higher[SIZE] = {};
+        for (int d = 0; d < SIZE; ++d) place[d] = start + (int64_t{d} << shift);
+        for (int64_t begin = start; begin < stop; begin += PIECE) {
+            const int64_t end = std::min(stop, begin + PIECE);
+            uint16_t count[SIZE] = {};
+            for (int64_t k = begin; k < end; ++k) {
+                const T number = from[k];
+                const int digit = static_cast<int>((number >> shift) & (SIZE - 1));
+                found += count[digit] + higher[digit];
+                for (int e = 0; e < SIZE; ++e) count[e] = static_cast<uint16_t>(count[e] + STEP.above[digit][e]);
+                to[place[digit]++] = number;
+            }
+            for (int e = 0; e < SIZE; ++e) higher[e] += count[e];
         }
     }
     return found;
+}
+
+template <class T>
+int64_t sort_groups(const T* from, T* to, int64_t n, int shift, int bits) {
+    switch (bits) {
+        case 1: return sort_groups<1>(from, to, n, shift);
+        case 2: return sort_groups<2>(from, to, n, shift);
+        case 3: return sort_groups<3>(from, to, n, shift);
+        default: return sort_groups<DIGIT_BITS>(from, to, n, shift);
+    }
 }
 
 // Inversions of an arrangement of 0 ... n - 1, which is spoilt.
 template <class T>
 int64_t inversions(T* from, T* spare, int64_t n) {
-    int bits = BASE_BITS;
-    while ((int64_t{1} << bits) < n) ++bits;
+    int top = BASE_BITS;
+    while ((int64_t{1} << top) < n) ++top;
     int64_t found = 0;
-    for (int bit = bits - 1; bit >= BASE_BITS; --bit) {
-        found += split_groups(from, spare, n, bit);
+    for (int levels = (top - BASE_BITS + DIGIT_BITS - 1) / DIGIT_BITS; levels > 0; --levels) {
+        const int bits = (top - BASE_BITS + levels - 1) / levels;
+        top -= bits;
+        found += sort_groups(from, spare, n, top, bits);
         std::swap(from, spare);
     }
     return found + inversions_of_blocks(from, n);

@@ -15,7 +15,7 @@ constexpr int64_t ENTRIES_FOR_THREADS = int64_t{1} << 16;  // below, a thread co
 constexpr int64_t LARGE_ROW = int64_t{1} << 12;             // from here on wider digits pay
 
 struct Item {
-    uint64_t key;
+    uint32_t lead;  // the leading bits of a key
     uint32_t index;
 };
 
@@ -30,38 +30,63 @@ inline uint64_t key_of(double value) {
 
 // Sorts by digits of BITS bits, the last one first; digits that all items share are passed over. Returns where the result is.
 template <int BITS>
-Item* sort_items(Item* items, Item* spare, int64_t n, std::vector<uint32_t>& counts) {
-    constexpr int DIGITS = (64 + BITS - 1) / BITS, SIZE = 1 << BITS;
-    constexpr uint64_t MASK = SIZE - 1;
-    counts.assign(static_cast<size_t>(DIGITS) * SIZE, 0);
+Item* sort_items(Item* items, Item* spare, int64_t n) {
+    constexpr int DIGITS = (32 + BITS - 1) / BITS, SIZE = 1 << BITS;
+    constexpr uint32_t MASK = SIZE - 1;
+    uint32_t counts[DIGITS][SIZE] = {};
     for (int64_t k = 0; k < n; ++k)
-        for (int d = 0; d < DIGITS; ++d) ++counts[d * SIZE + (items[k].key >> (d * BITS) & MASK)];
+        for (int d = 0; d < DIGITS; ++d) ++counts[d][items[k].lead >> (d * BITS) & MASK];
     for (int d = 0; d < DIGITS; ++d) {
-        uint32_t* count = counts.data() + d * SIZE;
-        if (count[items[0].key >> (d * BITS) & MASK] == n) continue;
+        uint32_t* count = counts[d];
+        if (count[items[0].lead >> (d * BITS) & MASK] == n) continue;
         uint32_t start = 0;
         for (int b = 0; b < SIZE; ++b) {
             const uint32_t here = count[b];
             count[b] = start;
             start += here;
         }
-        for (int64_t k = 0; k < n; ++k) spare[count[items[k].key >> (d * BITS) & MASK]++] = items[k];
+        for (int64_t k = 0; k < n; ++k) spare[count[items[k].lead >> (d * BITS) & MASK]++] = items[k];
         std::swap(items, spare);
     }
     return items;
 }
 
 struct Sorting {
+    std::vector<uint64_t> keys;
     std::vector<Item> items, spare;
-    std::vector<uint32_t> counts;
+    explicit Sorting(int64_t n) : keys(n), items(n), spare(n) {}
 };
 
-void row_places(const double* values, int64_t n, Sorting& memory, int32_t* order, int32_t* below, int32_t* doubled) {
-    for (int64_t k = 0; k < n; ++k) memory.items[k] = {key_of(values[k]), static_cast<uint32_t>(k)};
+// Items in the order of their keys: by 32 bits from the first in which keys differ, then the few that share these.
+Item* sorted_items(const double* values, int64_t n, Sorting& memory) {
+    uint64_t *keys = memory.keys.data(), lowest = ~uint64_t{0}, highest = 0;
+    for (int64_t k = 0; k < n; ++k) {
+        keys[k] = key_of(values[k]);
+        lowest = std::min(lowest, keys[k]);
+        highest = std::max(highest, keys[k]);
+    }
+    int shift = 0;
+    while ((highest - lowest) >> shift > 0xffffffffu) ++shift;
     Item *items = memory.items.data(), *spare = memory.spare.data();
-    items = n < LARGE_ROW ? sort_items<8>(items, spare, n, memory.counts) : sort_items<11>(items, spare, n, memory.counts);
+    for (int64_t k = 0; k < n; ++k)
+        items[k] = {static_cast<uint32_t>((keys[k] - lowest) >> shift), static_cast<uint32_t>(k)};
+    items = n < LARGE_ROW ? sort_items<8>(items, spare, n) : sort_items<11>(items, spare, n);
+    for (int64_t start = 0, stop; shift && start < n; start = stop) {
+        bool differ = false;
+        for (stop = start + 1; stop < n && items[stop].lead == items[start].lead; ++stop)
+            differ |= keys[items[stop].index] != keys[items[start].index];
+        if (differ)
+            std::sort(items + start, items + stop, [&](const Item& a, const Item& b) { return keys[a.index] < keys[b.index]; });
+    }
+    return items;
+}
+
+void row_places(const double* values, int64_t n, Sorting& memory, int32_t* order, int32_t* below, int32_t* doubled) {
+    const Item* items = sorted_items(values, n, memory);
+    const uint64_t* keys = memory.keys.data();
     for (int64_t start = 0, stop; start < n; start = stop) {
-        for (stop = start + 1; stop < n && items[stop].key == items[start].key;) ++stop;
+        const uint64_t key = keys[items[start].index];
+        for (stop = start + 1; stop < n && keys[items[stop].index] == key;) ++stop;
         for (int64_t k = start; k < stop; ++k) {
             order[k] = static_cast<int32_t>(items[k].index);
             below[items[k].index] = static_cast<int32_t>(start);
@@ -139,7 +164,7 @@ void add_to(Span<int64_t> total, const std::vector<int64_t>& part) {
 void row_places(Span<const double> values, int64_t n_rows, const RowPlaces& found, int threads) {
     const int64_t n = n_rows ? values.size / n_rows : 0;
     if (n == 0) return;
-    const auto make = [n] { return Sorting{std::vector<Item>(n), std::vector<Item>(n), {}}; };
+    const auto make = [n] { return Sorting(n); };
     parallel_with(n_rows, values.size < ENTRIES_FOR_THREADS ? 1 : threads, make, [&](Sorting& memory, int64_t k) {
         row_places(values.data + k * n, n, memory, found.order.data + k * n, found.below.data + k * n,
                    found.doubled.data + k * n);
