@@ -46,7 +46,7 @@ def joint_counts(values: F64, thresholds: F64) -> tuple[I64, I64, I64]:
     """
     native, rows = route.native(), np.ascontiguousarray(values, np.float64)
     cuts = np.ascontiguousarray(thresholds, np.float64)
-    if native is not None:
+    if native is not None and len(rows):  # the twin reads the number of instances off the rows
         return compiled_pairwise.joint_counts(native, rows, cuts)
     n_models, n = rows.shape
     shared = np.zeros((len(cuts), n_models, n_models), np.int64)

@@ -3,7 +3,6 @@
 // sorted by their leading digits first, and inversions counted where digits differ. Every group of numbers is complete, so its
 // place is known.
 #include <algorithm>
-#include <cstring>
 
 #include "pairwise.h"
 
