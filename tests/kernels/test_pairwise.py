@@ -93,7 +93,9 @@ def test_too_few_instances_leave_every_correlation_undefined(k: int, n: int) -> 
     assert np.isnan(found).all()
     ones, both, called = pairwise.joint_counts(values, np.array([0.5, 0.9]))
     assert (ones.shape, both.shape, called.shape) == ((2, k), (2, k * (k - 1) // 2), (2, k + 1))
-    assert (ones[0] == n).all() and (both[0] == n).all() and called[0, k] == n
+    assert (ones[0] == n).all()
+    assert (both[0] == n).all()
+    assert called[0, k] == n
     assert (called.sum(axis=1) == n).all()
 
 
@@ -102,7 +104,8 @@ def test_two_instances() -> None:
     found = pairwise.correlations(values)
     assert found[:, 0].tolist() == [1, 1, 1, 1]
     assert found[:, 1].tolist() == [-1, -1, -1, -1]
-    assert np.isnan(found[:3, 2]).all() and found[3, 2] == 0
+    assert np.isnan(found[:3, 2]).all()
+    assert found[3, 2] == 0
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1.0, SMALLEST])

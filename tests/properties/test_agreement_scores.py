@@ -39,7 +39,8 @@ def test_scores_are_symmetric_and_stay_inside_their_limits(table: tuple[int, ...
     for name in SYMMETRIC:
         assert swapped[name] == pytest.approx(found[name], **NEAR), name
     assert swapped["n0*-n1*"] == found["n*0-n*1"] == n00 + n10 - n01 - n11
-    assert not found["APJ"] < -1 / 3 and not found["AJ"] < -1
+    assert not found["APJ"] < -1 / 3
+    assert not found["AJ"] < -1
     for name in SYMMETRIC:
         assert not found[name] > 1, name
     for name in ("PJ", "PO", "HAPJ", "TAR", "PAR", "NAR", "positive_share"):
@@ -124,6 +125,8 @@ def test_maps_that_call_everything_or_nothing(count: int) -> None:
         found = scores(*table)
         assert np.isnan([found[name] for name in ("APJ", "AJ", "HAPJ", "APO")]).all()
     nothing = scores(count, 0, 0, 0)
-    assert np.isnan(nothing["PO"]) and np.isnan(nothing["PJ"])
-    assert np.isnan(scores(count, 0, 2, 0)["PO"]) and np.isnan(scores(count, 0, 2, 0)["APO"])
+    assert np.isnan(nothing["PO"])
+    assert np.isnan(nothing["PJ"])
+    assert np.isnan(scores(count, 0, 2, 0)["PO"])
+    assert np.isnan(scores(count, 0, 2, 0)["APO"])
     assert np.isnan(scores(0, 0, count, 2)["APO"])
