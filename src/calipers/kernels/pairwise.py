@@ -93,7 +93,7 @@ def pearson(values: F64) -> F64:
 
 def midranks(values: F64) -> F64:
     """Return (K, N) ranks from 1 within every map; ties share the mean of their ranks."""
-    return (places(values).doubled + (values.shape[1] + 1.0)) / 2
+    return np.asarray((places(values).doubled + (values.shape[1] + 1.0)) / 2)
 
 
 def spearman(values: F64) -> F64:
@@ -138,7 +138,7 @@ def _kendall(ranked: Places) -> tuple[F64, F64]:
 def _unit(values: F64) -> F64:
     """Return rows multiplied by the power of two that brings their largest size to [0.5, 1); rows of 0 as they are."""
     exponent = np.frexp(np.abs(values).max(axis=1, keepdims=True))[1]
-    return np.ldexp(values, -exponent)
+    return np.asarray(np.ldexp(values, -exponent))
 
 
 def _cosines(shared: F64, squares: F64, first: I64, second: I64) -> F64:

@@ -34,12 +34,12 @@ class Places(NamedTuple):
     @property
     def untied(self) -> I64:
         """(K,) pairs of instances with different values: each instance has that many below it."""
-        return self.below.sum(axis=1, dtype=np.int64)
+        return np.asarray(self.below.sum(axis=1, dtype=np.int64))
 
     @property
     def constant(self) -> Flags:
         """(K,) maps that have one value only; maps without instances are."""
-        return self.untied == 0
+        return np.asarray(self.untied == 0)
 
 
 def places(values: F64) -> Places:
