@@ -42,7 +42,7 @@ class BagValues:
     def tables(self) -> tuple[F64, NDArray[np.bool_]]:
         """(B, M) values with 0 for NaN, and (M,) which numbers are undefined on some bag: the same for all weights."""
         missing = np.isnan(self.values)
-        return np.where(missing, 0.0, self.values), missing.any(axis=0)
+        return np.where(missing, 0.0, self.values), np.asarray(missing.any(axis=0))
 
     def take(self, images: I64) -> BagValues:
         """Return the evidence of some bags."""
