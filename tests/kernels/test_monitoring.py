@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from calipers.kernels.case_ranks import CaseRanks
-from calipers.kernels.monitoring import Cuts, Operating, operating
-from calipers.kernels.monitoring_coverage import augrc, aurc, coverage_sums, harmonic
+from calipers.kernels.monitoring import Cuts, Operating, Standing, operating
+from calipers.kernels.monitoring_coverage import augrc, aurc, best_aurc, harmonic
 from reference import monitors as slow
 
 
@@ -22,6 +22,12 @@ def drawn(seed: int, n: int = 30, levels: int = 6) -> tuple[np.ndarray, np.ndarr
     weights[0] = 1
     weights[:, :2] += 1
     return rng.integers(0, levels, n) / levels, wanted, weights
+
+
+def areas(alarm: np.ndarray, loss: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """AURC and AUGRC under weights (R, n)."""
+    standing = Standing.of(Cuts.of(alarm), weights)
+    return aurc(standing, loss[None])[0], augrc(standing, loss[None])[0]
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -43,15 +49,19 @@ def test_the_area_is_that_of_the_ranks_of_cases_to_the_last_bit(seed: int) -> No
     alarm, wanted, weights = drawn(seed, n=80)
     ranks = CaseRanks.of(alarm, wanted, -np.inf)
     np.testing.assert_array_equal(operating(alarm, wanted, weights).auroc(), ranks.area(weights))
+    labels = np.stack([wanted, ~wanted, alarm > 0.5])
+    found = Standing.of(Cuts.of(alarm), weights).auroc(labels)
+    for k, label in enumerate(labels):
+        np.testing.assert_array_equal(found[k], operating(alarm, label, weights).auroc())
 
 
 @pytest.mark.parametrize("seed", range(25))
 def test_areas_of_risk_are_the_mean_over_all_orders_of_ties(seed: int) -> None:
     rng = np.random.default_rng(seed)
     alarm, loss = rng.integers(0, 3, 6).astype(float), rng.integers(0, 3, 6) / 2
-    sums = coverage_sums(Cuts.of(-alarm), loss, np.ones((1, 6), np.int64))
-    assert aurc(*sums)[0] == pytest.approx(slow.over_all_orders(alarm, loss, slow.aurc_of_order), abs=1e-12)
-    assert augrc(*sums)[0] == pytest.approx(slow.over_all_orders(alarm, loss, slow.augrc_of_order), abs=1e-12)
+    plain, general = areas(alarm, loss, np.ones((1, 6), np.int64))
+    assert plain[0] == pytest.approx(slow.over_all_orders(alarm, loss, slow.aurc_of_order), abs=1e-12)
+    assert general[0] == pytest.approx(slow.over_all_orders(alarm, loss, slow.augrc_of_order), abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -61,10 +71,10 @@ def test_a_weight_is_so_many_images(seed: int) -> None:
     weights[:, 0] = 2
     for r, weight in enumerate(weights):
         rows = np.repeat(np.arange(12), weight)
-        once = coverage_sums(Cuts.of(-alarm[rows]), loss[rows], np.ones((1, len(rows)), np.int64))
-        often = coverage_sums(Cuts.of(-alarm), loss, weights)
-        assert aurc(*often)[r] == pytest.approx(aurc(*once)[0], abs=1e-12)
-        assert augrc(*often)[r] == pytest.approx(augrc(*once)[0], abs=1e-12)
+        once = areas(alarm[rows], loss[rows], np.ones((1, len(rows)), np.int64))
+        often = areas(alarm, loss, weights)
+        for area, same in zip(often, once):
+            assert area[r] == pytest.approx(same[0], abs=1e-12)
 
 
 def test_a_constant_monitor_is_chance() -> None:
@@ -73,9 +83,9 @@ def test_a_constant_monitor_is_chance() -> None:
     assert found.auroc()[0] == 0.5
     assert found.aupr()[0] == pytest.approx(0.4)
     assert found.tnr_at_tpr(0.95)[0] == 0.0
-    sums = coverage_sums(Cuts.of(np.zeros(50)), wanted.astype(float), np.ones((1, 50), np.int64))
-    assert aurc(*sums)[0] == pytest.approx(0.4, abs=1e-12)
-    assert augrc(*sums)[0] == pytest.approx(0.4 * 51 / 100, abs=1e-12)
+    plain, general = areas(np.zeros(50), wanted.astype(float), np.ones((1, 50), np.int64))
+    assert plain[0] == pytest.approx(0.4, abs=1e-12)
+    assert general[0] == pytest.approx(0.4 * 51 / 100, abs=1e-12)
 
 
 def test_a_perfect_monitor_has_the_closed_form() -> None:
@@ -84,22 +94,23 @@ def test_a_perfect_monitor_has_the_closed_form() -> None:
     ones = np.ones((1, n), np.int64)
     found = operating(np.arange(n, dtype=float), wanted, ones)
     assert (found.auroc()[0], found.aupr()[0], found.tnr_at_tpr(0.95)[0]) == (1.0, 1.0, 1.0)
-    exact = float(aurc(*coverage_sums(Cuts.of(-wanted.astype(float)), wanted.astype(float), ones))[0])
+    exact = float(areas(wanted.astype(float), wanted.astype(float), ones)[0][0])
+    assert best_aurc(np.array([[float(bad)]]), np.array([n]))[0, 0] == pytest.approx(exact, abs=1e-14)
     h = harmonic(n)
     assert exact == pytest.approx((bad - (n - bad) * (h[n] - h[n - bad])) / n, abs=1e-14)
     assert exact == pytest.approx(0.017450, abs=5e-7)
     r = bad / n
     assert r + (1 - r) * math.log(1 - r) == pytest.approx(0.017270, abs=5e-6)  # the usual approximation is not exact
-    one_by_one = coverage_sums(Cuts.of(-np.arange(n, dtype=float)), wanted.astype(float), ones)
-    assert aurc(*one_by_one)[0] == pytest.approx(exact, abs=1e-14)
+    one_by_one, _ = areas(np.arange(n, dtype=float), wanted.astype(float), ones)
+    assert one_by_one[0] == pytest.approx(exact, abs=1e-14)
 
 
 def test_no_order_is_better_than_that_of_the_losses() -> None:
     rng = np.random.default_rng(3)
     loss, ones = rng.random(40), np.ones((1, 40), np.int64)
-    best = aurc(*coverage_sums(Cuts.of(-loss), loss, ones))[0]
+    best = areas(loss, loss, ones)[0][0]
     assert best == pytest.approx(slow.best_aurc(loss.tolist()), abs=1e-12)
-    others = [aurc(*coverage_sums(Cuts.of(rng.random(40)), loss, ones))[0] for _ in range(50)]
+    others = [areas(rng.random(40), loss, ones)[0][0] for _ in range(50)]
     assert min(others) > best
 
 
@@ -122,8 +133,7 @@ def test_no_images_give_no_numbers() -> None:
     found = operating(np.zeros(0), np.zeros(0, np.bool_), nobody)
     values = [found.auroc(), found.aupr(), found.aupr_in(), found.tnr_at_tpr(0.95), found.best_f1()]
     assert np.isnan(values).all()
-    sums = coverage_sums(Cuts.of(np.zeros(0)), np.zeros(0), nobody)
-    assert np.isnan([aurc(*sums), augrc(*sums)]).all()
+    assert np.isnan(areas(np.zeros(0), np.zeros(0), nobody)).all()
 
 
 def test_a_replicate_without_one_kind_is_undefined_and_the_others_are_not() -> None:

@@ -97,9 +97,7 @@ def test_without_ood_labels_there_is_no_table() -> None:
 
 def test_monitors_are_compared_on_the_same_draws(found: MonitorEvaluation) -> None:
     d = found.compare("failures", "shifts")
-    assert d.estimate.value == pytest.approx(
-        found.get("AUROC", "failures").value - found.get("AUROC", "shifts").value
-    )
+    assert d.estimate.value == pytest.approx(found.get("AUROC", "failures").value - found.get("AUROC", "shifts").value)
     assert d.verdict == "a_better"
     assert found.compare("failures", "shifts", paradigm="ood").verdict == "b_better"
     lower = found.compare("failures", "shifts", "FPR95")

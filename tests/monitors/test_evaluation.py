@@ -150,7 +150,9 @@ def test_a_perfect_monitor_and_one_that_knows_nothing() -> None:
     found = cal.evaluate_monitor(
         {"perfect": ~scope, "constant": np.full(200, 0.3), "inverse": scope}, scope, replicates=200
     )
-    values = {name: found.get(name, "perfect").value for name in ("AUROC", "AUPR", "FPR95", "E-AURC", "MCC", "RH", "AC")}
+    values = {
+        name: found.get(name, "perfect").value for name in ("AUROC", "AUPR", "FPR95", "E-AURC", "MCC", "RH", "AC")
+    }
     expected = {"AUROC": 1.0, "AUPR": 1.0, "FPR95": 0.0, "E-AURC": 0.0, "MCC": 1.0, "RH": 0.0, "AC": 0.0}
     assert values == pytest.approx(expected, abs=1e-12)
     assert found.get("AUROC", "constant").value == 0.5

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calipers.assignment import match
-from calipers.kernels import route
+from calipers.kernels import pairwise, route
 from calipers.matches import Pairs, View
 from cases import KINDS, MODEL, cohort_of, evidence_of
 from properties.suite import CASES, Case
@@ -74,3 +74,24 @@ def test_threads_do_not_change_a_bit(monkeypatch: pytest.MonkeyPatch, threads: s
             fast = evidence_of(metric, cohort)
             assert_equal_bits(fast, slow)
             np.testing.assert_array_equal(metric.value(fast, weights)[:5], expected)
+
+
+@pytest.mark.parametrize("threads", ["1", "2", "3", "8"])
+def test_pairs_of_maps(monkeypatch: pytest.MonkeyPatch, threads: str) -> None:
+    monkeypatch.setenv("CALIPERS_THREADS", threads)
+    cuts = np.arange(0.1, 0.95, 0.1)
+    for seed, n in enumerate((0, 1, 2, 63, 64, 65, 300, 1025, 4100, 20_000, 70_001)):
+        rng = np.random.default_rng(seed)
+        values = rng.random((5, n)) ** rng.choice([1, 30])
+        values[1] = np.round(values[1], 2)
+        values[2] = np.round(values[2], 1)
+        values[3] = values[3] > 0.5
+        values[4] = 0.5 if seed % 2 else values[0]
+        found = {}
+        for name in ("numpy", "native"):
+            with route.forced(name):
+                counts = pairwise.joint_counts(values, cuts)
+                found[name] = [pairwise.correlations(values), pairwise.midranks(values), *counts]
+        for ours, theirs in zip(found["native"], found["numpy"]):
+            np.testing.assert_array_equal(ours, theirs)
+            assert ours.dtype == theirs.dtype

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import permutations
+from itertools import pairwise, permutations
 
 
 def repeated(values: Sequence[float], weights: Sequence[int]) -> list[float]:
@@ -93,4 +93,4 @@ def mean_f1(
 
 
 def _rising(values: Sequence[float]) -> bool:
-    return all(a <= b for a, b in zip(values, values[1:]))
+    return all(a <= b for a, b in pairwise(values))

@@ -47,11 +47,57 @@ class Cuts:
 
 
 @dataclass(frozen=True)
+class Standing:
+    """How much weight lies around every image, whichever the labels: (n, R) each, in the order of the cuts.
+
+    With ``U`` the weight below an image and half of that level with it, itself included, wanted images of weight P in
+    all have ``sum w U = right pairs + P^2 / 2``: among themselves they win half of all pairs. So one product serves
+    many labellings.
+    """
+
+    order: I64  # (n,)
+    weight: F64
+    below: I64  # (g, R) weight of the images with a lower score
+    level: I64  # (g, R) weight of the images with the same score
+    group: I64  # (n,)
+
+    @classmethod
+    def of(cls, cuts: Cuts, weights: Weights) -> Standing:
+        """Place images (n,) among each other under weights (R, n)."""
+        gathered = cuts.gathered(weights)
+        upto = cuts.rejected(gathered)
+        level = _steps(upto)
+        total = upto[-1:]
+        group = np.repeat(np.arange(len(cuts.last)), np.diff(cuts.last, prepend=-1))
+        return cls(cuts.order, gathered.astype(np.float64), total - upto, level, group)
+
+    @property
+    def total(self) -> I64:
+        """(R,) the weight of all images."""
+        return np.asarray(self.below[:1].sum(axis=0) + self.level[:1].sum(axis=0))
+
+    def sums(self, of_image: F64, of_group: NDArray[Any]) -> F64:
+        """Return (L, R): sums over images of weight x number of the image (L, n) x number of its group (g, R)."""
+        return np.asarray(of_image[:, self.order] @ (self.weight * of_group[self.group]))
+
+    def wanted(self, labels: Flags) -> F64:
+        """Return (L, R): the weight of the wanted images of every labelling."""
+        return np.asarray(labels[:, self.order].astype(np.float64) @ self.weight)
+
+    def auroc(self, labels: Flags) -> F64:
+        """Return (L, R) areas under the ROC curve; whole numbers up to the one division, so exact in any order."""
+        p = self.wanted(labels)
+        n = self.total - p
+        twice = self.sums(labels.astype(np.float64), 2 * self.below + self.level)
+        return ratio(0.5 * (twice - p * p), p * n, (p > 0) & (n > 0))
+
+
+@dataclass(frozen=True)
 class Operating:
     """What every attainable threshold does, (g, R) each, and the numbers of images, (R,) each."""
 
-    tp: I64
-    fp: I64
+    tp: NDArray[Any]  # whole numbers
+    fp: NDArray[Any]
 
     @classmethod
     def of(cls, cuts: Cuts, gathered: I64, everyone: I64, wanted: Flags) -> Operating:
@@ -60,12 +106,12 @@ class Operating:
         return cls(tp, everyone - tp)
 
     @property
-    def wanted(self) -> I64:
+    def wanted(self) -> NDArray[Any]:
         """The weight of the images on which an alarm is right."""
         return np.asarray(self.tp[-1:].sum(axis=0))
 
     @property
-    def others(self) -> I64:
+    def others(self) -> NDArray[Any]:
         """The weight of all other images."""
         return np.asarray(self.fp[-1:].sum(axis=0))
 
@@ -91,7 +137,7 @@ class Operating:
         """Return the same for the other images, the lowest score first."""
         return self._average_precision(*(_accepted(side) for side in (self.fp, self.tp)))
 
-    def _average_precision(self, tp: I64, fp: I64) -> F64:
+    def _average_precision(self, tp: NDArray[Any], fp: NDArray[Any]) -> F64:
         n = tp + fp
         precision = np.divide(tp, n, out=np.zeros(tp.shape), where=n > 0)
         total = np.cumsum(_steps(tp) * precision, axis=0)[-1:].sum(axis=0)
@@ -127,16 +173,16 @@ def ratio(top: NDArray[Any], bottom: NDArray[Any], where: Flags) -> F64:
     return np.asarray(np.divide(top, bottom, out=np.full(np.shape(bottom), np.nan), where=where))
 
 
-def _shifted(counts: I64) -> I64:
+def _shifted(counts: NDArray[Any]) -> NDArray[Any]:
     """Return the counts before every threshold."""
     return np.concatenate([np.zeros_like(counts[:1]), counts[:-1]])
 
 
-def _steps(counts: I64) -> I64:
+def _steps(counts: NDArray[Any]) -> NDArray[Any]:
     """Return what every threshold adds."""
-    return counts - _shifted(counts)
+    return np.diff(counts, axis=0, prepend=0)
 
 
-def _accepted(rejected: I64) -> I64:
+def _accepted(rejected: NDArray[Any]) -> NDArray[Any]:
     """Return (g, R): the weight of images with at most each score, lowest first."""
     return np.asarray((rejected[-1:] - _shifted(rejected))[::-1])

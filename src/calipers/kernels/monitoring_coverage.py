@@ -9,57 +9,54 @@ loss of the group. An image of weight w is w images with the same score.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels.monitoring import Cuts, ratio
+from calipers.kernels.monitoring import Standing, ratio
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
-Weights = NDArray[Any]  # (R, n) whole numbers
 
 
-def coverage_sums(cuts: Cuts, loss: F64, weights: Weights) -> tuple[F64, I64]:
-    """Return (g, R): summed loss and number of the images that are accepted after every group, lowest score first.
+def aurc(standing: Standing, loss: F64) -> F64:
+    """Return (L, R): areas under the risk-coverage curve for losses (L, n); NaN without an image.
 
-    ``cuts`` are of the negative alarm score: its highest are the images that are accepted first.
+    The image accepted as number p counts in every mean from k = p on, with 1/k: ``H(N) - H(p - 1)`` in all, with the
+    harmonic numbers H. In a group of m after c images p is any of c + 1 .. c + m, and
+    ``H(0) + ... + H(K - 1) = K H(K) - K``.
     """
-    gathered = cuts.gathered(weights)
-    number = np.cumsum(gathered, axis=0)[cuts.last]
-    return np.cumsum(gathered * loss[cuts.order, None], axis=0)[cuts.last], np.asarray(number)
+    n = standing.total
+    h = harmonic(int(n.max(initial=0)))
+    c, m = standing.below, standing.level
+    k = np.arange(len(h))
+    total = k * h - k
+    mean = np.divide(total[c + m] - total[c], m, out=np.zeros(m.shape), where=m > 0)
+    share = h[n] - np.where(m == 1, h[c], mean)
+    return ratio(standing.sums(loss, share), np.broadcast_to(n, (len(loss), len(n))), n > 0)
 
 
-def aurc(lost: F64, number: I64) -> F64:
-    """Return (R,): the area under the risk-coverage curve; NaN without an image.
+def best_aurc(wanted: F64, total: I64) -> F64:
+    """Return the area of the best order under the loss 1 on wanted images: all others are accepted first.
 
-    In a group of m images with mean loss g, after c images with loss L, the expected risks add up to
-    ``sum_j (L + j g) / (c + j) = m g + (L - c g) (H(c + m) - H(c))`` with the harmonic numbers H.
+    With n0 others, ``sum_j j / (n0 + j) = P - n0 (H(N) - H(n0))`` over j = 1 .. P.
     """
-    before, of_group = _before(lost), lost - _before(lost)
-    c = _before(number)
-    m = number - c
-    mean = np.divide(of_group, m, out=np.zeros(lost.shape), where=m > 0)
-    h = harmonic(int(number[-1:].max(initial=0)))
-    terms = of_group + (before - c * mean) * (h[number] - h[c])
-    n = number[-1:].sum(axis=0)
-    return ratio(np.cumsum(terms, axis=0)[-1:].sum(axis=0), n, n > 0)
+    h = harmonic(int(total.max(initial=0)))
+    others = total - wanted
+    area = wanted - others * (h[total] - h[others.astype(np.int64)])
+    return ratio(area, np.broadcast_to(total, area.shape), total > 0)
 
 
-def augrc(lost: F64, number: I64) -> F64:
-    """Return (R,): the area under the generalised risk-coverage curve, the mean over k of summed loss / N."""
-    before = _before(lost)
-    m = number - _before(number)
-    terms = m * before + (lost - before) * (m + 1) / 2.0
-    n = number[-1:].sum(axis=0).astype(np.float64)
-    return ratio(np.cumsum(terms, axis=0)[-1:].sum(axis=0), n * n, n > 0)
+def augrc(standing: Standing, loss: F64) -> F64:
+    """Return (L, R): areas under the generalised risk-coverage curve, the mean over k of summed loss / N.
+
+    The image accepted as number p counts N - p + 1 times.
+    """
+    n = standing.total
+    times = n - standing.below - (standing.level - 1) / 2.0
+    squared = np.broadcast_to(n.astype(np.float64) ** 2, (len(loss), len(n)))
+    return ratio(standing.sums(loss, times), squared, n > 0)
 
 
 def harmonic(n: int) -> F64:
     """Return H(0) .. H(n), H(k) = 1 + 1/2 + ... + 1/k."""
     return np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, n + 1))])
-
-
-def _before(table: NDArray[Any]) -> NDArray[Any]:
-    return np.concatenate([np.zeros_like(table[:1]), table[:-1]])

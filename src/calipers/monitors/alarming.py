@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from calipers.kernels.contingency import matthews
 from calipers.kernels.monitoring import ratio
 from calipers.metrics.contract import Facts
-from calipers.monitors.quantities import both_kinds, n_marked
+from calipers.monitors.quantities import n_marked
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -92,6 +92,10 @@ class AtThreshold:
         """Monitors come with their evidence; nothing is collected."""
         raise AssertionError("the evidence of a monitor is given")
 
+    def narrowed(self, evidence: Decided, column: int) -> tuple[AtThreshold, Decided]:
+        """Return the metric and evidence of one column alone."""
+        return type(self)((self.names[column],), self.facts.bounds), evidence
+
     def columns(self, evidence: Decided, weights: F64) -> Mapping[str, F64]:
         """Return name -> (R,)."""
         tp, fp, fn, tn = (weights @ evidence.cells).T
@@ -110,8 +114,9 @@ class AtThreshold:
 
     def value(self, evidence: Decided, weights: NDArray[Any]) -> F64:
         """Return (R, 1, names)."""
-        known = self.columns(evidence, weights.astype(np.float64))
-        mixed = both_kinds(evidence.wanted, weights)
+        w = weights.astype(np.float64)
+        known, p = self.columns(evidence, w), w @ evidence.wanted.astype(np.float64)
+        mixed = (p > 0) & (p < w.sum(axis=1))
         values = [np.where(mixed | (name == "coverage"), known[name], np.nan) for name in self.names]
         return np.stack(values, axis=1)[:, None] if evidence.fixed else np.full((len(weights), 1, len(values)), np.nan)
 

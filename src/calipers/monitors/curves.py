@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.kernels.monitoring import Cuts, operating
-from calipers.kernels.monitoring_coverage import coverage_sums
 
 F64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -33,15 +32,18 @@ class MonitorCurves:
 
 def curves_of(monitor: str, paradigm: str, alarm: F64, wanted: Flags) -> MonitorCurves:
     """Return the curves of one monitor."""
-    nothing = np.zeros(0)
     share = float(wanted.mean()) if len(wanted) else float("nan")
     if not wanted.any() or wanted.all():
-        return MonitorCurves(monitor, paradigm, *[nothing] * 7, prevalence=share)
+        threshold, tpr, fpr, precision, coverage, risk, best = (np.zeros(0) for _ in range(7))
+        return MonitorCurves(monitor, paradigm, threshold, tpr, fpr, precision, coverage, risk, best, share)
     ones = np.ones((1, len(alarm)), np.int64)
     found = operating(alarm, wanted, ones)
     tp, fp = found.tp[:, 0], found.fp[:, 0]
-    lost, number = (table[:, 0] for table in coverage_sums(Cuts.of(-alarm), wanted.astype(np.float64), ones))
     others = int((~wanted).sum())
+    # Accepting up to a score rejects all above it: what the threshold before rejects.
+    passed = [np.concatenate([[0], side[:-1]])[::-1] for side in (tp, fp)]
+    lost = len(alarm) - others - passed[0]
+    number = lost + others - passed[1]
     return MonitorCurves(
         monitor=monitor,
         paradigm=paradigm,

@@ -18,6 +18,7 @@ from calipers.monitors.quantities import (
     RANKINGS,
     RISKS,
     SWEPT,
+    Board,
     ExcessRisk,
     Graded,
     GradedExcess,
@@ -88,6 +89,11 @@ class Family:
         """What `statistics.estimates` takes."""
         return self.metric, self.evidence
 
+    def narrowed(self, column: int) -> Family:
+        """Return one column alone, which is quicker to draw."""
+        metric, evidence = self.metric.narrowed(self.evidence, column)
+        return Family(self.model, metric, evidence, (self.columns[column],))
+
     def find(self, name: str, group: Group) -> tuple[int, bool] | None:
         """Return which column holds a quantity, and whether as 1 minus it."""
         for k, (column, of) in enumerate(self.columns):
@@ -97,26 +103,39 @@ class Family:
 
 
 def free_families(monitors: Monitors, labels: Sequence[Labelling], loss: F64 | None) -> list[Family]:
-    """Return what needs no threshold: all quantities of the headlines, the main ones of the sweep."""
+    """Return what needs no threshold: all quantities of the headlines, the AUROC of the sweep, and graded risks."""
     found = []
     headlines, swept = [one for one in labels if not one.swept], [one for one in labels if one.swept]
+    best = None if loss is None else Board(loss)
     for name, alarm in zip(monitors.names, monitors.alarm):
+        board = Board(alarm)
         if headlines:
-            judged = Judged(alarm, np.stack([one.wanted for one in headlines]))
-            n = len(headlines)
+            judged, n = Judged(board, np.stack([one.wanted for one in headlines])), len(headlines)
             found += [
                 _family(name, metric, judged, headlines)
-                for metric in (Ranking(tuple(RANKINGS), n), Risk(RISKS, n), ExcessRisk(EXCESS, n))
+                for metric in (Ranking(RANKINGS, n), Risk(RISKS, n), ExcessRisk(EXCESS, n))
             ]
-        if loss is not None:
-            graded = Graded(alarm, (loss > 0)[None], loss)
+        if best is not None:
+            graded = Graded(board, (best.alarm > 0)[None], best)
             group = {"paradigm": OMS}
             found.append(Family(name, GradedRisk(("AURC/graded",), 1), graded, (("AURC/graded", group),)))
             found.append(Family(name, GradedExcess(("E-AURC/graded",), 1), graded, (("E-AURC/graded", group),)))
         if swept:
-            judged = Judged(alarm, np.stack([one.wanted for one in swept]))
-            found.append(_family(name, Ranking(SWEPT, len(swept)), judged, swept))
+            judged = Judged(board, np.stack([one.wanted for one in swept]))
+            found.append(_family(name, Ranking(("AUROC",), len(swept)), judged, swept))
     return found
+
+
+def swept_families(monitors: Monitors, labels: Sequence[Labelling]) -> list[Family]:
+    """Return the further quantities of the sweep, which are stated without intervals."""
+    swept = [one for one in labels if one.swept]
+    if not swept:
+        return []
+    wanted = np.stack([one.wanted for one in swept])
+    return [
+        _family(name, Ranking(SWEPT, len(swept)), Judged(Board(alarm), wanted), swept)
+        for name, alarm in zip(monitors.names, monitors.alarm)
+    ]
 
 
 def decided_families(

@@ -20,6 +20,7 @@ from calipers.monitors.estimating import (
     free_families,
     prevalence_family,
     rows_of,
+    swept_families,
 )
 from calipers.monitors.labellings import OMS, OOD, Labelling, labellings_of
 from calipers.monitors.result import Basis, MonitorEvaluation, headline
@@ -162,7 +163,12 @@ class _Work:
         free = free_families(self.monitors, self.labels, loss)
         decided = self._decided(judged, list(thresholds.values()))
         prevalence = prevalence_family(self.scope.model, self.labels)
-        rows = [*rows_of([prevalence, *free], self.units, certainty), *rows_of(decided, some, certainty)]
+        further = swept_families(self.monitors, self.labels)
+        rows = [
+            *rows_of([prevalence, *free], self.units, certainty),
+            *rows_of(further, self.units, replace(certainty, replicates=0)),
+            *rows_of(decided, some, certainty),
+        ]
         disagreement = self._disagreement(judged, thresholds, certainty, some)
         main = headline(self.labels, OMS)
         return MonitorEvaluation(
@@ -175,7 +181,7 @@ class _Work:
             taus=tuple(one.tau for one in self.labels if one.swept and one.tau is not None),
             disagreement=disagreement,
             settings=self._settings(certainty),
-            basis=Basis(self.monitors, self.labels, self.units, judged, certainty, tuple(free), tuple(decided)),
+            basis=Basis(self.monitors, self.labels, self.units, judged, certainty, (*free, *further), tuple(decided)),
         )
 
     def _disagreement(

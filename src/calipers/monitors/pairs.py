@@ -43,6 +43,7 @@ class Drawn:
 
 def drawn(families: Sequence[tuple[str, Family, int, bool]], units: Units, certainty: Certainty) -> list[Drawn]:
     """Return quantities under the same weights, for (label, family, column, flipped)."""
+    families = [(label, family.narrowed(column), 0, flip) for label, family, column, flip in families]
     if units.number >= FEWEST_UNITS:
         how = replace(certainty, replicates=certainty.replicates or DRAWN)
         tables = replicates([family.case for _, family, _, _ in families], units, how)

@@ -23,66 +23,80 @@ All are undefined where the images are all of one kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels.monitoring import Cuts, Operating
-from calipers.kernels.monitoring_coverage import augrc, aurc, coverage_sums
+from calipers.kernels.monitoring import Cuts, Operating, Standing
+from calipers.kernels.monitoring_coverage import augrc, aurc, best_aurc
 from calipers.metrics.contract import Facts
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+Weights = NDArray[Any]
 
 TPR = 0.95
-RANKINGS: Mapping[str, Callable[[Operating], F64]] = {
-    "AUROC": Operating.auroc,
+AT_CUTS: Mapping[str, Callable[[Operating], F64]] = {
     "AUPR": Operating.aupr,
     "AUPR-in": Operating.aupr_in,
     "TNR95": lambda found: found.tnr_at_tpr(TPR),
     "best-F1": Operating.best_f1,
 }
-SWEPT = ("AUROC", "AUPR", "TNR95")
+RANKINGS = ("AUROC", *AT_CUTS)
+SWEPT = ("AUPR", "TNR95")  # beside AUROC, without intervals
 RISKS = ("AURC", "AUGRC")
 EXCESS = ("E-AURC",)
 
 
 @dataclass(frozen=True)
-class Judged:
-    """The evidence of one monitor: alarm scores, and on which images alarms are wanted under every labelling."""
+class Board:
+    """The alarm scores of one monitor, sorted once; what is shared by all labellings of a block of weights is kept."""
 
     alarm: F64  # (n,) high = alarm
-    wanted: Flags  # (L, n)
-
-    @property
-    def n_images(self) -> int:
-        """Number of images."""
-        return len(self.alarm)
+    _last: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def cuts(self) -> Cuts:
         """The images by falling alarm score."""
         return Cuts.of(self.alarm)
 
-    @cached_property
-    def rising(self) -> Cuts:
-        """The images by rising alarm score: the order in which they are accepted."""
-        return Cuts.of(-self.alarm)
+    def standing(self, weights: Weights) -> Standing:
+        """Return where the images stand under some weights; blocks are worked off one after the other."""
+        if self._last.get("weights") is not weights:
+            self._last.update(weights=weights, standing=Standing.of(self.cuts, weights))
+        found: Standing = self._last["standing"]
+        return found
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The evidence of one monitor: alarm scores, and on which images alarms are wanted under every labelling."""
+
+    board: Board
+    wanted: Flags  # (L, n)
+
+    @property
+    def n_images(self) -> int:
+        """Number of images."""
+        return len(self.board.alarm)
 
     def take(self, images: I64) -> Judged:
         """Return the evidence of some images."""
-        return Judged(self.alarm[images], self.wanted[:, images])
+        return Judged(Board(self.board.alarm[images]), self.wanted[:, images])
+
+    def only(self, k: int) -> Judged:
+        """Return the evidence of one labelling."""
+        return Judged(self.board, self.wanted[k : k + 1])
 
     @classmethod
     def concat(cls, parts: Sequence[Judged]) -> Judged:
         """Return the evidence of all images of several parts."""
-        return cls(
-            np.concatenate([part.alarm for part in parts]), np.concatenate([part.wanted for part in parts], axis=1)
-        )
+        alarm = np.concatenate([part.board.alarm for part in parts])
+        return cls(Board(alarm), np.concatenate([part.wanted for part in parts], axis=1))
 
 
 class OfLabellings:
@@ -101,13 +115,23 @@ class OfLabellings:
         """Monitors come with their evidence; nothing is collected."""
         raise AssertionError("the evidence of a monitor is given")
 
-    def each(self, evidence: Judged, weights: NDArray[Any]) -> F64:
-        """Return (R, L, names)."""
+    def narrowed(self, evidence: Judged, column: int) -> tuple[OfLabellings, Judged]:
+        """Return the metric and evidence of one column alone."""
+        k, name = divmod(column, len(self.names))
+        return type(self)((self.names[name],), 1), evidence.only(k)
+
+    def each(self, evidence: Judged, standing: Standing) -> Mapping[str, F64]:
+        """Return name -> (L, R)."""
         raise AssertionError("every family has its formulas")
 
-    def value(self, evidence: Judged, weights: NDArray[Any]) -> F64:
+    def value(self, evidence: Judged, weights: Weights) -> F64:
         """Return (R, 1, L x names)."""
-        return self.each(evidence, weights).reshape(len(weights), 1, -1)
+        standing = evidence.board.standing(weights)
+        p = standing.wanted(evidence.wanted)
+        mixed = (p > 0) & (p < standing.total)
+        found = self.each(evidence, standing)
+        table = np.stack([np.where(mixed, found[name], np.nan) for name in self.names], axis=1)  # (L, names, R)
+        return table.reshape(-1, len(weights)).T[:, None]
 
     def reasons(self, evidence: Judged) -> Mapping[tuple[int, int], str]:
         """Return why values are undefined: no alarm is wanted, or alarms are wanted everywhere."""
@@ -144,23 +168,28 @@ class Ranking(OfLabellings):
 
     id = "monitor-ranking@1"
 
-    def each(self, evidence: Judged, weights: NDArray[Any]) -> F64:
-        """Return (R, L, names)."""
-        cuts = evidence.cuts
-        gathered = cuts.gathered(weights)
-        everyone = cuts.rejected(gathered)
-        columns = []
+    def each(self, evidence: Judged, standing: Standing) -> Mapping[str, F64]:
+        """Return name -> (L, R)."""
+        found = {"AUROC": standing.auroc(evidence.wanted)} if "AUROC" in self.names else {}
+        others = [name for name in self.names if name in AT_CUTS]
+        if not others:
+            return found
+        tables: list[list[F64]] = [[] for _ in others]
+        cuts = evidence.board.cuts
+        everyone = standing.total - standing.below
         for wanted in evidence.wanted:
-            found = Operating.of(cuts, gathered, everyone, wanted)
-            columns.append(np.stack([RANKINGS[name](found) for name in self.names], axis=1))
-        return np.stack(columns, axis=1)
+            tp = np.cumsum(standing.weight * wanted[cuts.order, None], axis=0)[cuts.last]
+            operating = Operating(tp, everyone - tp)
+            for table, name in zip(tables, others):
+                table.append(AT_CUTS[name](operating))
+        return found | {name: np.stack(table) for name, table in zip(others, tables)}
 
     def errors(self, name: str, evidence: Judged, wanted: Flags, unit: I64, n_units: int) -> tuple[int, int]:
-        """Return units tried, and units with an image in a wrong order, or accepted wrongly for TNR95.
+        """Return units tried, and units with an image in a wrong order, or rejected wrongly for TNR95.
 
         An image is in a wrong order if one of the other kind is level with it or on the wrong side of it.
         """
-        score = evidence.alarm
+        score = evidence.board.alarm
         if name == "TNR95":
             bar = np.sort(score[wanted])[::-1][max(int(np.ceil(TPR * wanted.sum() - 1e-9)) - 1, 0) :][:1]
             wrong = ~wanted & (score >= bar[0]) if len(bar) else ~wanted
@@ -176,15 +205,10 @@ class Risk(OfLabellings):
 
     id = "monitor-risk@1"
 
-    def each(self, evidence: Judged, weights: NDArray[Any]) -> F64:
-        """Return (R, L, names)."""
-        of = {"AURC": aurc, "AUGRC": augrc}
-        columns = []
-        for wanted in evidence.wanted:
-            sums = coverage_sums(evidence.rising, wanted.astype(np.float64), weights)
-            mixed = both_kinds(wanted, weights)
-            columns.append(np.stack([np.where(mixed, of[name](*sums), np.nan) for name in self.names], axis=1))
-        return np.stack(columns, axis=1)
+    def each(self, evidence: Judged, standing: Standing) -> Mapping[str, F64]:
+        """Return name -> (L, R)."""
+        of, loss = {"AURC": aurc, "AUGRC": augrc}, evidence.wanted.astype(np.float64)
+        return {name: of[name](standing, loss) for name in self.names}
 
 
 class ExcessRisk(OfLabellings):
@@ -193,30 +217,25 @@ class ExcessRisk(OfLabellings):
     id = "monitor-excess-risk@1"
     bounds = (0.0, np.inf)
 
-    def each(self, evidence: Judged, weights: NDArray[Any]) -> F64:
-        """Return (R, L, names)."""
-        columns = []
-        for wanted in evidence.wanted:
-            loss = wanted.astype(np.float64)
-            excess = excess_aurc(evidence.rising, Cuts.of(-loss), loss, weights)
-            columns.append(np.where(both_kinds(wanted, weights), excess, np.nan)[:, None])
-        return np.stack(columns, axis=1)
+    def each(self, evidence: Judged, standing: Standing) -> Mapping[str, F64]:
+        """Return name -> (L, R); never below 0, which rounding could be."""
+        best = best_aurc(standing.wanted(evidence.wanted), standing.total)
+        return {"E-AURC": np.maximum(aurc(standing, evidence.wanted.astype(np.float64)) - best, 0.0)}
 
 
 @dataclass(frozen=True)
 class Graded(Judged):
-    """The evidence with a graded loss, 1 - s."""
+    """The evidence with a graded loss, 1 - s, and the order of the images by it, which is the best there is."""
 
-    loss: F64
+    best: Board  # of the loss
 
     def take(self, images: I64) -> Graded:
         """Return the evidence of some images."""
-        return Graded(self.alarm[images], self.wanted[:, images], self.loss[images])
+        return Graded(Board(self.board.alarm[images]), self.wanted[:, images], Board(self.best.alarm[images]))
 
-    @cached_property
-    def best(self) -> Cuts:
-        """The images by rising loss: the best order."""
-        return Cuts.of(-self.loss)
+    def only(self, k: int) -> Graded:
+        """Return the evidence itself: a graded loss is one labelling."""
+        return self
 
 
 class GradedRisk(OfLabellings):
@@ -224,10 +243,10 @@ class GradedRisk(OfLabellings):
 
     id = "monitor-graded-risk@1"
 
-    def each(self, evidence: Judged, weights: NDArray[Any]) -> F64:
+    def value(self, evidence: Judged, weights: Weights) -> F64:
         """Return (R, 1, 1)."""
         assert isinstance(evidence, Graded)
-        return aurc(*coverage_sums(evidence.rising, evidence.loss, weights))[:, None, None]
+        return np.asarray(aurc(evidence.board.standing(weights), evidence.best.alarm[None])[0][:, None, None])
 
     def support(self, evidence: Judged, unit: I64, n_units: int) -> I64:
         """Return that all units are needed, tried, and may be in error."""
@@ -240,23 +259,12 @@ class GradedExcess(GradedRisk):
     id = "monitor-graded-excess-risk@1"
     bounds = (0.0, np.inf)
 
-    def each(self, evidence: Judged, weights: NDArray[Any]) -> F64:
+    def value(self, evidence: Judged, weights: Weights) -> F64:
         """Return (R, 1, 1)."""
         assert isinstance(evidence, Graded)
-        return excess_aurc(evidence.rising, evidence.best, evidence.loss, weights)[:, None, None]
-
-
-def excess_aurc(rising: Cuts, best: Cuts, loss: F64, weights: NDArray[Any]) -> F64:
-    """Return (R,): AURC less AURC of the images by rising loss, never below 0."""
-    found = aurc(*coverage_sums(rising, loss, weights))
-    return np.maximum(found - aurc(*coverage_sums(best, loss, weights)), 0.0)
-
-
-def both_kinds(wanted: Flags, weights: NDArray[Any]) -> Flags:
-    """Return (R,): where some weight lies on wanted images and some on others."""
-    total = weights.sum(axis=1, dtype=np.int64)
-    here = weights.astype(np.float64) @ wanted.astype(np.float64)
-    return np.asarray((here > 0) & (here < total))
+        loss = evidence.best.alarm[None]
+        found, best = aurc(evidence.board.standing(weights), loss), aurc(evidence.best.standing(weights), loss)
+        return np.asarray(np.maximum(found - best, 0.0)[0][:, None, None])
 
 
 def n_marked(marked: Flags, unit: I64, n_units: int) -> int:

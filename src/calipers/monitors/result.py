@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -126,15 +126,14 @@ class MonitorEvaluation:
         self, a: str, b: str, metric: str = "AUROC", paradigm: str = OMS, tau: float | None = None
     ) -> Difference:
         """Return the difference of two monitors, a minus b, on the same images under the same weights."""
-        one, other = self._drawn(metric, [self._name(a), self._name(b)], [_group(paradigm, tau)])
-        return differences([(one, other)], metric, self._units(metric, one.label, _group(paradigm, tau)), self._level)[
-            0
-        ]
+        group = _group(paradigm, tau)
+        one, other = (self._drawn(metric, group)[self.basis.monitors.index(name)] for name in (a, b))
+        return differences([(one, other)], metric, self._units(metric, one.label, group), self._level)[0]
 
     def compare_all(self, metric: str = "AUROC", paradigm: str = OMS, tau: float | None = None) -> list[Difference]:
         """Return the differences of all pairs of monitors, corrected by Holm as one family."""
         group = _group(paradigm, tau)
-        found = self._drawn(metric, self.monitors, [group])
+        found = self._drawn(metric, group)
         units = self._units(metric, self.monitors[0], group)
         return differences(list(combinations(found, 2)), metric, units, self._level)
 
@@ -143,8 +142,7 @@ class MonitorEvaluation:
         """Monitor -> AUROC under OOD labels less AUROC under OMS labels, under the same weights."""
         if len(self.paradigms) < 2:
             return {}
-        found = self._drawn("AUROC", self.monitors, [_group(OOD), _group(OMS)])
-        pairs = list(zip(found[: len(self.monitors)], found[len(self.monitors) :]))
+        pairs = list(zip(self._drawn("AUROC", _group(OOD)), self._drawn("AUROC", _group(OMS))))
         made = differences(pairs, "AUROC", self.basis.units, self._level, "none")
         return dict(zip(self.monitors, made))
 
@@ -152,7 +150,7 @@ class MonitorEvaluation:
         """Return the order of monitors by a quantity, under both paradigms and every tau at which it is stated."""
         higher, orders = metric not in LOWER_IS_BETTER, []
         for one in self.basis.labels:
-            if self.basis.find(metric, self.monitors[0], one.group) is None:
+            if any(self.basis.find(metric, name, one.group) is None for name in self.monitors):
                 continue
             tau = one.tau if one.swept else None
             values = {name: self.get(metric, name, one.paradigm, tau).value for name in self.monitors}
@@ -218,20 +216,22 @@ class MonitorEvaluation:
     def _name(self, monitor: str | None) -> str:
         return self.monitors[self.basis.monitors.index(monitor)]
 
-    def _drawn(self, metric: str, monitors: Sequence[str], groups: Sequence[Group]) -> list[Drawn]:
-        """Return quantities under the same weights, the monitors of the first group first."""
-        wanted = list(self._wanted(metric, monitors, groups))
-        return drawn(wanted, self._units(metric, monitors[0], groups[0]), self.basis.certainty)
+    @cached_property
+    def _known(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], list[Drawn]]:
+        return {}
 
-    def _wanted(
-        self, metric: str, monitors: Sequence[str], groups: Sequence[Group]
-    ) -> Iterator[tuple[str, Family, int, bool]]:
-        for group in groups:
-            for name in monitors:
+    def _drawn(self, metric: str, group: Group) -> list[Drawn]:
+        """Return a quantity of all monitors under the same weights; drawn once."""
+        key = (metric, tuple(group.items()))
+        if key not in self._known:
+            wanted = []
+            for name in self.monitors:
                 found = self.basis.find(metric, name, group)
                 if found is None:
                     raise UsageError(self._absent(metric, group))
-                yield name, *found[:3]
+                wanted.append((name, *found[:3]))
+            self._known[key] = drawn(wanted, self._units(metric, self.monitors[0], group), self.basis.certainty)
+        return self._known[key]
 
     def _units(self, metric: str, monitor: str, group: Group) -> Units:
         found = self.basis.find(metric, monitor, group)
@@ -243,7 +243,7 @@ class MonitorEvaluation:
         """Return how often every monitor is best among the replicates; nothing if intervals were not asked for."""
         if not self.basis.certainty.replicates or len(self.monitors) < 2:
             return {}
-        found = self._drawn(metric, self.monitors, [group])
+        found = self._drawn(metric, group)
         table = np.stack([one.replicates for one in found], axis=1)
         return best_shares(self.monitors, table, metric not in LOWER_IS_BETTER)
 

@@ -84,4 +84,4 @@ def write(found: MonitorEvaluation, folder: Path, *, force: bool = False) -> Pat
 
 def _ranks(found: MonitorEvaluation, metric: str) -> bool:
     """Return whether a quantity is stated under any labels."""
-    return any(found.basis.find(metric, found.monitors[0], one.group) for one in found.basis.labels)
+    return any(all(found.basis.find(metric, name, one.group) for name in found.monitors) for one in found.basis.labels)

@@ -20,7 +20,8 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 Key = int | str  # an id as the file types it: 1 and "1" are different images
 
-FORMATS = ("coco", "csv", "nih", "parquet")
+FORMATS = ("coco", "csv", "lard", "nih", "parquet")
+ONLY_OF_REFERENCES = ("lard", "nih")  # lists of data sets: they have no scores
 MASK_CHOICES = ("auto", "required", "ignore")
 LONGEST_TEXT = 4096
 GROUP_UNIT = f"group_{UNIT}"  # what a column is called that describes images and is named like the image itself

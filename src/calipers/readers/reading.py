@@ -11,7 +11,7 @@ from pathlib import Path
 from calipers.errors import InputError, UsageError
 from calipers.readers.assemble import Assembled, assemble, fit_dimensions, text_index
 from calipers.readers.grouping import add_groups
-from calipers.readers.parts import Key, Known, ObjectPart, Options, ReferenceFile
+from calipers.readers.parts import ONLY_OF_REFERENCES, Key, Known, ObjectPart, Options, ReferenceFile
 from calipers.readers.sniffing import sniff_opened
 from calipers.readers.source import Opened, open_source
 from calipers.readers.tabular import Table
@@ -41,7 +41,7 @@ def read(
     Parameters
     ----------
     references
-        COCO JSON, delimited text, the NIH list of boxes, or parquet.
+        COCO JSON, delimited text, the NIH list of boxes, the LARD list of runways, or parquet.
     predictions
         One file, several files (the model is named like the file), or ``{"model": file}``. A table with a column
         ``model`` may hold several models.
@@ -49,8 +49,8 @@ def read(
         A table with one row per image: a column ``image``, ``image_id``, ``id`` or ``file_name``, and any further
         ones. ``width``, ``height``, ``depth`` and ``spacing_x`` ... fill sizes and spacings.
     format
-        ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``, or ``"nih"`` (references only); None:
-        judged from the first bytes.
+        ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``, or ``"nih"`` and ``"lard"`` (references only);
+        None: judged from the first bytes.
     box_format
         One of `calipers.tables.BOX_FORMATS`, or two of them: for references and for predictions. None: what the
         format or the column names say.
@@ -128,6 +128,10 @@ def _read_references(opened: Opened, options: Options) -> ReferenceFile:
         from calipers.readers.coco import read_references
 
         return read_references(opened, options)
+    if kind == "lard":
+        from calipers.readers.lard import read_lard
+
+        return read_lard(opened, options)
     _boxes_only(opened, kind, options)
     return references_from(_table(opened, kind), options)
 
@@ -135,8 +139,8 @@ def _read_references(opened: Opened, options: Options) -> ReferenceFile:
 def _wait(model: str | None, path: PathName, known: Known, options: Options) -> list[Waiting]:
     """Return the models of a file; COCO is read when its turn comes, tables have to be looked into now."""
     opened = open_source(fspath(path))
-    # The NIH list has no scores: whoever names that format speaks of the references.
-    kind = format_of(opened, options if options.format != "nih" else replace(options, format=None))
+    # The lists of data sets have no scores: whoever names such a format speaks of the references.
+    kind = format_of(opened, options if options.format not in ONLY_OF_REFERENCES else replace(options, format=None))
     stem = Path(fspath(path)).stem
     if kind == "coco":
         from calipers.readers.coco import read_predictions

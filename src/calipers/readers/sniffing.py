@@ -37,6 +37,7 @@ def sniff_opened(opened: Opened) -> Sniffed:
     """Guess the format and the role of an opened file."""
     from calipers.readers.columnar import MAGIC
     from calipers.readers.delimited import NIH_HEADER
+    from calipers.readers.lard import is_lard
 
     head = opened.data[:HEAD]
     if head[:4] == MAGIC:
@@ -52,6 +53,8 @@ def sniff_opened(opened: Opened) -> Sniffed:
         return Sniffed("coco", "unknown", "it is called .json, although it does not begin like JSON")
     if NIH_HEADER.match(text):
         return Sniffed("nih", "references", "its header is the one of the NIH list of boxes")
+    if is_lard(text.split("\n", 1)[0]):
+        return Sniffed("lard", "references", "its header has the four corners of the LARD list of runways")
     return _delimited(text, opened, Path(opened.file).suffix.lower())
 
 
@@ -73,7 +76,7 @@ def _delimited(text: str, opened: Opened, suffix: str) -> Sniffed:
     named = names & {"id", *(alias for aliases in ALIASES.values() for alias in aliases)}
     if not (boxed or named or suffix in (".csv", ".tsv", ".txt")) or not any(sign in header for sign in DELIMITERS):
         raise InputError(
-            "COCO JSON, delimited text, the NIH list or parquet",
+            "COCO JSON, delimited text, the NIH or LARD list or parquet",
             rule="format",
             file=opened.file,
             value=opened.data[:20],

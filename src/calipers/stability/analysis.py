@@ -17,7 +17,7 @@ from calipers.stability.cases import Cases
 from calipers.stability.collecting import gather
 from calipers.stability.localization import localization
 from calipers.stability.pairs import check_undefined
-from calipers.stability.plan import Plan
+from calipers.stability.plan import ALL_MODELS, Plan
 from calipers.stability.remarks import remarks
 from calipers.stability.result import StabilityResult
 from calipers.stability.rows import stability_rows
@@ -109,6 +109,8 @@ def stability(
     looked = _thresholds(threshold, thresholds)
     given = {"models": models, "ids": ids, "groups": groups, "instances": instances, "bag_scores": bag_scores}
     source = _source(maps, {"labels": labels, **given})
+    if ALL_MODELS in source.models:
+        raise UsageError(f"no model may be called {ALL_MODELS!r}: that is the name of all of them together")
     chosen, notes = _chosen(source, bags)
     columns = {name: np.asarray(column) for name, column in source.groups.items()}
     plan = Plan(
@@ -117,7 +119,7 @@ def stability(
         n_bags=len(source),
         positive=None if source.positive is None else np.asarray(source.positive, np.bool_)[chosen],
         threshold=float(threshold),
-        sweep=tuple(float(t) for t in thresholds),
+        sweep=tuple(dict.fromkeys(float(t) for t in thresholds)),
         undefined=undefined,
         bags=bags,
         kendall=kendall,

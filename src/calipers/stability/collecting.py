@@ -30,10 +30,10 @@ LEAST_ABOVE_0 = np.nextafter(0.0, 1.0)  # a threshold of 0 is strict: at least t
 
 @dataclass(frozen=True)
 class Gathered:
-    """The evidence of the chosen bags, and what their maps pool to for all bags that were read."""
+    """The evidence of the chosen bags, and what the maps of bags pool to, where that was asked for."""
 
     pairs: BagPairs
-    pooled: F64  # (n_bags, n_poolings, K); NaN for bags that were not read
+    pooled: F64  # (n_bags, n_poolings, K); NaN where nobody asked
 
 
 def collect(
@@ -53,28 +53,28 @@ def collect(
         Called with the number of bags done and of all of them.
     """
     every = np.ones(len(bags), np.bool_)
-    return gather(bags, thresholds, every, every, kendall=kendall, jobs=jobs, progress=progress).pairs
+    return gather(bags, thresholds, every, ~every, kendall=kendall, jobs=jobs, progress=progress).pairs
 
 
 def gather(
     bags: Bags,
     thresholds: F64,
     chosen: Flags,
-    read: Flags,
+    pool: Flags,
     *,
     kendall: bool = True,
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> Gathered:
-    """Return the evidence of the chosen bags; bags that are only read are pooled to a score of the whole bag."""
+    """Return the evidence of the chosen bags, and the pooled maps of those to ``pool``."""
     if jobs < 1:
         raise UsageError(f"jobs is at least 1, not {jobs}")
-    look = Look(bags, np.where(thresholds > 0, thresholds, LEAST_ABOVE_0), chosen, kendall)
-    places = np.flatnonzero(chosen | read)
+    look = Look(bags, np.where(thresholds > 0, thresholds, LEAST_ABOVE_0), chosen, pool, kendall)
+    places = np.flatnonzero(chosen | pool)
     pools = np.full((len(bags), len(POOLINGS), len(bags.models)), np.nan)
     found: list[Counted] = []
-    for done, (i, (counted, pool)) in enumerate(zip(places, _in_order(look, places, jobs)), start=1):
-        pools[i] = pool
+    for done, (i, (counted, whole)) in enumerate(zip(places, _in_order(look, places, jobs)), start=1):
+        pools[i] = whole
         found += [counted] if counted is not None else []
         if progress is not None:
             progress(done, len(places))
@@ -87,16 +87,17 @@ Counted = tuple[int, I64, I64, I64, F64, I64, int]  # as the fields of BagPairs 
 class Look:
     """What is done with one bag."""
 
-    def __init__(self, bags: Bags, thresholds: F64, chosen: Flags, kendall: bool) -> None:
-        self.bags, self.thresholds, self.chosen, self.kendall = bags, thresholds, chosen, kendall
+    def __init__(self, bags: Bags, thresholds: F64, chosen: Flags, pool: Flags, kendall: bool) -> None:
+        self.bags, self.thresholds, self.chosen, self.pool, self.kendall = bags, thresholds, chosen, pool, kendall
         self.reading = Lock()  # sources need not be safe for several readers
 
     def __call__(self, i: int) -> tuple[Counted | None, F64]:
-        """Return what is counted of a bag if it is chosen, and what its maps pool to."""
+        """Return what is counted of a bag if it is chosen, and what its maps pool to if that is asked for."""
         with self.reading:
             bag = self.bags[i]
         check_bag(bag.values, bag.id, self.bags.models)
-        return self._counted(bag) if self.chosen[i] else None, pooled(bag.values)
+        whole = pooled(bag.values) if self.pool[i] else np.full((len(POOLINGS), len(bag.values)), np.nan)
+        return self._counted(bag) if self.chosen[i] else None, whole
 
     def _counted(self, bag: Bag) -> Counted:
         values = bag.values

@@ -25,7 +25,7 @@ from calipers.stability.pairs import BagPairs, check_name, pair_scores
 from calipers.stability.paradox import Paradox, paradox
 from calipers.stability.plan import ALL_MODELS, Plan
 from calipers.stability.remarks import Remark
-from calipers.stability.rows import IDENTICAL, names_of
+from calipers.stability.rows import IDENTICAL, names_of, shown
 from calipers.stability.scores import AT_THRESHOLD, CALLED, bag_values, check_score, conventional
 from calipers.stability.undefined import Undefined
 
@@ -41,8 +41,8 @@ class StabilityResult:
     """What `calipers.stability` returns.
 
     ``found["APJ"]`` is the estimate of a score over all models: the mean over bags of the mean over pairs of models,
-    with an interval over bags or patients. Its ``n_images`` are the bags that were used, ``n_references`` those of
-    them that are known to be positive, ``n_predictions`` the maps of all models on bags that have a value.
+    with an interval over bags or patients. Its ``n_images`` are the bags that were used; of those that have a value,
+    ``n_references`` are the ones that are known to be positive and ``n_predictions`` the maps of all models.
     """
 
     plan: Plan
@@ -103,7 +103,7 @@ class StabilityResult:
 
     def get(self, metric: str, *, model: str = ALL_MODELS, **group: str | float) -> Estimate:
         """Return one estimate, such as ``get("APJ", threshold=0.3)`` or ``get("DICE", model="seed 1")``."""
-        wanted = {name: f"{value:g}" if isinstance(value, int | float) else value for name, value in group.items()}
+        wanted = {name: value if isinstance(value, str) else shown(value) for name, value in group.items()}
         found = self._by_key.get((model, metric, tuple(sorted(wanted.items()))))
         if found is not None:
             return found

@@ -13,6 +13,11 @@ KENDALL = ("Kendall-b", "Kendall-a")
 IDENTICAL = {"undefined": "one"}  # the group of rows in which maps that call everything alike count as 1
 
 
+def shown(value: float) -> str:
+    """Return a number as groups of rows have it: all its digits, no trailing ``.0``."""
+    return repr(float(value)).removesuffix(".0")
+
+
 def names_of(plan: Plan) -> tuple[str, ...]:
     """Return the scores that an analysis has."""
     return tuple(name for name in NAMES if plan.kendall or name not in KENDALL)
@@ -24,7 +29,7 @@ def stability_rows(evidence: BagPairs, plan: Plan) -> list[Row]:
     asked = [Asked(name, here, plan.undefined) for name in names]
     asked += [Asked(name, here, "one", tuple(IDENTICAL.items())) for name in names if conventional(name)]
     for threshold in plan.sweep:
-        group = (("threshold", f"{threshold:g}"),)
+        group = (("threshold", shown(threshold)),)
         asked += [Asked(name, evidence.at(threshold), plan.undefined, group) for name in names if name in AT_THRESHOLD]
     groups = list(cases(evidence, plan.references, asked))
     found: dict[Asked, Estimate] = {}

@@ -55,7 +55,7 @@ def _chance(result: StabilityResult) -> Iterator[str]:
             f"{_other_trainings(result.leave_one_out('APJ'))}."
         )
     if rank.value == rank.value:
-        yield f"Without a threshold, the rank correlation of two maps (Spearman: 1 is the same order) is {_value(rank)}."
+        yield f"Without a threshold, the rank correlation of two maps (Spearman: 1 is one order) is {_value(rank)}."
 
 
 def _other_trainings(left: LeaveOneOut) -> str:

@@ -13,6 +13,7 @@ from calipers.errors import InputError
 from calipers.tables.bags import F64, Column, Flags
 
 FEWEST_MODELS = 2
+ANOTHER = "stability compares models that were trained alike: give the maps of another one"
 PROBABILITIES = "give probabilities, such as the sigmoid of logits, or binary maps"
 
 
@@ -38,6 +39,8 @@ def check_models(
     """Return the names of the models, after a look at how many maps every bag has."""
     if own is not None and given is not None and tuple(given) != own:
         raise refuse(f"the models of the maps, {', '.join(own)}", "bags-differ", "models", list(given))
+    if own is not None and len(own) < FEWEST_MODELS:
+        raise refuse("two or more models", "one-model", "maps", len(own), ANOTHER)
     if len(maps) == 0:
         raise refuse("at least one bag", "no-bags", "maps", None)
     for i, values in enumerate(maps):
@@ -47,8 +50,7 @@ def check_models(
             raise refuse(f"{len(maps[0])} models as in bag 0", "bags-differ", f"bag {i}", len(values))
     number = len(maps[0])
     if number < FEWEST_MODELS:
-        hint = "stability compares models that were trained alike: give the maps of another one"
-        raise refuse("two or more models", "one-model", "maps", number, hint)
+        raise refuse("two or more models", "one-model", "maps", number, ANOTHER)
     names = own or (tuple(str(name) for name in given) if given is not None else None)
     names = names or tuple(f"model {k + 1}" for k in range(number))
     if len(names) != number or len(set(names)) != number:

@@ -7,6 +7,7 @@
 #include "fates.h"
 #include "kinds.h"
 #include "lengths.h"
+#include "module_pairwise.h"
 #include "module_runs.h"
 #include "pairs.h"
 #include "replicates.h"
@@ -355,7 +356,9 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_native", "Compiled twins of t
 
 PyMODINIT_FUNC PyInit__native() {
     PyObject* module = PyModule_Create(&definition);
-    if (module && PyModule_AddFunctions(module, calipers::run_methods) == 0) return module;
+    if (module && PyModule_AddFunctions(module, calipers::run_methods) == 0 &&
+        PyModule_AddFunctions(module, calipers::pairwise_methods) == 0)
+        return module;
     Py_XDECREF(module);
     return nullptr;
 }

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The list of the LARD data set: a row per runway, with its four corners in the image.
+
+The format is that of Ducoffe et al. (2023), "LARD - Landing Approach Runway Detection": a table, in the original
+separated by semicolons, with the columns ``image``, ``height``, ``width``, ``x_A y_A`` to ``x_D y_D`` in pixels, and
+facts about the image such as ``airport``, ``runway``, ``scenario`` or ``weather``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import InputError
+from calipers.readers.coco_masks import MaskColumns
+from calipers.readers.delimited import read_table
+from calipers.readers.layout import ALIASES
+from calipers.readers.parts import ObjectPart, Options, Problem, ReferenceFile
+from calipers.readers.source import Opened
+from calipers.readers.tabular import Cells, Table, empty, numbers
+from calipers.readers.tabular_roles import references_from
+from calipers.tables.delivery import Finding, Source
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+CLASS = "runway"
+CORNERS = tuple(f"{axis}_{corner}" for corner in "abcd" for axis in "xy")  # as compared: in lower case
+BOX = ("x0", "y0", "x1", "y1")
+CLASS_COLUMN = "class"
+AT_ONCE = 256  # runways that are drawn together: the runs of one piece stay small
+
+
+@dataclass(frozen=True)
+class _Quadrilaterals:
+    """The corners of every row, and what is wrong with them."""
+
+    corners: F64  # (n, 4, 2) x, y in the order of the file; NaN where there are none
+    vacant: Flags  # (n,) rows without any corner: an image without a runway
+    problems: dict[int, Problem]  # by row, the first of each
+
+
+def is_lard(header: str) -> bool:
+    """Return whether a header line names an image and four corners."""
+    names = {name.strip().strip('"').lower() for name in re.split("[,;\t]", header)}
+    return set(CORNERS) <= names and bool(names & set(ALIASES["image"]))
+
+
+def read_lard(opened: Opened, options: Options) -> ReferenceFile:
+    """Read the list as references: boxes around the corners, and the quadrilaterals as masks.
+
+    Notes
+    -----
+    The box is ``min x, min y, max x, max y`` of the corners; nothing is added or clipped, so a corner more than a
+    pixel outside of its image breaks the rule ``outside``. Without a column of classes all objects are of the class
+    ``runway``. A row without corners is an image without a runway. Several rows of an image are several runways.
+
+    The corners may come in any order: LARD sorts them by row, which does not follow the outline. They are joined in
+    the order of their angles around their mean, which is the outline of every convex quadrilateral. Masks are drawn
+    as polygons of COCO are. With ``masks="auto"`` they are used if all runways have one; a note says why if not.
+    """
+    table = read_table(opened)
+    given = _quadrilaterals(table)
+    options = _of_this_file(options, table)
+    file = references_from(_boxed(table, given, options), options)
+    part = _located(file.part, table, given.problems)
+    corners = given.corners[np.searchsorted(table.lines, part.delivery.place)]
+    if options.masks != "ignore" and len(corners):
+        part = _masked(part, MaskColumns("required", file.images.size, opened.size), corners, options)
+    part = replace(part, notes=[*part.notes, *_notes(given)])
+    return replace(file, classes=file.classes or (CLASS,), part=part, format="lard")
+
+
+def _of_this_file(options: Options, table: Table) -> Options:
+    """Return the options without what is meant for the predictions: a box format, columns that are not here."""
+    columns = {name: column for name, column in options.columns.items() if name == "image" or column in table.names}
+    return replace(options, box_format=None, columns=columns)
+
+
+def _quadrilaterals(table: Table) -> _Quadrilaterals:
+    lower = {name.lower(): name for name in table.names}
+    missing = [name for name in CORNERS if name not in lower]
+    if missing:
+        raise InputError(
+            "the columns x_A y_A x_B y_B x_C y_C x_D y_D of LARD",
+            rule="missing-column",
+            file=table.file,
+            location="1",
+            value=list(table.names),
+            hint=f"{len(missing)} are not there; for a table of boxes pass --format csv",
+        )
+    names = [lower[name] for name in CORNERS]
+    values = np.full((len(table), len(names)), np.nan)
+    holes = np.zeros((len(table), len(names)), np.bool_)
+    problems: dict[int, Problem] = {}
+    for k, name in enumerate(names):
+        holes[:, k] = empty(table.columns[name])
+        values[:, k], bad = numbers(table, name)
+        for row in np.flatnonzero(~np.isfinite(values[:, k]) & ~holes[:, k]).tolist():
+            bad.setdefault(row, table.problem(row, name, "non-finite", "a finite number", table.columns[name][row]))
+        problems = {**bad, **problems}
+    vacant = np.asarray(holes.all(axis=1))
+    for row in np.flatnonzero(holes.any(axis=1) & ~vacant).tolist():
+        name = names[int(holes[row].argmax())]
+        hint = "an image without a runway has no corner at all"
+        problems.setdefault(row, table.problem(row, name, "box-shape", "four corners of two numbers", "", hint))
+    return _Quadrilaterals(values.reshape(-1, 4, 2), vacant, problems)
+
+
+def _boxed(table: Table, given: _Quadrilaterals, options: Options) -> Table:
+    """Return the table with the boxes in place of the corners, and a class in every row that has one.
+
+    A broken row keeps its image and loses its box: it becomes a problem, which `_located` replaces by the real one.
+    """
+    low, high = given.corners.min(axis=1), given.corners.max(axis=1)
+    sound = ~given.vacant
+    sound[list(given.problems)] = False
+    columns: dict[str, Cells] = {name: cells for name, cells in table.columns.items() if name.lower() not in CORNERS}
+    for name, values in zip(BOX, np.hstack([low, high]).T):
+        columns[name] = [repr(value) if kept else "" for value, kept in zip(values.tolist(), sound.tolist())]
+    if "class" not in options.columns and not {name.lower() for name in columns} & set(ALIASES["class"]):
+        columns[CLASS_COLUMN] = ["" if vacant else CLASS for vacant in given.vacant.tolist()]
+    return replace(table, columns=columns)
+
+
+def _located(part: ObjectPart, table: Table, problems: dict[int, Problem]) -> ObjectPart:
+    """Return the part with messages that name cells of the file, not of the table that was made from it."""
+    first = next(name for name in table.names if name.lower() == CORNERS[0])
+    lines = {int(table.lines[row]): problem for row, problem in problems.items()}
+    found: list[Problem] = []
+    for problem in part.problems:
+        line = int(problem.location.split(":")[0])
+        if line not in lines:
+            found.append(problem)
+        elif lines[line] not in found:
+            found.append(lines[line])
+
+    def locate(line: int, field: str) -> str:
+        return table.locate(line, first if field in ("bbox", "segmentation") else field)
+
+    return replace(part, problems=found, source=Source(table.file, locate, table.text))
+
+
+def _masked(part: ObjectPart, drawing: MaskColumns, corners: F64, options: Options) -> ObjectPart:
+    """Return the part with the quadrilaterals as masks, or with what keeps them from being drawn."""
+    outlines = [[ring] for ring in outlines_of(corners).reshape(len(corners), -1).tolist()]
+    for start in range(0, len(corners), AT_ONCE):
+        piece = slice(start, start + AT_ONCE)
+        drawing.add(outlines[piece], part.delivery.image[piece], np.zeros(len(corners[piece]), np.bool_))
+    findings = drawing.findings()
+    if not findings:
+        return replace(part, delivery=replace(part.delivery, masks=drawing.masks()))
+    if options.masks == "required":
+        return replace(part, findings=[*part.findings, *findings])
+    return replace(part, notes=[*part.notes, _undrawn(findings, len(corners))])
+
+
+def outlines_of(corners: F64) -> F64:
+    """Return the (n, 4, 2) corners in the order of their angles around their mean.
+
+    Corners that coincide with the mean come in the order of the file.
+    """
+    away = corners - corners.mean(axis=1, keepdims=True)
+    order = np.argsort(np.arctan2(away[..., 1], away[..., 0]), axis=1, kind="stable")
+    return np.take_along_axis(corners, order[..., None], axis=1)
+
+
+def _undrawn(findings: list[Finding], n: int) -> str:
+    rows = np.unique(np.concatenate([finding.rows for finding in findings]))
+    rules = ", ".join(dict.fromkeys(finding.rule for finding in findings))
+    return f"{len(rows)} of {n} quadrilaterals cannot be drawn ({rules}), so only boxes are used"
+
+
+def _notes(given: _Quadrilaterals) -> list[str]:
+    vacant = int(given.vacant.sum())
+    return [f"{vacant} rows have no corners: images without a runway"] if vacant else []
