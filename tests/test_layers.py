@@ -66,6 +66,7 @@ UPWARD = frozenset(("evaluation", upper) for upper in ("grouping", "saving", "co
     ("sensitivity", "plots"),
     ("sensitivity", "report"),
     ("stability", "plots"),
+    ("stability", "report"),
 }
 
 
