@@ -316,6 +316,7 @@ class Cells(Figure):
     label: str  # what is counted: "models that mark a place"
     inside: Flags | None = None  # (rows, columns) what the reference marks; a line runs around it
     picture: str = ""  # a data: address; cells of 0 are then transparent
+    aspect: float = 1.0  # height of a cell over its width
 
     def table(self) -> Table:
         """Return how many cells have every number, and how many of these the reference marks."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +32,11 @@ class Slice:
     inside: Flags | None
     index: int | None  # which slice of a volume; None: the image is flat
     of: int  # slices
+
+    @property
+    def side(self) -> int:
+        """Cells along a side of the blocks in which it is shown; 1: as it is."""
+        return -(-max(self.counts.shape) // SIDE)
 
 
 def marked_by(bag: Bag, threshold: float) -> I64:
@@ -64,12 +70,20 @@ def blocks(values: NDArray[np.float64], side: int) -> NDArray[np.float64]:
     return np.asarray(np.nanquantile(cells, 0.5, axis=2, method="higher"))
 
 
-def bags(found: StabilityResult, *, bag: str | int | None = None, picture: str = "") -> Cells:
-    """Return how many models mark every cell of an image; the least stable one if none is named."""
+def bags(
+    found: StabilityResult, *, bag: str | int | None = None, picture: Callable[[Slice], tuple[str, float]] | None = None
+) -> Cells:
+    """Return how many models mark every cell of an image; the least stable one if none is named.
+
+    Parameters
+    ----------
+    picture
+        Called with the slice that is shown; returns the picture below it, as a ``data:`` address, and the height of a
+        cell over its width.
+    """
     place = place_of(found, bag)
-    one = found.bag(place)
-    part = shown_slice(one, found.threshold)
-    side = -(-max(part.counts.shape) // SIDE)
+    part = shown_slice(found.bag(place), found.threshold)
+    side, (below, aspect) = part.side, ("", 1.0) if picture is None else picture(part)
     counts, inside = part.counts, part.inside
     if side > 1:
         counts = blocks(counts.astype(np.float64), side).astype(np.int64)
@@ -81,7 +95,7 @@ def bags(found: StabilityResult, *, bag: str | int | None = None, picture: str =
         notes.append(f"Blocks of {side} × {side} cells, each shown by the middle one of its numbers.")
     title = f"{named(found.ids[place])}: {_said(found, place)}"
     label = f"how many of {len(found.models)} models mark a place"
-    return Cells(title, counts, len(found.models), label, inside, picture, note=" ".join(notes))
+    return Cells(title, counts, len(found.models), label, inside, below, aspect, note=" ".join(notes))
 
 
 def _said(found: StabilityResult, place: int) -> str:

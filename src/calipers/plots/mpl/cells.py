@@ -31,12 +31,12 @@ def draw_cells(figure: Cells, sheet: Sheet) -> Drawn:
     pixels, shown = pixels_of(figure.picture), np.ma.masked_array(figure.counts, False)
     if pixels is not None:
         grey: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": 255} if pixels.ndim == 2 else {}
-        ax.imshow(pixels, extent=extent, zorder=0, label="_picture", **grey)
+        ax.imshow(pixels, aspect="auto", extent=extent, zorder=0, label="_picture", **grey)
         shown = np.ma.masked_equal(figure.counts, 0)
     colours = Normalize(0, max(figure.most, 1))
     look: dict[str, Any] = {"alpha": 1.0 if pixels is None else THROUGH, "interpolation": "nearest"}
     ax.imshow(shown, cmap=BLUES, norm=colours, extent=extent, zorder=0.5, label="_cells", **look)
-    ax.set(xlim=(0, columns), ylim=(rows, 0), aspect="equal", anchor="NW")
+    ax.set(xlim=(0, columns), ylim=(rows, 0), aspect=figure.aspect, anchor="NW")
     colour_bar(sheet, colours, figure.label)
     drawn = Drawn()
     if figure.inside is not None and figure.inside.any():

@@ -27,9 +27,9 @@ def draw(figure: Cells, sheet: Sheet) -> Drawing:
     rows, columns = figure.counts.shape
     if not rows or not columns:
         return nothing(sheet, "no cells")
-    side = min(sheet.width / columns, HIGHEST / rows, LARGEST)
     labels, top = _legend(figure, sheet)
-    at = Layout(1.0, top, min(side, (sheet.width - 2.0) / columns), min(side, (sheet.width - 2.0) / columns))
+    side = min((sheet.width - 2.0) / columns, HIGHEST / (rows * figure.aspect), LARGEST)
+    at = Layout(1.0, top, side, side * figure.aspect)
     wide, high = at.wide * columns, at.high * rows
     place = f'x="{num(at.left)}" y="{num(at.top)}" width="{num(wide, 2)}" height="{num(high, 2)}"'
     parts = [*labels, picture_of(figure.picture, "", place, "fig-picture")]

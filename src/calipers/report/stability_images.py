@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The least and the most stable images: where how many models mark, over their picture, and how many places that are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from calipers.errors import InputError
+from calipers.pictures.encoding import encode
+from calipers.pictures.finding import PictureFiles
+from calipers.pictures.pixels import Pixels
+from calipers.pictures.reading import PictureError, read_pixels
+from calipers.plots.stability_bags import Slice
+from calipers.report.markup import figure_block, items, paragraph
+from calipers.stability.result import StabilityResult
+
+EACH = 3  # images at either end
+MIDDLE = 0.5  # of a slice, in voxels
+LEGEND = "The darker a place, the more models mark it: models that agree leave only the lightest and the darkest shade."
+
+
+@dataclass
+class Pictures:
+    """The pictures of images in a folder; those that cannot be shown are told in `notes`."""
+
+    files: PictureFiles | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, folder: str | Path | None, ids: tuple[str, ...]) -> Pictures:
+        """Look for the pictures of images by their ids."""
+        if folder is None:
+            return cls()
+        files = PictureFiles.named(Path(folder), [(name,) for name in ids])
+        return cls(files, list(files.notes()))
+
+    def below(self, place: int, part: Slice) -> tuple[str, float]:
+        """Return the picture of an image as an address, and the height of a cell of its map over its width."""
+        path = None if self.files is None else self.files.path_of(place)
+        if path is None:
+            return "", 1.0
+        try:
+            pixels = read_pixels(path, slice_at=None if part.index is None else part.index + MIDDLE)
+        except PictureError as error:
+            self.notes.append(f"a picture could not be read: expected {error.expected} [{error.rule}]")
+            return "", 1.0
+        if part.index is not None and pixels.depth not in (None, part.of):
+            self.notes.append(f"a picture of {pixels.depth} slices does not fit a map of {part.of} and is not shown")
+            return "", 1.0
+        rows, columns = part.counts.shape
+        aspect = (pixels.height / rows) / (pixels.width / columns)
+        return encode(_padded(pixels, part)).data, aspect
+
+
+def _padded(pixels: Pixels, part: Slice) -> Pixels:
+    """Return the picture with a black rim where the last blocks of a map reach beyond it."""
+    beyond = [(-(-n // part.side) * part.side) / n for n in part.counts.shape]
+    rim = [(0, round(n * (scale - 1.0))) for n, scale in zip(pixels.array.shape, beyond)]
+    if not any(more for _, more in rim):
+        return pixels
+    return Pixels(np.pad(pixels.array, [*rim, *[(0, 0)] * (pixels.array.ndim - 2)]), pixels.width, pixels.height)
+
+
+def chosen(found: StabilityResult) -> list[tuple[str, list[int]]]:
+    """Return titles and places of the images that are shown; none is shown twice."""
+    ranked = found.ranked("APJ").tolist()
+    if len(ranked) <= 2 * EACH:
+        return [("Images, least stable first", ranked)] if ranked else []
+    return [("Least stable", ranked[:EACH]), ("Most stable", ranked[: -EACH - 1 : -1])]
+
+
+def images_section(found: StabilityResult, pictures: Pictures) -> str:
+    """Return map and histogram of the least and the most stable images; "" without any."""
+    groups = chosen(found) if found.source is not None else []
+    shown = []
+    for g, (title, places) in enumerate(groups):
+        shown.append(f"<h3>{title}</h3>")
+        for place in places:
+            shown.append(_entry(found, place, pictures, f"fig-bag-{g}-{place}"))
+    if not shown:
+        return ""
+    return "\n".join([paragraph(LEGEND), items(list(dict.fromkeys(pictures.notes))), *shown])
+
+
+def _entry(found: StabilityResult, place: int, pictures: Pictures, name: str) -> str:
+    try:
+        cells = found.figure("bags", bag=place, picture=lambda part: pictures.below(place, part))
+    except InputError as error:  # the file of a map is gone: the numbers stand, and the page says why there is no map
+        return paragraph(f"{found.ids[place]}: the map could not be read again: {error}", "note")
+    bars = found.figure("called", bag=place)
+    return f'<div class="pair">{figure_block(cells, name)}{figure_block(bars, f"{name}-called")}</div>'
