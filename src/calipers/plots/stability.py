@@ -94,14 +94,16 @@ def sweep(found: StabilityResult, *, scores: tuple[str, ...] = SWEPT) -> Curves:
         y, low, high = ends(estimates)
         order = np.argsort(x, kind="stable")
         marks = tuple(np.flatnonzero(x[order] == found.threshold).tolist())
-        band = (low[order], high[order]) if np.isfinite(low).any() else (None, None)
-        lines.append(Line(score, x[order], y[order], *band, slot=slot, marks=marks))
+        down, up = (low[order], high[order]) if np.isfinite(low).any() else (None, None)
+        lines.append(Line(score, x[order], y[order], down, up, slot=slot, marks=marks))
     first = lines[0]
     known = np.flatnonzero(np.isfinite(first.y))
     title = f"{first.name} has no value at any threshold"
     if len(known):
         a, b = known[np.argmin(first.y[known])], known[np.argmax(first.y[known])]
-        title = f"{first.name} is {shown(first.y[b])} at threshold {first.x[b]:g}, {shown(first.y[a])} at {first.x[a]:g}"
+        title = (
+            f"{first.name} is {shown(first.y[b])} at threshold {first.x[b]:g}, {shown(first.y[a])} at {first.x[a]:g}"
+        )
         if first.y[b] - first.y[a] < 0.01:
             title = f"{first.name} does not hang on the threshold: {shown(first.y[a])} to {shown(first.y[b])}"
     note = f"Means over {found.n_used} images. The marker is the chosen threshold. {_band(found['APJ'])}"
@@ -151,7 +153,7 @@ def dice(found: StabilityResult, *, score: str = "APJ", measure: str = "DICE") -
     mean, sd = local.per_bag(measure)
     x = found.per_bag(score)[local.places]
     both = int((~np.isnan(x)).sum())
-    together = correlation(x, mean)
+    together = round(correlation(x, mean), 2)
     dots = Dots("", x, mean, y_low=mean - sd, y_high=mean + sd, names=local.ids, quiet=True)
     note = (
         f"A point is an image, {both} of {len(x)} have both. Bars are the standard deviation over {len(found.models)} "
@@ -184,7 +186,7 @@ def auc(found: StabilityResult, *, score: str = "APJ") -> Scatter:
     x = np.divide(np.where(known, matrix, 0.0).sum(axis=1), known.sum(axis=1), where=known.any(axis=1),
                   out=np.full(len(matrix), np.nan))  # fmt: skip
     dots = Dots("", x, y, y_low=low, y_high=high, names=tuple(named(model) for model in found.models))
-    title = f"Bag AUC is {_span(y)} and {score} {_span(x)}: telling images apart is not marking the same places"
+    title = f"Bag AUC is {_span(y)} of models whose {score} with the others is {_span(x)}"
     if not np.isfinite(x).any():
         title = f"Bag AUC is {_span(y)}; {score} has no value"
     pooled = "" if local.pooling == "given" else f" Bag scores are the {local.pooling} of each map."

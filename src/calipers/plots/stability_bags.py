@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.plots.figures import Axis, Bars, Cells
+from calipers.plots.ticks import MINUS
 from calipers.plots.words import named, percent
 from calipers.stability.called import Called
 from calipers.stability.result import StabilityResult
@@ -36,7 +37,8 @@ class Slice:
     @property
     def side(self) -> int:
         """Cells along a side of the blocks in which it is shown; 1: as it is."""
-        return -(-max(self.counts.shape) // SIDE)
+        longest: int = max(self.counts.shape)
+        return math.ceil(longest / SIDE)
 
 
 def marked_by(bag: Bag, threshold: float) -> I64:
@@ -100,11 +102,12 @@ def bags(
 
 def _said(found: StabilityResult, place: int) -> str:
     value = float(found.per_bag("APJ")[place])
-    told = f"APJ {value:.2f}".replace("-", "\N{MINUS SIGN}") if value == value else "APJ undefined"
-    by_all = float(found.per_bag("called-by-all")[place])
-    if math.isnan(by_all):
+    told = f"APJ {value:.2f}".replace("-", MINUS) if value == value else "APJ undefined"
+    counts = found.called().per_bag[place]
+    marked, shared = int(counts[1:].sum()), int(counts[-1])
+    if not marked:
         return f"no model marks anything, {told}"
-    return f"all models mark {percent(by_all)} of what any marks, {told}"
+    return f"models differ on {marked - shared} of {marked} marked places, {told}"
 
 
 def called(found: StabilityResult, *, bag: str | int | None = None) -> Bars:

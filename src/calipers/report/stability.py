@@ -25,6 +25,7 @@ from calipers.report.stability_objects import objects_block
 from calipers.report.stability_tables import BAGS, bag_columns, bags_table, reference_table, scores_table
 from calipers.report.stability_words import CITATIONS, described, methods, trust
 from calipers.results.delimited import delimited
+from calipers.results.estimate import number
 from calipers.results.files import check_folder, staged_folder, write_atomically
 from calipers.results.provenance import environment
 from calipers.stability.objects_result import ObjectStability
@@ -195,8 +196,7 @@ def _numbers(found: StabilityResult) -> str:
     spread = ""
     if parts.reason is None:
         shares = {"images": "bags", "pairs of models": "pairs", "neither": "rest"}
-        rows = tuple((words, getattr(parts, name), parts.shares[name]) for words, name in shares.items())
-        rows = tuple(tuple(None if cell != cell else cell for cell in row) for row in rows)
+        rows = tuple((words, getattr(parts, name), number(parts.shares[name])) for words, name in shares.items())
         table = Table(("APJ varies between", "variance", "share"), rows)
         said = f"Where APJ varies: {parts.n_bags} images with all {parts.n_pairs} pairs"
         spread = details("Where APJ varies", data_table(table, "table-variance", said))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The least and the most stable images: where how many models mark, over their picture, and how many places that are."""
+"""The least and the most stable images: how many models mark every place, over the picture, and as a histogram."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from calipers.pictures.finding import PictureFiles
 from calipers.pictures.pixels import Pixels
 from calipers.pictures.reading import PictureError, read_pixels
 from calipers.plots.stability_bags import Slice
-from calipers.report.markup import figure_block, items, paragraph
+from calipers.plots.svg import svg
+from calipers.report.markup import data_table, details, items, paragraph, text
 from calipers.stability.result import StabilityResult
 
-EACH = 3  # images at either end
+EACH = 4  # images at either end
+WIDTH = 300  # for which a panel is laid out
 MIDDLE = 0.5  # of a slice, in voxels
 LEGEND = "The darker a place, the more models mark it: models that agree leave only the lightest and the darkest shade."
 
@@ -77,18 +79,30 @@ def images_section(found: StabilityResult, pictures: Pictures) -> str:
     groups = chosen(found) if found.source is not None else []
     shown = []
     for g, (title, places) in enumerate(groups):
-        shown.append(f"<h3>{title}</h3>")
-        for place in places:
-            shown.append(_entry(found, place, pictures, f"fig-bag-{g}-{place}"))
+        entries = [_entry(found, place, pictures, f"fig-bag-{g}-{place}") for place in places]
+        shown.append(f'<h3>{title}</h3>\n<div class="pairs">{"".join(entries)}</div>')
     if not shown:
         return ""
     return "\n".join([paragraph(LEGEND), items(list(dict.fromkeys(pictures.notes))), *shown])
 
 
 def _entry(found: StabilityResult, place: int, pictures: Pictures, name: str) -> str:
+    """Return one image: its map and its histogram side by side, and the numbers of both."""
     try:
         cells = found.figure("bags", bag=place, picture=lambda part: pictures.below(place, part))
     except InputError as error:  # the file of a map is gone: the numbers stand, and the page says why there is no map
         return paragraph(f"{found.ids[place]}: the map could not be read again: {error}", "note")
     bars = found.figure("called", bag=place)
-    return f'<div class="pair">{figure_block(cells, name)}{figure_block(bars, f"{name}-called")}</div>'
+    panels = "".join(
+        f'<div class="panel">{svg(figure, width=WIDTH, name=f"{name}-{k}")}</div>'
+        for k, figure in enumerate((cells, bars))
+    )
+    tables = "".join(
+        data_table(figure.table(), f"{name}-{k}-numbers", f"Numbers of this figure: {figure.title}")
+        for k, figure in enumerate((cells, bars))
+    )
+    return (
+        f'<figure class="plot" id="{name}">\n<figcaption>{text(cells.title)}</figcaption>\n'
+        f'<div class="panels">{panels}</div>\n{paragraph(f"{cells.note} {bars.note}", "note")}\n'
+        f"{details('Numbers of this figure', tables)}\n</figure>"
+    )

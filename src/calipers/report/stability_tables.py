@@ -13,6 +13,7 @@ from calipers.findings import legend, marks_of, without_interval
 from calipers.plots.figures import Cell, Table
 from calipers.report.grids import frame
 from calipers.report.markup import data_table, digits, text
+from calipers.report.stability_words import MEANINGS
 from calipers.report.words import between, number, reason_word, short
 from calipers.results import Estimate
 from calipers.stability.document import HEADLINE
@@ -31,7 +32,9 @@ def scores_table(found: StabilityResult, names: Sequence[str] = HEADLINE, *, lab
     shown = [name for name in names if name in found.names]
     estimates = [found[name] for name in shown]
     heads = ("score", "mean over images", "SD over images", "other trainings", "undefined pairs", "what it is")
-    head = "".join(f"<th scope=col>{words}</th>" for words in heads)
+    head = (
+        "".join(f"<th scope=col>{words}</th>" for words in heads[:-1]) + f"<th scope=col class=words>{heads[-1]}</th>"
+    )
     lines = [_line(found, name, estimate) for name, estimate in zip(shown, estimates)]
     return frame(_caption(found), f"<tr>{head}</tr>", lines, label=label, below=legend(estimates))
 
@@ -55,7 +58,8 @@ def _line(found: StabilityResult, name: str, estimate: Estimate) -> str:
         left, missing = found.leave_one_out(name), found.undefined(name)
         other = between(left.low, left.high) or reason_word(left.reason)
         cells += [f"<td>{text(other)}</td>", f"<td class=n>{missing.pairs} of {missing.of_pairs}</td>"]
-    return f"<tr><th scope=row>{text(name)}</th>{''.join(cells)}<td class=undefined>{text(SCORES[name].meaning)}</td></tr>"
+    meaning = MEANINGS.get(name, SCORES[name].meaning)
+    return f"<tr><th scope=row>{text(name)}</th>{''.join(cells)}<td class=words>{text(meaning)}</td></tr>"
 
 
 def estimate_cell(estimate: Estimate) -> str:

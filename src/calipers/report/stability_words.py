@@ -23,6 +23,18 @@ UNDEFINED = {
     "agree": "counted as 1 if both mark everything and as 0 if both mark nothing",
     "one": "counted as 1",
 }
+MEANINGS = {  # of the scores above, for somebody who has never heard of them
+    "called-by-all": "of the places that any model marks, how many all of them mark",
+    "called-by-some": "of all places, how many some but not all models mark",
+    "APJ": "overlap (Jaccard) of what two models mark, corrected for chance: 1 the same places, 0 as by chance",
+    "AJ": "Cohen's kappa of two models: the same finding as APJ on another scale",
+    "PAR": "agreement of two models on marked places (their Dice)",
+    "NAR": "agreement of two models on unmarked places",
+    "TAR": "share of places on which two models say the same, marked or not",
+    "AC1": "the same, corrected for chance in a way that stays high if nearly nothing is marked",
+    "Pearson": "correlation of the scores of two maps, without a threshold",
+    "Spearman": "correlation of the ranks of two maps, without a threshold",
+}
 
 
 def trust(found: StabilityResult) -> str:
@@ -33,21 +45,24 @@ def trust(found: StabilityResult) -> str:
         return f"There is nothing to trust: none of the {models} marks anything at the threshold {found.threshold:g}."
     right = found.localized.get("DICE").value if found.localized.has("DICE") else None
     if share < PARTLY:
-        also = " Nor do they mark what the reference does." if right is not None and right < RIGHT else ""
+        also = f" Nor do they mark what the reference does (mean DICE {right:.2f})." if _wrong(right) else ""
         return f"Do not trust a single map: these {models} mark different places on the same image.{also}"
-    if share < MOSTLY:
-        start = f"Trust a single map in part: these {models} share a core of places and differ around it."
-    else:
+    word = "mostly" if share >= MOSTLY else "partly"
+    if _wrong(right):
+        return (
+            f"Do not trust these maps: the {models} {word} mark the same places, and these are mostly not where the "
+            f"reference is (mean DICE {right:.2f}). Stable is not right."
+        )
+    start = f"Trust a single map in part: these {models} share a core of places and differ around it."
+    if share >= MOSTLY:
         start = f"A single map says what the others say: these {models} mark nearly the same places."
-    return f"{start} {_rightness(right)}"
+    if right is None:
+        return f"{start} Whether they are the right places is not known without a reference."
+    return f"{start} They are mostly where the reference is (mean DICE {right:.2f})."
 
 
-def _rightness(dice: float | None) -> str:
-    if dice is None:
-        return "Whether it is the right place is not known without a reference."
-    if dice < RIGHT:
-        return f"But it is mostly not where the reference is (mean DICE {dice:.2f}): stable is not right."
-    return f"It is mostly where the reference is (mean DICE {dice:.2f})."
+def _wrong(dice: float | None) -> bool:
+    return dice is not None and dice < RIGHT
 
 
 def described(found: StabilityResult) -> str:
@@ -56,8 +71,8 @@ def described(found: StabilityResult) -> str:
     left = found.n_bags - found.n_used
     more = f" ({left} negative ones are left out)" if left else ""
     return (
-        f"{len(found.models)} models, {found.n_used} images{more}, {instances:,} places; a place is marked from a score "
-        f"of {found.threshold:g} on."
+        f"{len(found.models)} models, {found.n_used} images{more}, {instances:,} places; a place is marked from a "
+        f"score of {found.threshold:g} on."
     )
 
 
