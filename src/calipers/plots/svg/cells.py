@@ -38,7 +38,7 @@ def draw(figure: Cells, sheet: Sheet) -> Drawing:
         if path:
             over = THROUGH if figure.picture else OPAQUE
             parts.append(el("path", d=path, cls=f"fig-q{_step(k, figure.most)} fig-seamless", fill_opacity=over))
-    parts.append(el("rect", x=at.left, y=at.top, width=wide, height=high, fill="none", cls="fig-axis"))
+    parts.append(el("rect", x=at.left, y=at.top, width=wide, height=high, cls="fig-axis"))
     if figure.inside is not None and figure.inside.any():
         around = segments(_borders(figure.inside, at))
         parts += [el("path", d=around, cls="fig-error-halo"), el("path", d=around, cls=f"fig-line {dashed(1)}")]

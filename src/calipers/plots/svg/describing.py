@@ -133,7 +133,7 @@ def _cells(figure: f.Cells) -> str:
     found = ", ".join(f"{n} with {k}" for k, n in enumerate(total.tolist()) if n)
     rows, columns = figure.counts.shape
     around = "" if figure.inside is None else f"; a line runs around {_count(int(figure.inside.sum()), 'cell')}"
-    return f"Map of {rows} by {columns} cells, {clean(figure.label)}: {found or 'no cells'}{around}."
+    return f"Map of {rows} by {columns} cells, {_name(figure.label)}: {found or 'no cells'}{around}."
 
 
 def _overlay(figure: f.Overlay) -> str:
