@@ -87,8 +87,8 @@ def test_of_a_volume_the_slice_with_most_disagreement_is_shown():
     assert shown_slice(bag_of(np.zeros((2, 5))), 0.5).counts.shape == (1, 5)
 
 
-def test_large_maps_are_shown_in_blocks_by_the_middle_of_their_numbers():
-    values = np.array([[0.0, 2, 3], [2, 2, 1], [4, 4, 0]])
+def test_large_maps_are_shown_in_blocks_by_the_highest_of_their_numbers():
+    values = np.array([[0, 2, 3], [2, 1, 1], [0, 4, 0]])
     assert blocks(values, 2).tolist() == [[2, 3], [4, 0]]
     found = cal.stability(np.random.default_rng(0).random((2, 1, 100, 40)), ci=False)
     figure = found.figure("bags")

@@ -24,8 +24,7 @@ from calipers.plots.figures import (
     Mark,
     Scatter,
 )
-from calipers.plots.stability_bags import bags, called
-from calipers.plots.ticks import MINUS
+from calipers.plots.stability_bags import bags, called, shown
 from calipers.plots.words import named, why
 from calipers.results import Estimate
 from calipers.results.requirements import SHARE_OF_UNITS
@@ -195,11 +194,6 @@ def auc(found: StabilityResult, *, score: str = "APJ") -> Scatter:
         f"{areas[0].n_images} images.{pooled} {_band(areas[0])}"
     )
     return Scatter(title, Axis(f"mean {score} with the other models"), Axis("bag AUC"), (dots,), note=note.strip())
-
-
-def shown(value: float) -> str:
-    """Return a score with two digits; empty if it is undefined."""
-    return f"{value:.2f}".replace("-", MINUS) if value == value else ""
 
 
 def ends(estimates: Sequence[Estimate]) -> tuple[F64, F64, F64]:

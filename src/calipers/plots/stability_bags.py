@@ -41,6 +41,12 @@ class Slice:
         return math.ceil(longest / SIDE)
 
 
+def shown(value: float) -> str:
+    """Return a score with two digits; empty if it is undefined."""
+    text = f"{value:.2f}" if value == value else ""
+    return text.replace("-", "" if text == "-0.00" else MINUS)
+
+
 def marked_by(bag: Bag, threshold: float) -> I64:
     """Return, in the shape of the map, how many models call every instance positive."""
     called = bag.values >= threshold if threshold > 0 else bag.values > 0  # a threshold of 0 is strict
@@ -63,13 +69,12 @@ def shown_slice(bag: Bag, threshold: float) -> Slice:
     return Slice(counts[index], None if inside is None else inside[index], index, len(counts))
 
 
-def blocks(values: NDArray[np.float64], side: int) -> NDArray[np.float64]:
-    """Return the upper median of every ``side`` x ``side`` cells; blocks at the far edges may be smaller."""
+def blocks(values: I64, side: int) -> I64:
+    """Return the highest of every ``side`` x ``side`` numbers, which are not negative; a small mark does not vanish."""
     rows, columns = (-(-n // side) for n in values.shape)
-    padded = np.full((rows * side, columns * side), np.nan)
+    padded = np.zeros((rows * side, columns * side), np.int64)
     padded[: values.shape[0], : values.shape[1]] = values
-    cells = padded.reshape(rows, side, columns, side).transpose(0, 2, 1, 3).reshape(rows, columns, -1)
-    return np.asarray(np.nanquantile(cells, 0.5, axis=2, method="higher"))
+    return np.asarray(padded.reshape(rows, side, columns, side).max(axis=(1, 3)))
 
 
 def bags(
@@ -88,13 +93,13 @@ def bags(
     side, (below, aspect) = part.side, ("", 1.0) if picture is None else picture(part)
     counts, inside = part.counts, part.inside
     if side > 1:
-        counts = blocks(counts.astype(np.float64), side).astype(np.int64)
-        inside = None if inside is None else blocks(inside.astype(np.float64), side) > 0
+        counts = blocks(counts, side)
+        inside = None if inside is None else blocks(inside.astype(np.int64), side) > 0
     notes = [f"Threshold {found.threshold:g}."]
     if part.index is not None:
         notes.append(f"Slice {part.index + 1} of {part.of}, the one with most places that some but not all mark.")
     if side > 1:
-        notes.append(f"Blocks of {side} × {side} cells, each shown by the middle one of its numbers.")
+        notes.append(f"Blocks of {side} × {side} cells, each shown by the highest of its numbers.")
     title = f"{named(found.ids[place])}: {_said(found, place)}"
     label = f"how many of {len(found.models)} models mark a place"
     return Cells(title, counts, len(found.models), label, inside, below, aspect, note=" ".join(notes))
@@ -102,7 +107,7 @@ def bags(
 
 def _said(found: StabilityResult, place: int) -> str:
     value = float(found.per_bag("APJ")[place])
-    told = f"APJ {value:.2f}".replace("-", MINUS) if value == value else "APJ undefined"
+    told = f"APJ {shown(value) or 'undefined'}"
     counts = found.called().per_bag[place]
     marked, shared = int(counts[1:].sum()), int(counts[-1])
     if not marked:

@@ -34,7 +34,7 @@ from calipers.stability.result import StabilityResult
 PAGE, DOCUMENT, ROWS = "stability.html", "stability.json", "stability.csv"
 OURS = re.compile(rf"stability\.(html|json|csv)|bags\.csv|stability-({'|'.join(FIGURES)})\.svg")
 SVG_WIDTH = 560
-TITLE = "How far can these maps be trusted?"
+TITLES = {"map": "How far can these maps be trusted?", "model": "How far can these models be trusted?"}
 ORDER = ("pairs", "models", "called", "images", "sweep", "scores")  # of the figures; single images have their own place
 AGAINST = ("dice", "auc")
 
@@ -46,6 +46,11 @@ class Given:
     command: Sequence[str] = ()
     objects: ObjectStability | None = None
     pictures: Pictures = field(default_factory=Pictures)
+
+    @property
+    def what(self) -> str:
+        """What may be trusted or not: a map, or a model that predicts objects."""
+        return "map" if self.objects is None else "model"
 
 
 def write_stability(
@@ -105,7 +110,7 @@ def _document(found: StabilityResult, given: Given) -> dict[str, Any]:
     ended = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     objects = {} if given.objects is None else {"objects": given.objects.as_dict()}
     made = {"command": list(given.command), "environment": environment(), "ended": ended}
-    return {**found.as_dict(), "verdict": trust(found), **objects, **made}
+    return {**found.as_dict(), "verdict": trust(found, given.what), **objects, **made}
 
 
 def bearable(found: StabilityResult) -> StabilityResult:
@@ -130,6 +135,7 @@ def stability_page(found: StabilityResult, given: Given) -> str:
     from calipers import __version__
 
     objects = "" if given.objects is None else objects_block(given.objects)
+    title = TITLES[given.what]
     parts = [
         ("cautions", "Before you trust these numbers", _cautions(found)),
         ("objects", "Object by object", objects),
@@ -144,19 +150,20 @@ def stability_page(found: StabilityResult, given: Given) -> str:
     links = "".join(f'<li><a href="#{name}">{text(words)}</a></li>' for name, words, _ in kept)
     sections = "\n".join(markup.section(*part) for part in kept)
     body = (
-        f'<header><h1>{text(TITLE)}</h1>\n<p class="soft">{text(described(found))}</p></header>\n'
+        f'<header><h1>{text(title)}</h1>\n<p class="soft">{text(described(found))}</p></header>\n'
         f'<nav aria-label="Sections"><ul><li><a href="#content">The answer</a></li>{links}</ul></nav>\n'
-        f"<main>\n{_answer(found)}\n{sections}\n</main>\n"
+        f"<main>\n{_answer(found, given.what)}\n{sections}\n</main>\n"
         f"<footer>Made with Calipers {text(__version__)}. Not a medical device.</footer>"
     )
-    return document(TITLE, body, skip="Skip to the answer")
+    return document(title, body, skip="Skip to the answer")
 
 
-def _answer(found: StabilityResult) -> str:
+def _answer(found: StabilityResult, what: str) -> str:
     further = "".join(f"<li>{text(sentence)}</li>" for sentence in found.sentences())
     return (
         '<section id="content" aria-labelledby="content-title" tabindex="-1"><h2 id="content-title">The answer</h2>'
-        f'<p class="verdict">{text(trust(found))}</p><ul class="further">{further}</ul>{scores_table(found)}</section>'
+        f'<p class="verdict">{text(trust(found, what))}</p><ul class="further">{further}</ul>'
+        f"{scores_table(found)}</section>"
     )
 
 
@@ -176,7 +183,12 @@ def _cautions(found: StabilityResult) -> str:
 
 def _figures(found: StabilityResult, names: Sequence[str]) -> str:
     """Return figures, two in a row where there is room."""
-    drawn = [figure_block(found.figure(name), f"fig-{name}") for name in names if name in available(found)]
+    has_all = {"dice": BAGS}
+    drawn = [
+        figure_block(found.figure(name), f"fig-{name}", all_in=has_all.get(name, DOCUMENT))
+        for name in names
+        if name in available(found)
+    ]
     return "\n".join(f'<div class="pair">{"".join(drawn[k : k + 2])}</div>' for k in range(0, len(drawn), 2))
 
 

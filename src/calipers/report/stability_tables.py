@@ -36,18 +36,19 @@ def scores_table(found: StabilityResult, names: Sequence[str] = HEADLINE, *, lab
         "".join(f"<th scope=col>{words}</th>" for words in heads[:-1]) + f"<th scope=col class=words>{heads[-1]}</th>"
     )
     lines = [_line(found, name, estimate) for name, estimate in zip(shown, estimates)]
-    return frame(_caption(found), f"<tr>{head}</tr>", lines, label=label, below=legend(estimates))
+    caption = f"n = {found.n_used} images, {len(found.models)} models"
+    return frame(caption, f"<tr>{head}</tr>", lines, label=label, below=[*legend(estimates), *_below(found)])
 
 
-def _caption(found: StabilityResult) -> str:
-    plan = found.plan
-    said = [f"n = {found.n_used} images, {len(found.models)} models, threshold {found.threshold:g}."]
+def _below(found: StabilityResult) -> list[str]:
+    """Return whom the intervals speak for."""
+    plan, said = found.plan, []
     if plan.certainty.replicates:
         level = f"{100 * plan.certainty.level:g} %"
         speaks = f"they speak for {plan.units.generalises_to()}, with these models"
         said.append(f"{level} intervals over {plan.units.number} {plural(plan.units.name)}: {speaks}.")
     said.append("Other trainings: t interval from leaving out one model at a time, on these images.")
-    return " ".join(said)
+    return said
 
 
 def _line(found: StabilityResult, name: str, estimate: Estimate) -> str:

@@ -37,8 +37,8 @@ MEANINGS = {  # of the scores above, for somebody who has never heard of them
 }
 
 
-def trust(found: StabilityResult) -> str:
-    """Return how far a single map can be trusted, in a sentence; the numbers stand in the sentences after it."""
+def trust(found: StabilityResult, what: str = "map") -> str:
+    """Return how far a single map, or model, can be trusted, in a sentence; others have the numbers."""
     share = found["called-by-all"].value
     models = f"{counted(len(found.models))} models"
     if share != share:
@@ -46,16 +46,18 @@ def trust(found: StabilityResult) -> str:
     right = found.localized.get("DICE").value if found.localized.has("DICE") else None
     if share < PARTLY:
         also = f" Nor do they mark what the reference does (mean DICE {right:.2f})." if _wrong(right) else ""
-        return f"Do not trust a single map: these {models} mark different places on the same image.{also}"
+        if right is not None and not also:
+            also = f" Still, on average they mark much of what the reference does (mean DICE {right:.2f})."
+        return f"Do not trust a single {what}: these {models} mark different places on the same image.{also}"
     word = "mostly" if share >= MOSTLY else "partly"
     if _wrong(right):
         return (
-            f"Do not trust these maps: the {models} {word} mark the same places, and these are mostly not where the "
+            f"Do not trust these {what}s: the {models} {word} mark the same places, and these are mostly not where the "
             f"reference is (mean DICE {right:.2f}). Stable is not right."
         )
-    start = f"Trust a single map in part: these {models} share a core of places and differ around it."
+    start = f"Trust a single {what} in part: these {models} share a core of places and differ around it."
     if share >= MOSTLY:
-        start = f"A single map says what the others say: these {models} mark nearly the same places."
+        start = f"A single {what} says what the others say: these {models} mark nearly the same places."
     if right is None:
         return f"{start} Whether they are the right places is not known without a reference."
     return f"{start} They are mostly where the reference is (mean DICE {right:.2f})."
