@@ -64,7 +64,8 @@ def demo(output: str, seed: int, preset: str | None, maps: bool, force: bool, **
     if given["stability"]:
         if maps or preset:
             raise UsageError("--stability is another demo: leave out --maps and --preset")
-        return _of_trainings(output_folder(output, force=force), seed, narrator, as_json=as_json)
+        _of_trainings(output_folder(output, force=force), seed, narrator, as_json=as_json)
+        return
     protocol = Protocol.load(preset or ("anomaly" if maps else "overview"))
     folder = output_folder(output, force=force)
     evaluation, pictures = (_of_maps if maps else _of_boxes)(folder, protocol, seed, narrator)
@@ -75,7 +76,7 @@ def demo(output: str, seed: int, preset: str | None, maps: bool, force: bool, **
     page = results / "report.html"
     if as_json:
         click.echo(json.dumps({**evaluation.as_dict(), "page": str(page)}))
-        return None
+        return
     from calipers.cli.tables import print_evaluation
 
     print_evaluation(evaluation)

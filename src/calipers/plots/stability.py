@@ -59,7 +59,7 @@ def pairs(found: StabilityResult, *, score: str = "APJ") -> HeatMap:
         f"Mean over {found.n_used} images, {_at(found, score)}. {missing.pairs} of {missing.of_pairs} pairs of maps "
         "have no value and are left out. A model is not compared with itself."
     )
-    return HeatMap(title, Axis("model", names=names), Axis("", names=names), values, score, words=words, note=note)
+    return HeatMap(title, Axis("model", names=names), Axis("with", names=names), values, score, words=words, note=note)
 
 
 def models(found: StabilityResult, *, score: str = "APJ") -> Forest:
@@ -124,7 +124,7 @@ def scores(found: StabilityResult, *, names: tuple[str, ...] = CORRELATED, metho
     n = f"{counts.min()} to {counts.max()}" if counts.min() < counts.max() else f"{counts.min()}"
     how = {"spearman": "Rank correlations", "pearson": "Correlations"}[method]
     note = f"{how} over {n} images with both scores. APJ = AJ / (2 − AJ) on every pair, so their near 1 is no finding."
-    x, y = Axis("score", names=chosen), Axis("", names=chosen)
+    x, y = Axis("score", names=chosen), Axis("with", names=chosen)
     return HeatMap(title, x, y, values, "correlation", -1.0, 1.0, note=note)
 
 
