@@ -36,6 +36,11 @@ def test_the_pair_that_agrees_least_is_named(found):
     assert found.figure("pairs", score="Spearman").label == "Spearman"
 
 
+def test_pairs_of_many_models_are_told_by_colour_where_numbers_have_no_room():
+    many = cal.stability(np.random.default_rng(0).random((30, 5, 9)), ci=False, kendall=False)
+    assert "…" not in svg(many.figure("pairs"), width=460)
+
+
 def test_leaving_out_models_has_an_interval_for_all_and_a_value_for_each(found):
     figure, left = found.figure("models"), found.leave_one_out("APJ")
     assert figure.rows[0].strong

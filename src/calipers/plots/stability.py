@@ -36,6 +36,7 @@ from calipers.statistics.weights import plural
 SWEPT = ("APJ", "called-by-all")
 CORRELATED = ("APJ", "AJ", "PAR", "NAR", "TAR", "AC1", "Pearson", "Spearman", "Kendall-b")
 TOGETHER = 0.5  # from which rank correlation on two numbers are said to go together
+FEW = 10  # models whose pairs have a number each in any case
 BINS = 14  # of width 0.1, from -0.4 to 1
 
 
@@ -51,8 +52,13 @@ def pairs(found: StabilityResult, *, score: str = "APJ") -> HeatMap:
         if len(known) > 1:
             title += f"; the highest of {len(known)} pairs is {shown(most)}"
     names = tuple(named(model) for model in found.models)
-    words = tuple(
-        tuple("–" if r == c else shown(v) or "undefined" for c, v in enumerate(line)) for r, line in enumerate(values)
+    words = (
+        ()
+        if len(names) > FEW
+        else tuple(
+            tuple("–" if r == c else shown(v) or "undefined" for c, v in enumerate(line))
+            for r, line in enumerate(values)
+        )
     )
     missing = found.undefined(score)
     note = (

@@ -131,7 +131,8 @@ def bags_table(found: StabilityResult) -> str:
     columns = bag_columns(found)
     names = [name for name in ("bag", *IN_BAGS, "undefined pairs", "DICE mean", "DICE SD") if name in columns]
     ranked = found.ranked("APJ").tolist()
-    order = [*ranked, *(i for i in range(found.n_used) if i not in set(ranked))]
+    known = set(ranked)
+    order = [*ranked, *(i for i in range(found.n_used) if i not in known)]
     rows: list[tuple[Cell, ...]] = []
     for i in order:
         cells = [columns[name][i] for name in names]
