@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What mending each kind of mistake would do to the average precision, and how many mistakes there are of each.
 
-Average precision is that of 101 recalls. Mending changes one list of predictions into another:
+Average precision is the mean interpolated precision at the recalls 0/100 to 100/100. Mending changes one list of predictions into another:
 
 ``cls``, ``loc``
     the first mistake on a reference that nobody took becomes a hit (of the reference's class); the others go;
@@ -42,7 +42,7 @@ KINDS = {"cls": CLS, "loc": LOC, "both": BOTH, "dup": DUP, "bkg": BKG, "miss": M
 GAINS = (*KINDS, "fp", "fn")
 COUNTS = (*KINDS, "empty")
 OF_PREDICTIONS = ("cls", "loc", "both", "dup", "bkg")
-RECALLS = np.linspace(0.0, 1.0, 101)
+RECALLS = np.arange(101) / 100  # as the authors divide; COCO's differ in last bits, and move an exact recall
 NOBODY = np.zeros(0, np.int32)  # no limit by rank
 
 
