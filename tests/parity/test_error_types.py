@@ -128,7 +128,7 @@ def cohort_of(images: list[Image], n_classes: int, *, masks: bool) -> cal.Cohort
 def protocol_of(criterion: str, limits: tuple[float, float]) -> cal.Protocol:
     lines = ['schema = "calipers.protocol/1"', 'name = "t"', 'source = "t"', "[matching]", 'ties = "coco"']
     lines += [f'criterion = "{criterion}"', f"thresholds = {limits[1]}"]
-    for name in [*(f"dAP/{gain}" for gain in GAINS), *(f"errors/{kind}" for kind in KINDS)]:
+    for name in [*(f"dAP/{gain}" for gain in GAINS[:8]), *(f"errors/{kind}" for kind in KINDS)]:
         lines += ["[[metric]]", f'name = "{name}"', 'kind = "error-types"', f"background = {limits[0]}"]
     return cal.Protocol.from_toml("\n".join(lines))
 

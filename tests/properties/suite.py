@@ -80,7 +80,7 @@ CASES = [
     Case("centre-distance", {"criterion": "centre-distance-relative", "summary": "median"}, perfect=0.0),
     Case("case-auroc"),
     Case("case-auroc", {"silent": "zero", "thresholds": [0.1, 0.5]}, {"score_cut": 0.3}, perfect=NAN),
-    *(Case("error-types", {"gain": of}, {"ties": "coco"}, perfect=0.0) for of in ("cls", "loc", "fp", "fn")),
+    *(Case("error-types", {"gain": of}, {"ties": "coco"}, perfect=0.0) for of in ("cls", "loc", "fp", "fn", "empty")),
     Case("error-types", {"gain": "bkg", "max_dets": 2}, {"ties": "block"}, perfect=NAN),
     Case("error-types", {"gain": "dup", "background": 0.05}, {"ties": "block", "thresholds": 0.3}, perfect=0.0),
     Case("error-types", {"gain": "both"}, {"ties": "block", "score_cut": 0.3}, perfect=NAN),

@@ -6,8 +6,9 @@
     roughly right, both wrong, a second prediction on one reference, a prediction on nothing, a reference that nobody
     came near. `kernels.error_types` says who is what, `metrics.errors_gains` what mending does. The gains do not add
     up: mending one kind makes others matter more or less.
-``dAP/fp``, ``dAP/fn``
-    gained without any false alarm, and without any reference that is not found.
+``dAP/fp``, ``dAP/fn``, ``dAP/empty``
+    gained without any false alarm, without any reference that is not found, and without the false alarms on images
+    that have no reference. The last one is not of TIDE.
 ``errors/cls`` to ``errors/miss``
     how many mistakes there are of a kind. In an ignored region a mistake is counted too, as the authors' code does,
     though it costs nothing.

@@ -12,7 +12,9 @@ Average precision is the mean interpolated precision at the recalls 0/100 to 100
 ``fp``
     all false alarms go, of whatever kind; nothing becomes a hit;
 ``fn``
-    all references go that are not found.
+    all references go that are not found;
+``empty``
+    the false alarms on images without references go.
 
 The pooled AP is the mean over the classes that have references or predictions left; a class without references has
 AP 0 as long as it has predictions. Mending may leave a class without anything, which then leaves the mean.
@@ -39,7 +41,7 @@ I8 = NDArray[np.int8]
 Flags = NDArray[np.bool_]
 
 KINDS = {"cls": CLS, "loc": LOC, "both": BOTH, "dup": DUP, "bkg": BKG, "miss": MISS}
-GAINS = (*KINDS, "fp", "fn")
+GAINS = (*KINDS, "fp", "fn", "empty")
 COUNTS = (*KINDS, "empty")
 OF_PREDICTIONS = ("cls", "loc", "both", "dup", "bkg")
 RECALLS = np.arange(101) / 100  # as the authors divide; COCO's differ in last bits, and move an exact recall
@@ -47,7 +49,9 @@ NOBODY = np.zeros(0, np.int32)  # no limit by rank
 
 
 class Ranked(NamedTuple):
-    """Predictions as they are (view 0), with the mistakes of each kind mended (1 to 5), and without mistakes (6).
+    """Predictions as they are (view 0), with the mistakes of each kind mended (1 to 5), and with fewer of them.
+
+    That is without false alarms (6), and without those on empty images (7).
 
     A prediction that mending gives to another class has a second row there.
     """
@@ -59,12 +63,12 @@ class Ranked(NamedTuple):
     plain: curves.Ranking  # of the predictions as they are; another one if equal scores stand in another order
 
 
-VIEWS = [*range(7), 0, 0]  # as it is, cls, loc, both, dup, bkg, fp, miss, fn
-SLOTS = {"cls": 1, "loc": 2, "both": 3, "dup": 4, "bkg": 5, "fp": 6, "miss": 7, "fn": 8}  # of gains, among those
+VIEWS = [*range(8), 0, 0]  # as it is, then what the slots say
+SLOTS = {"cls": 1, "loc": 2, "both": 3, "dup": 4, "bkg": 5, "fp": 6, "empty": 7, "miss": 8, "fn": 9}
 
 
 def gains(evidence: Mistakes, weights: I64, *, blocks: bool) -> F64:
-    """Return (R, 1 + n_classes, 8): the AP gained by mending each of `GAINS`, at least 0.
+    """Return (R, 1 + n_classes, 9): the AP gained by mending each of `GAINS`, at least 0.
 
     NaN without references: in the class, or at all. With ``blocks`` equal scores are one operating point; else they are
     walked through in input order, after mending those that were mistakes first, as the authors' code does.
@@ -95,12 +99,12 @@ def counted(evidence: Mistakes, weights: I64) -> tuple[I64, I64]:
 
 
 def _precisions(evidence: Mistakes, weights: I64, *, blocks: bool) -> tuple[F64, Flags, I64]:
-    """Return (R, 9, K) each: average precisions, whether anything is left of a class, weights of its references."""
+    """Return (R, 10, K) each: average precisions, whether anything is left of a class, weights of its references."""
     ranked = _ranked(evidence, blocks=blocks)
     sides = (ranked.table, ranked.label, NOBODY, 0, ranked.image)
     said = fates.totals(*sides, weights, evidence.n_classes)[:, :, COUNTED]
     real, missed, found = np.moveaxis(_totals(evidence, "references", weights)[:, :, HITS], 1, 0)
-    positives = np.stack([real] * 7 + [real - missed, found], axis=1)
+    positives = np.stack([real] * 8 + [real - missed, found], axis=1)
     plans = evidence.kept.setdefault(("plans", blocks), ({}, {}))
     problem = curves.Problem(ranked.table, VIEWS, ranked.mended, ranked.image, weights, plans[0])
     values = curves.average_precision(problem, positives, RECALLS)
@@ -108,7 +112,7 @@ def _precisions(evidence: Mistakes, weights: I64, *, blocks: bool) -> tuple[F64,
         problem = curves.Problem(ranked.table, VIEWS[:1], ranked.plain, ranked.image, weights, plans[1])
         values[:, :1] = curves.average_precision(problem, positives[:, :1], RECALLS)
     # Without false alarms their classes still have them, at the end of the list.
-    said = said[:, [0, 1, 2, 3, 4, 5, 0, 0, 0]]
+    said = said[:, [0, 1, 2, 3, 4, 5, 0, 7, 0, 0]]
     return values, np.asarray((said > 0) | (positives > 0)), positives
 
 
@@ -126,7 +130,7 @@ def _rank(evidence: Mistakes, *, blocks: bool) -> Ranked:
     moved = np.flatnonzero((kind == CLS) & evidence.mended)
     row = np.concatenate([own, moved])
     label = np.concatenate([evidence.prediction_label[own], evidence.reference_label[evidence.partner[moved]]])
-    table = np.empty((7, len(row)), np.int8)
+    table = np.empty((8, len(row)), np.int8)
     table[0, : len(own)] = _as_they_are(kind[own], evidence.covered[own])
     table[0, len(own) :] = IGNORED
     table[1:] = table[0]
@@ -135,6 +139,7 @@ def _rank(evidence: Mistakes, *, blocks: bool) -> Ranked:
     table[1, len(own) :] = HIT
     table[2, : len(own)][(kind[own] == LOC) & evidence.mended[own]] = HIT
     table[6][table[6] == FALSE_ALARM] = IGNORED
+    table[7, : len(own)][evidence.false_on_empty[own]] = IGNORED
     right = np.concatenate([kind[own] == RIGHT, np.zeros(len(moved), np.bool_)])
     score, image = evidence.score[row], evidence.prediction_image[row]
     ranked = plain = curves.ranking(score, label, n, blocks=blocks)
