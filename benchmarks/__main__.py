@@ -15,8 +15,9 @@ for name in ("CALIPERS_THREADS", "RAYON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBL
 
 def main() -> None:
     """Run the rows, print as they finish, write text and JSON."""
+    import benchmarks.error_rows
     import benchmarks.mask_rows
-    import benchmarks.voxel_rows  # noqa: F401  both register their rows
+    import benchmarks.voxel_rows  # noqa: F401  they register their rows
     from benchmarks.contest import as_json, as_table
     from benchmarks.rows import ROWS
 
