@@ -72,9 +72,7 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
     return matches
 
 
-def candidate_pairs(
-    cohort: Cohort, predictions: Predictions, criterion: Criterion, n_classes: int
-) -> fates.PairList:
+def candidate_pairs(cohort: Cohort, predictions: Predictions, criterion: Criterion, n_classes: int) -> fates.PairList:
     """Return the candidate pairs of a criterion: those nearer than objects that have nothing to do with each other.
 
     With ``n_classes`` 0 the classes do not matter.

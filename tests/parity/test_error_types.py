@@ -74,7 +74,12 @@ def random_set(seed: int) -> tuple[list[Image], int]:
         random_image(random, n_classes, ties=ties, ignored=ignored, crowded=seed % 5 == 0 and k == 1)
         for k in range(int(random.integers(3, 12)))
     ]
-    images[0] = {**images[0], "boxes": np.array([[4.0, 4, 20, 20]]), "labels": np.array([0]), "ignore": np.zeros(1, bool)}
+    images[0] = {
+        **images[0],
+        "boxes": np.array([[4.0, 4, 20, 20]]),
+        "labels": np.array([0]),
+        "ignore": np.zeros(1, bool),
+    }
     return images, n_classes
 
 

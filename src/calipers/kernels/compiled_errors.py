@@ -14,7 +14,9 @@ from calipers.kernels.route import threads
 Array = NDArray[Any]
 
 
-def error_types(native: ModuleType, pairs: Any, objects: Any, background: float, foreground: float) -> tuple[Array, ...]:
+def error_types(
+    native: ModuleType, pairs: Any, objects: Any, background: float, foreground: float
+) -> tuple[Array, ...]:
     """Twin of `error_types.error_types`."""
     n_references, n = len(objects.ignored), len(objects.absent)
     reference, prediction = np.empty(n_references, np.int8), np.empty(n, np.int8)

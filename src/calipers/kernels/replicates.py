@@ -247,7 +247,7 @@ def recalls_reached(hits: I64, positives: I64, rounded: NDArray[np.bool_]) -> I6
 
 
 def evenly_spaced(recalls: F64) -> bool:
-    """Return whether the recalls are ``linspace(0, 1, n)`` or the quotients ``k / (n - 1)``, which differ in last bits."""
+    """Return whether the recalls are ``linspace(0, 1, n)`` or the quotients ``k / (n - 1)``: last bits differ."""
     n = len(recalls)
     if not 1 < n <= MOST_RECALLS:
         return False

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from calipers import registry
 from calipers.criteria import Criterion
 from calipers.errors import UsageError, did_you_mean
-from calipers.kernels.error_types import CLS, LOC, RIGHT
+from calipers.kernels.error_types import CLS, RIGHT
 from calipers.matches import View
 from calipers.metrics.contract import Facts, MetricPlan, UnitMarks, check_number, check_options
 from calipers.metrics.errors_evidence import ErrorRecipe, Mistakes
@@ -151,7 +151,8 @@ def _table(evidence: Mistakes, weights: I64, what: str, blocks: bool) -> F64:
     """Return (R, 1 + n_classes, ...): all gains, or all counts; these are undefined without images."""
     if what == "gain":
         return gains(evidence, weights, blocks=blocks)
-    return np.where(weights.any(axis=1)[:, None, None], counts(evidence, weights), np.nan)
+    some = np.asarray(weights.any(axis=1))
+    return np.where(some[:, None, None], counts(evidence, weights), np.nan)
 
 
 def _mistaken(evidence: Mistakes, of: str) -> tuple[Flags, Flags]:

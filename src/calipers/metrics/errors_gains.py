@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What mending each kind of mistake would do to the average precision, and how many mistakes there are of each.
 
-Average precision is the mean interpolated precision at the recalls 0/100 to 100/100. Mending changes one list of predictions into another:
+Average precision is the mean interpolated precision at the recalls 0/100 to 100/100. Mending changes one list of
+predictions into another:
 
 ``cls``, ``loc``
     the first mistake on a reference that nobody took becomes a hit (of the reference's class); the others go;

@@ -20,7 +20,17 @@ from calipers.report.context import Context
 from calipers.report.markup import data_table, figure_block, paragraph, text
 
 EXAMPLES = 3  # of each kind and model
-COLUMNS = ("model", "kind", "image", "class", "class of the reference", "score", "similarity", "prediction", "reference")
+COLUMNS = (
+    "model",
+    "kind",
+    "image",
+    "class",
+    "class of the reference",
+    "score",
+    "similarity",
+    "prediction",
+    "reference",
+)
 MOST_LINKS = 12
 
 
