@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from calipers.error_table import ErrorTable
     from calipers.plots.figures import Figure
     from calipers.results.comparison import Comparison
     from calipers.results.ranking import Ranking
@@ -309,6 +310,23 @@ class Evaluation:
         from calipers.grouping import grouped
 
         return grouped(self, groupings)
+
+    def errors(self, model: str | None = None) -> ErrorTable:
+        """Return every mistake of a model, or of all models, with its kind and the objects behind it.
+
+        Kinds are those of the metric ``error-types``: cls, loc, both, dup, bkg, miss; with the limits of the protocol's
+        own metric of that kind, else with the protocol's criterion and threshold.
+
+        Examples
+        --------
+        >>> import calipers as cal
+        >>> ev = cal.evaluate(cal.demo_cohort(), "tide", ci=False)
+        >>> sorted({row["kind"] for row in ev.errors("misses-small").rows()})
+        ['bkg', 'both', 'cls', 'loc', 'miss']
+        """
+        from calipers.error_table import error_table
+
+        return error_table(self, model)
 
     def check(self, requirements: str | Path | Requirements) -> tuple[Outcome, ...]:
         """Judge the rows by acceptance limits, from a TOML file or a `Requirements`; see `calipers check`.

@@ -37,6 +37,11 @@ MEANINGS = {
     "case-auroc": "Whether the highest score of an image tells images with references from those without: the share of "
     "such pairs of images in the right order.",
     "picai-score": "The mean of the average precision of objects and the AUROC of images.",
+    "error-types": "Error types of TIDE: dAP is the average precision gained if one kind of mistake were mended, "
+    "errors how many there are: wrong class (cls), place roughly right (loc), both, second prediction on one "
+    "reference (dup), prediction on nothing (bkg), reference that nobody came near (miss), all false alarms "
+    "(fp), all references that were not found (fn), false alarms on images without references "
+    "(empty). Gains do not add up.",
     "voxel-average-precision": "Of all voxels ranked by score: the precision at every reference voxel, averaged. Over "
     "the data set all voxels are one ranking; of samples or slices each has its own, and those without references have "
     "no value. Large references count most.",
