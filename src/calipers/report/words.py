@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from calipers.evaluation import Evaluation
 from calipers.plots.words import named
 from calipers.results import Estimate
+from calipers.results.digits import shown
 from calipers.statistics.weights import plural as named_plural
 
 LONGEST = 60  # characters of a name
@@ -115,14 +116,9 @@ def undefined(estimates: Sequence[Estimate]) -> str:
     return f"Undefined where words stand instead of a number ({'; '.join(said)})." if said else ""
 
 
-def number(value: float) -> str:
-    """Return a number with three decimals, or none if it is large; empty if undefined."""
-    return "" if math.isnan(value) else f"{value:.3f}" if abs(value) < 100 else f"{value:.0f}"
-
-
 def between(low: float, high: float) -> str:
     """Return ``[0.1, 0.3]``; empty if undefined."""
-    return "" if math.isnan(low) else f"[{number(low)}, {number(high)}]"
+    return "" if math.isnan(low) else f"[{shown(low)}, {shown(high)}]"
 
 
 def reason_word(reason: str | None) -> str:
