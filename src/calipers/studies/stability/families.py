@@ -15,6 +15,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from calipers.stability.localization import LEAST_JACCARD
 from calipers.studies.stability.printed import DATA_SETS, MURA, OPERATORS, PASCAL, XRAY
 from calipers.synthetic.anatomy import stream
 from calipers.tables.array_bags import ArrayBags
@@ -109,6 +110,7 @@ class Fold:
 
     auc: float
     dice: float
+    accuracy: float  # share of positive bags with a Jaccard index of at least 0.1
 
 
 def folds(data: str, operator: str, n: int, seed: int) -> tuple[Fold, ...]:
@@ -117,7 +119,9 @@ def folds(data: str, operator: str, n: int, seed: int) -> tuple[Fold, ...]:
     for k in range(FOLDS):
         drawn = _drawn(data, recipe(data, operator), n, 1, (seed, data, f"fold {k}"), f"{operator}, whole fold")
         positive = drawn.labels == 1
-        found.append(Fold(_auc(drawn.scores[0], positive), _dice(drawn.maps[0, positive], drawn.inside[positive])))
+        dice = _dice(drawn.maps[0, positive], drawn.inside[positive])
+        accuracy = np.mean(dice / (2 - dice) >= LEAST_JACCARD)
+        found.append(Fold(_auc(drawn.scores[0], positive), float(np.mean(dice)), float(accuracy)))
     return tuple(found)
 
 
@@ -191,11 +195,11 @@ def _distance(places: F64) -> F64:
     return np.hypot(at[:, None] - places[:, 0, None, None], at - places[:, 1, None, None])
 
 
-def _dice(values: F64, inside: Flags) -> float:
-    """Return the mean DICE coefficient of (n, side, side) maps."""
+def _dice(values: F64, inside: Flags) -> F64:
+    """Return (n,): the DICE coefficients of (n, side, side) maps."""
     called = values >= 0.5
     both = (called & inside).sum(axis=(1, 2))
-    return float(np.mean(2 * both / (called.sum(axis=(1, 2)) + inside.sum(axis=(1, 2)))))
+    return np.asarray(2 * both / (called.sum(axis=(1, 2)) + inside.sum(axis=(1, 2))))
 
 
 def _auc(scores: F64, positive: Flags) -> float:
