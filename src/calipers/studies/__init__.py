@@ -16,7 +16,10 @@ __all__ = ["STUDIES", "StudyResult", "load_study", "run_study"]
 STUDIES: Mapping[str, tuple[str, str]] = {
     "rodeo": ("calipers.studies.rodeo:STUDY", "what AP, accuracy and RoDeO see of errors made on purpose (MIDL 2023)"),
     "anomaly": ("calipers.studies.anomaly:STUDY", "what metrics of anomaly maps see, and a benchmark (2024)"),
-    "stability": ("calipers.studies.stability:STUDY", "do repeated trainings find the same places; what scores see of it"),
+    "stability": (
+        "calipers.studies.stability:STUDY",
+        "do repeated trainings find the same places; what scores see of it",
+    ),
 }
 
 

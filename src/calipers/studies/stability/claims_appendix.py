@@ -26,8 +26,8 @@ def _(found: Found) -> Judgement:
     kept = float(agreement_scores(n00=LARGE - 2, n01=1, n10=1, n11=0)["APJ"])
     return Judgement(
         abs(low) < 0.01,
-        f"With {LARGE} instances, half called by one model and half by the other, APJ is {low:.4f}. It is {kept:.5f} if "
-        "only two are called, one by each.",
+        f"With {LARGE} instances, half called by one model and half by the other, APJ is {low:.4f}. It is {kept:.5f} "
+        "if only two are called, one by each.",
         "True for a fixed number of calls, which is what the limit in the proof holds; not for a fixed share of calls.",
     )
 
@@ -50,9 +50,9 @@ def _(found: Found) -> Judgement:
     flags = [off < 1e-6, *(one.falls == 0 for one in moved), *(one.stays == 0 for one in moved)]
     return Judgement(
         share(flags),
-        f"On {len(tables)} tables without an empty cell the formula agrees with numerical derivatives within {off:.0e}. "
-        f"With one instance more that both call, APJ rises in {moved[0].rises} of {moved[0].n} tables and stays in "
-        f"{moved[0].stays}; AJ alike.",
+        f"On {len(tables)} tables without an empty cell the formula agrees with numerical derivatives within "
+        f"{off:.0e}. With one instance more that both call, APJ rises in {moved[0].rises} of {moved[0].n} tables and "
+        f"stays in {moved[0].stays}; AJ alike.",
         "Never negative, but 0 where nothing is disputed, or where one model calls everything.",
     )
 
@@ -66,7 +66,8 @@ def _(found: Found) -> Judgement:
     one = agreement_scores(*[START] * 4)
     return Judgement(
         one["APJ"] == 0,
-        f"APJ {one['APJ']:.0f}, AJ {one['AJ']:.0f}, PAR {one['PAR']:.1f}: what chance gives for two that call half of all.",
+        f"APJ {one['APJ']:.0f}, AJ {one['AJ']:.0f}, PAR {one['PAR']:.1f}: what chance gives for two that call half of "
+        "all.",
     )
 
 
@@ -90,8 +91,8 @@ def _(found: Found) -> Judgement:
 
 @CLAIMS.says(
     "dotted-lines-differ",
-    "With positive agreement fixed, APJ rises if disputed instances move to one side (black) and falls if disputes grow "
-    "at the cost of negative agreement (red).",
+    "With positive agreement fixed, APJ rises if disputed instances move to one side (black) and falls if disputes "
+    "grow at the cost of negative agreement (red).",
     "appendix C, figure 9",
 )
 def _(found: Found) -> Judgement:

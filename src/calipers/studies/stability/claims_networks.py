@@ -62,8 +62,9 @@ def _(found: Found) -> Judgement:
     area = found.families["unstable"].localized.mean("AUC")
     return Judgement(
         share(flags),
-        f"{found.told}: AUC from {min(auc.values()):.2f} to {max(auc.values()):.2f}; APJ at most {max(apj.values()):.2f}; "
-        f"Spearman is {HIGH:g} or more in {high} of {len(rank)} rows (highest {max(rank.values()):.2f}).",
+        f"{found.told}: AUC from {min(auc.values()):.2f} to {max(auc.values()):.2f}; APJ at most "
+        f"{max(apj.values()):.2f}; Spearman is {HIGH:g} or more in {high} of {len(rank)} rows (highest "
+        f"{max(rank.values()):.2f}).",
         _note(
             found,
             f"AUC cannot tell: three families with the same bag scores (AUC {area:.2f}) have APJ {listed(families)}.",
@@ -88,9 +89,11 @@ def _(found: Found) -> Judgement:
         return Judgement(None, "Not tested: fewer than three networks have an AUC.", tested=False)
     return Judgement(
         share([value >= LINEAR for value in values.values()]),
-        f"{found.told}, Pearson's correlation with AUC over {len(found.column('auc'))} rows: {listed(values)}. Within data "
-        f"sets: {listed(within) if within else 'too few rows'}.",
-        _note(found, "Rows of one data set are not independent: most of it is the difference between data sets."),
+        f"{found.told}, Pearson's correlation with AUC over {len(found.column('auc'))} rows: {listed(values)}. Within "
+        f"data sets: {listed(within) if within else 'too few rows'}.",
+        _note(
+            found, "Rows of one data set are not independent. Where AUC is the same throughout there is no correlation."
+        ),
     )
 
 
@@ -290,7 +293,7 @@ def _(found: Found) -> Judgement:
     if not found.given:
         six = TABLE_VI[XRAY]
         told_bags = [name for name, (apj, rank, _) in BAGS_TOLD.items() if rank <= apj]
-        said += f" Table VI, X-Ray: {six[1][0]:.2f} against {six[0][0]:.2f}. Of the bags told of in the text: {', '.join(told_bags)}."
+        said += f" Table VI, X-Ray: {six.scores[1][0]:.2f} against {six.scores[0][0]:.2f}. Bags told of: {', '.join(told_bags)}."
     return Judgement(
         not below and not bags,
         f"{said} In {found.made} it is lower on {bags} of {total} bags.",

@@ -31,7 +31,7 @@ def _(found: Found) -> Judgement:
         f"Over 400 made maps of probabilities, the largest distance from the mean and the mean one from the maximum: "
         f"{'; '.join(words)}.",
         "On values in [0, 1] LSE lies within r / 8 of the mean, so at r = 1 it is near the mean: it takes r of 10 and "
-        "more to come near the maximum. That is why the networks with r = 1 behave like those with the mean.",
+        "more to come near the maximum. It fits that the printed results with r = 1 are nearer to the mean than to Max.",
     )
 
 
@@ -46,8 +46,8 @@ def _(found: Found) -> Judgement:
     one = agreement_scores(n00=0, n01=255, n10=0, n11=1)
     return Judgement(
         bool((value[subset] == 1).all()),
-        f"It is 1 in all {int(subset.sum())} such tables of up to {found.counting.most} instances. One instance against "
-        f"256: PO {one['PO']:.0f}, PJ {one['PJ']:.3f}.",
+        f"It is 1 in all {int(subset.sum())} such tables of up to {found.counting.most} instances. One instance "
+        f"against 256: PO {one['PO']:.0f}, PJ {one['PJ']:.3f}.",
     )
 
 
@@ -89,8 +89,8 @@ def _(found: Found) -> Judgement:
         bool(inside and same and (value[agreed] == 1).all()),
         f"In all {int(known.sum())} tables where it is defined it lies in [0, 1], and it equals PJ in the "
         f"{int((few & known).sum())} with no more calls than instances.",
-        f"The condition n11 <= n00 is not needed: it is 1 in {more} tables with n11 > n00 too. The text has the sign of "
-        "the least overlap turned round: it is n*1 + n1* - N.",
+        f"The condition n11 <= n00 is not needed: it is 1 in {more} tables with n11 > n00 too. The text has the sign "
+        "of the least overlap turned round: it is n*1 + n1* - N.",
     )
 
 
@@ -122,9 +122,9 @@ def _limits(found: Found, name: str, lowest: float) -> Judgement:
     most = max(n for n in ends if n % 2)
     return Judgement(
         share([limits, there == [2]]),
-        f"All tables of up to {found.counting.most} instances: from {np.nanmin(value):.4f} to {np.nanmax(value):.0f}. The "
-        f"minimum is taken at N = {', '.join(map(str, there))}, {'each time' if halves else 'mostly'} at n01 = n10 = N/2; "
-        f"at odd N it is near ({ends[most].value:.4f} at N = {most}).",
+        f"All tables of up to {found.counting.most} instances: from {np.nanmin(value):.4f} to {np.nanmax(value):.0f}. "
+        f"The minimum is taken at N = {', '.join(map(str, there))}, {'each time' if halves else 'mostly'} at n01 = n10 "
+        f"= N/2; at odd N it is near ({ends[most].value:.4f} at N = {most}).",
         "The limits are right. The minimum is not one of small bags: two models that split any bag in halves take it.",
     )
 
@@ -167,8 +167,8 @@ def _(found: Found) -> Judgement:
     off = float(np.abs(kappa - aj[known]).max()), float(np.abs(apj[known] - aj[known] / (2 - aj[known])).max())
     return Judgement(
         bool(max(off) < 1e-9),
-        f"Over {int(known.sum())} tables AJ differs from kappa by at most {off[0]:.0e}, and APJ from AJ / (2 - AJ) by at "
-        f"most {off[1]:.0e}.",
+        f"Over {int(known.sum())} tables AJ differs from kappa by at most {off[0]:.0e}, and APJ from AJ / (2 - AJ) by "
+        f"at most {off[1]:.0e}.",
         "More than a resemblance: APJ is an increasing function of kappa, so the two rank single pairs alike, always.",
     )
 
@@ -183,16 +183,18 @@ def _(found: Found) -> Judgement:
     for move in (ADDED, JOINED, TURNED):
         moved = [found.counting.moved(name, move) for name in ("APJ", "HAPJ", "AJ")]
         flags += [one.monotone for one in moved]
-        falls = "never falls" if not any(one.falls for one in moved) else f"APJ falls in {moved[0].falls}"
-        words.append(f"{move}: {falls} of {moved[0].n} tables, rises in {moved[0].rises}")
+        falls = (
+            "none of the three falls" if not any(one.falls for one in moved) else f"APJ falls {moved[0].falls} times"
+        )
+        words.append(f"{move}: {falls} in {moved[0].n} tables, APJ rises in {moved[0].rises}")
     flags.append(found.counting.moved("AJ", ADDED_NEGATIVE).monotone)
     worst = found.counting.moved("APJ", TURNED)
     return Judgement(
         share(flags),
         f"{'; '.join(words)}. The largest fall, {worst.worst:.2f}, is from (n00, n01, n10, n11) = {worst.example}.",
-        "The proof differentiates with everything else held, so N grows with n11: then it holds. It also holds at fixed "
-        "N when a dispute is settled. Turned from negative to positive agreement at fixed N, APJ, HAPJ and AJ fall as "
-        "often as they rise: when n11 exceeds n00 already. Appendix C shows it (green line).",
+        "The proof differentiates with everything else held, so N grows with n11: then it holds. It also holds at "
+        "fixed N when a dispute is settled. Turned from negative to positive agreement at fixed N, APJ, HAPJ and AJ "
+        "fall as often as they rise: when n11 exceeds n00 already. Appendix C shows it (green line).",
     )
 
 
@@ -227,10 +229,11 @@ def _(found: Found) -> Judgement:
     return Judgement(
         share([value < 1e-9 for value in off.values()]),
         f"Two made maps without ties: {one.formula['without ties']:.3f} by the formula and "
-        f"{one.spearman['without ties']:.3f}. With everything below 0.5 set to 0 ({one.zeros:.0%} of the cells are 0 in "
-        f"both): {one.formula['with ties']:.3f} by the formula, {one.spearman['with ties']:.3f} by the correlation of "
-        "midranks.",
-        "With ties the formula is wrong, and too high. As printed, table I also has a root from Pearson's formula in it.",
+        f"{one.spearman['without ties']:.3f}. With everything below 0.5 set to 0 ({one.zeros:.0%} of the cells are 0 "
+        f"in both): {one.formula['with ties']:.3f} by the formula, {one.spearman['with ties']:.3f} by the correlation "
+        "of midranks.",
+        "With ties the formula is wrong, and too high. As printed, table I also has a root from Pearson's formula in "
+        "it.",
     )
 
 
@@ -314,8 +317,8 @@ def _(found: Found) -> Judgement:
     printed = ROW_TOTALS["IIIb"]
     return Judgement(
         printed == (n00 + n01, n10 + n11),
-        f"Its cells add up to {n00 + n01} and {n10 + n11}; the printed totals, {printed[0]} and {printed[1]}, add up to "
-        f"{sum(printed)} of 100.",
+        f"Its cells add up to {n00 + n01} and {n10 + n11}; the printed totals, {printed[0]} and {printed[1]}, add up "
+        f"to {sum(printed)} of 100.",
         "A misprint: 55 should be 45. The scores belong to the cells.",
     )
 
@@ -349,8 +352,8 @@ def _(found: Found) -> Judgement:
     rises = [bool((np.diff(scored(tables, name)) > 0).all()) for name in ("AJ", "APJ")]
     return Judgement(
         share([*rises, other["AJ"] > one["AJ"], other["APJ"] > one["APJ"]]),
-        f"The same total agreement, {one['TAR']:.1f}: AJ {one['AJ']:.2f} and {other['AJ']:.2f}, APJ {one['APJ']:.2f} and "
-        f"{other['APJ']:.2f}; both rise at every step as 40 disputed instances move to one side.",
+        f"The same total agreement, {one['TAR']:.1f}: AJ {one['AJ']:.2f} and {other['AJ']:.2f}, APJ {one['APJ']:.2f} "
+        f"and {other['APJ']:.2f}; both rise at every step as 40 disputed instances move to one side.",
     )
 
 

@@ -124,7 +124,7 @@ class Counting:
 
 def lines(name: str = "APJ") -> dict[str, F64]:
     """Return the lines of figure 9: a score after 0, 1, ..., 10 steps."""
-    steps = STEP * np.arange(STEPS + 1)[:, None]
+    steps = STEP * np.arange(STEPS + 1, dtype=np.float64)[:, None]
     return {line: scored(START + steps * np.array(change, np.float64), name) for line, change in LINES.items()}
 
 

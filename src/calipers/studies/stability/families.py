@@ -26,6 +26,7 @@ Flags = NDArray[np.bool_]
 SIDE, MODELS, FOLDS = 16, 5, 5
 SPLIT = 1  # the fold whose test bags the repeated trainings see: fold 2
 SHARPNESS = 4.0
+SCATTER = 0.3  # share of the lesion that a model misses
 MIXED = 0.8  # share of the variance of bag scores that trainings have in common
 
 
@@ -211,6 +212,16 @@ def _auc(scores: F64, positive: Flags) -> float:
 
 def _sigmoid(logits: F64) -> F64:
     return np.asarray(1.0 / (1.0 + np.exp(-logits)))
+
+
+def scattered(n: int, seed: int) -> ArrayBags:
+    """Return n positive bags in which every model misses some of the lesion and calls as much elsewhere, by itself."""
+    draws = stream(seed, "stability", "scattered")
+    inside = np.zeros((n, SIDE * SIDE), np.bool_)
+    inside[:, : inside.shape[1] // 4] = True  # places do not matter to any score
+    chance = np.where(inside, 1 - SCATTER, SCATTER / 3)
+    maps = np.where(draws.random((MODELS, *inside.shape)) < chance, 0.9, 0.1)
+    return ArrayBags.of(maps, np.ones(n, np.int64), models=[f"run-{k + 1}" for k in range(MODELS)], instances=inside)
 
 
 def identical(bags: ArrayBags) -> ArrayBags:

@@ -10,9 +10,10 @@ from calipers.plots.figures import Axis, Bars, Curves, Dots, Figure, HeatMap, Li
 from calipers.stability import StabilityResult
 from calipers.studies.framework import StudyFigure
 from calipers.studies.stability.counting import MOVES, SCORES, STEP, STEPS, lines
-from calipers.studies.stability.found import IDENTICAL, Found, related
+from calipers.studies.stability.found import Found, related
 from calipers.studies.stability.pictures import figure_5
 from calipers.studies.stability.printed import TABLE_VII
+from calipers.synthetic.bags import FAMILIES
 
 F64 = NDArray[np.float64]
 
@@ -94,7 +95,8 @@ def _ties(found: Found) -> StudyFigure:
         f"Two made maps of 256 instances, a spot on a noisy ground; with ties: everything below 0.5 is 0, which is "
         f"{one.zeros:.0%} of the instances in both maps."
     )
-    title = f"With ties tau-a is {one.tau_a['with ties']:.2f} and tau-b {one.tau_b['with ties']:.2f}: the variant must be named"
+    taus = one.tau_a["with ties"], one.tau_b["with ties"]
+    title = f"With ties tau-a is {taus[0]:.2f} and tau-b {taus[1]:.2f}: the variant must be named"
     return StudyFigure("figure-ties", title, caption, (panel,), rows=(1,))
 
 
@@ -121,8 +123,9 @@ def _scores(found: Found) -> StudyFigure:
         related(columns["Kendall-b"], columns["Spearman"], "spearman"),
     )
     caption = (
-        f"{n} positive bags of {found.made}, each the mean over pairs of models, threshold 0.5. The paper states 0.98 for "
-        "APJ with AJ and 0.99 for Kendall's tau with Spearman (section IV-F). The first is an identity: APJ = AJ / (2 - AJ)."
+        f"{n} positive bags of {found.made}, each the mean over pairs of models, threshold 0.5. The paper states 0.98 "
+        "for APJ with AJ and 0.99 for Kendall's tau with Spearman (section IV-F). The first is an identity: APJ = AJ / "
+        "(2 - AJ)."
     )
     title = f"APJ and AJ rank bags alike ({both[0]:.3f}), as tau-b and Spearman do ({both[1]:.3f})"
     return StudyFigure("figure-scores", title, caption, tuple(panels), rows=(2,))
@@ -135,8 +138,7 @@ def _sweep(name: str, result: StabilityResult, slot: int) -> Line:
 
 
 def _thresholds(found: Found) -> StudyFigure:
-    kinds = [name for name in found.families if name != IDENTICAL]
-    first = tuple(_sweep(name, found.families[name], slot) for slot, name in enumerate(kinds))
+    first = tuple(_sweep(name, found.families[name], slot) for slot, name in enumerate(FAMILIES))
     panels: list[Figure] = [Curves("Families that differ in place only", Axis("threshold"), Axis("APJ"), first)]
     for data in dict.fromkeys(key[0] for key in found.cells):
         cells = [(key[1], cell) for key, cell in found.cells.items() if key[0] == data]
@@ -167,10 +169,12 @@ def _against_dice(found: Found) -> list[StudyFigure]:
             for name in STABILITIES
         ]
         caption = (
-            f"{len(cell.localized.places)} annotated positive bags of {data if found.given else f'the simulated family like {data}, NOR'}; "
-            "bars are standard deviations of DICE over models. Bags without a score are left out."
+            f"{len(cell.localized.places)} annotated positive bags of "
+            f"{data if found.given else f'the simulated family like {data}, NOR'}; bars are standard deviations of "
+            "DICE over models. Bags without a score are left out."
         )
-        title = f"{'' if found.given else 'Like '}{data}: correlation with DICE is {r[0]:.2f} for APJ and {r[1]:.2f} for Spearman"
+        name = data if found.given else f"Like {data}"
+        title = f"{name}: correlation with DICE is {r[0]:.2f} for APJ and {r[1]:.2f} for Spearman"
         figures.append(StudyFigure(f"figure-{6 + k}" if k < 2 else f"figure-7-{k}", title, caption, panels, rows=(2,)))
     return figures
 
@@ -189,13 +193,13 @@ def _bars(name: str, x: F64, y: F64, sd: F64, slot: int) -> Dots:
 def _families(found: Found) -> StudyFigure:
     """Return the three families that differ in place only."""
     dots = []
-    for slot, name in enumerate(kind for kind in found.families if kind != IDENTICAL):
+    for slot, name in enumerate(FAMILIES):
         cell = found.families[name]
         stable, (mean, sd) = cell.per_bag("APJ")[cell.localized.places], cell.localized.per_bag("DICE")
         known = ~np.isnan(stable)
         dots.append(_bars(name, stable[known], mean[known], sd[known], slot))
     panel = Scatter("DICE against APJ", Axis("APJ"), Axis("DICE", 0.0, 1.0), tuple(dots))
-    area = [found.families[name].localized.mean("AUC") for name in found.families if name != IDENTICAL]
+    area = [found.families[name].localized.mean("AUC") for name in FAMILIES]
     caption = (
         f"Three simulated families on the same {len(dots[0].x)} positive bags with the same scores of whole bags (AUC "
         f"{area[0]:.2f}): all models mark the lesion, all mark the same other place, or each marks its own. Bars: "
@@ -213,8 +217,8 @@ def _against_auc(found: Found) -> StudyFigure:
         panels += [_printed_panel(name) for name in STABILITIES]
     said = "given maps" if found.given else "simulated families (above) and table VII as printed (below)"
     caption = (
-        f"{said.capitalize()}, a point per pooling operator. Bars: standard deviations, of stability over bags, of AUC over "
-        f"{'models' if found.given else 'models (above) and folds (below)'}."
+        f"{said.capitalize()}, a point per pooling operator. Bars: standard deviations, of stability over bags, of AUC "
+        f"over {'models' if found.given else 'models (above) and folds (below)'}."
     )
     title = "Bag AUC is high everywhere, stability is not" if not found.given else "Stability against bag AUC"
     return StudyFigure("figure-8", title, caption, tuple(panels), rows=(2,) * (len(panels) // 2))
@@ -224,14 +228,9 @@ def _auc_panel(found: Found, name: str) -> Scatter:
     dots = []
     for slot, data in enumerate(dict.fromkeys(key[0] for key in found.cells)):
         cells = {key[1]: c for key, c in found.cells.items() if key[0] == data and c.localized.has("AUC")}
-        x, x_sd = (
-            np.array([part(c) for c in cells.values()]) for part in (lambda c: c[name].value, lambda c: c.sd(name))
-        )
-        y, y_sd = (
-            np.array([part(c.localized) for c in cells.values()])
-            for part in (lambda c: c.mean("AUC"), lambda c: c.sd("AUC"))
-        )
-        dots.append(_crosses(data, (x, x_sd), (y, y_sd), tuple(cells), slot))
+        stable = np.array([(c[name].value, c.sd(name)) for c in cells.values()]).reshape(-1, 2).T
+        area = np.array([(c.localized.mean("AUC"), c.localized.sd("AUC")) for c in cells.values()]).reshape(-1, 2).T
+        dots.append(_crosses(data, stable, area, tuple(cells), slot))
     return Scatter(
         f"{name}, {'given' if found.given else 'simulated'}", Axis(name), Axis("bag AUC", 0.5, 1.0), tuple(dots)
     )
@@ -243,11 +242,11 @@ def _printed_panel(name: str) -> Scatter:
         rows = {key[1]: row for key, row in TABLE_VII.items() if key[0] == data}
         x = np.array([row.apj if name == "APJ" else row.spearman for row in rows.values()]).T
         y = np.array([row.auc for row in rows.values()]).T
-        dots.append(_crosses(data, (x[0], x[1]), (y[0], y[1]), tuple(rows), slot))
+        dots.append(_crosses(data, x, y, tuple(rows), slot))
     return Scatter(f"{name}, printed", Axis(name), Axis("bag AUC", 0.5, 1.0), tuple(dots))
 
 
-def _crosses(name: str, x: tuple[F64, F64], y: tuple[F64, F64], names: tuple[str, ...], slot: int) -> Dots:
+def _crosses(name: str, x: F64, y: F64, names: tuple[str, ...], slot: int) -> Dots:
     x_ends, y_ends = (x[0] - x[1], x[0] + x[1]), (y[0] - y[1], np.minimum(y[0] + y[1], 1.0))
     return Dots(name, x[0], y[0], *x_ends, *y_ends, names=names, slot=slot, quiet=True)
 

@@ -28,7 +28,7 @@ Key = tuple[str, str]  # data set, operator
 BAGS, QUICK_BAGS = 80, 30  # positive bags of a family; as many negative ones
 REPLICATES, QUICK_REPLICATES = 1000, 200
 HARDNESS = (0.1, 1.0, 10.0, 100.0)  # r of LSE
-IDENTICAL = "identical"
+IDENTICAL, SCATTERED = "identical", "scattered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Found:
     ties: Ties
     shifted: Shifted
     soft: tuple[SoftMaximum, ...]
-    families: Mapping[str, StabilityResult]  # stable-good, stable-wrong, unstable, identical
+    families: Mapping[str, StabilityResult]  # stable-good, stable-wrong, unstable, identical, scattered
     cells: Mapping[Key, StabilityResult]  # made families like those of the paper, or given maps
     bags: Mapping[Key, Bags]  # of the cells
     folds: Mapping[Key, tuple[Fold, ...]]  # of made families
@@ -98,12 +98,11 @@ def run_all(options: StudyOptions, progress: Progress) -> Found:
     n, replicates = (QUICK_BAGS, QUICK_REPLICATES) if options.quick else (BAGS, REPLICATES)
     maps = None if options.data is None else given_maps(options.data)
     keys = list(maps.bags) if maps is not None else families.cells()
-    total, seed = len(FAMILIES) + 1 + len(keys), options.seed
+    total, seed = len(FAMILIES) + 2 + len(keys), options.seed
     kinds: dict[str, StabilityResult] = {}
-    for k, name in enumerate((*FAMILIES, IDENTICAL)):
+    for k, name in enumerate((*FAMILIES, IDENTICAL, SCATTERED)):
         progress(f"family {name}", k, total)
-        bags: Bags = demo_bags(name, 2 * n, seed=seed) if name in FAMILIES else _identical(n, seed)
-        kinds[name] = stability(bags, replicates=replicates, seed=seed)
+        kinds[name] = stability(_family(name, n, seed), replicates=replicates, seed=seed)
     sources: dict[Key, Bags] = {}
     cells: dict[Key, StabilityResult] = {}
     for k, key in enumerate(keys, start=len(kinds)):
@@ -124,9 +123,13 @@ def run_all(options: StudyOptions, progress: Progress) -> Found:
     )
 
 
-def _identical(n: int, seed: int) -> Bags:
-    """Return a family whose models are one model."""
-    return families.identical(families.made_bags(*families.cells()[0], n, seed))
+def _family(name: str, n: int, seed: int) -> Bags:
+    """Return n positive bags, and as many negative ones where the family has them."""
+    if name == SCATTERED:
+        return families.scattered(n, seed)
+    if name == IDENTICAL:
+        return families.identical(families.made_bags(*families.cells()[0], n, seed))
+    return demo_bags(name, 2 * n, seed=seed)
 
 
 def related(one: F64, other: F64, method: str = "pearson") -> float:

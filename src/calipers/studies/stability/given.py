@@ -48,7 +48,8 @@ def given_maps(folder: str | Path) -> GivenMaps:
             if len(models) < 2:
                 raise InputError("two models or more", rule="one-model", file=str(operator), hint=LAYOUT)
             beside = _beside(operator, data)
-            found = read_bags({path.stem: path for path in models}, **beside)
+            named = {path.stem: path for path in models}
+            found = read_bags(named, beside.get("labels"), scores=beside.get("scores"))
             bags[data.name, operator.name] = found.with_instances(instance_labels) if found.boxes else found
             inputs += [_entry(path) for path in (*models, *beside.values())]
             notes += [f"{data.name}, {operator.name}: {note}" for note in found.notes]
@@ -67,7 +68,7 @@ def _models(operator: Path) -> list[Path]:
 
 
 def _beside(operator: Path, data: Path) -> dict[str, Path]:
-    """Return labels and scores as keywords of `read_bags`: of the operator, else labels of the data set."""
+    """Return what `read_bags` takes as labels and scores: of the operator, else labels of the data set."""
     found = {}
     places = (operator / "labels.csv", operator / "masks", data / "labels.csv", data / "masks")
     labels = next((path for path in places if path.exists()), None)

@@ -20,10 +20,10 @@ def figure_5(found: Found) -> StudyFigure:
         for words, place in _chosen(found.cells[key]).items():
             panels += _shown(found, key, words, place)
     caption = (
-        f"Bags of {found.made}, the first pooling operator of each data set. Pictures (maps of two axes): colour is the "
-        "share of models that call an instance; white outlines are references that most models hit somewhere, dotted "
-        "yellow ones are missed, dashed orange are places that most call without a reason. Bars: instances by the number of models "
-        "that call them; perfectly stable models would have only the first and the last."
+        f"Bags of {found.made}, the first pooling operator of each data set. Pictures (maps of two axes): colour is "
+        "the share of models that call an instance; white outlines are references that most models hit somewhere, "
+        "dotted yellow ones are missed, dashed orange are places that most call without a reason. Bars: instances by "
+        "the number of models that call them; perfectly stable models would have only the first and the last."
     )
     title = "Stable bags have instances that none or all models call"
     return StudyFigure("figure-5", title, caption, tuple(panels), rows=(4,) * -(-len(panels) // 4))

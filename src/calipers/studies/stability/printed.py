@@ -36,6 +36,14 @@ class PrintedRow:
     split_dice: float
 
 
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A row of table VI: mean and standard deviation over bags of APJ, Spearman and DICE."""
+
+    scores: tuple[tuple[float, float], ...]
+    bags: int
+
+
 def _row(*cells: float) -> PrintedRow:
     a, b, c, d = ((cells[k], cells[k + 1]) for k in (0, 2, 4, 6))
     return PrintedRow(a, b, c, d, cells[8], cells[9])
@@ -66,8 +74,8 @@ TABLE_V = {
 }
 # Table VI: APJ, Spearman, DICE on annotated bags, and how many bags there were (section V-C).
 TABLE_VI = {
-    XRAY: ((0.53, 0.16), (0.48, 0.17), (0.75, 0.06), 29),
-    PASCAL: ((0.63, 0.14), (0.87, 0.07), (0.38, 0.21), 41),
+    XRAY: Summary(((0.53, 0.16), (0.48, 0.17), (0.75, 0.06)), 29),
+    PASCAL: Summary(((0.63, 0.14), (0.87, 0.07), (0.38, 0.21)), 41),
 }
 # Bags that the text describes: APJ, Spearman, and DICE where it says so.
 BAGS_TOLD = {

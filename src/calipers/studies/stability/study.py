@@ -70,8 +70,8 @@ def _source(found: Found) -> str:
         )
     return (
         f"No network was trained: maps are simulated, {n} positive bags and as many negative ones for each of "
-        f"{len(found.cells)} pairs of data set and pooling operator, under five models. Claims about trained networks are "
-        "judged by the numbers that the paper prints, or not at all."
+        f"{len(found.cells)} pairs of data set and pooling operator, under five models. Claims about trained networks "
+        "are judged by the numbers that the paper prints, or not at all."
     )
 
 
@@ -97,9 +97,9 @@ def _settings(found: Found, *, quick: bool) -> Mapping[str, Any]:
 
 METHODS = (
     "Scores. Per bag and unordered pair of models; a bag has the mean over its defined pairs, a family the mean over "
-    "bags. Instances are positive at 0.5 or more. Pairs in which both maps call everything alike are undefined, skipped "
-    "and counted. Spearman is the correlation of midranks, Kendall's tau is tau-b unless said otherwise; negative values "
-    "are kept. Intervals resample bags.",
+    "bags. Instances are positive at 0.5 or more. Pairs in which both maps call everything alike are undefined, "
+    "skipped and counted. Spearman is the correlation of midranks, Kendall's tau is tau-b unless said otherwise; "
+    "negative values are kept. Intervals resample bags.",
     "Counting. Limits and monotony are checked on every 2x2 table of up to 24 instances (12 in a quick run), by whole "
     "numbers. A move is a change of one instance; a score is monotone under it if it falls in no table.",
     "Families. stable-good, stable-wrong and unstable are those of calipers.synthetic.demo_bags: the same lesions and "
@@ -112,8 +112,9 @@ METHODS = (
     "that something can happen are judged by families in which it does or does not. Claims about bags of networks that "
     "print no numbers are not tested without maps. Rules: interchangeable is a correlation of at least "
     f"{claims_maps.SAME:g}, linear one of at least {claims_maps.LINEAR:g}, no relationship one of at most "
-    f"{claims_networks.NONE:g}; similar and invariant are differences of at most {claims_networks.SIMILAR:g}; a jump is a "
-    f"change of more than {claims_maps.JUMP:g}. They were not registered beforehand, and the printed numbers were known.",
+    f"{claims_networks.NONE:g}; similar and invariant are differences of at most {claims_networks.SIMILAR:g}; a jump "
+    f"is a change of more than {claims_maps.JUMP:g}. They were not registered beforehand, and the printed numbers were "
+    "known.",
 )
 STUDY = Study(
     name="stability",

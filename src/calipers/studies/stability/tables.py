@@ -63,8 +63,8 @@ def _limits(found: Found) -> StudyTable:
         rows.append((name, LIMITS[name], low.value, where[0], high.value, where[1], missing))
     columns = ("score", "limits in the paper", "lowest", "at (n00, n01, n10, n11)", "highest", "at", "tables undefined")
     note = (
-        f"All tables of N = {n} instances; undefined: of the {len(found.counting.tables)} tables of 1 to {n} instances. "
-        "The lowest values of APJ and AJ are those of every even N, those of APO fall with N."
+        f"All tables of N = {n} instances; undefined: of the {len(found.counting.tables)} tables of 1 to {n} "
+        "instances. The lowest values of APJ and AJ are those of every even N, those of APO fall with N."
     )
     return StudyTable("table-1", "Limits of the scores, by counting", Table(columns, tuple(rows)), note)
 
@@ -105,8 +105,8 @@ def _binary() -> StudyTable:
     )
     note = (
         "Scores agree to the two digits printed. Misprints: a row total of IIIb, 55 for 45, and equation 20, which "
-        "leaves n00 out of the total agreement. IIa and IIb share n11 but not the total agreement; PABAK and AC1 follow "
-        "the latter."
+        "leaves n00 out of the total agreement. IIa and IIb share n11 but not the total agreement; PABAK and AC1 "
+        "follow the latter."
     )
     return StudyTable("table-2-3", "Tables II and III", Table(columns, tuple(rows)), note)
 
@@ -171,26 +171,26 @@ def _annotated(found: Found) -> StudyTable:
         places, printed = cell.localized.places, TABLE_VI.get(data) if key[1] == NOR else None
         if not len(places):
             continue
-        cells: list[Cell] = [data, key[1], len(places), printed[3] if printed else None]
+        cells: list[Cell] = [data, key[1], len(places), printed.bags if printed else None]
         columns = [cell.per_bag(name)[places] for name in ("APJ", "Spearman")] + [cell.localized.per_bag("DICE")[0]]
         for k, values in enumerate(columns):
             cells += [float(np.nanmean(values)), float(np.nanstd(values))]
-            cells += list(map(_cell, printed[k])) if printed is not None else [None, None]
+            cells += list(map(_cell, printed.scores[k])) if printed is not None else [None, None]
         rows.append(tuple(cells))
     measures = ("APJ", "Spearman", "DICE")
-    columns_ = ("data set", "operator", "bags", "bags, printed")
-    columns_ += tuple(f"{m}{what}" for m in measures for what in ("", " SD", ", printed", " SD, printed"))
+    headings: tuple[str, ...] = ("data set", "operator", "bags", "bags, printed")
+    headings += tuple(f"{m}{what}" for m in measures for what in ("", " SD", ", printed", " SD, printed"))
     note = (
         "Mean and standard deviation (ddof 0) over annotated positive bags; DICE of a bag is the mean over models. "
         f"{GIVEN if found.given else SIMULATED} MURA has no annotations there; the simulated family has."
     )
-    return StudyTable("table-6", "Table VI: stability and DICE on annotated bags", Table(columns_, tuple(rows)), note)
+    return StudyTable("table-6", "Table VI: stability and DICE on annotated bags", Table(headings, tuple(rows)), note)
 
 
 def _operators(found: Found) -> StudyTable:
     """Return table VII: every cell, with the columns of the one split."""
     rows = tuple(_operator(found, key) for key in found.cells)
-    columns = ("data set", "operator", "positive bags", "APJ pairs undefined")
+    columns: tuple[str, ...] = ("data set", "operator", "positive bags", "APJ pairs undefined")
     for name in ("APJ", "Spearman"):
         columns += (name, f"{name} low", f"{name} high", f"{name} SD", f"{name}, printed", f"{name} SD, printed")
     for name in ("AUC", "DICE"):
@@ -241,7 +241,8 @@ def _misprints(found: Found) -> StudyTable:
         ),
         (
             *("table I, Spearman", "1 - 6 sum d^2 / (N (N^2 - 1)) and a root", "the correlation of midranks"),
-            f"wrong with ties: {one.formula['with ties']:.3f} against {one.spearman['with ties']:.3f} on a map of zeros and a spot",
+            f"wrong with ties: {one.formula['with ties']:.3f} against {one.spearman['with ties']:.3f} on a map of "
+            "zeros and a spot",
         ),
         (
             *("table I, Kendall", "over all pairs", "tau-b, or say tau-a"),

@@ -93,7 +93,8 @@ class SoftMaximum:
 def soft_maximum(r: float, seed: int, n: int = 400) -> SoftMaximum:
     """Return the distances of (1/r) log mean exp(r p) over maps with few, some and many high values."""
     random = stream(seed, "pooling")
-    maps = random.beta(*random.uniform(0.1, 3.0, (2, n, 1)), (n, 256))
+    first, second = random.uniform(0.1, 3.0, (2, n, 1))
+    maps = random.beta(first, second, (n, 256))
     soft = np.log(np.exp(r * maps).mean(axis=1)) / r
     highest, mean, _, _ = pooled(maps)
     return SoftMaximum(r, float(np.abs(soft - mean).max()), float(np.abs(soft - highest).mean()))
