@@ -76,15 +76,16 @@ def _between(found: Found, one: str, other: str) -> tuple[list[float], int, str]
 )
 def _(found: Found) -> Judgement:
     lower, steady, falls = [], [], []
-    for cell in (*found.cells.values(), *(found.families[name] for name in FAMILIES)):
+    families = () if found.given else tuple(found.families[name] for name in FAMILIES)
+    for cell in (*found.cells.values(), *families):
         values = np.array([estimate.value for estimate in cell.sweep("APJ")[1]])
         lower.append(bool(values[-1] < values[0] - MOVES))
         falls.append(bool(np.nanmax(np.diff(values)) <= MOVES))
         steady.append(bool(np.nanmax(np.abs(np.diff(values))) <= JUMP))
-    words = "the given maps and three families" if found.given else "all simulated families"
+    words = "given pairs of data set and operator" if found.given else "simulated families"
     return Judgement(
         share([all(flags) for flags in zip(lower, falls, steady)]),
-        f"Of {len(lower)} ({words}), APJ at 0.9 is lower than at 0.1 in {sum(lower)}; it never rises on the way in "
+        f"Of {len(lower)} {words}, APJ at 0.9 is lower than at 0.1 in {sum(lower)}; it never rises on the way in "
         f"{sum(falls)}, and never jumps (by more than {JUMP:g} from one threshold to the next) in {sum(steady)}.",
         "What is marked shrinks as the threshold rises, and small sets disagree more. But where the ground is not "
         "dark, low thresholds catch its noise, and stability is highest in between. Scores without a threshold avoid "

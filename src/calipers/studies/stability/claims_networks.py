@@ -31,7 +31,6 @@ LINEAR = 0.5  # a correlation from here on is called linear
 NONE = 0.3  # a correlation up to here is called none
 INVARIANT = 0.05  # a range up to here is called invariant
 SIMILAR = 0.05  # scores of two operators within this are similar
-PRINTED_ONLY = "Printed numbers have two digits and come from one training of five models each."
 
 
 def _missing(found: Found, *operators: str) -> Judgement | None:
@@ -41,10 +40,6 @@ def _missing(found: Found, *operators: str) -> Judgement | None:
     if not left:
         return None
     return Judgement(None, f"Not tested: the given maps have no operator {' and '.join(left)}.", tested=False)
-
-
-def _note(found: Found, words: str = "") -> str:
-    return words if found.given else f"{words} {PRINTED_ONLY}".strip()
 
 
 @BAG_LEVEL.says(
@@ -65,10 +60,7 @@ def _(found: Found) -> Judgement:
         f"{found.told}: AUC from {min(auc.values()):.2f} to {max(auc.values()):.2f}; APJ at most "
         f"{max(apj.values()):.2f}; Spearman is {HIGH:g} or more in {high} of {len(rank)} rows (highest "
         f"{max(rank.values()):.2f}).",
-        _note(
-            found,
-            f"AUC cannot tell: three families with the same bag scores (AUC {area:.2f}) have APJ {listed(families)}.",
-        ),
+        f"AUC cannot tell: three families with the same bag scores (AUC {area:.2f}) have APJ {listed(families)}.",
     )
 
 
@@ -91,9 +83,7 @@ def _(found: Found) -> Judgement:
         share([value >= LINEAR for value in values.values()]),
         f"{found.told}, Pearson's correlation with AUC over {len(found.column('auc'))} rows: {listed(values)}. Within "
         f"data sets: {listed(within) if within else 'too few rows'}.",
-        _note(
-            found, "Rows of one data set are not independent. Where AUC is the same throughout there is no correlation."
-        ),
+        "Rows of one data set are not independent. Where AUC is the same throughout there is no correlation.",
     )
 
 
@@ -124,7 +114,7 @@ def _(found: Found) -> Judgement:
     return Judgement(
         share(flags),
         f"{found.told}, the highest: {'; '.join(words)}.",
-        _note(found, "Standard deviations over bags are 0.1 to 0.3, so many of these orders are within noise."),
+        "Standard deviations over bags are 0.1 to 0.3, so many of these orders are within noise.",
     )
 
 
@@ -147,9 +137,7 @@ def _(found: Found) -> Judgement:
         if (data, NOR) in column:
             ranks[data] = 1 + sum(value > column[data, NOR] for value in column.values())
     words = ", ".join(f"{data} {rank}" for data, rank in ranks.items())
-    return Judgement(
-        share([rank <= 2 for rank in ranks.values()]), f"{found.told}, its rank by APJ: {words}.", _note(found)
-    )
+    return Judgement(share([rank <= 2 for rank in ranks.values()]), f"{found.told}, its rank by APJ: {words}.")
 
 
 @OPERATORS.says(
@@ -168,7 +156,7 @@ def _(found: Found) -> Judgement:
             others = min((value for key, value in column.items() if key[1] != MAX), default=np.nan)
             flags.append(column[data, MAX] < others)
             words.append(f"{data} {column[data, MAX]:.2f} (lowest other {told(others)})")
-    return Judgement(share(flags), f"{found.told}: {', '.join(words)}.", _note(found))
+    return Judgement(share(flags), f"{found.told}: {', '.join(words)}.")
 
 
 @OPERATORS.says(
@@ -197,10 +185,12 @@ def _(found: Found) -> Judgement:
                 gaps = [abs(column[data, LSE_ONE] - column[data, operator]) for operator in (MAX, MEAN)]
                 flags.append(gaps[0] > gaps[1])
                 words.append(f"{data} {said} {gaps[0]:.2f} and {gaps[1]:.2f}")
+    if not flags:
+        return Judgement(None, "Not tested: no data set has all three operators.", tested=False)
     return Judgement(
         share(flags),
         f"{found.told}, distance from Max and from Mean: {', '.join(words)}.",
-        _note(found, "As it must be: on probabilities LSE with r = 1 is nearly the mean."),
+        "As it must be: on probabilities LSE with r = 1 is nearly the mean.",
     )
 
 
@@ -214,7 +204,9 @@ def _compared(found: Found, one: str, other: str, *, alike: bool) -> Judgement:
                 gap = abs(column[data, one] - column[data, other])
                 flags.append((gap <= SIMILAR) == alike)
                 words.append(f"{data} {said} {gap:.2f}")
-    return Judgement(share(flags), f"{found.told}, they differ by: {', '.join(words)}.", _note(found))
+    if not flags:
+        return Judgement(None, f"Not tested: no data set has both {one} and {other}.", tested=False)
+    return Judgement(share(flags), f"{found.told}, they differ by: {', '.join(words)}.")
 
 
 @OPERATORS.says(
@@ -228,9 +220,7 @@ def _(found: Found) -> Judgement:
     if not auc or not dice:
         return Judgement(None, "Not tested: AUC or DICE of several operators are missing.", tested=False)
     flags = [value <= INVARIANT for value in auc.values()] + [value > INVARIANT for value in dice.values()]
-    return Judgement(
-        share(flags), f"{found.told}, ranges over operators: AUC {listed(auc)}; DICE {listed(dice)}.", _note(found)
-    )
+    return Judgement(share(flags), f"{found.told}, ranges over operators: AUC {listed(auc)}; DICE {listed(dice)}.")
 
 
 def _range(found: Found, name: str, data: str) -> float:
@@ -255,7 +245,7 @@ def _(found: Found) -> Judgement:
     return Judgement(
         share([abs(value) <= NONE for value in values.values()]),
         f"{found.told}, Pearson's correlation with DICE over operators: {listed(values)}.",
-        _note(found, "Five rows each: the printed numbers rather suggest a relationship, of different signs."),
+        "" if found.given else "Five rows each: the printed numbers rather suggest a relationship, of different signs.",
     )
 
 
@@ -273,7 +263,6 @@ def _(found: Found) -> Judgement:
     return Judgement(
         share([apj > 2 * auc for auc, apj in known.values()]),
         f"{found.told}, ranges over operators: {'; '.join(words)}.",
-        _note(found),
     )
 
 
@@ -293,10 +282,14 @@ def _(found: Found) -> Judgement:
     if not found.given:
         six = TABLE_VI[XRAY]
         told_bags = [name for name, (apj, rank, _) in BAGS_TOLD.items() if rank <= apj]
-        said += f" Table VI, X-Ray: {six.scores[1][0]:.2f} against {six.scores[0][0]:.2f}. Bags told of: {', '.join(told_bags)}."
+        said += f" Table VI, X-Ray: {six.scores[1][0]:.2f} against {six.scores[0][0]:.2f}."
+        said += f" Bags told of: {', '.join(told_bags)}."
+    note = (
+        "Where models agree on what they call and on nothing else, ranks of the background are noise, and Spearman is "
+        "the lower one."
+    )
     return Judgement(
         not below and not bags,
         f"{said} In {found.made} it is lower on {bags} of {total} bags.",
-        "Mostly, but not always: where models agree on what they call and on nothing else, ranks of the background are "
-        "noise, and Spearman is the lower one.",
+        note if below or bags else "",
     )

@@ -31,7 +31,7 @@ def _(found: Found) -> Judgement:
         f"Over 400 made maps of probabilities, the largest distance from the mean and the mean one from the maximum: "
         f"{'; '.join(words)}.",
         "On values in [0, 1] LSE lies within r / 8 of the mean, so at r = 1 it is near the mean: it takes r of 10 and "
-        "more to come near the maximum. It fits that the printed results with r = 1 are nearer to the mean than to Max.",
+        "more to come near the maximum. The printed results with r = 1 are nearer to Mean than to Max, too.",
     )
 
 

@@ -108,8 +108,9 @@ METHODS = (
     "how dark the ground is, texture shared and own, and a bag AUC. The recipes were chosen by hand with tables VI and "
     "VII in view. They show what scores make of such maps. They are no evidence of what networks do.",
     "Verdicts. Claims that definitions decide are checked exactly. Claims about networks, data sets and operators are "
-    "judged by the numbers that the paper prints (do its sentences follow from its tables?), or by given maps. Claims "
-    "that something can happen are judged by families in which it does or does not. Claims about bags of networks that "
+    "judged by the numbers that the paper prints (do its sentences follow from its tables, which have two digits and "
+    "come from one set of five models each?), or by given maps. Claims that something can "
+    "happen are judged by families in which it does or does not. Claims about bags of networks that "
     "print no numbers are not tested without maps. Rules: interchangeable is a correlation of at least "
     f"{claims_maps.SAME:g}, linear one of at least {claims_maps.LINEAR:g}, no relationship one of at most "
     f"{claims_networks.NONE:g}; similar and invariant are differences of at most {claims_networks.SIMILAR:g}; a jump "

@@ -19,6 +19,7 @@ from calipers.studies.stability.printed import (
     BINARY,
     LAST_STEPS,
     LSE_SMALL,
+    NAN,
     NOR,
     PASCAL,
     ROW_TOTALS,
@@ -44,6 +45,7 @@ def study_tables(found: Found) -> tuple[StudyTable, ...]:
         _performance(found),
         _annotated(found),
         _operators(found),
+        _split(found),
         _last_steps(),
         _misprints(found),
     )
@@ -188,44 +190,51 @@ def _annotated(found: Found) -> StudyTable:
 
 
 def _operators(found: Found) -> StudyTable:
-    """Return table VII: every cell, with the columns of the one split."""
-    rows = tuple(_operator(found, key) for key in found.cells)
+    """Return the first half of table VII: stability of every cell."""
+    rows: list[tuple[Cell, ...]] = []
+    for key, cell in found.cells.items():
+        printed = TABLE_VII.get(key)
+        cells: list[Cell] = [*key, cell.n_used, cell.undefined("APJ").pairs]
+        for name in ("APJ", "Spearman"):
+            one, said = cell[name], getattr(printed, name.lower(), (NAN, NAN))
+            cells += [_cell(value) for value in (one.value, one.low, one.high, cell.sd(name), *said)]
+        rows.append(tuple(cells))
     columns: tuple[str, ...] = ("data set", "operator", "positive bags", "APJ pairs undefined")
     for name in ("APJ", "Spearman"):
         columns += (name, f"{name} low", f"{name} high", f"{name} SD", f"{name}, printed", f"{name} SD, printed")
-    for name in ("AUC", "DICE"):
-        columns += (
-            name,
-            f"{name} SD",
-            f"split {name}",
-            f"{name}, printed",
-            f"{name} SD, printed",
-            f"split {name}, printed",
-        )
-    over = "the given models, without a split" if found.given else f"five folds, and of fold {SPLIT + 1} (split)"
     note = (
-        "Stability: mean over positive bags, 95 % interval by resampling bags, standard deviation over bags (ddof 0). "
-        f"AUC and DICE: mean and standard deviation over {over}. {GIVEN if found.given else SIMULATED}"
+        "Mean over positive bags, 95 % interval by resampling bags, standard deviation over bags (ddof 0). "
+        f"{GIVEN if found.given else SIMULATED}"
     )
-    return StudyTable("table-7", "Table VII: pooling operators", Table(columns, rows), note)
+    return StudyTable("table-7", "Table VII: stability by pooling operator", Table(columns, tuple(rows)), note)
 
 
-def _operator(found: Found, key: Key) -> tuple[Cell, ...]:
-    cell, printed = found.cells[key], TABLE_VII.get(key)
-    cells: list[Cell] = [*key, cell.n_used, cell.undefined("APJ").pairs]
-    for name, said in (("APJ", printed and printed.apj), ("Spearman", printed and printed.spearman)):
-        one = cell[name]
-        cells += [_cell(one.value), _cell(one.low), _cell(one.high), _cell(cell.sd(name))]
-        cells += list(map(_cell, said)) if said else [None, None]
+def _split(found: Found) -> StudyTable:
+    """Return the second half of table VII: performance, with the columns of the one split."""
+    rows: list[tuple[Cell, ...]] = []
+    for key, cell in found.cells.items():
+        printed = TABLE_VII.get(key)
+        cells: list[Cell] = [*key]
+        for name in ("AUC", "DICE"):
+            low = name.lower()
+            if key in found.folds:
+                cells += [*_folds(found, key, low), getattr(found.folds[key][SPLIT], low)]
+            else:
+                cells += [*_models(cell, name), None]
+            cells += [_cell(value) for value in getattr(printed, low, (NAN, NAN))]
+            cells.append(_cell(getattr(printed, f"split_{low}", NAN)))
+        rows.append(tuple(cells))
+    columns: tuple[str, ...] = ("data set", "operator")
     for name in ("AUC", "DICE"):
-        if key in found.folds:
-            cells += [*_folds(found, key, name.lower()), getattr(found.folds[key][SPLIT], name.lower())]
-        else:
-            cells += [*_models(cell, name), None]
-        said = printed and getattr(printed, name.lower())
-        cells += list(map(_cell, said)) if said else [None, None]
-        cells.append(_cell(getattr(printed, f"split_{name.lower()}")) if printed else None)
-    return tuple(cells)
+        columns += (name, f"{name} SD", f"split {name}", f"{name}, printed", f"{name} SD, printed")
+        columns += (f"split {name}, printed",)
+    over = "the given models, without a split" if found.given else f"five folds; split: fold {SPLIT + 1}"
+    note = (
+        f"Mean and standard deviation (ddof 0) over {over}, on whose test bags the stability was measured. "
+        f"{GIVEN if found.given else SIMULATED}"
+    )
+    title = "Table VII: performance by pooling operator"
+    return StudyTable("table-7-performance", title, Table(columns, tuple(rows)), note)
 
 
 def _misprints(found: Found) -> StudyTable:
