@@ -73,6 +73,16 @@ def test_only_turning_a_negative_into_a_positive_agreement_can_lower_a_score(cou
     assert counting.moved("PJ", JOINED).stays == 0
 
 
+def test_turning_lowers_exactly_where_something_is_disputed_and_n11_is_at_least_n00(counting: Counting) -> None:
+    before = counting.tables[counting.tables[:, 0] >= 1]
+    n00, n01, n10, n11 = before.T
+    expected = (n01 + n10 > 0) & (n11 >= n00)
+    for name in ("HAPJ", "APJ", "AJ"):
+        change = scored(before + np.array(MOVES[TURNED]), name) - scored(before, name)
+        known = ~np.isnan(change)
+        np.testing.assert_array_equal((change < -1e-12)[known], expected[known])
+
+
 @pytest.mark.parametrize("n", [2, 4, 6, 8])
 def test_minima_are_taken_where_a_bag_is_split_in_halves(counting: Counting, n: int) -> None:
     for name, lowest in (("APJ", -1 / 3), ("AJ", -1.0)):

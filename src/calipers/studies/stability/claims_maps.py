@@ -36,6 +36,8 @@ ANNOTATED = 5  # bags, to say something about them
 )
 def _(found: Found) -> Judgement:
     values, n, words = _between(found, "APJ", "AJ")
+    if np.isnan(values).any():
+        return _undefined(found)
     return Judgement(
         bool(min(values) >= SAME),
         f"Over {n} bags of {found.made}: {words}.",
@@ -51,6 +53,8 @@ def _(found: Found) -> Judgement:
 )
 def _(found: Found) -> Judgement:
     values, n, words = _between(found, "Kendall-b", "Spearman")
+    if np.isnan(values).any():
+        return _undefined(found)
     one = found.ties
     return Judgement(
         bool(min(values) >= SAME),
@@ -58,6 +62,10 @@ def _(found: Found) -> Judgement:
         "In order, not in size: tau-b is lower. The paper does not name the variant; on the zero-heavy made map tau-a "
         f"is {one.tau_a['with ties']:.2f} where tau-b is {one.tau_b['with ties']:.2f}.",
     )
+
+
+def _undefined(found: Found) -> Judgement:
+    return Judgement(None, f"Not tested: too few bags of {found.made} have a score.", tested=False)
 
 
 def _between(found: Found, one: str, other: str) -> tuple[list[float], int, str]:
@@ -79,9 +87,14 @@ def _(found: Found) -> Judgement:
     families = () if found.given else tuple(found.families[name] for name in FAMILIES)
     for cell in (*found.cells.values(), *families):
         values = np.array([estimate.value for estimate in cell.sweep("APJ")[1]])
+        values = values[~np.isnan(values)]  # at some thresholds all maps may call everything alike
+        if len(values) < 2:
+            continue
         lower.append(bool(values[-1] < values[0] - MOVES))
-        falls.append(bool(np.nanmax(np.diff(values)) <= MOVES))
-        steady.append(bool(np.nanmax(np.abs(np.diff(values))) <= JUMP))
+        falls.append(bool(np.diff(values).max() <= MOVES))
+        steady.append(bool(np.abs(np.diff(values)).max() <= JUMP))
+    if not lower:
+        return _undefined(found)
     words = "given pairs of data set and operator" if found.given else "simulated families"
     return Judgement(
         share([all(flags) for flags in zip(lower, falls, steady)]),

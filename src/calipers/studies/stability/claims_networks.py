@@ -49,8 +49,8 @@ def _missing(found: Found, *operators: str) -> Judgement | None:
 )
 def _(found: Found) -> Judgement:
     auc, apj, rank = (found.column(name) for name in ("auc", "apj", "spearman"))
-    if not auc:
-        return Judgement(None, "Not tested: the given maps have no labels of two kinds.", tested=False)
+    if not auc or not apj or not rank:
+        return Judgement(None, "Not tested: the given maps have no labels of two kinds, or no scores.", tested=False)
     high = sum(value >= HIGH for value in rank.values())
     flags = [min(auc.values()) > DECENT, max(apj.values()) < HIGH, high == 0]
     families = {name: found.families[name]["APJ"].value for name in ("stable-good", "stable-wrong", "unstable")}
@@ -104,7 +104,7 @@ def _across(found: Found, one: str, other: str, data: str | None = None) -> floa
 def _(found: Found) -> Judgement:
     flags, words = [], []
     for data, operator in ((XRAY, LSE_SMALL), (MURA, LSE_ONE), (PASCAL, NOR)):
-        if (data, operator) not in found.networks:
+        if any((data, operator) not in found.column(name) for name in ("apj", "spearman")):
             return Judgement(None, f"Not tested: the given maps have no {data}, {operator}.", tested=False)
         for name, said in (("apj", "APJ"), ("spearman", "Spearman")):
             column = found.column(name, data)
@@ -272,13 +272,16 @@ def _(found: Found) -> Judgement:
     "section VI-A",
 )
 def _(found: Found) -> Judgement:
-    below = [key for key, one in found.networks.items() if one.spearman <= one.apj]
+    both = [key for key in found.column("apj") if key in found.column("spearman")]
+    if not both:
+        return Judgement(None, f"Not tested: no row of {found.made} has both scores.", tested=False)
+    below = [key for key in both if found.networks[key].spearman <= found.networks[key].apj]
     total = sum(len(cell.per_bag("APJ")) for cell in found.cells.values())
     bags = sum(int((cell.per_bag("Spearman") <= cell.per_bag("APJ")).sum()) for cell in found.cells.values())
     words = "; ".join(
         f"{', '.join(key)} {found.networks[key].spearman:.2f} against {found.networks[key].apj:.2f}" for key in below
     )
-    said = f"{found.told} it is lower in {len(below)} of {len(found.networks)} rows{f' ({words})' if below else ''}."
+    said = f"{found.told} it is lower in {len(below)} of {len(both)} rows{f' ({words})' if below else ''}."
     if not found.given:
         six = TABLE_VI[XRAY]
         told_bags = [name for name, (apj, rank, _) in BAGS_TOLD.items() if rank <= apj]

@@ -194,7 +194,7 @@ def _(found: Found) -> Judgement:
         f"{'; '.join(words)}. The largest fall, {worst.worst:.2f}, is from (n00, n01, n10, n11) = {worst.example}.",
         "The proof differentiates with everything else held, so N grows with n11: then it holds. It also holds at "
         "fixed N when a dispute is settled. Turned from negative to positive agreement at fixed N, APJ, HAPJ and AJ "
-        "fall as often as they rise: when n11 exceeds n00 already. Appendix C shows it (green line).",
+        "fall as often as they rise: exactly if n11 is at least n00. Appendix C shows it (green line).",
     )
 
 
