@@ -25,7 +25,7 @@ WIDEST = 110
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("name", metavar="NAME", required=False)
 @click.option("-o", "--output", metavar="DIR", help="Folder for page, figures and tables; new or empty.")
-@click.option("--data", metavar="FILE", help="The data set of the paper; data that Calipers makes if left out.")
+@click.option("--data", metavar="FILE|DIR", help="The data of the paper, or your own; made by Calipers if left out.")
 @click.option(
     "--predictions",
     metavar="[NAME=]FILE",
@@ -48,6 +48,7 @@ def study(name: str | None, **given: Any) -> None:
     calipers study rodeo -o rodeo-study
     calipers study rodeo --data BBox_List_2017.csv -o rodeo-study
     calipers study anomaly -o anomaly-study
+    calipers study stability --data maps -o stability-study
     """
     from calipers.studies import run_study
 

@@ -16,6 +16,10 @@ __all__ = ["STUDIES", "StudyResult", "load_study", "run_study"]
 STUDIES: Mapping[str, tuple[str, str]] = {
     "rodeo": ("calipers.studies.rodeo:STUDY", "what AP, accuracy and RoDeO see of errors made on purpose (MIDL 2023)"),
     "anomaly": ("calipers.studies.anomaly:STUDY", "what metrics of anomaly maps see, and a benchmark (2024)"),
+    "stability": (
+        "calipers.studies.stability:STUDY",
+        "do repeated trainings find the same places; what scores see of it",
+    ),
 }
 
 
@@ -46,7 +50,7 @@ def run_study(
     name
         One of `STUDIES`.
     data
-        A file of the study's own data set; data that Calipers makes if left out.
+        A file or folder of the study's own data; data that Calipers makes if left out.
     predictions
         Files of models for the table of given predictions, by name.
     ranking
