@@ -67,6 +67,7 @@ UPWARD = frozenset(("evaluation", upper) for upper in ("grouping", "saving", "co
     ("sensitivity", "plots"),
     ("sensitivity", "report"),
     ("stability", "plots"),
+    ("stability", "report"),
 }
 
 

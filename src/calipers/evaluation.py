@@ -366,6 +366,7 @@ class Evaluation:
         pictures: bool = True,
         redact: bool = False,
         multiverse: bool = False,
+        stability: bool = False,
         command: Sequence[str] = (),
         step: Callable[[str], None] = lambda name: None,
     ) -> Path:
@@ -381,6 +382,8 @@ class Evaluation:
             Replace ids and names of files by hashes, and leave the images out.
         multiverse
             Add what the order of two models or more hangs on; see `calipers.multiverse`.
+        stability
+            Add which objects all, some and none of the models find: for models that were trained alike.
         command
             How the evaluation was asked for; shown in the page.
         step
@@ -389,9 +392,8 @@ class Evaluation:
         from calipers.report import context_of, write_page
 
         folder = None if images is None else Path(images)
-        context = context_of(
-            self, images=folder, pictures=pictures, redact=redact, multiverse=multiverse, command=command, step=step
-        )
+        told = {"pictures": pictures, "redact": redact, "multiverse": multiverse, "stability": stability}
+        context = context_of(self, images=folder, command=command, step=step, **told)
         return write_page(context, Path(path), step)
 
     def save(
@@ -405,6 +407,7 @@ class Evaluation:
         redact: bool = False,
         pictures: bool = True,
         multiverse: bool = False,
+        stability: bool = False,
         step: Callable[[str], None] = lambda name: None,
     ) -> Path:
         """Write numbers, cohort and page into a folder; `calipers.open_evaluation` makes the evaluation of it again.
@@ -422,12 +425,13 @@ class Evaluation:
             How the evaluation was asked for; kept in ``run.json``.
         started
             When it began; the time of saving if left out.
-        images, redact, pictures, multiverse, step
+        images, redact, pictures, multiverse, stability, step
             Of the page, as in `report`; the other files keep every name.
         """
         from calipers.saving import save
 
-        of_page = {"images": images, "redact": redact, "pictures": pictures, "multiverse": multiverse, "step": step}
+        of_page = {"images": images, "redact": redact, "pictures": pictures, "step": step}
+        of_page |= {"multiverse": multiverse, "stability": stability}
         kept = self if redact or not pictures else self._with_slices(None if images is None else Path(images))
         return save(kept, Path(folder), force=force, command=command, started=started, pictures=of_page)
 

@@ -100,7 +100,7 @@ def save(
                 "rng": "Philox4x64",
                 "ties": evaluation.protocol.ties,
                 "kernels": "numpy" if native() is None else "native",
-                **({"multiverse": True} if (pictures or {}).get("multiverse") else {}),
+                **{name: True for name in ("multiverse", "stability") if (pictures or {}).get(name)},
             },
             command=command,
             started=began,

@@ -19,6 +19,7 @@ from calipers.report.sections import (
     numbers,
     objects,
     reproduce,
+    stability,
 )
 
 SECTIONS: tuple[tuple[str, str, Callable[[Context], str]], ...] = (
@@ -32,6 +33,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[Context], str]], ...] = (
     ("objects", "Objects", objects.section),
     ("choices", "Sensitivity to choices", errors.choices),
     ("multiverse", "Order under other choices", multiverse.section),
+    ("stability", "Stability", stability.section),
     ("images", "Images", images.section),
     ("comparison", "Comparison", comparison.section),
     ("methods", "Methods", methods.section),
