@@ -22,11 +22,17 @@ def sentences(found: MonitorEvaluation) -> list[str]:
     """Return what is known of every monitor, then what of the labels, then who is best."""
     said = []
     for name in found.monitors:
-        said += list(_of_monitor(found, name))
-    return [*said, *_of_labels(found), *_of_order(found)]
+        said += list(of_monitor(found, name))
+    return [*said, *of_labels(found)]
 
 
-def _of_monitor(found: MonitorEvaluation, name: str) -> Iterator[str]:
+def of_labels(found: MonitorEvaluation) -> list[str]:
+    """Return how far labels agree, and who is best under which."""
+    return [*_of_labels(found), *_of_order(found)]
+
+
+def of_monitor(found: MonitorEvaluation, name: str) -> Iterator[str]:
+    """Yield how well a monitor orders images, what it does at its threshold, and how it looks under OOD labels."""
     if found.tau is None:
         yield from _swept(found, name)
         if OOD in found.paradigms:
