@@ -67,7 +67,7 @@ def _of_both(found: MonitorEvaluation) -> str:
         return told
     winners = {one: set(order.winners) for one in paradigms if (order := found.ranking("AUROC").order(one))}
     if len(found.monitors) > 1 and winners[OMS] and winners[OOD] and winners[OMS] != winners[OOD]:
-        return f"{_all(winners[OMS])} is best at finding failures, {_all(winners[OOD])} at finding foreign images"
+        return f"{_all(winners[OMS])} finds failures best, {_all(winners[OOD])} images out of distribution"
     return f"{told}, and images out of distribution in {percent(found.get('AUROC', best, OOD).value)}"
 
 

@@ -20,6 +20,7 @@ Flags = NDArray[np.bool_]
 
 BINS = 24
 WORDS = {OMS: ("safe", "unsafe"), OOD: ("in distribution", "out of distribution")}
+KINDS = {OMS: ("safe", "unsafe"), OOD: ("not OOD", "OOD")}  # short words, for the bars
 FATES = ("accepted, rightly", "rejected, rightly", "accepted by mistake", "rejected by mistake")
 SLOTS = (2, 0, 1, 5)
 
@@ -49,13 +50,13 @@ def outcomes(found: MonitorEvaluation, monitor: str) -> Bars:
     fates = [~rejected & ~wanted, rejected & wanted, ~rejected & wanted, rejected & ~wanted]
     heights = np.array([[int((here & fate & judged).sum()) for here in of_kind] for fate in fates], np.float64)
     sizes = heights.sum(axis=0).astype(np.int64).tolist()
-    said = [", ".join(WORDS[p][side] for p, side in zip(labels, kind)) for kind in kinds]
+    said = [", ".join(KINDS[p][side] for p, side in zip(labels, kind)) for kind in kinds]
     names = tuple(f"{words} ({n})" for words, n in zip(said, sizes))
     threshold = found.thresholds[monitor]
     note = f"{int(judged.sum())} images judged; {in_words(threshold)}."
     return Bars(
         _lost(found, monitor, wanted & judged, rejected, labels.get(OOD) if OMS in labels else None),
-        Axis("kind of image", names=names),
+        Axis("kind of image" + (" (OOD: out of distribution)" if OOD in labels else ""), names=names),
         Axis("number of images", 0.0),
         FATES,
         heights,
@@ -67,8 +68,8 @@ def outcomes(found: MonitorEvaluation, monitor: str) -> Bars:
 
 def _lost(found: MonitorEvaluation, monitor: str, wanted: Flags, rejected: Flags, ood: Flags | None) -> str:
     n, passed = int(wanted.sum()), wanted & ~rejected
-    word = "unsafe" if OMS in found.paradigms else "foreign"
-    told = f"{named(monitor)} lets {int(passed.sum())} of {n} {word} images through"
+    words = "unsafe images" if OMS in found.paradigms else "images out of distribution"
+    told = f"{named(monitor)} lets {int(passed.sum())} of {n} {words} through"
     if ood is None or not passed.any():
         return told
     return f"{told}, {int((passed & ~ood).sum())} of them in distribution"

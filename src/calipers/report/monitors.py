@@ -20,7 +20,7 @@ from calipers.plots.figures import Figure, Table
 from calipers.plots.monitors import OF_ALL, OF_ONE, available, leading
 from calipers.plots.svg import svg
 from calipers.report import markup
-from calipers.report.markup import data_table, figure_block, items, paragraph, text
+from calipers.report.markup import data_table, details, figure_block, items, paragraph, text
 from calipers.report.monitors_methods import methods_part
 from calipers.report.monitors_names import bearable_monitors
 from calipers.report.monitors_tables import (
@@ -106,7 +106,7 @@ def monitors_page(
         ("numbers", "Numbers", headline_table(found) + pairs_table(found) + all_table(found)),
         ("figures", "How well do they order images?", order_part(found)),
         ("outcomes", "What happens at the threshold?", outcomes_part(found)),
-        ("labels", "Failures and foreign images", labels_part(found)),
+        ("labels", "Do OOD labels stand for failures?" if found.disagreement is not None else "Who is first where?", labels_part(found)),
         ("tau", "Does it hang on tau?", tau_part(found)),
         ("images", "Images", _images(found, original, cohort, images)),
         ("methods", "Methods", methods_part(found)),
@@ -138,51 +138,53 @@ def described(found: MonitorEvaluation) -> str:
 
 
 def verdict(found: MonitorEvaluation) -> tuple[str, list[str]]:
-    """Return the most important sentence, which is that on the best monitor at its threshold, and the others."""
+    """Return the most important sentence, on the best monitor at its threshold, and what else is known of it."""
     best = leading(found, 1)[0]
     own = list(of_monitor(found, best))
     area = found.get("AUROC", best) if OMS in found.paradigms else None
     chance = area is not None and not math.isnan(area.low) and area.low <= 0.5
-    first = own[1] if len(own) > 1 and found.tau is not None and not chance else own[0] if own else ""
-    if chance and first:
-        first = f"No. {first}"
-    others = [said for name in found.monitors if name != best for said in of_monitor(found, name)]
-    rest = [said for said in own if said not in first]
-    return first or "Nothing can be said.", [*rest, *of_labels(found), *others]
+    k = 1 if len(own) > 1 and found.tau is not None and not chance else 0
+    first = own[k] if own else "Nothing can be said."
+    return f"No. {first}" if chance else first, [*own[:k], *own[k + 1 :], *of_labels(found)]
 
 
 def _answer(found: MonitorEvaluation) -> str:
     first, further = verdict(found)
-    figure = found.figure("auroc" if found.paradigms else "sweep") if _first(found) else None
-    shown = figure_block(figure, "fig-monitor-first") if figure is not None else ""
+    shown = "".join(figure_block(found.figure(name), f"fig-monitor-{name}") for name in _first(found))
     cautions = f"<h3>Cautions</h3>{items(found.warnings)}" if found.warnings else ""
+    others = "".join(
+        details(f"What is known of {name}", items(list(of_monitor(found, name))))
+        for name in leading(found, len(found.monitors))[1:]
+    )
     listed = '<ul class="further">' + "".join(f"<li>{text(sentence)}</li>" for sentence in further) + "</ul>"
     return (
         '<section id="content" aria-labelledby="content-title" tabindex="-1"><h2 id="content-title">The answer</h2>'
-        f'<p class="verdict">{text(first)}</p><div class="pair"><div>{listed}</div>{shown}</div>{cautions}</section>'
+        f'<p class="verdict">{text(first)}</p><div class="pair"><div>{listed}{others}{cautions}</div>'
+        f"<div>{shown}</div></div></section>"
     )
 
 
-def _first(found: MonitorEvaluation) -> bool:
-    return bool(found.paradigms) or "sweep" in available(found)
+def _first(found: MonitorEvaluation) -> list[str]:
+    """Return the figures beside the answer."""
+    return _has(found, "auroc", "risk") or _has(found, "sweep")
 
 
 def order_part(found: MonitorEvaluation) -> str:
-    """Return risk against coverage, and the ROC curves of both paradigms."""
-    return paired([figure_block(found.figure(name), f"fig-monitor-{name}") for name in _has(found, "risk", "roc")])
+    """Return the ROC curves of both paradigms."""
+    return paired([figure_block(found.figure(name), f"fig-monitor-{name}") for name in _has(found, "roc")])
 
 
 def labels_part(found: MonitorEvaluation) -> str:
     """Return how far OOD labels stand for failures, and who is first under which labels."""
     ranked = [figure_block(found.figure(name), f"fig-monitor-{name}") for name in _has(found, "ranking")]
-    return "\n".join([labels_table(found), *ranked, order_table(found)]).strip()
+    labels = [f"<div>{labels_table(found)}</div>"] if found.disagreement is not None else []
+    return paired([*labels, *ranked]) + order_table(found)
 
 
 def tau_part(found: MonitorEvaluation) -> str:
-    """Return AUROC and the share of unsafe images against tau."""
-    return paired(
-        [figure_block(found.figure(name), f"fig-monitor-{name}") for name in _has(found, "sweep", "prevalence")]
-    )
+    """Return AUROC and the share of unsafe images against tau, unless they stand beside the answer."""
+    names = [name for name in _has(found, "sweep", "prevalence") if name not in _first(found)]
+    return paired([figure_block(found.figure(name), f"fig-monitor-{name}") for name in names])
 
 
 def outcomes_part(found: MonitorEvaluation) -> str:

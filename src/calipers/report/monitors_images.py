@@ -19,7 +19,7 @@ from calipers.plots.figures import Cell, Table
 from calipers.plots.monitors import leading
 from calipers.plots.monitors_alarms import WORDS, rejected_by
 from calipers.protocol import Protocol
-from calipers.report.markup import data_table, paragraph
+from calipers.report.markup import data_table, details, paragraph
 from calipers.report.naming import bearable
 from calipers.report.sections.images import shown
 from calipers.report.words import short
@@ -81,7 +81,8 @@ def images_part(
     if cohort is None:
         return images_tables(found, groups)
     album = _album(scope or found.scope, groups, cohort, folder)
-    return shown(album, volumes=cohort.dimensions == 3) + images_tables(found, groups)
+    pictures = shown(album, volumes=cohort.dimensions == 3)
+    return pictures + details("These images and more as tables", images_tables(found, groups))
 
 
 def images_tables(found: MonitorEvaluation, groups: Sequence[Chosen]) -> str:

@@ -13,10 +13,11 @@ from calipers.findings import legend, marks_of
 from calipers.monitors.disagreement import SHARES
 from calipers.monitors.labellings import OMS, OOD
 from calipers.monitors.result import MonitorEvaluation
+from calipers.monitors.thresholds import in_words
 from calipers.plots.figures import Cell, Table
 from calipers.plots.monitors import leading
 from calipers.report.grids import frame
-from calipers.report.markup import data_table, details, text
+from calipers.report.markup import data_table, details, paragraph, text
 from calipers.report.words import between, number, reason_word, short
 from calipers.results import Estimate
 
@@ -31,7 +32,6 @@ QUANTITIES = {  # of the headline table, in its order -> what they are
     "RH": "residual hazard: what it leaves, small is good",
     "AC": "availability cost: good images that it rejects, small is good",
 }
-FURTHER = ("sensitivity", "FPR", "precision", "F1", "g-mean", "Youden", "coverage", "rejected")
 HEADS = {OMS: "OMS: alarm wanted on unsafe images", OOD: "OOD: alarm wanted on images out of distribution"}
 MOST_MONITORS = 12
 
@@ -51,32 +51,34 @@ def beside(found: MonitorEvaluation, metrics: Sequence[str], monitor: str) -> li
 
 
 def headline_table(found: MonitorEvaluation) -> str:
-    """Return the quantities of every monitor, OMS and OOD side by side; nothing without labels."""
+    """Return a table per monitor: its quantities, OMS and OOD side by side; nothing without labels."""
     if not found.paradigms:
         return ""
     names = leading(found, MOST_MONITORS)
-    every: list[Estimate] = []
-    lines = []
-    for name in names:
-        rows = beside(found, tuple(QUANTITIES), name)
-        every += [e for _, each in rows for e in each if e is not None]
-        lines += [_line(name if k == 0 else "", *row, found.paradigms) for k, row in enumerate(rows)]
-    heads = ["monitor", "quantity", *(HEADS[paradigm] for paradigm in found.paradigms), "n"]
-    head = "<tr>" + "".join(f"<th scope=col>{text(name)}</th>" for name in heads) + "</tr>"
     left = len(found.monitors) - len(names)
-    said = f"n: images, and those of them on which an alarm is wanted ({', '.join(p.upper() for p in found.paradigms)})."
-    more = f" The {len(names)} best of {len(found.monitors)} monitors; monitor.json has all." if left else ""
-    below = [f"{name}: {words}." for name, words in QUANTITIES.items()]
-    notes = "".join(f"<li>{text(note)}</li>" for note in below)
-    table = frame(f"Every monitor under both kinds of labels. {said}{more}", head, lines, below=legend(every))
-    return table + details("What the quantities are", f"<ul>{notes}</ul>")
+    more = f"The {len(names)} best of {len(found.monitors)} monitors; monitor.json has all." if left else ""
+    notes = "".join(f"<li>{text(f'{name}: {words}.')}</li>" for name, words in QUANTITIES.items())
+    tables = [_of_monitor(found, name) for name in names]
+    return "\n".join([paragraph(more, "note"), *tables, details("What the quantities are", f"<ul>{notes}</ul>")])
 
 
-def _line(monitor: str, metric: str, each: Sequence[Estimate | None], paradigms: Sequence[str]) -> str:
-    known = [e for e in each if e is not None]
-    behind = f"{known[0].n_images}: {' / '.join(str(e.n_references) for e in known)}"
-    cells = "".join(f'<td class="num">{text(cell(e))}</td>' for e in each)
-    return f"<tr><th scope=row>{text(short(monitor))}</th><td>{text(metric)}</td>{cells}<td class=n>{behind}</td></tr>"
+def _of_monitor(found: MonitorEvaluation, name: str) -> str:
+    rows = beside(found, tuple(QUANTITIES), name)
+    heads = ["quantity", *(HEADS[paradigm] for paradigm in found.paradigms), "images", "wanted"]
+    head = "<tr>" + "".join(f"<th scope=col>{text(word)}</th>" for word in heads) + "</tr>"
+    lines = []
+    for metric, each in rows:
+        known = [e for e in each if e is not None]
+        wanted = " / ".join(str(e.n_references) for e in known)
+        cells = "".join(f'<td class="num">{text(cell(e))}</td>' for e in each)
+        lines.append(
+            f"<tr><th scope=row>{text(metric)}</th>{cells}<td class=n>{known[0].n_images}</td><td class=n>{wanted}</td>"
+            "</tr>"
+        )
+    every = [e for _, each in rows for e in each if e is not None]
+    title = f"<strong>{text(short(name))}</strong>. "
+    said = f"{in_words(found.thresholds[name]).capitalize()}. Wanted: images on which an alarm is wanted."
+    return frame(said, head, lines, title=title, label=name, below=legend(every))
 
 
 def cell(e: Estimate | None) -> str:
@@ -113,13 +115,16 @@ def labels_table(found: MonitorEvaluation) -> str:
     )
     whole = ("all", *(int(n) for n in counts.sum(axis=0)), int(counts.sum()))
     table = Table(("images", "safe", "unsafe", "all"), (*rows, whole))
-    shares: list[tuple[Cell, ...]] = []
-    for name, words in SHARES.items():
-        e = found.disagreement.share(name)
-        shares.append((words, cell(e), e.n_images))
+    every = [found.disagreement.share(name) for name in SHARES]
+    shares: list[tuple[Cell, ...]] = [(words, cell(e), e.n_images) for words, e in zip(SHARES.values(), every)]
     first = data_table(table, "table-labels", "Images by both kinds of labels", over=1)
     second = data_table(Table(("share", "value", "of images"), tuple(shares)), "table-shares", "How far they disagree")
-    return first + second
+    return first + second + _marks(every)
+
+
+def _marks(every: Sequence[Estimate]) -> str:
+    """Return what the marks behind intervals mean."""
+    return "".join(paragraph(line, "note") for line in legend(every))
 
 
 def cells_table(found: MonitorEvaluation) -> str:
@@ -127,15 +132,17 @@ def cells_table(found: MonitorEvaluation) -> str:
     if found.disagreement is None or not found.disagreement.alarms:
         return ""
     rows: list[tuple[Cell, ...]] = []
+    every: list[Estimate] = []
     for name, counts in found.disagreement.alarms.items():
         for place in np.ndindex(2, 2):
             ood, unsafe = bool(place[0]), bool(place[1])
             n = int(counts[place].sum())
-            share = cell(found.disagreement.rejected(name, ood=ood, unsafe=unsafe))
+            every.append(found.disagreement.rejected(name, ood=ood, unsafe=unsafe))
             kind = ("out of" if ood else "in") + " distribution", "unsafe" if unsafe else "safe"
-            rows.append((name, *kind, n, int(counts[place][1]), n - int(counts[place][1]), share))
+            rows.append((name, *kind, n, int(counts[place][1]), n - int(counts[place][1]), cell(every[-1])))
     columns = ("monitor", "images", "they are", "number", "rejected", "accepted", "share rejected")
-    return data_table(Table(columns, tuple(rows)), "table-cells", "What every monitor does with images of every kind")
+    said = "What every monitor does with images of every kind"
+    return data_table(Table(columns, tuple(rows)), "table-cells", said, all_in="monitor.json") + _marks(every)
 
 
 def pairs_table(found: MonitorEvaluation) -> str:
