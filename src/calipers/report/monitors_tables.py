@@ -77,7 +77,8 @@ def _of_monitor(found: MonitorEvaluation, name: str) -> str:
         )
     every = [e for _, each in rows for e in each if e is not None]
     title = f"<strong>{text(short(name))}</strong>. "
-    said = f"{in_words(found.thresholds[name]).capitalize()}. Wanted: images on which an alarm is wanted."
+    threshold = in_words(found.thresholds[name])
+    said = f"{threshold[0].upper()}{threshold[1:]}. Wanted: images on which an alarm is wanted."
     return frame(said, head, lines, title=title, label=name, below=legend(every))
 
 
