@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from calipers.monitors import MonitorEvaluation
     from calipers.plots.figures import Figure
     from calipers.results.comparison import Comparison
     from calipers.results.ranking import Ranking
@@ -348,6 +349,7 @@ class Evaluation:
         pictures: bool = True,
         redact: bool = False,
         multiverse: bool = False,
+        monitor: MonitorEvaluation | None = None,
         command: Sequence[str] = (),
         step: Callable[[str], None] = lambda name: None,
     ) -> Path:
@@ -363,6 +365,8 @@ class Evaluation:
             Replace ids and names of files by hashes, and leave the images out.
         multiverse
             Add what the order of two models or more hangs on; see `calipers.multiverse`.
+        monitor
+            Add what is known of monitors of a model on these images; see `calipers.evaluate_monitor`.
         command
             How the evaluation was asked for; shown in the page.
         step
@@ -372,7 +376,14 @@ class Evaluation:
 
         folder = None if images is None else Path(images)
         context = context_of(
-            self, images=folder, pictures=pictures, redact=redact, multiverse=multiverse, command=command, step=step
+            self,
+            images=folder,
+            pictures=pictures,
+            redact=redact,
+            multiverse=multiverse,
+            monitor=monitor,
+            command=command,
+            step=step,
         )
         return write_page(context, Path(path), step)
 

@@ -235,7 +235,9 @@ def scope_of_labels(path: str, given: Mapping[str, Any]) -> Scope:
     for column in (given["truth"], given["predicted"]):
         gaps = np.flatnonzero(empty(table.columns[column]))
         if len(gaps):
-            raise table.problem(int(gaps[0]), column, "missing-label", "a label for every image", "").as_error(table.file)
+            raise table.problem(int(gaps[0]), column, "missing-label", "a label for every image", "").as_error(
+                table.file
+            )
     truth, predicted = (_labels(texts(table, given[name])) for name in ("truth", "predicted"))
     if truth.dtype.kind != predicted.dtype.kind:
         truth, predicted = (np.array(texts(table, given[name]), str) for name in ("truth", "predicted"))

@@ -15,7 +15,7 @@ from calipers.monitors.labellings import OMS, OOD
 from calipers.monitors.pairs import LOWER_IS_BETTER
 from calipers.monitors.result import MonitorEvaluation
 from calipers.plots.figures import Axis, Curves, Figure, Forest, ForestRow, HeatMap, Line, Mark
-from calipers.plots.monitors_alarms import outcomes, scores
+from calipers.plots.monitors_alarms import IMAGES, outcomes, scores
 from calipers.plots.words import named, percent, why
 from calipers.results import Estimate
 from calipers.statistics.weights import plural
@@ -29,7 +29,6 @@ MOST_TAUS = 8  # columns of the ranking
 GREY, PALE = 6, 5  # slots of what is no monitor
 LABELS = {OMS: "OMS", OOD: "OOD"}
 WANTED = {OMS: "unsafe", OOD: "out of distribution"}
-IMAGES = {OMS: ("safe images", "unsafe images"), OOD: ("images in distribution", "images out of distribution")}
 
 
 def leading(found: MonitorEvaluation, most: int = MOST_LINES) -> tuple[str, ...]:
@@ -176,7 +175,9 @@ def prevalence(found: MonitorEvaluation) -> Curves:
         unsafe = found.get("prevalence")
         title = f"At tau = {found.tau:g}, {percent(unsafe.value)} of {unsafe.n_images} images are unsafe"
     else:
-        title = f"{percent(shares[0])} of images are unsafe at tau = {taus[0]:.3g}, {percent(shares[-1])} at {taus[-1]:.3g}"
+        title = (
+            f"{percent(shares[0])} of images are unsafe at tau = {taus[0]:.3g}, {percent(shares[-1])} at {taus[-1]:.3g}"
+        )
     marks = tuple(range(len(taus))) if len(taus) <= 12 else ()
     line = Line("unsafe images", taus, shares, slot=GREY, marks=marks)
     note = f"An image is unsafe if its score s is below tau. {_changes(found)} {found.n_images} images."

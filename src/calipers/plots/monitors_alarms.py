@@ -20,6 +20,7 @@ Flags = NDArray[np.bool_]
 
 BINS = 24
 WORDS = {OMS: ("safe", "unsafe"), OOD: ("in distribution", "out of distribution")}
+IMAGES = {OMS: ("safe images", "unsafe images"), OOD: ("images in distribution", "images out of distribution")}
 KINDS = {OMS: ("safe", "unsafe"), OOD: ("not OOD", "OOD")}  # short words, for the bars
 FATES = ("accepted, rightly", "rejected, rightly", "accepted by mistake", "rejected by mistake")
 SLOTS = (2, 0, 1, 5)
@@ -85,22 +86,21 @@ def scores(found: MonitorEvaluation, monitor: str) -> Histogram:
     threshold = found.thresholds[monitor]
     cut = threshold.given if threshold is not None and threshold.known else math.nan
     if labels is None:
-        series, kinds = ("all images",), [np.ones(len(own), np.bool_)]
+        series, kinds = ["all images"], [np.ones(len(own), np.bool_)]
         title = f"Alarm scores of {named(monitor)}; without a tau no image is safe or unsafe"
     else:
-        other, wanted = WORDS[labels.paradigm]
-        series, kinds = (f"{other} images", f"{wanted} images"), [~labels.wanted, labels.wanted]
+        series, kinds = list(IMAGES[labels.paradigm]), [~labels.wanted, labels.wanted]
         title = _apart(found, monitor, labels.paradigm)
     counts = np.array([_shares(own[kind], edges) for kind in kinds])
     direction = "high" if basis.higher_is_alarm[k] else "low"
     numbers = ", ".join(f"{int(kind.sum())} {name}" for name, kind in zip(series, kinds))
-    line = "" if math.isnan(cut) else f" The line is the {in_words(threshold)}."
+    line = "" if math.isnan(cut) else f" The line: {in_words(threshold)}."
     return Histogram(
         title,
         Axis(f"alarm score of {named(monitor)} ({direction} = alarm)"),
         Axis("share of the images of a kind"),
         edges,
-        series,
+        tuple(series),
         counts,
         cut=cut if edges[0] <= cut <= edges[-1] else math.nan,
         slots=(2, 1)[: len(series)],

@@ -106,7 +106,11 @@ def monitors_page(
         ("numbers", "Numbers", headline_table(found) + pairs_table(found) + all_table(found)),
         ("figures", "How well do they order images?", order_part(found)),
         ("outcomes", "What happens at the threshold?", outcomes_part(found)),
-        ("labels", "Do OOD labels stand for failures?" if found.disagreement is not None else "Who is first where?", labels_part(found)),
+        (
+            "labels",
+            "Do OOD labels stand for failures?" if found.disagreement is not None else "Who is first where?",
+            labels_part(found),
+        ),
         ("tau", "Does it hang on tau?", tau_part(found)),
         ("images", "Images", _images(found, original, cohort, images)),
         ("methods", "Methods", methods_part(found)),

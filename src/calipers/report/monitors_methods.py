@@ -45,8 +45,8 @@ def _scope(found: MonitorEvaluation) -> Iterator[str]:
     elif score == "mF1":
         yield (
             f"The score s of an image is the mean F1 of {model}, 2 TP / (predictions + references), over "
-            f"{CLASSES.get(str(settings.get('classes')), 'classes')}; predictions are hits at {settings.get('criterion')} "
-            f">= {settings.get('iou', 0.5):g} (assignment {settings.get('assignment')}), within a class."
+            f"{CLASSES.get(str(settings.get('classes')), 'classes')}; hits by {settings.get('criterion')} "
+            f"at {settings.get('iou', 0.5):g} (assignment {settings.get('assignment')}), within a class."
         )
     else:
         of = f" of the protocol {settings['protocol']}" if "protocol" in settings else ""
@@ -80,8 +80,8 @@ def _quantities(found: MonitorEvaluation) -> Iterator[str]:
         )
     else:
         yield (
-            "SG, RH and AC are mean hazard removed, mean hazard left and mean reward lost, with the severities, hazards "
-            "and fall-back hazards that were given."
+            "SG, RH and AC are mean hazard removed, mean hazard left and mean reward lost, with the severities, "
+            "hazards and fall-back hazards that were given."
         )
 
 

@@ -46,7 +46,9 @@ def estimate(found: MonitorEvaluation, metric: str, monitor: str, paradigm: str)
 
 def beside(found: MonitorEvaluation, metrics: Sequence[str], monitor: str) -> list[tuple[str, list[Estimate | None]]]:
     """Return quantities of a monitor with their estimates under every headline; those without any are left out."""
-    rows = [(metric, [estimate(found, metric, monitor, paradigm) for paradigm in found.paradigms]) for metric in metrics]
+    rows = [
+        (metric, [estimate(found, metric, monitor, paradigm) for paradigm in found.paradigms]) for metric in metrics
+    ]
     return [(metric, each) for metric, each in rows if any(e is not None for e in each)]
 
 
@@ -114,7 +116,7 @@ def labels_table(found: MonitorEvaluation) -> str:
         (name, *(int(n) for n in counts[k]), int(counts[k].sum()))
         for k, name in enumerate(("in distribution", "out of distribution"))
     )
-    whole = ("all", *(int(n) for n in counts.sum(axis=0)), int(counts.sum()))
+    whole: tuple[Cell, ...] = ("all", *(int(n) for n in counts.sum(axis=0)), int(counts.sum()))
     table = Table(("images", "safe", "unsafe", "all"), (*rows, whole))
     every = [found.disagreement.share(name) for name in SHARES]
     shares: list[tuple[Cell, ...]] = [(words, cell(e), e.n_images) for words, e in zip(SHARES.values(), every)]
