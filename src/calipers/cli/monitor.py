@@ -12,7 +12,7 @@ import click
 
 from calipers.cli.narration import Narrator
 from calipers.cli.options import SHARE, named_files, output_options, reading_arguments, reading_options
-from calipers.errors import InputError, UsageError
+from calipers.errors import InputError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from calipers.cli.monitor_files import Watched
@@ -108,6 +108,7 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
         raise UsageError("--tau and --tau-sweep exclude each other: with --tau all others are swept beside it")
     if given["tau"] is not None and not math.isfinite(given["tau"]):
         raise UsageError(f"--tau is a finite number, not {given['tau']!r}")
+    _thresholds(given, [])
     text: str = given["cluster"] or "auto"
     return {
         "cluster": tuple(name.strip() for name in text.split(",")) if "," in text else text,
@@ -139,7 +140,8 @@ def _check_folders(references: str, predictions: str | None, given: dict[str, An
     if given["output"] is not None:
         from calipers.cli.evaluate import check_output
 
-        files = [*(named_files([predictions]).values() if predictions else ()), *given["alarm"]]
+        tables = [entry for entry in given["alarm"] if Path(entry).exists()]
+        files = [*(named_files([predictions]).values() if predictions else ()), *tables]
         inputs = [references, *files, *(given[name] for name in ("groups", "images", "protocol") if given[name])]
         check_output(given["output"], given["force"], tuple(inputs))
 
@@ -157,11 +159,14 @@ def _scope_arguments(given: dict[str, Any]) -> dict[str, Any]:
     """Return the keywords of the scope: the matching of the preset, if there is one, unless options say otherwise."""
     names = ("score", "classes", "iou", "criterion", "assignment", "score_cut")
     asked = {name: given[name] for name in names if given[name] is not None}
-    if given["preset"] is None and given["protocol"] is None:
-        return asked
     from calipers.cli.evaluate import chosen_protocol
     from calipers.monitors.scope import BUILT_IN
 
+    if given["preset"] is None and given["protocol"] is None:
+        if asked.get("score", "mF1") not in BUILT_IN:
+            hint = "or a metric of a protocol, which --preset or --protocol names, such as --preset coco --score AP50"
+            raise UsageError(f"--score is {' or '.join(BUILT_IN)}, {hint}; not {asked['score']!r}")
+        return asked
     protocol = chosen_protocol({"preset": given["preset"], "protocol": given["protocol"]})
     if asked.get("score", "mF1") not in BUILT_IN:
         wrong = [name for name in names[1:] if name in asked]
@@ -173,8 +178,8 @@ def _scope_arguments(given: dict[str, Any]) -> dict[str, Any]:
     return {**matching, "score_cut": view.score_cut, **asked}
 
 
-def _thresholds(given: dict[str, Any], monitors: list[str]) -> Any:
-    """Return one rule for all monitors, or by name where entries say NAME=VALUE."""
+def _thresholds(given: dict[str, Any], monitors: list[str]) -> dict[str, Any]:
+    """Return the rule of every monitor, and of those that entries NAME=VALUE name."""
     every: Any = "q95-safe"
     own: dict[str, Any] = {}
     for entry in given["threshold"]:
@@ -188,14 +193,23 @@ def _thresholds(given: dict[str, Any], monitors: list[str]) -> Any:
 
 def _rule(text: str) -> float | str:
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
+        from calipers.monitors.thresholds import RULES
+
+        if text not in RULES:
+            raise UsageError(f"--threshold is a number or a rule, not {text!r}; {did_you_mean(text, RULES)}") from None
         return text
+    if not math.isfinite(value):
+        raise UsageError(f"--threshold is a finite number, not {text!r}")
+    return value
 
 
 def _narrate(judged: Watched, narrator: Narrator) -> None:
+    from calipers.report.words import plural as counted
+
     n = len(judged.scope)
-    narrator.say(f"{n} images, {len(judged.alarms)} monitors: {', '.join(judged.alarms)}")
+    narrator.say(f"{counted('image', n)}, {counted('monitor', len(judged.alarms))}: {', '.join(judged.alarms)}")
     if judged.ood is None:
         narrator.say("note: no OOD labels were given (--ood COLUMN): only model-scope (OMS) labels are shown")
     else:

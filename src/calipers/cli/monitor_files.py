@@ -15,6 +15,7 @@ from calipers.cli.monitor_columns import ALL, Choice, flags_by, numbers_by
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.monitors.baselines import BASELINES, NEEDS_FIT, NEEDS_PICTURES, baseline
 from calipers.monitors.scope_result import Scope
+from calipers.readers.alarm_columns import IMAGE, OOD, TUNING
 from calipers.readers.alarms import Alarms, read_alarms
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Gathering:
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
     ood: Flags | None = None
     tuning: Flags | None = None
-    named: set[str] = field(default_factory=set)  # of ood and tuning, those whose columns files have as options say
+    labels: dict[str, Flags] = field(default_factory=dict)  # columns of labels that are found by their names
     notes: list[str] = field(default_factory=list)
 
     def add(self, name: str, values: F64, where: str) -> None:
@@ -58,8 +59,7 @@ class Gathering:
 
     def add_file(self, path: str, without: Sequence[str] = ()) -> None:
         """Read a file of alarms; columns that an option names are no monitors."""
-        named = _named_columns(path, self.given)
-        found = read_alarms(path, self._images(), ood=named.get("ood"), tuning=named.get("tuning"))
+        found = read_alarms(path, self._images())
         spoken = {*without, *reserved(self.given)}
         wanted = set(self.given["monitor"])
         for name, values in zip(found.names, found.values):
@@ -68,25 +68,22 @@ class Gathering:
             elif not wanted or name in wanted:
                 self.add(name, values, path)
         self.columns.update(found.groups)
-        self._labels(found, path, set(named))
+        self._keep_labels(found, path)
 
     def _images(self) -> Any:
         """Return the images of the cohort, which may be found by their files too; else the ids of the scope."""
         return self.scope.images if self.cohort is None else self.cohort.images
 
-    def _labels(self, found: Alarms, path: str, named: set[str]) -> None:
-        """Keep the labels of a file: those that an option names, or without one those that are found by their names."""
-        for name, flags in (("ood", found.ood), ("tuning", found.tuning)):
+    def _keep_labels(self, found: Alarms, path: str) -> None:
+        """Keep the labels that are found by their names; two files must not contradict each other."""
+        for name, flags, aliases in (("ood", found.ood, OOD), ("tuning", found.tuning, TUNING)):
             if flags is None:
                 continue
-            self.columns.setdefault(name, flags)
-            if self.given[name] is not None and name not in named:
-                continue
             known = getattr(self, name)
-            if known is not None and not np.array_equal(known, flags):
+            if self.given[name] is None and known is not None and not np.array_equal(known, flags):
                 raise InputError("the same labels in all files of alarms", rule="labels-differ", file=path, field=name)
             setattr(self, name, flags)
-        self.named |= named
+            self.labels.update(dict.fromkeys(aliases, flags))
         self.notes += [f"{Path(path).name}: {note}" for note in found.notes]
 
 
@@ -95,19 +92,6 @@ def reserved(given: Mapping[str, Any]) -> set[str]:
     chosen = [Choice.of(given[name]).column for name in ("ood", "tuning", "fit") if given[name]]
     clusters = [name.strip() for name in (given["cluster"] or "").split(",")]
     return {*chosen, *clusters, *(given[name] for name in ("severity", "truth", "predicted") if given[name])}
-
-
-def _named_columns(path: str, given: Mapping[str, Any]) -> dict[str, str]:
-    """Return the columns of OOD labels and tuning images that this file has, if they are given by name alone."""
-    wanted = {name: Choice.of(given[name]) for name in ("ood", "tuning") if given[name]}
-    plain = {name: choice.column for name, choice in wanted.items() if not choice.values}
-    if not plain:
-        return {}
-    from calipers.readers.reading import read_groups_table
-    from calipers.readers.source import open_source
-
-    names = read_groups_table(open_source(path)).names
-    return {name: column for name, column in plain.items() if column in names}
 
 
 def watched(scope: Scope, cohort: Cohort | None, given: Mapping[str, Any], labels: str | None = None) -> Watched:
@@ -128,10 +112,12 @@ def watched(scope: Scope, cohort: Cohort | None, given: Mapping[str, Any], label
         else:
             _check_file(entry, scope if labels is not None else None)
             found.add_file(entry)
-    columns = {**found.columns, **scope.groups}
+    columns = {**found.labels, **found.columns, **scope.groups}
     fit = flags_by(columns, given["fit"], "--fit", scope.images) if given["fit"] not in (None, ALL) else None
     for name in names:
         found.add(name, _baseline(name, found, fit), "--alarm")
+    if names and given["fit"] == ALL:
+        found.notes.append("baselines are fitted on the images that they judge (--fit all), which flatters them")
     _check_monitors(found)
     return _without_fit(_labelled(found, columns), fit)
 
@@ -141,7 +127,7 @@ def _labelled(found: Gathering, columns: Mapping[str, NDArray[Any]]) -> Watched:
 
     def flags(name: str) -> Flags | None:
         read: Flags | None = getattr(found, name)
-        if given[name] is None or name in found.named:
+        if given[name] is None:
             return read
         return flags_by(columns, given[name], f"--{name}", images)
 
@@ -185,7 +171,7 @@ def _check_file(entry: str, scope: Scope | None) -> None:
     if Path(entry).exists() or "/" in entry or "." in entry:
         return
     known = [*BASELINES] if scope is None else list(scope.groups)
-    what = "a file or a baseline" if scope is None else "a file or a column of the labels"
+    what = "a file nor a baseline" if scope is None else "a file nor a column of the labels"
     raise UsageError(f"--alarm {entry!r} is neither {what}; {did_you_mean(entry, known)}")
 
 
@@ -216,7 +202,6 @@ def _check_monitors(found: Gathering) -> None:
 
 def scope_of_labels(path: str, given: Mapping[str, Any]) -> Scope:
     """Return the scope of a classifier from a table with a row per image and two columns of labels."""
-    from calipers.readers.alarm_columns import IMAGE
     from calipers.readers.reading import read_groups_table
     from calipers.readers.source import open_source
     from calipers.readers.tabular import empty, texts

@@ -20,6 +20,7 @@ from calipers.cli.tables import UNLIMITED, cells_of
 from calipers.findings import legend
 from calipers.monitors import MonitorEvaluation
 from calipers.monitors.labellings import OMS, OOD
+from calipers.plots.words import percent
 from calipers.report.monitors_tables import QUANTITIES, beside
 from calipers.results import Estimate
 from calipers.statistics.weights import plural
@@ -81,7 +82,7 @@ def _sweep(found: MonitorEvaluation, console: Console) -> list[Estimate]:
     table = _table(["AUROC (OMS) at tau"], ["unsafe", *map(name_of, found.monitors)])
     rows = [[found.get("AUROC", name, OMS, tau) for name in found.monitors] for tau in taus]
     for tau, share, cells in zip(taus, shares.tolist(), cells_of(rows, ())):
-        table.add_row(f"{tau:.4g}", f"{100 * share:.0f} %", *map(escape, cells))
+        table.add_row(f"{tau:.4g}", percent(share), *map(escape, cells))
     console.print(table)
     if len(taus) < n:
         click.echo(f"{len(taus)} of {n} values of tau; the JSON has all.")

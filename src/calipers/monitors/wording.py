@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calipers.monitors.labellings import OMS, OOD, tau_text
+from calipers.monitors.labellings import OMS, OOD
 from calipers.monitors.thresholds import in_words
 from calipers.results import Estimate
 from calipers.statistics.weights import plural
@@ -110,7 +110,7 @@ def _swept(found: MonitorEvaluation, name: str) -> Iterator[str]:
     known = np.flatnonzero(~np.isnan(values))
     if not len(known):
         return
-    ends = " to ".join(tau_text(table.tau[k]) for k in known[[0, -1]])
+    ends = " to ".join(f"{table.tau[k]:.4g}" for k in known[[0, -1]])
     span = " to ".join(
         f"{values[k]:.3f} (tau = {table.tau[k]:.3g}, {100 * table.prevalence[k]:.0f} % of images unsafe)"
         for k in (known[np.argmin(values[known])], known[np.argmax(values[known])])

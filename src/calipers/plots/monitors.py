@@ -32,8 +32,11 @@ WANTED = {OMS: "unsafe", OOD: "out of distribution"}
 
 
 def leading(found: MonitorEvaluation, most: int = MOST_LINES) -> tuple[str, ...]:
-    """Return the best monitors by AUROC of the first headline, or by its mean over tau; the best first."""
-    if found.paradigms:
+    """Return the best monitors by AUROC, the best first: under OMS labels, over all tau if there is no headline, or OOD.
+
+    OOD labels come last, because finding failures is what a monitor is for.
+    """
+    if OMS in found.paradigms or not found.taus:
         value = {name: found.get("AUROC", name, found.paradigms[0]).value for name in found.monitors}
     else:
         table = found.sweep("AUROC").value
@@ -57,7 +60,9 @@ def auroc(found: MonitorEvaluation) -> Forest:
 
 
 def _of_both(found: MonitorEvaluation) -> str:
-    paradigms, best = _stated(found), leading(found, 1)[0]
+    paradigms = _stated(found)
+    values = {name: found.get("AUROC", name, paradigms[0]).value for name in found.monitors}
+    best = max(values, key=lambda name: -1.0 if math.isnan(values[name]) else values[name])
     first = found.get("AUROC", best, paradigms[0])
     if math.isnan(first.value):
         return f"Nothing can be said: {why(first)}"

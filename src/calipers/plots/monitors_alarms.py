@@ -54,7 +54,7 @@ def outcomes(found: MonitorEvaluation, monitor: str) -> Bars:
     said = [", ".join(KINDS[p][side] for p, side in zip(labels, kind)) for kind in kinds]
     names = tuple(f"{words} ({n})" for words, n in zip(said, sizes))
     threshold = found.thresholds[monitor]
-    note = f"{int(judged.sum())} images judged; {in_words(threshold)}."
+    note = f"{int(judged.sum())} images judged; {in_words(threshold, others_of(found))}."
     return Bars(
         _lost(found, monitor, wanted & judged, rejected, labels.get(OOD) if OMS in labels else None),
         Axis("kind of image" + (" (OOD: out of distribution)" if OOD in labels else ""), names=names),
@@ -94,7 +94,7 @@ def scores(found: MonitorEvaluation, monitor: str) -> Histogram:
     counts = np.array([_shares(own[kind], edges) for kind in kinds])
     direction = "high" if basis.higher_is_alarm[k] else "low"
     numbers = ", ".join(f"{int(kind.sum())} {name}" for name, kind in zip(series, kinds))
-    line = "" if math.isnan(cut) else f" The line: {in_words(threshold)}."
+    line = "" if math.isnan(cut) else f" The line: {in_words(threshold, others_of(found))}."
     return Histogram(
         title,
         Axis(f"alarm score of {named(monitor)} ({direction} = alarm)"),
@@ -108,12 +108,16 @@ def scores(found: MonitorEvaluation, monitor: str) -> Histogram:
     )
 
 
+def others_of(found: MonitorEvaluation) -> str:
+    """Return the images by which thresholds are chosen, those on which no alarm is wanted, in words."""
+    return IMAGES[OMS if OMS in found.paradigms else OOD][0]
+
+
 def _apart(found: MonitorEvaluation, monitor: str, paradigm: str) -> str:
     area = found.get("AUROC", monitor, paradigm).value
-    other, wanted = WORDS[paradigm]
     if math.isnan(area):
         return f"Alarm scores of {named(monitor)}; the images are all of one kind"
-    return f"{named(monitor)}: {wanted} above {other} in {percent(area)} of pairs"
+    return f"{named(monitor)}: {IMAGES[paradigm][1]} have the higher alarm in {percent(area)} of pairs"
 
 
 def _edges(values: F64) -> F64:

@@ -154,7 +154,7 @@ def verdict(found: MonitorEvaluation) -> tuple[str, list[str]]:
 
 def _answer(found: MonitorEvaluation) -> str:
     first, further = verdict(found)
-    shown = "".join(figure_block(found.figure(name), f"fig-monitor-{name}") for name in _first(found))
+    shown = "".join(figure_block(found.figure(name), f"fig-monitor-{name}") for name in beside_answer(found))
     cautions = f"<h3>Cautions</h3>{items(found.warnings)}" if found.warnings else ""
     others = "".join(
         details(f"What is known of {name}", items(list(of_monitor(found, name))))
@@ -168,14 +168,16 @@ def _answer(found: MonitorEvaluation) -> str:
     )
 
 
-def _first(found: MonitorEvaluation) -> list[str]:
+def beside_answer(found: MonitorEvaluation) -> list[str]:
     """Return the figures beside the answer."""
-    return _has(found, "auroc", "risk") or _has(found, "sweep")
+    swept = [] if OMS in found.paradigms else _has(found, "sweep", "prevalence")
+    return swept or _has(found, "auroc", "risk")
 
 
 def order_part(found: MonitorEvaluation) -> str:
-    """Return the ROC curves of both paradigms."""
-    return paired([figure_block(found.figure(name), f"fig-monitor-{name}") for name in _has(found, "roc")])
+    """Return the ROC curves of both paradigms, and what does not stand beside the answer."""
+    names = [name for name in _has(found, "roc", "risk", "auroc") if name not in beside_answer(found)]
+    return paired([figure_block(found.figure(name), f"fig-monitor-{name}") for name in names])
 
 
 def labels_part(found: MonitorEvaluation) -> str:
@@ -187,7 +189,7 @@ def labels_part(found: MonitorEvaluation) -> str:
 
 def tau_part(found: MonitorEvaluation) -> str:
     """Return AUROC and the share of unsafe images against tau, unless they stand beside the answer."""
-    names = [name for name in _has(found, "sweep", "prevalence") if name not in _first(found)]
+    names = [name for name in _has(found, "sweep", "prevalence") if name not in beside_answer(found)]
     return paired([figure_block(found.figure(name), f"fig-monitor-{name}") for name in names])
 
 

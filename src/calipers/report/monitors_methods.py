@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from calipers.monitors.labellings import OMS, OOD
 from calipers.monitors.result import MonitorEvaluation
 from calipers.monitors.thresholds import in_words
+from calipers.plots.monitors_alarms import others_of
 from calipers.report.markup import details, items, paragraph
 from calipers.statistics.weights import plural
 
@@ -90,7 +91,7 @@ def _thresholds(found: MonitorEvaluation) -> Iterator[str]:
     if not known:
         yield "No threshold was used."
         return
-    yield "Thresholds: " + "; ".join(f"{name}: {in_words(one)}" for name, one in known) + "."
+    yield "Thresholds: " + "; ".join(f"{name}: {in_words(one, others_of(found))}" for name, one in known) + "."
     if found.split.random:
         n = int(found.basis.judged.sum())
         yield (

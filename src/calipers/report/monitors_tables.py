@@ -16,6 +16,7 @@ from calipers.monitors.result import MonitorEvaluation
 from calipers.monitors.thresholds import in_words
 from calipers.plots.figures import Cell, Table
 from calipers.plots.monitors import leading
+from calipers.plots.monitors_alarms import others_of
 from calipers.report.grids import frame
 from calipers.report.markup import data_table, details, paragraph, text
 from calipers.report.words import between, number, reason_word, short
@@ -79,7 +80,7 @@ def _of_monitor(found: MonitorEvaluation, name: str) -> str:
         )
     every = [e for _, each in rows for e in each if e is not None]
     title = f"<strong>{text(short(name))}</strong>. "
-    threshold = in_words(found.thresholds[name])
+    threshold = in_words(found.thresholds[name], others_of(found))
     said = f"{threshold[0].upper()}{threshold[1:]}. Wanted: images on which an alarm is wanted."
     return frame(said, head, lines, title=title, label=name, below=legend(every))
 

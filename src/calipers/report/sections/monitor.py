@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from calipers.report.context import Context
 from calipers.report.markup import details, figure_block, items, paragraph
-from calipers.report.monitors import described, labels_part, order_part, outcomes_part, tau_part, verdict
+from calipers.report.monitors import beside_answer, described, labels_part, order_part, outcomes_part, tau_part, verdict
 from calipers.report.monitors_methods import methods_part
 from calipers.report.monitors_tables import headline_table, pairs_table
 
@@ -16,8 +16,7 @@ def section(page: Context) -> str:
     if found is None:
         return ""
     first, further = verdict(found)
-    names = [name for name in ("auroc", "risk") if found.paradigms] or (["sweep"] if len(found.taus) > 1 else [])
-    blocks = "".join(figure_block(found.figure(name), f"fig-monitor-{name}") for name in names)
+    blocks = "".join(figure_block(found.figure(name), f"fig-monitor-{name}") for name in beside_answer(found))
     parts = [
         paragraph(described(found), "note"),
         f"<h3>{'The monitor' if len(found.monitors) == 1 else 'The monitors'}</h3>",
