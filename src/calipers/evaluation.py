@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from calipers.error_table import ErrorTable
+    from calipers.monitors import MonitorEvaluation
     from calipers.plots.figures import Figure
     from calipers.results.comparison import Comparison
     from calipers.results.ranking import Ranking
@@ -367,6 +368,7 @@ class Evaluation:
         redact: bool = False,
         multiverse: bool = False,
         stability: bool = False,
+        monitor: MonitorEvaluation | None = None,
         command: Sequence[str] = (),
         step: Callable[[str], None] = lambda name: None,
     ) -> Path:
@@ -384,6 +386,8 @@ class Evaluation:
             Add what the order of two models or more hangs on; see `calipers.multiverse`.
         stability
             Add which objects all, some and none of the models find: for models that were trained alike.
+        monitor
+            Add what is known of monitors of a model on these images; see `calipers.evaluate_monitor`.
         command
             How the evaluation was asked for; shown in the page.
         step
@@ -393,7 +397,7 @@ class Evaluation:
 
         folder = None if images is None else Path(images)
         told = {"pictures": pictures, "redact": redact, "multiverse": multiverse, "stability": stability}
-        context = context_of(self, images=folder, command=command, step=step, **told)
+        context = context_of(self, images=folder, monitor=monitor, command=command, step=step, **told)
         return write_page(context, Path(path), step)
 
     def save(

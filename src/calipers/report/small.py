@@ -10,6 +10,7 @@ from zlib import crc32
 
 from calipers.evaluation import Evaluation
 from calipers.findings import without_interval
+from calipers.monitors import MonitorEvaluation
 from calipers.plots.svg import svg
 from calipers.plots.sweeps import sweep_figure
 from calipers.plots.words import percent
@@ -76,6 +77,20 @@ def of_multiverse(found: Multiverse) -> str:
     caption = f"{len(found.each)} configurations; models that tie share one."
     table = f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
     return framed(items(found.sentences()) + table)
+
+
+def of_monitors(found: MonitorEvaluation) -> str:
+    """Return what is known of monitors, OMS and OOD side by side."""
+    heads = ("monitor", *(f"AUROC, {paradigm.upper()} labels" for paradigm in found.paradigms))
+    lines = []
+    for name in found.monitors if found.paradigms else ():
+        each = [found.get("AUROC", name, paradigm) for paradigm in found.paradigms]
+        cells = [f"{shown(e.value) or reason_word(e.reason)} {between(e.low, e.high)}".strip() for e in each]
+        lines.append(f"<tr><th scope=row>{text(name)}</th>{_cells(cells)}</tr>")
+    head = "".join(f"<th scope=col>{text(name)}</th>" for name in heads)
+    caption = f"{plural('image', found.n_images)}."
+    table = f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    return framed(items(found.sentences()) + (table if lines else ""))
 
 
 def framed(inner: str) -> str:

@@ -22,7 +22,11 @@ def section(page: Context) -> str:
     album = page.album
     if album is None or not (album.pictures or any(o.marks for o in _overlays(album))):
         return ""
-    volumes = page.evaluation.cohort.dimensions == 3
+    return shown(album, volumes=page.evaluation.cohort.dimensions == 3)
+
+
+def shown(album: Album, *, volumes: bool) -> str:
+    """Return an album as HTML; one page can hold one."""
     groups = [_group(group, str(g), volumes=volumes) for g, group in enumerate(album.groups)]
     return "\n".join([_store(album), items(album.notes), _switches(album), *groups])
 
