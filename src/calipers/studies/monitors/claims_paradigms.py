@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calipers.monitors.labellings import OMS, OOD
 from calipers.studies.judging import Claims, Judgement, share
 from calipers.studies.monitors.found import Found, stated
 from calipers.studies.monitors.trials import IDEAL, RAISED_CUT, TAU, USUAL, Trial, auroc
+
+F64 = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 PARADIGMS = Claims[Found]()
 OOD_SECTION = "The OOD paradigm"
@@ -66,12 +70,13 @@ def _(found: Found) -> Judgement:
     for trial in found.both:
         assert trial.evaluation.disagreement is not None
         usual, safe = (trial.evaluation.disagreement.share(name) for name in ("ID-unsafe", "OOD-safe"))
-        flags += [usual.high < GOOD, usual.high < 1.0 - safe.high]
+        low, high = trial.harm
+        flags += [usual.high < GOOD, low > 0.0]
         said.append(
             f"{trial.title}: unsafe are {stated(usual)} of the ID images and {1.0 - safe.value:.3f} "
-            f"[{1.0 - safe.high:.3f}, {1.0 - safe.low:.3f}] of the OOD images."
+            f"[{1.0 - safe.high:.3f}, {1.0 - safe.low:.3f}] of the OOD images, a difference of {low:.3f} to {high:.3f}."
         )
-    told = f"Good: the interval lies below {GOOD:g}. Worse: the intervals do not overlap. {note_of(found.both)}"
+    told = f"Good: the interval lies below {GOOD:g}. Worse: that of the difference lies above 0. {note_of(found.both)}"
     return Judgement(share(flags), " ".join(said), told.strip())
 
 
@@ -191,13 +196,21 @@ def _(found: Found) -> Judgement:
         strange = np.isin(trial.kinds, ("taxiway", "new-class"))
         foreign = (trial.kinds != USUAL) & ~strange
         names = [name for name in ("image-mahalanobis", "image-knn", "count") if name in trial.contenders]
-        areas = auroc(np.stack([trial.alarm(name) for name in names]), np.stack([foreign, strange]))
+        areas = _against_usual(trial, names, (foreign, strange))
         turned = bool(areas[:, 0].argmax() != areas[:, 1].argmax())
         flags.append(turned)
         told = ", ".join(f"{name} {a:.3f} and {b:.3f}" for name, (a, b) in zip(names, areas.tolist()))
         said.append(
             f"{trial.title}: {int(foreign.sum())} pictures are changed as a whole, {int(strange.sum())} only have a "
-            f"strange object; AUROC for the one and the other: {told}."
+            f"strange object; AUROC of the one and of the other against usual images: {told}."
         )
     told = "Holds if another of these monitors is best for strange objects than for changed pictures."
     return Judgement(share(flags), " ".join(said), f"{told} {MADE_ONLY}")
+
+
+def _against_usual(trial: Trial, names: Sequence[str], kinds: Sequence[Flags]) -> F64:
+    """Return (monitors, kinds): the AUROC of images of one kind against usual images, other kinds left out."""
+    usual = trial.kinds == USUAL
+    alarms = np.stack([trial.alarm(name) for name in names])
+    found = [auroc(alarms[:, usual | kind], kind[usual | kind][None])[:, 0] for kind in kinds]
+    return np.stack(found, axis=1)

@@ -15,16 +15,15 @@ from calipers.studies.monitors.found import Found, stated
 from calipers.studies.monitors.sweeps import PAIR
 from calipers.studies.monitors.trials import IDEAL
 
-USE = Claims[Found]()
-SCOPE = "Defining the scope of the model"
+SCOPE, USE = Claims[Found](), Claims[Found]()
+WHERE = "Defining the scope of the model"
 BLIND = "random"  # a made monitor that knows nothing, and must not lower the risk
-NEAR = 0.1  # a flip is where theory says if it is not farther off
 
 
-@USE.says(
+@SCOPE.says(
     "prevalence-depends-on-tau",
     "The scope of a model depends on the score function and on tau, and so does who is unsafe.",
-    SCOPE,
+    WHERE,
 )
 def _(found: Found) -> Judgement:
     said, flags = [], []
@@ -39,10 +38,10 @@ def _(found: Found) -> Judgement:
     return Judgement(share(flags), " ".join(said), "tau has no default in Calipers; the prevalence is always stated.")
 
 
-@USE.says(
+@SCOPE.says(
     "tau-changes-the-order",
     "A proper tau is needed: which monitors are better depends on it.",
-    SCOPE,
+    WHERE,
 )
 def _(found: Found) -> Judgement:
     curves = [curve for curve in found.taus if curve.defined.sum() > 1 and len(curve.monitors) > 1]
@@ -72,26 +71,26 @@ def _(found: Found) -> Judgement:
         return not_judged("Needs shifts that can be chosen: only with data that Calipers makes.")
     said, flags = [], []
     for sweep in found.shares:
-        expected, measured = sweep.expected_flip, sweep.measured_flip
-        turns = not math.isnan(measured)
-        flags.append(turns and abs(measured - expected) < NEAR)
         low, high = sweep.flip_bounds
-        between = f", the difference is not certain from {_share(low)} to {_share(high)}" if turns else ""
+        expected = sweep.expected_flip
+        flags += [sweep.turns, low <= expected <= high]
         said.append(
             f"With {100 * sweep.far:g} % far runways {PAIR[1]} overtakes {PAIR[0]} under OMS at a share of "
-            f"{_share(measured)} harmless shifts (closed form {_share(expected)}{between})."
+            f"{_share(sweep.measured_flip)} harmless shifts (closed form {_share(expected)}; from {low:.2f} to "
+            f"{high:.2f} the interval of the difference has 0)."
         )
     ood = min(float((s.values["ood"][0] - s.values["ood"][1]).min()) for s in found.shares)
     return Judgement(
         share(flags),
         f"{' '.join(said)} Under OOD labels {PAIR[0]} is better at every share, by at least {ood:.3f} in AUROC "
         f"(n = {found.shares[0].n_images} per share).",
-        f"Holds if the order turns, and within {NEAR:g} of where the closed form says.",
+        "Holds if the order is certain, and the opposite, without and with nothing but harmless shifts, and the closed "
+        "form lies where it is not certain.",
     )
 
 
 def _share(value: float) -> str:
-    return "none" if math.isnan(value) else f"{value:.2f}"
+    return "none found" if math.isnan(value) else f"{value:.2f}"
 
 
 @USE.says(
@@ -108,8 +107,10 @@ def _(found: Found) -> Judgement:
         get = trial.evaluation.get
         ideal = get("RH", IDEAL[OMS]).value, get("AC", IDEAL[OMS]).value
         hazard = get("SG", by_oms).value + get("RH", by_oms).value
-        left = [f"{name}: SG {get('SG', name).value:.3f}, RH {stated(get('RH', name))}, AC {get('AC', name).value:.3f}"
-                for name in dict.fromkeys((by_ood, by_oms))]
+        left = [
+            f"{name}: SG {get('SG', name).value:.3f}, RH {stated(get('RH', name))}, AC {get('AC', name).value:.3f}"
+            for name in dict.fromkeys((by_ood, by_oms))
+        ]
         words = ""
         if by_ood == by_oms:
             flags.append(False)

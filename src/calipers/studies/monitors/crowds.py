@@ -52,7 +52,7 @@ def crowds(n: int, seed: int) -> Crowds:
     scope = scope_scores(Cohort.from_arrays(records, {"made": found}, classes=("runway",)), FOREGROUND)
     one_to_one = np.rint(scope.score * (scope.n_references + scope.n_predictions) / 2.0).astype(np.int64)
     literal = np.array(
-        [literal_hits(np.asarray(r["boxes"]), f["boxes"]) for r, f in zip(records, found)], np.int64
+        [literal_hits(np.asarray(r["boxes"]), np.asarray(f["boxes"])) for r, f in zip(records, found)], np.int64
     ).reshape(-1, 3)
     full = (literal[:, 0] == scope.n_references) & (scope.n_predictions < scope.n_references)
     return Crowds(

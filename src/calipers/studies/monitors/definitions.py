@@ -58,7 +58,8 @@ def all_counts(most: int = MOST) -> tuple[Counts, ...]:
     for said, real in product(range(most + 1), repeat=2):
         for hits in range(min(said, real) + 1):
             p, r = (hits / n if n else math.nan for n in (said, real))
-            ours = float(mean_f1(*(np.array([[float(n)]]) for n in (hits, said, real)), "declared")[0])
+            one = np.array([[[hits]], [[said]], [[real]]], np.float64)
+            ours = float(mean_f1(one[0], one[1], one[2], "declared")[0])
             found.append(Counts(said, real, hits, p, r, _printed(said, real, p, r), ours))
     return tuple(found)
 

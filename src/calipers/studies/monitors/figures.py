@@ -16,7 +16,12 @@ from calipers.studies.monitors.trials import IDEAL, TAU, USUAL, Trial
 F64 = NDArray[np.float64]
 
 GREY = 6  # slot of the theme
-CELLS = (("ID, safe", False, False), ("ID, unsafe", False, True), ("OOD, safe", True, False), ("OOD, unsafe", True, True))
+CELLS = (
+    ("ID, safe", False, False),
+    ("ID, unsafe", False, True),
+    ("OOD, safe", True, False),
+    ("OOD, unsafe", True, True),
+)
 MOST_CURVES = 4
 POINTS = 60  # of a drawn curve
 
@@ -47,8 +52,8 @@ def classes_figure(found: Found) -> StudyFigure:
     return StudyFigure(
         "figure-1",
         f"An image on which everything is missed scores {hidden:.2f} if there are {NUMBERS_OF_CLASSES[-1]} classes",
-        "The image has one object, and the model predicts nothing. F1 is averaged over all declared classes, over those "
-        "present as references or predictions, or counts are pooled (micro). Absent classes score 1.",
+        "The image has one object, and the model predicts nothing. F1 is averaged over all declared classes, over "
+        "those present as references or predictions, or counts are pooled (micro). Absent classes score 1.",
         (panel,),
     )
 
@@ -56,6 +61,8 @@ def classes_figure(found: Found) -> StudyFigure:
 def labels_figure(found: Found) -> StudyFigure:
     """Return safe and unsafe images per kind."""
     panels = tuple(_labels(trial) for trial in found.trials)
+    made = any(trial.planted is not None for trial in found.trials)
+    known = f"The kind {USUAL!r} is in distribution, the others are shifts. " if made else ""
     if found.both:
         one = found.both[0]
         assert one.evaluation.disagreement is not None
@@ -66,9 +73,8 @@ def labels_figure(found: Found) -> StudyFigure:
     return StudyFigure(
         "figure-2",
         title,
-        f"Images for testing by kind; unsafe: s below tau = {TAU:g}, with F1 at an IoU of 0.5 averaged over the classes "
-        f"present. {USUAL!r} is in distribution, every other kind is not. "
-        + " ".join(f"{trial.title}: n = {len(trial.kinds)}." for trial in found.trials),
+        f"Images for testing by kind; unsafe: s below tau = {TAU:g}, with F1 at an IoU of 0.5 averaged over the "
+        f"classes present. {known}" + " ".join(f"{trial.title}: n = {len(trial.kinds)}." for trial in found.trials),
         panels,
     )
 
@@ -82,7 +88,9 @@ def _labels(trial: Trial) -> Bars:
         [[((trial.kinds == kind) & (trial.unsafe == wanted)).sum() for kind in kinds] for wanted in (False, True)]
     )
     y = Axis("images", 0.0)
-    return Bars(trial.title, Axis("kind", names=tuple(kinds)), y, ("safe", "unsafe"), counts.astype(float), stacked=True)
+    return Bars(
+        trial.title, Axis("kind", names=tuple(kinds)), y, ("safe", "unsafe"), counts.astype(float), stacked=True
+    )
 
 
 def areas_figure(found: Found) -> StudyFigure:
@@ -112,7 +120,9 @@ def _units(found: Found) -> str:
 def _areas(trial: Trial) -> Scatter:
     def dots(names: tuple[str, ...], title: str, slot: int) -> Dots:
         x, y = (
-            np.array([[getattr(trial.evaluation.get("AUROC", n, p), end) for n in names] for end in ("value", "low", "high")])
+            np.array(
+                [[getattr(trial.evaluation.get("AUROC", n, p), end) for n in names] for end in ("value", "low", "high")]
+            )
             for p in (OOD, OMS)
         )
         return Dots(title, x[0], y[0], x[1], x[2], y[1], y[2], names=names, slot=slot)
@@ -141,8 +151,8 @@ def rejected_figure(found: Found) -> StudyFigure:
     return StudyFigure(
         "figure-4",
         f"{one.title}: {best}, best by OOD labels, rejects {share:.0%} of the unsafe images in distribution",
-        "Share of the images of every kind that a monitor rejects at its threshold, which rejects at most 5 % of the safe "
-        "images of the tuning split; the ideal monitors give alarms, not scores. A good monitor rejects the second and "
+        "Share of the images of every kind that a monitor rejects at its threshold, which rejects at most 5 % of the "
+        "safe images of the tuning split; the ideal monitors give alarms, not scores. A good monitor rejects the second and "
         "the fourth column and nothing else.",
         tuple(panels),
         rows=(2,),

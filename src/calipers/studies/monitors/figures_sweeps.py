@@ -29,7 +29,7 @@ def tau_figure(found: Found) -> StudyFigure:
     names = {trial.name: shown(trial) for trial in found.mixed}
     panels = [_areas(curve, names[curve.trial]) for curve in found.taus if curve.trial in names]
     lines = tuple(
-        Line(f"{curve.trial}, {curve.classes}", curve.taus, curve.prevalence, slot=slot, step=True)
+        Line(f"{curve.trial}, {curve.classes}", curve.taus, curve.prevalence, slot=slot)
         for slot, curve in enumerate(found.taus)
     )
     panels.append(Curves("Share of unsafe images", TAU_AXIS, Axis("prevalence", 0.0, 1.0), lines))
@@ -38,9 +38,9 @@ def tau_figure(found: Found) -> StudyFigure:
     return StudyFigure(
         "figure-6",
         f"Between tau near 0 and tau = 1 the share of unsafe images goes from {low:.2f} to {high:.2f}",
-        "AUROC for unsafe images, s < tau, with 95 % intervals of the bootstrap (percentiles), and the share of unsafe images; s is the "
-        "mean F1 over the classes present, or over those declared. Between two values that s takes nothing changes. Where "
-        "a curve is missing, all images are of one kind.",
+        "AUROC for unsafe images, s < tau, with 95 % intervals of the bootstrap (percentiles), and the share of unsafe "
+        "images; s is the mean F1 over the classes present, or over those declared. Between two values that s takes "
+        "nothing changes. Where a curve is missing, all images are of one kind.",
         tuple(panels),
         rows=(2,) * (len(panels) // 2 + len(panels) % 2),
     )
@@ -51,8 +51,8 @@ def _areas(curve: TauCurves, names: tuple[str, ...]) -> Curves:
     for slot, name in enumerate(names):
         k = curve.monitors.index(name)
         kept = curve.defined
-        ends = (values[k, kept] for values in (curve.values, curve.low, curve.high))
-        lines.append(Line(name, curve.taus[kept], *ends, slot=slot))
+        value, low, high = (values[k, kept] for values in (curve.values, curve.low, curve.high))
+        lines.append(Line(name, curve.taus[kept], value, low, high, slot=slot))
     title = f"{curve.trial.capitalize()}, {curve.classes} classes"
     return Curves(title, TAU_AXIS, Axis("AUROC for unsafe images", 0.3, 1.0), tuple(lines))
 
@@ -65,10 +65,10 @@ def share_figure(found: Found) -> StudyFigure:
     return StudyFigure(
         "figure-7",
         f"Harmless shifts turn the order of two monitors {words}, and OOD labels do not notice",
-        f"Half of the {first.n_images} images are OOD; of these, the share on the horizontal axis has another sky, which "
-        "harms nobody, the others have fog, blur or night. shift-detector sees shifts only (3 standard deviations), "
-        "weak-failure-predictor sees failures only (0.6). Far runways fail in distribution too. Bands: 95 % of "
-        f"{REPLICATES} bootstrap replicates; grey: the closed form.",
+        f"Half of the {first.n_images} images are OOD; of these, the share on the horizontal axis has another sky, "
+        "which harms nobody, the others have fog, blur or night. shift-detector sees shifts only (3 standard "
+        "deviations), weak-failure-predictor sees failures only (0.6). Far runways fail in distribution too. Bands: 95 % of "
+        f"{REPLICATES} bootstrap replicates; grey: the closed forms of both, in this order.",
         tuple(panel for sweep in found.shares for panel in (_share(sweep, "oms"), _share(sweep, "ood"))),
         rows=(2,) * len(found.shares),
     )
@@ -88,7 +88,7 @@ def _share(sweep: ShareSweep, paradigm: str) -> Curves:
         for k, name in enumerate(PAIR)
     ]
     theory = sweep.theory[paradigm]
-    lines += [Line(f"{name}, closed form", sweep.shares, theory[k], slot=GREY) for k, name in enumerate(PAIR)]
+    lines += [Line(f"closed form, {k + 1}", sweep.shares, theory[k], slot=GREY) for k, name in enumerate(PAIR)]
     labels = "unsafe images (OMS)" if paradigm == "oms" else "OOD images"
     title = f"{100 * sweep.far:g} % far runways: {labels}"
     x = Axis("share of harmless shifts", 0.0, 1.0)

@@ -88,7 +88,9 @@ def ood_labels(cohort: Cohort, said: str | None) -> Flags | None:
         wanted = [value.strip() for value in values.split(",")]
         absent = [value for value in wanted if value not in column]
         if absent:
-            raise UsageError(f"--ood: no image has {name} = {absent[0]!r}; {did_you_mean(absent[0], sorted({*column}))}")
+            raise UsageError(
+                f"--ood: no image has {name} = {absent[0]!r}; {did_you_mean(absent[0], sorted({*column}))}"
+            )
         return np.isin(column, wanted)
     lower = np.char.lower(column)
     strange = np.flatnonzero(~np.isin(lower, YES + NO))

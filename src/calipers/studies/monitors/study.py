@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from calipers.errors import UsageError
@@ -21,11 +21,12 @@ from calipers.studies.monitors.tables import tables
 from calipers.studies.monitors.trials import RAISED_CUT, TAU, made_trial
 from calipers.synthetic.endoscopy import endoscopy_cohort
 from calipers.synthetic.runways import runway_cohort
+from calipers.synthetic.shifts import ShiftedCohort
 
 IMAGES, QUICK_IMAGES = 1000, 240  # of every made cohort
 BOOTSTRAP, QUICK_BOOTSTRAP = 2000, 400
 CROWDED = 1000
-MAKERS = {"runways": runway_cohort, "endoscopy": endoscopy_cohort}
+MAKERS: Mapping[str, Callable[[int, int], ShiftedCohort]] = {"runways": runway_cohort, "endoscopy": endoscopy_cohort}
 STEPS = 5
 TITLE = "Runtime monitors of detectors: does finding foreign images find failures?"
 CITATION = "OOD and OMS evaluation paradigms for object detection. Technical note, February 2025."
@@ -35,8 +36,15 @@ REFERENCES = (
     "Bolya D, Foley S, Hays J, Hoffman J. TIDE: a general toolbox for identifying object detection errors. ECCV 2020.",
     "Geifman Y, Uziel G, El-Yaniv R. Bias-reduced uncertainty estimation for deep neural classifiers. ICLR 2019.",
 )
+# In the order of the paper; what follows from it for the use of monitors at the end.
 CLAIMS = Claims[Found](
-    [*claims_paradigms.PARADIGMS.entries, *claims_definitions.DEFINITIONS.entries, *claims_use.USE.entries]
+    [
+        *claims_paradigms.PARADIGMS.entries,
+        *claims_definitions.OPENING.entries,
+        *claims_use.SCOPE.entries,
+        *claims_definitions.SCORE.entries,
+        *claims_use.USE.entries,
+    ]
 )
 
 
@@ -61,7 +69,7 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
         quick=options.quick,
         settings=_settings(found, replicates),
         claims=claims,
-        figures=tuple([*figures(found), *sweep_figures(found)]),
+        figures=(*figures(found), *sweep_figures(found)),
         tables=tuple(tables(found)),
         methods=METHODS,
         references=REFERENCES,
@@ -111,28 +119,31 @@ def _settings(found: Found, replicates: int) -> Mapping[str, Any]:
         "score cut of the other model": RAISED_CUT,
         "winner differs: share of replicates": claims_paradigms.SURE,
         "good on ID images: unsafe below": claims_paradigms.GOOD,
-        "flip: distance from the closed form below": claims_use.NEAR,
     }
 
 
 METHODS = (
-    "Score of an image. Predictions and references of a class are matched one-to-one, the largest overlap first, at an IoU "
-    "of 0.5. F1 = 2 TP / (Nd + Nx) of a class, 1 if it is neither there nor predicted; s is the mean over the classes "
-    f"that are there or predicted, and over all declared ones where that is said. An image is unsafe, out of the model's "
-    f"scope, if s < tau; tau = {TAU:g} where nothing else is said, and it is swept.",
-    "Made data. Usual images are in distribution. Some shifts are harmless (another sky, another lamp), some harm the "
-    "detector (fog, blur, night), some add a strange object that it takes for one of its classes (a taxiway, a new "
-    "class). Far runways and flat lesions are in distribution and hard. shift-detector lies 3 standard deviations higher "
-    "on OOD images and knows nothing else, failure-predictor 2 where the detector fails, random knows nothing. The other "
-    "monitors are the baselines of Calipers: they see the predictions, or simple features of the pictures, and are fitted "
-    "on usual images that are left out of everything else.",
+    "Score of an image. Predictions and references of a class are matched one-to-one, the largest overlap first, "
+    "at an IoU of 0.5. F1 = 2 TP / (Nd + Nx) of a class, 1 if it is neither there nor predicted; s is the mean "
+    "over the classes that are there or predicted, and over all declared ones where that is said. An image is "
+    f"unsafe, out of the model's scope, if s < tau; tau = {TAU:g} where nothing else is said, and it is swept.",
+    "Made data. Usual images are in distribution. Some shifts are harmless (another sky, another lamp), some harm "
+    "the detector (fog, blur, night), some add a strange object that it takes for one of its classes (a taxiway, "
+    "a new class). Far runways and flat lesions are in distribution and hard. shift-detector lies 3 standard "
+    "deviations higher on OOD images and knows nothing else, failure-predictor 2 where the detector fails, random "
+    "knows nothing. The other monitors are the baselines of Calipers: they see the predictions, or simple "
+    "features of the pictures, and are fitted on usual images that are left out of everything else.",
     "Given data. 3 of 10 images that are not OOD are for fitting baselines, a quarter of the others for choosing "
-    "thresholds, unit by unit; the rest is for testing. Airports are the units from 10 airports on, patients if they are "
-    "known, else images.",
-    "Numbers. AUROC counts ties half; FPR95 is the smallest attainable; risk and coverage treat equal alarms as one step. "
-    "Intervals resample images, or patients, with the same weights for all monitors and both kinds of labels. "
-    "Thresholds reject at most 5 % of the safe images for tuning. The rules by which claims are judged were written with "
-    "results on made data in view. What happens on made data shows that it can happen, not how often it does.",
+    "thresholds, unit by unit; the rest is for testing. Airports are the units from 10 airports on, patients if "
+    "they are known, else images.",
+    "Numbers. AUROC counts ties half; FPR95 is the smallest attainable; risk and coverage treat equal alarms as "
+    "one step. Intervals resample images, or patients, with the same weights for all monitors and both kinds of "
+    "labels. Thresholds reject at most 5 % of the safe images for tuning. What happens on made data shows that it "
+    "can happen, not how often it does.",
+    "Rules. They were not registered beforehand. After a first run, two were changed: whether images out of "
+    "distribution are worse is judged by the interval of the difference, not by intervals that overlap, and where "
+    "the order of two monitors turns by intervals, not by a fixed distance from the closed form; the number of "
+    "images behind the latter was raised.",
 )
 STUDY = Study(
     name="monitors",

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import erf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,9 @@ WEAK = 0.6  # standard deviations by which the weak failure predictor sees a fai
 PAIR = ("shift-detector", "weak-failure-predictor")
 FAR_SHARES, QUICK_FAR_SHARES = (0.0, 0.3, 0.6), (0.0, 0.3)
 GRID = tuple(k / 10 for k in range(11))
-POOL, QUICK_POOL = 900, 300  # images of each kind: usual, harmless shift, harmful shift
+POOL, QUICK_POOL = 2000, 300  # images of each kind: usual, harmless shift, harmful shift
 REPLICATES = 500
-TAUS = tuple(k / 60 for k in range(1, 61))
-MOST_LINES = 4
+BESIDE = 0.005  # a step of a curve over tau is as wide as this
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,15 @@ class ShareSweep:
 
     @property
     def flip_bounds(self) -> tuple[float, float]:
-        """Where the bounds of the difference change their sign: NaN if they do not."""
-        return self.flip(self.difference[1]), self.flip(self.difference[2])
+        """From where to where the interval of the difference has 0; 0 and 1 if it does at the ends."""
+        _, low, high = self.difference
+        first, last = self.flip(low), self.flip(high)
+        return 0.0 if math.isnan(first) else first, 1.0 if math.isnan(last) else last
+
+    @property
+    def turns(self) -> bool:
+        """Whether the first is surely better without harmless shifts, and surely worse with nothing else."""
+        return bool(self.difference[1, 0] > 0 and self.difference[2, -1] < 0)
 
     @property
     def expected_flip(self) -> float:
@@ -133,7 +139,7 @@ def expected(far: float, shares: F64) -> dict[str, F64]:
     usual = fails["none"]
     shifted = shares * fails[HARMLESS[0]] + (1.0 - shares) * harmful
     p, q = shifted / (shifted + usual), (1.0 - shifted) / (2.0 - shifted - usual)
-    sees_shift, sees_failure = (0.5 * erf(d / 2.0) for d in (SEES_SHIFT, WEAK))
+    sees_shift, sees_failure = (0.5 * math.erf(d / 2.0) for d in (SEES_SHIFT, WEAK))
     level = np.ones(len(shares))
     return {
         "oms": np.stack([0.5 + (p - q) * sees_shift, (0.5 + sees_failure) * level]),
@@ -157,13 +163,20 @@ class TauCurves:
     @property
     def defined(self) -> Flags:
         """(T,) where there are safe and unsafe images."""
-        return ~np.isnan(self.values).any(axis=0)
+        return np.asarray(~np.isnan(self.values).any(axis=0))
 
     @property
     def winners(self) -> tuple[str, ...]:
         """The monitors that are best at some tau, in the order of tau."""
         best = self.values[:, self.defined].argmax(axis=0)
         return tuple(dict.fromkeys(self.monitors[k] for k in best.tolist()))
+
+
+def tau_grid(scope: Scope) -> F64:
+    """Return values of tau from near 0 to 1: every value that s takes, and one just above, where it is unsafe."""
+    values = scope.taus()
+    steps = np.concatenate([[BESIDE, 1.0], values, values + BESIDE])
+    return np.unique(steps[steps <= 1.0])
 
 
 def tau_curves(trial: Trial, replicates: int) -> list[TauCurves]:
@@ -175,8 +188,8 @@ def tau_curves(trial: Trial, replicates: int) -> list[TauCurves]:
 
 
 def _tau_curves(trial: Trial, classes: str, scope: Scope, replicates: int) -> TauCurves:
-    taus = np.array(TAUS)
-    labels = np.stack([scope.unsafe(tau) for tau in TAUS])
+    taus = tau_grid(scope)
+    labels = np.stack([scope.unsafe(tau) for tau in taus.tolist()])
     different, back = np.unique(labels, axis=0, return_inverse=True)
     alarms = np.stack([trial.alarm(name) for name in trial.contenders])
     basis = trial.evaluation.basis

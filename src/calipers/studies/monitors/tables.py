@@ -69,8 +69,8 @@ def areas_table(trial: Trial, name: str) -> StudyTable:
     columns = ["monitor", *(c for metric, p in keys for c in (f"{metric} {p.upper()}", "low", "high"))]
     units = trial.evaluation.basis.units
     note = (
-        f"{trial.evaluation.n_images} images for testing, {int(trial.unsafe.sum())} of them unsafe; 95 % intervals over "
-        f"{units.number} units ({units.name}). For AUPR positives are the images on which an alarm is wanted."
+        f"{trial.evaluation.n_images} images for testing, {int(trial.unsafe.sum())} of them unsafe; 95 % intervals "
+        f"over {units.number} units ({units.name}). For AUPR positives are the images on which an alarm is wanted."
     )
     table = Table(tuple(_unique(columns)), tuple(rows))
     return StudyTable(name, f"{trial.title}: monitors under both paradigms", table, note)
@@ -85,11 +85,14 @@ def threshold_table(trial: Trial, name: str) -> StudyTable:
     ]
     columns = ["monitor", *(c for metric in DECIDED for c in (metric, "low", "high")), "threshold"]
     note = (
-        "SG: share of all images that are unsafe and rejected; RH: unsafe and accepted; AC: safe and rejected. SG + RH is "
-        "the hazard without a monitor."
+        "SG: share of all images that are unsafe and rejected; RH: unsafe and accepted; AC: safe and rejected. SG + RH "
+        "is the hazard without a monitor."
     )
     return StudyTable(
-        name, f"{trial.title}: alarms at a threshold of the tuning split", Table(tuple(_unique(columns)), tuple(rows)), note
+        name,
+        f"{trial.title}: alarms at a threshold of the tuning split",
+        Table(tuple(_unique(columns)), tuple(rows)),
+        note,
     )
 
 
@@ -116,7 +119,9 @@ def flips_table(found: Found) -> StudyTable:
         for s in found.shares
     )
     columns = ("share of far runways", "closed form", "measured", "not certain from", "to", "images per share")
-    note = "Share of harmless shifts at which the monitor that sees failures overtakes the one that sees shifts, by OMS."
+    note = (
+        "Share of harmless shifts at which the monitor that sees failures overtakes the one that sees shifts, by OMS."
+    )
     return StudyTable("table-6", "Where the order of two monitors turns", Table(columns, rows), note)
 
 

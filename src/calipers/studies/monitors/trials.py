@@ -20,8 +20,6 @@ from calipers.monitors.scope import scope_scores
 from calipers.monitors.scope_result import Scope
 from calipers.statistics.ranks import kendall_tau_b
 from calipers.statistics.weights import Units, bootstrap, units_of
-from calipers.synthetic.endoscopy import endoscopy_cohort
-from calipers.synthetic.runways import runway_cohort
 from calipers.synthetic.shifts import ShiftedCohort
 from calipers.tables import Cohort
 
@@ -88,6 +86,18 @@ class Trial:
         return sorted(self.contenders, key=lambda name: -self.evaluation.get("AUROC", name, paradigm).value)
 
     @cached_property
+    def harm(self) -> tuple[float, float]:
+        """95 % interval (percentiles) of the share of unsafe images among OOD images less that among ID images."""
+        assert self.ood is not None
+        basis = self.evaluation.basis
+        marks = np.stack([self.ood & self.unsafe, self.ood, ~self.ood & self.unsafe, ~self.ood]).astype(np.float64)
+        blocks = bootstrap(basis.units, basis.certainty.replicates, basis.certainty.seed)
+        sums = np.concatenate([weights @ marks.T for weights in blocks])
+        known = sums[(sums[:, 1] > 0) & (sums[:, 3] > 0)]
+        low, high = np.quantile(known[:, 0] / known[:, 1] - known[:, 2] / known[:, 3], (0.025, 0.975))
+        return float(low), float(high)
+
+    @cached_property
     def ranked(self) -> Ranked:
         """How the orders of the contenders under both paradigms relate; only if both are known."""
         assert self.ood is not None
@@ -135,12 +145,6 @@ def drawn_auroc(alarms: F64, labels: Flags, units: Units, replicates: int, seed:
         for weights in bootstrap(units, replicates, seed)
     ]
     return np.concatenate(blocks, axis=2)
-
-
-def made_trials(n: int, replicates: int, seed: int) -> list[Trial]:
-    """Return the runways, one object of one class each, and the endoscopy frames with several of four classes."""
-    makers = {"runways": runway_cohort, "endoscopy": endoscopy_cohort}
-    return [made_trial(name, maker(n, seed), replicates, seed) for name, maker in makers.items()]
 
 
 def made_trial(name: str, made: ShiftedCohort, replicates: int, seed: int) -> Trial:
