@@ -33,6 +33,7 @@ WIDEST = 110
     help="A model for the table of given predictions; may be repeated.",
 )
 @click.option("--ranking", metavar="FILE", help="Ranks of algorithms by people: columns algorithm and rank.")
+@click.option("--ood", metavar="COLUMN[=VALUE,...]", help="Which images of the data are out of distribution.")
 @click.option("--runs", metavar="N", type=click.IntRange(min=2), help="Per point; as in the paper if left out.")
 @click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of all random numbers.")
 @click.option("--quick", is_flag=True, help="Coarse grids and little data: to try it out, not to cite.")
@@ -49,6 +50,7 @@ def study(name: str | None, **given: Any) -> None:
     calipers study rodeo --data BBox_List_2017.csv -o rodeo-study
     calipers study anomaly -o anomaly-study
     calipers study stability --data maps -o stability-study
+    calipers study monitors -o monitors-study
     """
     from calipers.studies import run_study
 
@@ -67,6 +69,7 @@ def study(name: str | None, **given: Any) -> None:
         data=given["data"],
         predictions=predictions,
         ranking=given["ranking"],
+        ood=given["ood"],
         runs=given["runs"],
         seed=given["seed"],
         quick=given["quick"],

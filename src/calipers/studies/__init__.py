@@ -20,6 +20,7 @@ STUDIES: Mapping[str, tuple[str, str]] = {
         "calipers.studies.stability:STUDY",
         "do repeated trainings find the same places; what scores see of it",
     ),
+    "monitors": ("calipers.studies.monitors:STUDY", "whether OOD labels rank runtime monitors as failures do (2025)"),
 }
 
 
@@ -38,6 +39,7 @@ def run_study(
     data: str | Path | None = None,
     predictions: Mapping[str, str] | None = None,
     ranking: str | Path | None = None,
+    ood: str | None = None,
     runs: int | None = None,
     seed: int = 0,
     quick: bool = False,
@@ -55,6 +57,8 @@ def run_study(
         Files of models for the table of given predictions, by name.
     ranking
         A file in which people rank the algorithms of a benchmark: columns ``algorithm`` and ``rank``.
+    ood
+        Which images of ``data`` are out of distribution: a column of flags, or ``column=value,value``.
     runs
         With other random numbers each; as in the paper if left out.
     seed
@@ -65,6 +69,8 @@ def run_study(
         Called with (what is being done, units done, units in all).
     """
     study = load_study(name)
-    options = StudyOptions(data=data, predictions=predictions or {}, ranking=ranking, runs=runs, seed=seed, quick=quick)
+    options = StudyOptions(
+        data=data, predictions=predictions or {}, ranking=ranking, ood=ood, runs=runs, seed=seed, quick=quick
+    )
     study.check(options)
     return study.run(options, progress)
