@@ -57,7 +57,7 @@ def _limits(found: Found) -> StudyFigure:
     )
     moved = [[found.counting.moved(name, move) for name in SCORES] for move in MOVES]
     falls = np.array([[one.falls / one.n for one in row] for row in moved])
-    names = Axis("what happens to an instance", names=SHORT)
+    names = Axis("move", names=SHORT)
     monotone = HeatMap(
         "Share of tables in which the score falls", Axis("score", names=SCORES), names, falls, "share", 0.0, 0.5
     )
