@@ -56,15 +56,20 @@ PART_OF = {
     "given_samples": "evaluate_maps",
     "map_thresholds": "evaluate_maps",
     "map_findings": "findings",
+    "error_table": "saving",
 }
 
 # The only upward imports, inside functions or for types: an Evaluation offers these as methods.
 # (Its methods also call statistics, which lies below and needs no exception.)
 # Results show themselves in notebooks through the report; so do sweeps, which also offer their figures.
-UPWARD = frozenset(("evaluation", upper) for upper in ("grouping", "saving", "comparing", "plots", "report")) | {
+UPWARD = frozenset(
+    ("evaluation", upper) for upper in ("grouping", "saving", "comparing", "monitors", "plots", "report")
+) | {
     ("results", "report"),
     ("sensitivity", "plots"),
     ("sensitivity", "report"),
+    ("monitors", "plots"),
+    ("monitors", "report"),
     ("stability", "plots"),
     ("stability", "report"),
 }

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from calipers.error_table import ErrorTable
+    from calipers.monitors import MonitorEvaluation
     from calipers.plots.figures import Figure
     from calipers.results.comparison import Comparison
     from calipers.results.ranking import Ranking
@@ -310,6 +312,23 @@ class Evaluation:
 
         return grouped(self, groupings)
 
+    def errors(self, model: str | None = None) -> ErrorTable:
+        """Return every mistake of a model, or of all models, with its kind and the objects behind it.
+
+        Kinds are those of the metric ``error-types``: cls, loc, both, dup, bkg, miss; with the limits of the protocol's
+        own metric of that kind, else with the protocol's criterion and threshold.
+
+        Examples
+        --------
+        >>> import calipers as cal
+        >>> ev = cal.evaluate(cal.demo_cohort(), "tide", ci=False)
+        >>> sorted({row["kind"] for row in ev.errors("misses-small").rows()})
+        ['bkg', 'both', 'cls', 'loc', 'miss']
+        """
+        from calipers.error_table import error_table
+
+        return error_table(self, model)
+
     def check(self, requirements: str | Path | Requirements) -> tuple[Outcome, ...]:
         """Judge the rows by acceptance limits, from a TOML file or a `Requirements`; see `calipers check`.
 
@@ -349,6 +368,7 @@ class Evaluation:
         redact: bool = False,
         multiverse: bool = False,
         stability: bool = False,
+        monitor: MonitorEvaluation | None = None,
         command: Sequence[str] = (),
         step: Callable[[str], None] = lambda name: None,
     ) -> Path:
@@ -366,6 +386,8 @@ class Evaluation:
             Add what the order of two models or more hangs on; see `calipers.multiverse`.
         stability
             Add which objects all, some and none of the models find: for models that were trained alike.
+        monitor
+            Add what is known of monitors of a model on these images; see `calipers.evaluate_monitor`.
         command
             How the evaluation was asked for; shown in the page.
         step
@@ -375,7 +397,7 @@ class Evaluation:
 
         folder = None if images is None else Path(images)
         told = {"pictures": pictures, "redact": redact, "multiverse": multiverse, "stability": stability}
-        context = context_of(self, images=folder, command=command, step=step, **told)
+        context = context_of(self, images=folder, monitor=monitor, command=command, step=step, **told)
         return write_page(context, Path(path), step)
 
     def save(

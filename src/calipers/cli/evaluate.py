@@ -29,7 +29,7 @@ STATISTICS = ("cluster", "strata", "level", "replicates", "interval")  # options
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS...", nargs=-1, required=True)
 @evaluation_options(
-    "coco (default), overview, rodeo, chestxray8, lard, luna16, oms, picai, polyp-clinical, voc2007, voc2012."
+    "coco (default), overview, rodeo, chestxray8, lard, luna16, oms, picai, polyp-clinical, tide, voc2007, voc2012."
 )
 @click.option("--multiverse", is_flag=True, help="Page that tells what the order of the models hangs on.")
 @click.option("--stability", is_flag=True, help="Page that takes the models as repeated trainings: what do all find?")

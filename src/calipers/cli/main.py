@@ -30,6 +30,7 @@ VERBS = {
     "compare": ("calipers.cli.compare:compare", "say whether models differ on the same images, and rank them"),
     "multiverse": ("calipers.cli.multiverse:multiverse", "say how far the order of models hangs on choices"),
     "stability": ("calipers.cli.stability:stability", "say how far models that were trained alike agree"),
+    "monitor": ("calipers.cli.monitor:monitor", "say whether a monitor finds the images on which a model fails"),
     "agreement": ("calipers.cli.agreement:agreement", "compare criteria with the ratings of clinicians"),
     "mixed": ("calipers.cli.mixed:mixed", "say what IoU depends on, with patients and centres accounted for"),
     "sweep": ("calipers.cli.sweep:sweep", "say how metrics depend on one or two choices, or on a known error"),

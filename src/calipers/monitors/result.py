@@ -28,9 +28,13 @@ from calipers.results.difference import Difference
 from calipers.results.estimate import number
 from calipers.statistics.estimates import Certainty
 from calipers.statistics.weights import Units
+from calipers.tables import Cohort
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+
+    from calipers.plots.figures import Figure
 
 F64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -203,11 +207,63 @@ class MonitorEvaluation:
 
         return frame([row.as_dict() for row in self.rows])
 
-    def save(self, folder: str | Path, *, force: bool = False) -> Path:
-        """Write ``monitor.json``, ``monitor.csv`` (rows) and ``images.csv`` (one row per image) into a folder."""
-        from calipers.monitors.saving import write
+    def figure(self, name: str, monitor: str | None = None) -> Figure:
+        """Return a figure as data.
 
-        return write(self, Path(folder), force=force)
+        Parameters
+        ----------
+        name
+            ``auroc``, ``risk``, ``roc-oms``, ``roc-ood``, ``sweep``, ``prevalence`` or ``ranking``; of one monitor
+            ``outcomes`` (out of distribution x unsafe x rejected) or ``scores``.
+        monitor
+            May be left out if there is one, and for figures of all.
+        """
+        from calipers.plots.monitors import figure
+
+        return figure(self, name, monitor)
+
+    def plot(self, name: str = "risk", monitor: str | None = None, ax: Axes | None = None) -> Axes:
+        """Draw a figure with matplotlib (extra ``mpl``) and return its axes, which notebooks show."""
+        from calipers.plots.mpl import draw
+
+        return draw(self.figure(name, monitor), ax)
+
+    def _repr_html_(self) -> str:
+        from calipers.report.small import of_monitors
+
+        return of_monitors(self)
+
+    def save(
+        self,
+        folder: str | Path,
+        *,
+        force: bool = False,
+        cohort: Cohort | None = None,
+        images: str | Path | None = None,
+        command: Sequence[str] = (),
+    ) -> Path:
+        """Write the result into a folder, all of it or nothing, and return its page.
+
+        These are ``monitor.html``, ``monitor.json``, ``monitor.csv`` (rows), ``images.csv`` (one row per image) and the
+        figures.
+
+        Parameters
+        ----------
+        folder
+            New or empty.
+        force
+            Allow a folder that holds something; an earlier result in it is replaced, other files stay.
+        cohort
+            The images with references and predictions: the page then shows those on which monitors err.
+        images
+            A folder with their pictures; without it the marks stand on empty frames.
+        command
+            How it was asked for; shown in the page.
+        """
+        from calipers.report.monitors import write_monitors
+
+        pictures = None if images is None else Path(images)
+        return write_monitors(self, Path(folder), force=force, command=command, cohort=cohort, images=pictures)
 
     @property
     def _level(self) -> float:

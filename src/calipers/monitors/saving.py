@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +10,6 @@ import numpy as np
 from calipers.monitors.labellings import OMS, OOD
 from calipers.monitors.result import SCHEMA, headline, threshold_dict
 from calipers.results.delimited import delimited
-from calipers.results.files import check_folder, staged_folder, write_atomically
 
 if TYPE_CHECKING:
     from calipers.monitors.result import MonitorEvaluation
@@ -68,18 +65,13 @@ def image_columns(found: MonitorEvaluation) -> dict[str, list[Any]]:
     return columns
 
 
-def write(found: MonitorEvaluation, folder: Path, *, force: bool = False) -> Path:
-    """Write document, rows and images, all of them or none; return the folder."""
-    check_folder(folder, force=force)
+def tables(found: MonitorEvaluation) -> dict[str, bytes]:
+    """Return the contents of the tables by the names of their files: the rows, and one row per image."""
     rows = [row.as_dict() for row in found.rows]
     for row in rows:
         row["group"] = "; ".join(f"{name}={value}" for name, value in (row["group"] or {}).items())
-    with staged_folder(folder, owned=(DOCUMENT, ROWS, IMAGES)) as stage:
-        table = delimited({name: [row[name] for row in rows] for name in rows[0]})
-        write_atomically(stage / ROWS, table.encode("utf-8", "replace"))
-        write_atomically(stage / IMAGES, delimited(image_columns(found)).encode("utf-8", "replace"))
-        write_atomically(stage / DOCUMENT, json.dumps(document(found), allow_nan=False) + "\n")
-    return folder
+    contents = {ROWS: {name: [row[name] for row in rows] for name in rows[0]}, IMAGES: image_columns(found)}
+    return {name: delimited(columns).encode("utf-8", "replace") for name, columns in contents.items()}
 
 
 def _ranks(found: MonitorEvaluation, metric: str) -> bool:

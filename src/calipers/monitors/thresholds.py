@@ -140,14 +140,14 @@ def above_safe(alarm: F64) -> float:
     return float(np.nextafter(np.sort(alarm)[kept - 1], np.inf))
 
 
-def in_words(found: Threshold | None) -> str:
-    """Return where a threshold comes from."""
+def in_words(found: Threshold | None, others: str = "safe images") -> str:
+    """Return where a threshold comes from; ``others`` are the images on which no alarm is wanted."""
     if found is None:
         return "no threshold"
     words: dict[str, Any] = {
         "given": f"threshold {found.given:.4g}, as given",
         "switch": "the monitor's own alarm",
-        "q95-safe": f"threshold {found.given:.4g}, above 95 % of the safe images among {found.n_tuning} tuning images",
+        "q95-safe": f"threshold {found.given:.4g}, above 95 % of the {others} among {found.n_tuning} tuning images",
         "best-f1": f"threshold {found.given:.4g}, the best F1 on {found.n_tuning} tuning images",
         "youden": f"threshold {found.given:.4g}, the best Youden index on {found.n_tuning} tuning images",
     }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calipers.monitors.labellings import OMS, OOD, tau_text
+from calipers.monitors.labellings import OMS, OOD
 from calipers.monitors.thresholds import in_words
 from calipers.results import Estimate
 from calipers.statistics.weights import plural
@@ -22,11 +22,17 @@ def sentences(found: MonitorEvaluation) -> list[str]:
     """Return what is known of every monitor, then what of the labels, then who is best."""
     said = []
     for name in found.monitors:
-        said += list(_of_monitor(found, name))
-    return [*said, *_of_labels(found), *_of_order(found)]
+        said += list(of_monitor(found, name))
+    return [*said, *of_labels(found)]
 
 
-def _of_monitor(found: MonitorEvaluation, name: str) -> Iterator[str]:
+def of_labels(found: MonitorEvaluation) -> list[str]:
+    """Return how far labels agree, and who is best under which."""
+    return [*_of_labels(found), *_of_order(found)]
+
+
+def of_monitor(found: MonitorEvaluation, name: str) -> Iterator[str]:
+    """Yield how well a monitor orders images, what it does at its threshold, and how it looks under OOD labels."""
     if found.tau is None:
         yield from _swept(found, name)
         if OOD in found.paradigms:
@@ -104,7 +110,7 @@ def _swept(found: MonitorEvaluation, name: str) -> Iterator[str]:
     known = np.flatnonzero(~np.isnan(values))
     if not len(known):
         return
-    ends = " to ".join(tau_text(table.tau[k]) for k in known[[0, -1]])
+    ends = " to ".join(f"{table.tau[k]:.4g}" for k in known[[0, -1]])
     span = " to ".join(
         f"{values[k]:.3f} (tau = {table.tau[k]:.3g}, {100 * table.prevalence[k]:.0f} % of images unsafe)"
         for k in (known[np.argmin(values[known])], known[np.argmax(values[known])])

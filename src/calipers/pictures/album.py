@@ -122,6 +122,43 @@ def album(
     names = tuple(evaluation.models if models is None else models)[:most_models]
     judged = tuple(_judge(evaluation, model) for model in names)
     plans = list(_plans(evaluation, judged, per_group, evaluation.protocol.seed if seed is None else seed))
+    return _filled(evaluation, folder, plans, judged, budget_bytes, progress)
+
+
+def album_of(
+    evaluation: Evaluation,
+    folder: Path | None,
+    groups: Sequence[tuple[str, str, Sequence[int]]],
+    *,
+    model: str,
+    cut: float = -math.inf,
+    budget_bytes: int = BUDGET,
+) -> Album:
+    """Return an album of images that were chosen elsewhere: (title, why, images) of every group.
+
+    Parameters
+    ----------
+    model
+        Whose predictions are shown, those of a score of at least ``cut``.
+    """
+    matches = matches_at(evaluation, model, cut, shown_matches(evaluation, model))
+    judged = (_Judged(model, cut, matches, outcomes(matches, cut), given=True),)
+    plans = [
+        _Plan(title, why, tuple(_wanted(evaluation.cohort, int(image), judged) for image in images), judged)
+        for title, why, images in groups
+    ]
+    return _filled(evaluation, folder, plans, judged, budget_bytes, None)
+
+
+def _filled(
+    evaluation: Evaluation,
+    folder: Path | None,
+    plans: Sequence[_Plan],
+    judged: Sequence[_Judged],
+    budget_bytes: int,
+    progress: Progress | None,
+) -> Album:
+    """Return the album of the plans, with the pictures that there are."""
     files = None if folder is None else PictureFiles.of(Path(folder), evaluation.cohort)
     gathered = _gathered(evaluation, files, plans, budget_bytes, progress)
     groups = tuple(

@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from calipers.errors import UsageError
+from calipers.errors import UsageError, did_you_mean
 from calipers.evaluate import evaluate
 from calipers.evaluation import Evaluation
 from calipers.metrics.contract import MetricPlan
+from calipers.monitors import MonitorEvaluation
 from calipers.pictures.album import Album, album
 from calipers.plots.forests import headline_of
+from calipers.report.monitors_names import bearable_monitors
 from calipers.report.naming import bearable
 from calipers.report.order import by_value
 from calipers.report.redaction import redacted
@@ -51,6 +53,7 @@ class Context:
     hidden: bool  # ids are replaced, pictures left out
     multiverse: Multiverse | None = None  # if it was asked for
     stability: ObjectStability | None = None  # if it was asked for
+    monitor: MonitorEvaluation | None = None  # if one was given
 
 
 def context_of(
@@ -62,11 +65,13 @@ def context_of(
     command: Sequence[str] = (),
     multiverse: bool = False,
     stability: bool = False,
+    monitor: MonitorEvaluation | None = None,
     step: Step = lambda name: None,
 ) -> Context:
     """Work out what the page needs beyond the rows of the evaluation."""
     if redact and images is not None:
         raise UsageError("--redact leaves pictures out, so it cannot be used with --images")
+    watched = None if monitor is None else bearable_monitors(_of_these(monitor, evaluation))
     document = evaluation.protocol.as_dict()
     rows = [] if redact else [row.as_dict() for row in evaluation.rows]
     hashes = _hash(document), "" if redact else _hash({"protocol": document, "rows": rows})
@@ -84,7 +89,7 @@ def context_of(
     if stability:
         step("stability")
     objects = stability_of(evaluation) if stability else None
-    return Context(evaluation, at_one, duel, comparison, order, shown, words, *hashes, redact, found, objects)
+    return Context(evaluation, at_one, duel, comparison, order, shown, words, *hashes, redact, found, objects, watched)
 
 
 def stability_of(evaluation: Evaluation) -> ObjectStability:
@@ -100,6 +105,20 @@ def stability_of(evaluation: Evaluation) -> ObjectStability:
         seed=protocol.seed,
         ci=evaluation.ci and bool(protocol.replicates),
     )
+
+
+def _of_these(monitor: MonitorEvaluation, evaluation: Evaluation) -> MonitorEvaluation:
+    """Return the monitors if they watch a model of the evaluation on its images."""
+    if monitor.scope.model not in evaluation.models:
+        known = did_you_mean(monitor.scope.model, evaluation.models)
+        raise UsageError(f"the monitors watch {monitor.scope.model!r}, which is not evaluated here; {known}")
+    strange = set(monitor.scope.images) - set(evaluation.cohort.images.ids)
+    if strange:
+        raise UsageError(
+            f"the monitors watch {len(strange)} images that are not evaluated here, such as {min(strange)!r}; make "
+            "their scope with scope_scores of the same cohort"
+        )
+    return monitor
 
 
 def slices_of(evaluation: Evaluation, images: Path | None = None) -> Slices | None:

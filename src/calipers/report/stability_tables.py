@@ -14,8 +14,9 @@ from calipers.plots.figures import Cell, Table
 from calipers.report.grids import frame
 from calipers.report.markup import data_table, digits, text
 from calipers.report.stability_words import MEANINGS
-from calipers.report.words import between, number, reason_word, short
+from calipers.report.words import between, reason_word, short
 from calipers.results import Estimate
+from calipers.results.digits import shown
 from calipers.stability.document import HEADLINE
 from calipers.stability.plan import ALL_MODELS
 from calipers.stability.result import StabilityResult
@@ -69,11 +70,11 @@ def estimate_cell(estimate: Estimate) -> str:
         return f"<td class=undefined>{text(reason_word(estimate.reason))}</td>"
     beside = between(estimate.low, estimate.high) + marks_of(estimate) or without_interval(estimate)
     small = f"<small>{text(beside)}</small>" if beside else ""
-    return f'<td data-v="{digits(estimate.value)}">{number(estimate.value)}{small}</td>'
+    return f'<td data-v="{digits(estimate.value)}">{shown(estimate.value)}{small}</td>'
 
 
 def _number(value: float) -> str:
-    return "<td></td>" if math.isnan(value) else f'<td data-v="{digits(value)}">{number(value)}</td>'
+    return "<td></td>" if math.isnan(value) else f'<td data-v="{digits(value)}">{shown(value)}</td>'
 
 
 def reference_table(found: StabilityResult) -> str:

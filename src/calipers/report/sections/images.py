@@ -22,7 +22,11 @@ def section(page: Context) -> str:
     album = page.album
     if album is None or not (album.pictures or any(o.marks for o in _overlays(album))):
         return ""
-    volumes = page.evaluation.cohort.dimensions == 3
+    return shown(album, volumes=page.evaluation.cohort.dimensions == 3)
+
+
+def shown(album: Album, *, volumes: bool) -> str:
+    """Return an album as HTML; one page can hold one."""
     groups = [_group(group, str(g), volumes=volumes) for g, group in enumerate(album.groups)]
     return "\n".join([_store(album), items(album.notes), _switches(album), *groups])
 
@@ -97,7 +101,7 @@ def _entry(entry: AlbumEntry, name: str, *, volumes: bool) -> str:
     facts = f' <span class="soft">{text(", ".join(entry.facts))}</span>' if entry.facts else ""
     wide = " several" if several else ""
     return (
-        f'<figure class="entry{wide}"><figcaption>{text(entry.id)}{facts}</figcaption>'
+        f'<figure class="entry{wide}" id="image-{name}"><figcaption>{text(entry.id)}{facts}</figcaption>'
         f'<div class="panels">{"".join(panels)}</div></figure>'
     )
 

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns that options of `calipers monitor` name: COLUMN of yes and no, or COLUMN=VALUE,VALUE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import InputError, UsageError, did_you_mean
+
+F64 = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+ALL = "all"
+YES_NO = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+MOST_NAMED = 12
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A column, and which of its values are meant; none: it says yes and no itself."""
+
+    column: str
+    values: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, text: str) -> Choice:
+        """Return the choice of ``COLUMN`` or ``COLUMN=VALUE,VALUE``."""
+        column, sign, values = text.partition("=")
+        if not column or (sign and not values):
+            raise UsageError(f"expected COLUMN or COLUMN=VALUE,..., got {text!r}")
+        return cls(column, tuple(value.strip() for value in values.split(",")) if sign else ())
+
+
+def flags_by(columns: Mapping[str, NDArray[Any]], text: str, option: str, images: Sequence[str]) -> Flags:
+    """Return one flag per image."""
+    choice = Choice.of(text)
+    cells = [_word(cell) for cell in _column(columns, choice.column, option).tolist()]
+    if choice.values:
+        there = set(cells)
+        for value in choice.values:
+            if value not in there:
+                raise UsageError(f"{option}: {choice.column} is {value!r} on no image; {_known(value, sorted(there))}")
+        return np.array([cell in choice.values for cell in cells], np.bool_)
+    for image, cell in zip(images, cells):
+        if cell.lower() not in YES_NO:
+            hint = f"or say which values are meant: {option} {choice.column}={cell or 'VALUE'}"
+            where, expected = f"image {image!r}", "0 or 1, true or false"
+            raise InputError(expected, rule="flag", location=where, field=choice.column, value=cell, hint=hint)
+    return np.array([YES_NO[cell.lower()] for cell in cells], np.bool_)
+
+
+def numbers_by(columns: Mapping[str, NDArray[Any]], name: str, option: str, images: Sequence[str]) -> F64:
+    """Return one number per image."""
+    column = _column(columns, name, option)
+    values = np.empty(len(column))
+    for k, cell in enumerate(column.tolist()):
+        try:
+            values[k] = float(cell)
+        except (TypeError, ValueError):
+            where = f"image {images[k]!r}"
+            raise InputError("a number for every image", rule="type", location=where, field=name, value=cell) from None
+    return values
+
+
+def _column(columns: Mapping[str, NDArray[Any]], name: str, option: str) -> NDArray[Any]:
+    if name not in columns:
+        known = did_you_mean(name, columns) if columns else "the files have no further column."
+        raise UsageError(f"{option}: no column {name!r} in the files of alarms or among the groups; {known}")
+    return np.asarray(columns[name])
+
+
+def _word(cell: Any) -> str:
+    """Return a cell as the text that a user would write: 1 for 1.0, and for True."""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return "" if cell is None else str(cell).strip()
+
+
+def _known(value: str, there: Sequence[str]) -> str:
+    return did_you_mean(value, there[:MOST_NAMED])

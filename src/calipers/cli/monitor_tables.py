@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Monitors as sentences and tables in the terminal."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+
+import click
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from calipers.cli.messages import one_line
+from calipers.cli.stability_tables import name_of
+from calipers.cli.tables import UNLIMITED, cells_of
+from calipers.findings import legend
+from calipers.monitors import MonitorEvaluation
+from calipers.monitors.labellings import OMS, OOD
+from calipers.plots.words import percent
+from calipers.report.monitors_tables import QUANTITIES, beside
+from calipers.results import Estimate
+from calipers.statistics.weights import plural
+
+HEADS = {OMS: "OMS (unsafe)", OOD: "OOD"}
+MOST_TAUS = 10
+KINDS = (("in distribution", "safe"), ("in distribution", "unsafe"), ("OOD", "safe"), ("OOD", "unsafe"))
+
+
+def print_monitors(found: MonitorEvaluation) -> None:
+    """Print the answer in words, OMS and OOD side by side, the sweep over tau, and how far the labels disagree."""
+    for sentence in found.sentences():
+        click.echo(one_line(sentence))
+    # A file or a pipe has no width: never cut a name there.
+    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
+    shown: list[Estimate] = []
+    if found.paradigms:
+        shown += _quantities(found, console)
+    if len(found.taus) > 1:
+        shown += _sweep(found, console)
+    shown += _disagreement(found, console)
+    if found.settings["replicates"]:
+        units = f"{found.settings['n_units']} {plural(found.settings['unit'])}"
+        click.echo(one_line(f"{100 * found.settings['level']:g} % intervals over {units}."))
+    for line in legend(shown):
+        click.echo(one_line(line))
+
+
+def _quantities(found: MonitorEvaluation, console: Console) -> list[Estimate]:
+    """Print a block of lines per monitor; n and the images on which an alarm is wanted behind them."""
+    table = _table(["monitor", "quantity"], [*(HEADS[one] for one in found.paradigms), "images", "wanted"])
+    every: list[Estimate] = []
+    for name in found.monitors:
+        rows = beside(found, tuple(QUANTITIES), name)
+        columns = [_cells([each[k] for _, each in rows]) for k in range(len(found.paradigms))]
+        for r, (metric, each) in enumerate(rows):
+            known = [e for e in each if e is not None]
+            wanted = " / ".join(str(e.n_references) for e in known)
+            cells = [column[r] for column in columns]
+            table.add_row("" if r else name_of(name), metric, *cells, str(known[0].n_images), wanted)
+            every += known
+        table.add_section()
+    console.print(table)
+    return every
+
+
+def _cells(column: Sequence[Estimate | None]) -> list[str]:
+    known = [e for e in column if e is not None]
+    cells = iter(cells_of([[e] for e in known], ())) if known else iter(())
+    return ["" if e is None else escape(next(cells)[0]) for e in column]
+
+
+def _sweep(found: MonitorEvaluation, console: Console) -> list[Estimate]:
+    """Print AUROC at some values of tau, with the share of unsafe images."""
+    n = len(found.taus)
+    chosen = np.unique(np.linspace(0, n - 1, min(n, MOST_TAUS)).round().astype(np.int64)).tolist()
+    taus = [found.taus[k] for k in chosen]
+    shares = found.scope.prevalence(np.array(taus))
+    table = _table(["AUROC (OMS) at tau"], ["unsafe", *map(name_of, found.monitors)])
+    rows = [[found.get("AUROC", name, OMS, tau) for name in found.monitors] for tau in taus]
+    for tau, share, cells in zip(taus, shares.tolist(), cells_of(rows, ())):
+        table.add_row(f"{tau:.4g}", percent(share), *map(escape, cells))
+    console.print(table)
+    if len(taus) < n:
+        click.echo(f"{len(taus)} of {n} values of tau; the JSON has all.")
+    return [e for row in rows for e in row]
+
+
+def _disagreement(found: MonitorEvaluation, console: Console) -> list[Estimate]:
+    """Print what every monitor rejects of images of every kind; nothing without both kinds of labels."""
+    both = found.disagreement
+    if both is None:
+        return []
+    table = _table(["images"], ["safe", "unsafe"])
+    for words, counts in zip(("in distribution", "OOD"), both.labels.tolist()):
+        table.add_row(words, *map(str, counts))
+    console.print(table)
+    if not both.alarms:
+        return []
+    table = _table(["rejected of the images"], [f"{where}, {kind}" for where, kind in KINDS])
+    every = []
+    for name, counts in both.alarms.items():
+        each = [both.rejected(name, ood=ood, unsafe=unsafe) for ood in (False, True) for unsafe in (False, True)]
+        numbers = [f"{int(n[1])} of {int(n.sum())}" for n in counts.reshape(4, 2)]
+        cells = [cell[0] for cell in cells_of([[e] for e in each], ())]
+        table.add_row(name_of(name), *(f"{number}: {escape(cell)}" for number, cell in zip(numbers, cells)))
+        every += each
+    console.print(table)
+    return every
+
+
+def _table(left: Sequence[str], right: Sequence[str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in left:
+        table.add_column(name, no_wrap=True)
+    for name in right:
+        table.add_column(name, justify="right", overflow="fold")
+    return table
+
+
+def spoken(warning: str) -> str:
+    """Return a warning with the options of the command line instead of the keywords of Python."""
+    warning = re.sub(r"^(.*?): (AUROC is .*) say higher_is_alarm=False$", r"\1: \2 say --lower-is-alarm \1", warning)
+    warning = re.sub(r"if low scores mean alarm, say higher_is_alarm=True$", "leave out --lower-is-alarm", warning)
+    return warning.replace("classes='present'", "--classes present")
