@@ -347,9 +347,10 @@ def test_the_document_holds_everything(found: MonitorEvaluation) -> None:
     assert sum(cell["images"] for cell in document["tables"]["disagreement"] if cell["monitor"] is None) == N
 
 
-def test_a_folder_gets_document_rows_and_images(found: MonitorEvaluation, tmp_path: Path) -> None:
-    found.save(tmp_path / "out")
-    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["images.csv", "monitor.csv", "monitor.json"]
+def test_a_folder_gets_page_document_rows_and_images(found: MonitorEvaluation, tmp_path: Path) -> None:
+    assert found.save(tmp_path / "out") == tmp_path / "out" / "monitor.html"
+    tables = {file.name for file in (tmp_path / "out").iterdir() if file.suffix != ".svg"}
+    assert tables == {"images.csv", "monitor.csv", "monitor.html", "monitor.json"}
     images = (tmp_path / "out" / "images.csv").read_text(encoding="utf-8").splitlines()
     assert len(images) == N + 1
     assert "rejected failure" in images[0]

@@ -32,9 +32,10 @@ WANTED = {OMS: "unsafe", OOD: "out of distribution"}
 
 
 def leading(found: MonitorEvaluation, most: int = MOST_LINES) -> tuple[str, ...]:
-    """Return the best monitors by AUROC, the best first: under OMS labels (over all tau without a headline), or OOD.
+    """Return the best monitors by AUROC, the best first.
 
-    OOD labels come last, because finding failures is what a monitor is for.
+    It is AUROC under OMS labels; its mean over tau if there is no headline; under OOD labels only if there is nothing
+    else, because finding failures is what a monitor is for.
     """
     if OMS in found.paradigms or not found.taus:
         value = {name: found.get("AUROC", name, found.paradigms[0]).value for name in found.monitors}
@@ -67,10 +68,11 @@ def _of_both(found: MonitorEvaluation) -> str:
     if math.isnan(first.value):
         return f"Nothing can be said: {why(first)}"
     told = f"{named(best)} puts {IMAGES[paradigms[0]][1]} first in {percent(first.value)} of pairs"
-    if len(paradigms) < 2:
+    if len(paradigms) < 2 or math.isnan(found.get("AUROC", best, OOD).value):
         return told
     winners = {one: set(order.winners) for one in paradigms if (order := found.ranking("AUROC").order(one))}
-    if len(found.monitors) > 1 and winners[OMS] and winners[OOD] and winners[OMS] != winners[OOD]:
+    chance = max(found.get("AUROC", name, OOD).value for name in found.monitors) <= 0.5
+    if len(found.monitors) > 1 and winners[OMS] != winners[OOD] and not chance:
         return f"{_all(winners[OMS])} finds failures best, {_all(winners[OOD])} images out of distribution"
     return f"{told}, and images out of distribution in {percent(found.get('AUROC', best, OOD).value)}"
 
@@ -155,7 +157,7 @@ def sweep(found: MonitorEvaluation) -> Curves:
         for name, k in rows.items()
     )
     note = f"{_changes(found)} Chance is 0.5. {band(found)} {_left(found, names)}"
-    return Curves(_sweep_title(found, names), _tau_axis(found), Axis("AUROC", 0.0, 1.0), lines, note=note.strip())
+    return Curves(_sweep_title(found, names), Axis("tau"), Axis("AUROC", 0.0, 1.0), lines, note=note.strip())
 
 
 def _sweep_title(found: MonitorEvaluation, names: Sequence[str]) -> str:
@@ -186,7 +188,7 @@ def prevalence(found: MonitorEvaluation) -> Curves:
     marks = tuple(range(len(taus))) if len(taus) <= 12 else ()
     line = Line("unsafe images", taus, shares, slot=GREY, marks=marks)
     note = f"An image is unsafe if its score s is below tau. {_changes(found)} {found.n_images} images."
-    return Curves(title, _tau_axis(found), Axis("share of images unsafe", 0.0, 1.0), (line,), note=note)
+    return Curves(title, Axis("tau"), Axis("share of images unsafe", 0.0, 1.0), (line,), note=note)
 
 
 def _changes(found: MonitorEvaluation) -> str:
@@ -194,11 +196,6 @@ def _changes(found: MonitorEvaluation) -> str:
     if np.array_equal(np.array(found.taus), np.unique(found.scope.score)[1:]):
         return f"{told}; between two of them the labels are those of the upper one."
     return f"{told}."
-
-
-def _tau_axis(found: MonitorEvaluation) -> Axis:
-    inside = all(0.0 <= tau <= 1.0 for tau in found.taus)
-    return Axis("tau", 0.0, 1.0) if inside else Axis("tau")
 
 
 def ranking(found: MonitorEvaluation, metric: str = "AUROC") -> HeatMap:
