@@ -224,3 +224,17 @@ def test_the_same_seed_gives_the_same_trial() -> None:
     one, other = (made_trial("runways", runway_cohort(80, 2), 100, 2).evaluation.to_json() for _ in range(2))
     assert one == other
     np.testing.assert_array_equal(share_sweep(0.3, 40, 1).difference, share_sweep(0.3, 40, 1).difference)
+
+
+def test_a_model_without_failures_leaves_most_claims_untested(tmp_path: Path) -> None:
+    write_runways(tmp_path, runway_cohort(80, 4), pictures=False)
+    cohort = read(tmp_path / "lard.csv")
+    boxes = cohort.references.boxes.tolist()
+    rows = [",".join(map(str, (name, "runway", *box, 0.9))) for name, box in zip(cohort.images.ids, boxes)]
+    (tmp_path / "perfect.csv").write_text("image,class,x0,y0,x1,y1,score\n" + "\n".join(rows) + "\n")
+    predictions = {"perfect": str(tmp_path / "perfect.csv")}
+    result = run_study("monitors", data=tmp_path / "lard.csv", predictions=predictions, ood="weather=fog", quick=True)
+    assert all(result.claim(name).verdict == "not tested" for name in [*NEEDS_OOD, "risk-falls-with-rejection"])
+    assert result.claim("equality-asks-too-much").verdict == "did not hold"
+    assert "figure-5" not in {figure.name for figure in result.figures}
+    assert study_page(result)
