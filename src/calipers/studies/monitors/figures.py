@@ -152,8 +152,8 @@ def rejected_figure(found: Found) -> StudyFigure:
         "figure-4",
         f"{one.title}: {best}, best by OOD labels, rejects {share:.0%} of the unsafe images in distribution",
         "Share of the images of every kind that a monitor rejects at its threshold, which rejects at most 5 % of the "
-        "safe images of the tuning split; the ideal monitors give alarms, not scores. A good monitor rejects the second and "
-        "the fourth column and nothing else.",
+        "safe images of the tuning split; the ideal monitors give alarms, not scores. A good monitor rejects the "
+        "second and the fourth column and nothing else.",
         tuple(panels),
         rows=(2,),
     )

@@ -60,15 +60,15 @@ def _areas(curve: TauCurves, names: tuple[str, ...]) -> Curves:
 def share_figure(found: Found) -> StudyFigure:
     """Return two monitors over the share of harmless shifts."""
     first = found.shares[0]
-    turn = first.measured_flip
-    words = "never" if math.isnan(turn) else f"at a share of {turn:.2f}"
+    turns = [sweep.measured_flip for sweep in found.shares if not math.isnan(sweep.measured_flip)]
+    words = f"at a share of {min(turns):.2f} to {max(turns):.2f}" if turns else "nowhere"
     return StudyFigure(
         "figure-7",
         f"Harmless shifts turn the order of two monitors {words}, and OOD labels do not notice",
         f"Half of the {first.n_images} images are OOD; of these, the share on the horizontal axis has another sky, "
         "which harms nobody, the others have fog, blur or night. shift-detector sees shifts only (3 standard "
-        "deviations), weak-failure-predictor sees failures only (0.6). Far runways fail in distribution too. Bands: 95 % of "
-        f"{REPLICATES} bootstrap replicates; grey: the closed forms of both, in this order.",
+        "deviations), weak-failure-predictor sees failures only (0.6). Far runways fail in distribution too. "
+        f"Bands: 95 % of {REPLICATES} bootstrap replicates; grey: the closed forms of both, in this order.",
         tuple(panel for sweep in found.shares for panel in (_share(sweep, "oms"), _share(sweep, "ood"))),
         rows=(2,) * len(found.shares),
     )

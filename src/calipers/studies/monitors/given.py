@@ -97,7 +97,9 @@ def ood_labels(cohort: Cohort, said: str | None) -> Flags | None:
     if len(strange):
         where, hint = f"image {cohort.images.ids[strange[0]]!r}", f"or say which values are OOD: --ood {name}=a,b"
         value = str(column[strange[0]])
-        raise InputError("true or false, 1 or 0", rule="flag", location=where, field=name, value=value, hint=hint)
+        file = cohort.intake.files[0].file if cohort.intake.files else ""
+        place = {"file": file, "location": where, "field": name, "value": value}
+        raise InputError("true or false, 1 or 0", rule="flag", hint=hint, **place)
     return np.isin(lower, YES)
 
 

@@ -131,7 +131,8 @@ METHODS = (
     "the detector (fog, blur, night), some add a strange object that it takes for one of its classes (a taxiway, "
     "a new class). Far runways and flat lesions are in distribution and hard. shift-detector lies 3 standard "
     "deviations higher on OOD images and knows nothing else, failure-predictor 2 where the detector fails, random "
-    "knows nothing. The other monitors are the baselines of Calipers: they see the predictions, or simple "
+    "knows nothing. A detector that fails finds nothing, or something with a low score, which favours monitors that "
+    "look at scores. The other monitors are the baselines of Calipers: they see the predictions, or simple "
     "features of the pictures, and are fitted on usual images that are left out of everything else.",
     "Given data. 3 of 10 images that are not OOD are for fitting baselines, a quarter of the others for choosing "
     "thresholds, unit by unit; the rest is for testing. Airports are the units from 10 airports on, patients if "

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from calipers.monitors.labellings import OMS, OOD
-from calipers.monitors.thresholds import in_words
 from calipers.plots.figures import Cell, Table
 from calipers.results import Estimate
 from calipers.studies.framework import StudyTable
@@ -61,18 +60,19 @@ def classes_table(found: Found) -> StudyTable:
 def areas_table(trial: Trial, name: str) -> StudyTable:
     """Return all monitors under both paradigms, with intervals."""
     paradigms = (OMS, OOD) if trial.judged else (OMS,)
-    keys = [(metric, paradigm) for metric in FREE for paradigm in paradigms]
+    get = trial.evaluation.get
     rows = [
-        (monitor, *_cells([trial.evaluation.get(metric, monitor, p) for metric, p in keys]))
+        (monitor, metric, *_cells([get(metric, monitor, paradigm) for paradigm in paradigms]))
         for monitor in trial.evaluation.monitors
+        for metric in FREE
     ]
-    columns = ["monitor", *(c for metric, p in keys for c in (f"{metric} {p.upper()}", "low", "high"))]
+    columns = [f"{paradigm.upper()}{end}" for paradigm in paradigms for end in ("", " low", " high")]
     units = trial.evaluation.basis.units
     note = (
         f"{trial.evaluation.n_images} images for testing, {int(trial.unsafe.sum())} of them unsafe; 95 % intervals "
         f"over {units.number} units ({units.name}). For AUPR positives are the images on which an alarm is wanted."
     )
-    table = Table(tuple(_unique(columns)), tuple(rows))
+    table = Table(("monitor", "quantity", *columns), tuple(rows))
     return StudyTable(name, f"{trial.title}: monitors under both paradigms", table, note)
 
 
@@ -80,20 +80,20 @@ def threshold_table(trial: Trial, name: str) -> StudyTable:
     """Return what the monitors do at thresholds of the tuning split, under OMS labels."""
     evaluation = trial.evaluation
     rows = [
-        (m, *_cells([evaluation.get(metric, m, OMS) for metric in DECIDED]), in_words(evaluation.thresholds[m]))
-        for m in evaluation.monitors
+        (monitor, metric, *_cells([e]), e.n_images, e.n_predictions)
+        for monitor in evaluation.monitors
+        for metric in DECIDED
+        for e in [evaluation.get(metric, monitor, OMS)]
     ]
-    columns = ["monitor", *(c for metric in DECIDED for c in (metric, "low", "high")), "threshold"]
+    chosen = max((t.n_tuning for t in evaluation.thresholds.values() if t is not None), default=0)
     note = (
         "SG: share of all images that are unsafe and rejected; RH: unsafe and accepted; AC: safe and rejected. SG + RH "
-        "is the hazard without a monitor."
+        f"is the hazard without a monitor. Thresholds reject at most 5 % of the safe ones among {chosen} tuning "
+        "images; the ideal monitors, which say yes or no, need none."
     )
-    return StudyTable(
-        name,
-        f"{trial.title}: alarms at a threshold of the tuning split",
-        Table(tuple(_unique(columns)), tuple(rows)),
-        note,
-    )
+    title = f"{trial.title}: alarms at a threshold of the tuning split"
+    columns = ("monitor", "quantity", "value", "low", "high", "images", "rejected")
+    return StudyTable(name, title, Table(columns, tuple(rows)), note)
 
 
 def tau_table(found: Found) -> StudyTable:
@@ -131,12 +131,3 @@ def _known(value: float) -> float | None:
 
 def _cells(estimates: Sequence[Estimate]) -> list[float | None]:
     return [_known(value) for e in estimates for value in (e.value, e.low, e.high)]
-
-
-def _unique(columns: list[str]) -> list[str]:
-    """Return columns with a name of their own for every bound: low and high belong to the quantity before."""
-    found, last = [], ""
-    for name in columns:
-        last = last if name in ("low", "high") else name
-        found.append(f"{last} {name}" if name in ("low", "high") else name)
-    return found

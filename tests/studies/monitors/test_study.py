@@ -1,0 +1,240 @@
+"""A quick run of the whole study: every claim has its verdict, with figures, tables and a page."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calipers.errors import InputError, UsageError
+from calipers.monitors.labellings import OMS, OOD
+from calipers.plots.figures import HeatMap, Scatter
+from calipers.readers import read
+from calipers.studies import STUDIES, StudyResult, load_study, run_study
+from calipers.studies.monitors import study
+from calipers.studies.monitors.found import Found
+from calipers.studies.monitors.given import ood_labels, unit_of
+from calipers.studies.monitors.sweeps import share_sweep, tau_curves
+from calipers.studies.monitors.trials import IDEAL, made_trial, ranked
+from calipers.studies.page import study_page
+from calipers.studies.writing import write_study
+from calipers.synthetic.runways import runway_cohort, write_runways
+
+# What a quick run and a full one agree on.
+VERDICTS = {
+    "ood-needs-no-model": "held",
+    "good-in-worse-out-of-distribution": "held in part",
+    "ood-is-a-proxy": "held",
+    "ideal-monitors-differ": "held",
+    "ood-gives-a-biased-indication": "held",
+    "ood-ranking-misleads": "held",
+    "equality-asks-too-much": "held",
+    "classification-is-a-special-case": "held in part",
+    "prevalence-depends-on-tau": "held",
+    "tau-changes-the-order": "held",
+    "one-prediction-one-reference": "held in part",
+    "precision-and-recall-ill-defined": "held",
+    "four-cases-define-f1": "did not hold",
+    "mean-over-classes": "held in part",
+    "lard-one-ill-defined-case": "did not hold",
+    "lard-score": "held",
+    "chosen-by-ood-leaves-hazard": "held",
+    "risk-falls-with-rejection": "held in part",
+}
+NEEDS_OOD = [name for name in VERDICTS if name.startswith(("ood-", "good-", "ideal-", "chosen-"))]
+
+
+@dataclass
+class Run:
+    result: StudyResult
+    found: Found
+    progress: list[tuple[int, int]]
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    kept: list[Found] = []
+    seen: list[tuple[int, int]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        tables = study.tables
+        patch.setattr(study, "tables", lambda found: kept.append(found) or tables(found))
+        patch.setattr(study, "QUICK_IMAGES", 180)
+        result = run_study("monitors", quick=True, progress=lambda what, done, total: seen.append((done, total)))
+    return Run(result, kept[0], seen)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("lard")
+    write_runways(folder, runway_cohort(160, 3), pictures=False)
+    return folder
+
+
+def given(files: Path, ood: str | None) -> StudyResult:
+    predictions = {"ours": str(files / "detector.csv")}
+    return run_study("monitors", data=files / "lard.csv", predictions=predictions, ood=ood, quick=True)
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_a_claim_has_its_verdict(run: Run, name: str) -> None:
+    claim = run.result.claim(name)
+    assert claim.verdict == VERDICTS[name], claim.evidence
+    assert any(character.isdigit() for character in claim.evidence)
+
+
+def test_every_statement_is_judged_in_order(run: Run) -> None:
+    said = [statement.name for statement in load_study("monitors").statements]
+    assert [claim.name for claim in run.result.claims] == said
+    assert len(said) == len({*said}) == 20
+    assert {*VERDICTS} < {*said}
+
+
+def test_verdicts_follow_the_numbers(run: Run) -> None:
+    """Labels that agree, and a sweep in which nothing turns, give other verdicts."""
+    trials = []
+    for one in run.found.trials:
+        assert one.ood is not None
+        labels = tuple(replace(label, wanted=one.ood) for label in one.evaluation.basis.labels)
+        basis = replace(one.evaluation.basis, labels=labels)
+        rows = tuple(
+            replace(row, estimate=one.evaluation.get(row.metric, row.model, OOD))
+            if row.group == {"paradigm": OMS} and row.metric == "AUROC"
+            else row
+            for row in one.evaluation.rows
+        )
+        trials.append(replace(one, evaluation=replace(one.evaluation, basis=basis, rows=rows)))
+    flat = tuple(replace(sweep, difference=np.ones_like(sweep.difference)) for sweep in run.found.shares)
+    found = replace(run.found, trials=tuple(trials), shares=flat)
+    claims = {claim.name: claim.verdict for claim in study.CLAIMS.judged(found)}
+    assert claims["ood-ranking-misleads"] == "did not hold"
+    assert claims["ideal-monitors-differ"] == "did not hold"
+    assert claims["chosen-by-ood-leaves-hazard"] == "did not hold"
+    assert claims["harmless-shifts-turn-the-order"] != "held"
+
+
+def test_planted_failures_are_the_unsafe_images(run: Run) -> None:
+    for trial in run.found.trials:
+        assert trial.planted is not None
+        np.testing.assert_array_equal(trial.unsafe, trial.planted)
+        assert len(trial.kinds) == trial.evaluation.n_images == trial.cohort.n_images
+
+
+def test_ideal_monitors_are_perfect_for_their_own_labels_and_in_no_ranking(run: Run) -> None:
+    for trial in run.found.trials:
+        assert not {*IDEAL.values()} & {*trial.contenders}
+        for paradigm, name in IDEAL.items():
+            assert trial.evaluation.get("AUROC", name, paradigm).value == 1.0
+        assert trial.evaluation.get("RH", IDEAL[OMS]).value == trial.evaluation.get("AC", IDEAL[OMS]).value == 0.0
+
+
+def test_equal_labels_have_one_winner_in_every_replicate(run: Run) -> None:
+    trial = run.found.trials[0]
+    same = ranked(trial, np.stack([trial.unsafe, trial.unsafe]))
+    assert same.winner_differs == 0.0
+    assert same.kendall == same.low == same.high == 1.0
+
+
+def test_the_curves_over_tau_agree_with_the_evaluation(run: Run) -> None:
+    trial = run.found.trials[0]
+    curve = tau_curves(trial, 20)[0]
+    at = int(np.flatnonzero(curve.taus <= 0.5)[-1])
+    assert curve.prevalence[at] == pytest.approx(trial.unsafe.mean())
+    for k, name in enumerate(curve.monitors):
+        assert curve.values[k, at] == pytest.approx(trial.evaluation.get("AUROC", name, OMS).value)
+
+
+def test_figures_and_tables_are_there(run: Run) -> None:
+    assert [figure.name for figure in run.result.figures] == [f"figure-{k}" for k in range(1, 8)]
+    assert all(figure.title and figure.caption and figure.panels for figure in run.result.figures)
+    assert isinstance(run.result.figures[2].panels[0], Scatter)
+    assert isinstance(run.result.figures[3].panels[0], HeatMap)
+    names = [table.name for table in run.result.tables]
+    assert names == ["table-1", "table-2", "table-3-1", "table-4-1", "table-3-2", "table-4-2", "table-5", "table-6"]
+    decided = {row[:2]: row[2] for row in run.result.tables[3].table.rows}
+    base = float(run.found.trials[0].unsafe.mean())
+    assert decided["max-score", "SG"] + decided["max-score", "RH"] == pytest.approx(base)
+
+
+def test_progress_counts_to_the_end(run: Run) -> None:
+    assert run.progress == [(k, study.STEPS) for k in range(1, study.STEPS + 1)]
+
+
+def test_the_page_says_everything_and_the_folder_is_whole(run: Run, tmp_path: Path) -> None:
+    page = study_page(run.result)
+    assert all(f'id="claim-{claim.name}"' in page for claim in run.result.claims)
+    files = {path.name for path in write_study(run.result, tmp_path / "study")}
+    assert {"study.html", "claims.csv", "figure-2a.svg", "figure-7.csv", "table-4-2.csv"} <= files
+    assert json.loads((tmp_path / "study" / "study.json").read_text())["study"] == "monitors"
+
+
+def test_given_data_are_judged_by_what_they_have(files: Path) -> None:
+    with_labels = given(files, "weather=sky,fog,blur,night,taxiway")
+    assert with_labels.claim("harmless-shifts-turn-the-order").verdict == "not tested"
+    assert with_labels.claim("ood-is-a-proxy").verdict == "held"
+    assert "160 images of lard.csv" in with_labels.source
+    assert [Path(entry["file"]).name for entry in with_labels.inputs] == ["lard.csv", "detector.csv"]
+    assert [figure.name for figure in with_labels.figures] == [f"figure-{k}" for k in range(1, 7)]
+    without = given(files, None)
+    assert all(without.claim(name).verdict == "not tested" for name in NEEDS_OOD)
+    assert without.claim("risk-falls-with-rejection").verdict != "not tested"
+    assert "--ood" in without.warnings[0]
+    assert not {"figure-3", "figure-4"} & {figure.name for figure in without.figures}
+
+
+def test_ood_labels_come_from_a_column_or_from_values(files: Path) -> None:
+    cohort = read(files / "lard.csv", {"ours": str(files / "detector.csv")})
+    airport = cohort.images.groups["airport"]
+    np.testing.assert_array_equal(ood_labels(cohort, "airport=LFAA, EDCC"), np.isin(airport, ["LFAA", "EDCC"]))
+    flagged = cohort.with_groups({"ood": np.where(airport == "LFAA", "Yes", "0")})
+    np.testing.assert_array_equal(ood_labels(flagged, None), airport == "LFAA")
+    assert ood_labels(cohort, None) is None
+    with pytest.raises(UsageError, match="airport = 'LFA'"):
+        ood_labels(cohort, "airport=LFA")
+    with pytest.raises(UsageError, match="no column 'airports'"):
+        ood_labels(cohort, "airports=LFAA")
+    with pytest.raises(InputError, match="--ood weather=a,b") as error:
+        ood_labels(cohort, "weather")
+    assert "lard.csv" in str(error.value)
+
+
+def test_airports_are_resampled_if_there_are_enough(files: Path) -> None:
+    cohort = read(files / "lard.csv")
+    assert unit_of(cohort) == "image"  # five airports
+    many = cohort.with_groups({"airport": np.array([f"A{k % 12}" for k in range(cohort.n_images)])})
+    assert unit_of(many) == "airport"
+    assert unit_of(many.with_groups({"patient": np.arange(cohort.n_images).astype(str)})) == "patient"
+
+
+def test_what_cannot_be_run_is_refused(files: Path) -> None:
+    assert "monitors" in STUDIES
+    with pytest.raises(UsageError, match="--predictions NAME=FILE"):
+        run_study("monitors", data=files / "lard.csv")
+    with pytest.raises(UsageError, match="belong to a data set"):
+        run_study("monitors", ood="airport=LFAA")
+    with pytest.raises(UsageError, match="takes no runs"):
+        run_study("monitors", runs=3)
+    with pytest.raises(UsageError, match="takes no ood"):
+        run_study("rodeo", ood="airport=LFAA")
+
+
+def test_the_same_seed_gives_the_same_trial() -> None:
+    one, other = (made_trial("runways", runway_cohort(80, 2), 100, 2).evaluation.to_json() for _ in range(2))
+    assert one == other
+    np.testing.assert_array_equal(share_sweep(0.3, 40, 1).difference, share_sweep(0.3, 40, 1).difference)
+
+
+def test_a_model_without_failures_leaves_most_claims_untested(tmp_path: Path) -> None:
+    write_runways(tmp_path, runway_cohort(80, 4), pictures=False)
+    cohort = read(tmp_path / "lard.csv")
+    boxes = cohort.references.boxes.tolist()
+    rows = [",".join(map(str, (name, "runway", *box, 0.9))) for name, box in zip(cohort.images.ids, boxes)]
+    (tmp_path / "perfect.csv").write_text("image,class,x0,y0,x1,y1,score\n" + "\n".join(rows) + "\n")
+    predictions = {"perfect": str(tmp_path / "perfect.csv")}
+    result = run_study("monitors", data=tmp_path / "lard.csv", predictions=predictions, ood="weather=fog", quick=True)
+    assert all(result.claim(name).verdict == "not tested" for name in [*NEEDS_OOD, "risk-falls-with-rejection"])
+    assert result.claim("equality-asks-too-much").verdict == "did not hold"
+    assert "figure-5" not in {figure.name for figure in result.figures}
+    assert study_page(result)
