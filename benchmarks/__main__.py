@@ -15,6 +15,7 @@ for name in ("CALIPERS_THREADS", "RAYON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBL
 
 def main() -> None:
     """Run the rows, print as they finish, write text and JSON."""
+    import benchmarks.error_rows
     import benchmarks.mask_rows
     import benchmarks.stability_rows
     import benchmarks.voxel_rows  # noqa: F401  all register their rows

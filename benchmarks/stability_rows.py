@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows for the stability of repeated trainings: scores of all pairs of K models, bag by bag.
 
-The bars are set for 10 models: 20x, for tau-b at 256 instances. Rows beside these have lower ones: 5x for tau-b of larger
-maps, and half of the bar with 5 models, where fewer pairs share the work on a map. Ratios do not depend on the number of bags,
-so each size has as many as keep the row short, and the peer scores some pairs of one bag, scaled to all pairs of 1,000
-bags; the row says both.
+The bars are set for 10 models: 20x, for tau-b at 256 instances. Rows beside these have lower ones: 5x for tau-b of
+larger maps, and half of the bar with 5 models, where fewer pairs share the work on a map. Ratios do not depend on the
+number of bags, so each size has as many as keep the row short, and the peer scores some pairs of one bag, scaled to all
+pairs of 1,000 bags; the row says both.
 """
 
 from __future__ import annotations

@@ -56,6 +56,7 @@ PART_OF = {
     "given_samples": "evaluate_maps",
     "map_thresholds": "evaluate_maps",
     "map_findings": "findings",
+    "error_table": "saving",
 }
 
 # The only upward imports, inside functions or for types: an Evaluation offers these as methods.
@@ -70,6 +71,7 @@ UPWARD = frozenset(
     ("monitors", "plots"),
     ("monitors", "report"),
     ("stability", "plots"),
+    ("stability", "report"),
 }
 
 

@@ -37,7 +37,7 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
     registry.check("assignment", first.assignment)
     references, predictions = cohort.references, cohort.predictions(model)
     n_classes = len(cohort.classes) if first.within_class else 0
-    found = _pairs(cohort, predictions, criterion, n_classes)
+    found = candidate_pairs(cohort, predictions, criterion, n_classes)
     rank = fates.ranks(predictions.offsets, predictions.label, predictions.score, n_classes)
     absent = (rank >= first.max_dets) | (predictions.score < first.score_cut)
     decided = fates.decide(
@@ -72,8 +72,11 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
     return matches
 
 
-def _pairs(cohort: Cohort, predictions: Predictions, criterion: Criterion, n_classes: int) -> fates.PairList:
-    """Return the candidate pairs of a criterion: those nearer than objects that have nothing to do with each other."""
+def candidate_pairs(cohort: Cohort, predictions: Predictions, criterion: Criterion, n_classes: int) -> fates.PairList:
+    """Return the candidate pairs of a criterion: those nearer than objects that have nothing to do with each other.
+
+    With ``n_classes`` 0 the classes do not matter.
+    """
     references = cohort.references
     if criterion.fused is not None:
         return fates.PairList(*criterion.fused(cohort, predictions, n_classes))

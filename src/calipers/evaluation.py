@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from calipers.error_table import ErrorTable
     from calipers.monitors import MonitorEvaluation
     from calipers.plots.figures import Figure
     from calipers.results.comparison import Comparison
@@ -311,6 +312,23 @@ class Evaluation:
 
         return grouped(self, groupings)
 
+    def errors(self, model: str | None = None) -> ErrorTable:
+        """Return every mistake of a model, or of all models, with its kind and the objects behind it.
+
+        Kinds are those of the metric ``error-types``: cls, loc, both, dup, bkg, miss; with the limits of the protocol's
+        own metric of that kind, else with the protocol's criterion and threshold.
+
+        Examples
+        --------
+        >>> import calipers as cal
+        >>> ev = cal.evaluate(cal.demo_cohort(), "tide", ci=False)
+        >>> sorted({row["kind"] for row in ev.errors("misses-small").rows()})
+        ['bkg', 'both', 'cls', 'loc', 'miss']
+        """
+        from calipers.error_table import error_table
+
+        return error_table(self, model)
+
     def check(self, requirements: str | Path | Requirements) -> tuple[Outcome, ...]:
         """Judge the rows by acceptance limits, from a TOML file or a `Requirements`; see `calipers check`.
 
@@ -349,6 +367,7 @@ class Evaluation:
         pictures: bool = True,
         redact: bool = False,
         multiverse: bool = False,
+        stability: bool = False,
         monitor: MonitorEvaluation | None = None,
         command: Sequence[str] = (),
         step: Callable[[str], None] = lambda name: None,
@@ -365,6 +384,8 @@ class Evaluation:
             Replace ids and names of files by hashes, and leave the images out.
         multiverse
             Add what the order of two models or more hangs on; see `calipers.multiverse`.
+        stability
+            Add which objects all, some and none of the models find: for models that were trained alike.
         monitor
             Add what is known of monitors of a model on these images; see `calipers.evaluate_monitor`.
         command
@@ -375,16 +396,8 @@ class Evaluation:
         from calipers.report import context_of, write_page
 
         folder = None if images is None else Path(images)
-        context = context_of(
-            self,
-            images=folder,
-            pictures=pictures,
-            redact=redact,
-            multiverse=multiverse,
-            monitor=monitor,
-            command=command,
-            step=step,
-        )
+        told = {"pictures": pictures, "redact": redact, "multiverse": multiverse, "stability": stability}
+        context = context_of(self, images=folder, monitor=monitor, command=command, step=step, **told)
         return write_page(context, Path(path), step)
 
     def save(
@@ -398,6 +411,7 @@ class Evaluation:
         redact: bool = False,
         pictures: bool = True,
         multiverse: bool = False,
+        stability: bool = False,
         step: Callable[[str], None] = lambda name: None,
     ) -> Path:
         """Write numbers, cohort and page into a folder; `calipers.open_evaluation` makes the evaluation of it again.
@@ -415,12 +429,13 @@ class Evaluation:
             How the evaluation was asked for; kept in ``run.json``.
         started
             When it began; the time of saving if left out.
-        images, redact, pictures, multiverse, step
+        images, redact, pictures, multiverse, stability, step
             Of the page, as in `report`; the other files keep every name.
         """
         from calipers.saving import save
 
-        of_page = {"images": images, "redact": redact, "pictures": pictures, "multiverse": multiverse, "step": step}
+        of_page = {"images": images, "redact": redact, "pictures": pictures, "step": step}
+        of_page |= {"multiverse": multiverse, "stability": stability}
         kept = self if redact or not pictures else self._with_slices(None if images is None else Path(images))
         return save(kept, Path(folder), force=force, command=command, started=started, pictures=of_page)
 

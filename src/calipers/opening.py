@@ -61,10 +61,18 @@ class Opened:
         return tuple(map(str, found)) if isinstance(found, list) else ()
 
     @property
+    def stability(self) -> bool:
+        """Whether its page told of the stability of repeated trainings."""
+        return self._told("stability")
+
+    @property
     def multiverse(self) -> bool:
         """Whether its page told of the multiverse."""
+        return self._told("multiverse")
+
+    def _told(self, name: str) -> bool:
         settings = self.run.get("settings")
-        return isinstance(settings, dict) and settings.get("multiverse") is True
+        return isinstance(settings, dict) and settings.get(name) is True
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -64,6 +64,7 @@ METRICS: Mapping[str, str] = {
     "centre-distance": "calipers.metrics.instances:CentreDistance",
     "case-auroc": "calipers.metrics.case_level:CaseAuroc",
     "picai-score": "calipers.metrics.case_level:PicaiScore",
+    "error-types": "calipers.metrics.errors:ErrorTypes",
 }
 
 # Kinds of intervals; `calipers.statistics.intervals` makes them.

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from calipers.assignment import MatchRecipe
 from calipers.engine import collect
+from calipers.error_table import error_table
 from calipers.kernels import matching
 from calipers.kernels.route import native
 from calipers.matches import FATES, Matches, View
@@ -48,7 +49,8 @@ if TYPE_CHECKING:
     from calipers.evaluation import Evaluation
 
 PAGE = "report.html"
-FILES = (EVALUATION, OBJECTS, IMAGES, *MAP_FILES, "images.csv", SLICES, QUARANTINE, PAGE, RUN)
+ERRORS = "errors.csv"  # where the protocol has error types
+FILES = (EVALUATION, OBJECTS, IMAGES, *MAP_FILES, "images.csv", ERRORS, SLICES, QUARANTINE, PAGE, RUN)
 OWN_COLUMNS = {"image", "model", "references", "predictions", "hits", "duplicates", "false_alarms", "missed"}
 EVERY_SIZE = 1e10
 
@@ -78,6 +80,8 @@ def save(
         write_table(stage / IMAGES, image_columns(cohort))
         save_maps(stage, cohort.maps)
         write_atomically(stage / "images.csv", delimited(images_table(evaluation, matches)))
+        if any(plan.kind == "error-types" for plan in evaluation.protocol.metrics):
+            error_table(evaluation).write(stage / ERRORS)
         if evaluation.slices is not None:
             save_slices(stage / SLICES, evaluation.slices)
         if cohort.intake.quarantine:
@@ -96,7 +100,7 @@ def save(
                 "rng": "Philox4x64",
                 "ties": evaluation.protocol.ties,
                 "kernels": "numpy" if native() is None else "native",
-                **({"multiverse": True} if (pictures or {}).get("multiverse") else {}),
+                **{name: True for name in ("multiverse", "stability") if (pictures or {}).get(name)},
             },
             command=command,
             started=began,

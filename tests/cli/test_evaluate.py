@@ -138,7 +138,7 @@ def test_a_protocol_file_replaces_the_preset(calipers, files):
         (["--cluster", "patientt"], "no column 'patientt'"),
         (["--by", "patientt"], "by: the images have no column 'patientt'"),
         (["--interval", "wilsom"], "'wilsom' is not one of 'bootse-t-logit'"),
-        (["--format", "yolo"], "coco, csv, nih, parquet"),
+        (["--format", "yolo"], "coco, csv, lard, nih, parquet"),
         (["--box-format", "xxyy"], "did you mean 'xyxy'?"),
         (["--columns", "image"], "--columns takes NAME=COLUMN"),
         (["--columns", "imag=pic"], "did you mean 'image'?"),

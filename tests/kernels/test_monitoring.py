@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from calipers.kernels.case_ranks import CaseRanks
-from calipers.kernels.monitoring import Cuts, Operating, Standing, operating
-from calipers.kernels.monitoring_coverage import augrc, aurc, best_aurc, harmonic
+from calipers.kernels.monitoring import Cuts, Operating, Standing, harmonic, operating
+from calipers.kernels.monitoring_coverage import augrc, aurc, best_aurc
 from reference import monitors as slow
 
 

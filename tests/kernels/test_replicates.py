@@ -203,13 +203,15 @@ def test_little_memory_at_a_time_does_not_change_a_bit(monkeypatch: pytest.Monke
         np.testing.assert_array_equal(scene.values(weights, "coco101", blocks=True), expected)
 
 
+@pytest.mark.parametrize("quotients", [False, True])
 @pytest.mark.parametrize("n", [101, 11])
-def test_recalls_reached_is_what_a_search_in_float64_finds(n: int) -> None:
-    recalls = np.linspace(0.0, 1.0, n)
+def test_recalls_reached_is_what_a_search_in_float64_finds(n: int, quotients: bool) -> None:
+    recalls = np.arange(n) / (n - 1) if quotients else np.linspace(0.0, 1.0, n)
+    rounded = replicates.rounded_up(recalls)
     for positives in range(1, 3001):
         hits = np.arange(positives + 1)
         expected = np.searchsorted(recalls, hits / positives, side="right")
-        found = replicates.recalls_reached(hits, np.array(positives), n)
+        found = replicates.recalls_reached(hits, np.array(positives), rounded)
         np.testing.assert_array_equal(found, expected, err_msg=str(positives))
 
 
@@ -218,7 +220,8 @@ def test_recalls_reached_is_what_a_search_in_float64_finds(n: int) -> None:
 def test_recalls_reached_by_large_numbers(positives: int, share: float, n: int) -> None:
     near = round(share * (n - 1)) * positives // (n - 1)  # at and around a recall that is met exactly
     for hits in {round(share * positives), near, max(near - 1, 0), min(near + 1, positives)}:
-        found = replicates.recalls_reached(np.array(hits), np.array(positives), n)
+        rounded = replicates.rounded_up(np.linspace(0.0, 1.0, n))
+        found = replicates.recalls_reached(np.array(hits), np.array(positives), rounded)
         assert found == resampling.recalls_reached(hits, positives, n)
 
 
@@ -240,5 +243,6 @@ def test_level_sums(segments: list[list[tuple[int, int]]]) -> None:
 
 def test_recalls_that_are_not_evenly_spaced_take_the_slow_way() -> None:
     assert replicates.evenly_spaced(np.linspace(0, 1, 101))
+    assert replicates.evenly_spaced(np.arange(101) / 100)
     assert not replicates.evenly_spaced(np.array([0.0, 0.3, 1.0]))
     assert not replicates.evenly_spaced(np.array([0.5]))

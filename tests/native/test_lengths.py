@@ -36,11 +36,15 @@ kind = "froc"
 [[metric]]
 name = "RoDeO"
 kind = "rodeo"
+[[metric]]
+name = "dAP/cls"
+kind = "error-types"
 """
 KERNELS = (
     "overlapping",
     "ranks",
     "decide",
+    "error_types",
     "row_kinds",
     "totals",
     "ranking",

@@ -46,6 +46,7 @@ def normal(name: str = "model A", other: str = "model B") -> dict[str, f.Figure]
             "t", Y, f.Axis("n"), np.linspace(0, 1, 4), (name, other), np.array([[1.0, 2, 3], [3, 2, 1]]), 0.5
         ),
         "overlay": f.Overlay("t", (100.0, 80.0), boxes, picture=PIXEL),
+        "cells": f.Cells("t", np.array([[0, 1, 2], [2, 2, 0]]), 2, name, np.eye(2, 3) > 0, PIXEL),
     }
 
 
@@ -76,6 +77,7 @@ def empty() -> dict[str, f.Figure]:
         "contour of NaN": f.Contour("t", X, Y, np.arange(2.0), np.arange(2.0), np.full((2, 2), NAN), "h"),
         "histogram without bins": f.Histogram("t", X, Y, NOTHING, ("a",), np.empty((1, 0))),
         "histogram without series": f.Histogram("t", X, Y, np.arange(3.0), (), np.empty((0, 2))),
+        "cells without any": f.Cells("t", np.zeros((0, 3), np.int64), 2, "models"),
         "overlay without a size": f.Overlay("t", (NAN, 0.0), ()),
     }
 
@@ -136,6 +138,7 @@ def little_elsewhere() -> dict[str, f.Figure]:
         "one dot on a log axis": f.Scatter(
             "t", f.Axis("x", log=True), f.Axis("y", log=True), (f.Dots("a", one, one),), diagonal=True
         ),
+        "cells that nobody marks": f.Cells("t", np.zeros((1, 9), np.int64), 40, "models", np.zeros((1, 9), np.bool_)),
         "no boxes": f.Overlay("t", (10.0, 10.0), ()),
         "outlines on a map": f.Overlay(
             "t",

@@ -12,6 +12,7 @@ from calipers.plots.figures import Curves, Forest, HeatMap
 from calipers.synthetic import demo_samples
 
 OF_MAPS = ("voxel-roc", "voxel-pr", "soft-sizes", "levels")
+OF_ERRORS = ("error-gains", "error-counts")
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +25,14 @@ def maps():
     return cal.evaluate_maps(list(demo_samples(8, 2, 32)), "anomaly")
 
 
+@pytest.fixture(scope="module")
+def mistakes():
+    return cal.evaluate(cal.demo_cohort(), "tide")
+
+
 @pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_has_a_finding_axes_and_numbers(evaluation, maps, name):
-    found = figure(maps if name in OF_MAPS else evaluation, name)
+def test_every_figure_has_a_finding_axes_and_numbers(evaluation, maps, mistakes, name):
+    found = figure(maps if name in OF_MAPS else mistakes if name in OF_ERRORS else evaluation, name)
     assert len(found.title) > 10
     assert "nan" not in found.title.lower()
     table = found.table()

@@ -30,6 +30,7 @@ from calipers.plots.figures import (
     Blob,
     BoxDots,
     BoxMark,
+    Cells,
     Contour,
     Curves,
     Dots,
@@ -151,6 +152,7 @@ NORMAL: dict[str, Figure] = {
         PLANE,
         "AP",
     ),
+    "cells": Cells("They differ", np.array([[0, 1, 2], [2, 2, 0]]), 2, "models", np.eye(2, 3) > 0, picture()),
     "overlay": Overlay(
         "One is missed",
         (8.0, 6.0),
@@ -184,6 +186,7 @@ EMPTIES: dict[str, Figure] = {
     "box, no samples": BoxDots("t", Y, ("a",), (EMPTY,)),
     "contour, undefined": Contour("t", X, Y, np.arange(3.0), np.arange(3.0), np.full((3, 3), np.nan), "v"),
     "contour, none": Contour("t", X, Y, EMPTY, EMPTY, np.zeros((0, 0)), "v"),
+    "cells, none": Cells("t", np.zeros((0, 0), np.int64), 2, "models"),
     "overlay, no size": Overlay("t", (0.0, 0.0), ()),
     "histogram, none": Histogram("t", X, Y, EMPTY, (), np.zeros((0, 0))),
     "histogram, undefined": Histogram("t", X, Y, np.arange(4.0), ("a",), NANS[None]),

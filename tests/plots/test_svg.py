@@ -83,7 +83,7 @@ def test_title_and_description_are_there(name: str) -> None:
     assert "t" not in texts(root)  # the page shows the title
 
 
-@pytest.mark.parametrize("name", [n for n in normal() if n not in ("heatmap", "contour", "overlay")])
+@pytest.mark.parametrize("name", [n for n in normal() if n not in ("heatmap", "contour", "overlay", "cells")])
 def test_the_description_names_the_series(name: str) -> None:
     desc = tree(normal()[name])[1].text or ""
     assert "model A" in desc

@@ -80,6 +80,12 @@ CASES = [
     Case("centre-distance", {"criterion": "centre-distance-relative", "summary": "median"}, perfect=0.0),
     Case("case-auroc"),
     Case("case-auroc", {"silent": "zero", "thresholds": [0.1, 0.5]}, {"score_cut": 0.3}, perfect=NAN),
+    *(Case("error-types", {"gain": of}, {"ties": "coco"}, perfect=0.0) for of in ("cls", "loc", "fp", "fn", "empty")),
+    Case("error-types", {"gain": "bkg", "max_dets": 2}, {"ties": "block"}, perfect=NAN),
+    Case("error-types", {"gain": "dup", "background": 0.05}, {"ties": "block", "thresholds": 0.3}, perfect=0.0),
+    Case("error-types", {"gain": "both"}, {"ties": "block", "score_cut": 0.3}, perfect=NAN),
+    Case("error-types", {"gain": "miss", "criterion": "iop", "foreground": 0.75}, {"ties": "block"}, perfect=NAN),
+    *(Case("error-types", {"count": of}, perfect=0.0, of_images=True) for of in ("cls", "miss", "empty")),
     Case("picai-score", matching={"assignment": "optimal", "thresholds": 0.1, "duplicates": "forgiven"}),
 ]
 

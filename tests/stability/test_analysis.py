@@ -343,7 +343,7 @@ class Broken:
 def test_bags_that_are_read_late_are_checked_too(jobs: int) -> None:
     with pytest.raises(cal.InputError, match=r"model 'b', bag 'y', instance \(1\)") as error:
         cal.stability(Broken(), jobs=jobs)
-    assert error.value.rule == "not-finite"
+    assert error.value.rule == "non-finite"
 
 
 def test_the_twin_itself() -> None:

@@ -48,10 +48,10 @@ def with_bag(shape: tuple[int, ...]) -> list[np.ndarray]:
             "bag 0: expected bag 'x' as in",
         ),
         ({"a": {"x": [0.5]}, "b": [[0.5]]}, "bags-differ", "bag ids for all models or for none"),
-        (changed((1, 2, 3), np.nan), "not-finite", r"model 'model 2', bag '2', instance \(3\).*got nan"),
-        (changed((0, 1, 0), -np.inf), "not-finite", r"model 'model 1', bag '1', instance \(0\).*got -inf"),
-        (changed((1, 0, 2), 1.5), "outside-unit", r"model 'model 2', bag '0', instance \(2\).*got 1.5"),
-        (changed((0, 2, 1), -0.1), "outside-unit", r"bag '2', instance \(1\)"),
+        (changed((1, 2, 3), np.nan), "non-finite", r"model 'model 2', bag '2', instance \(3\).*got nan"),
+        (changed((0, 1, 0), -np.inf), "non-finite", r"model 'model 1', bag '1', instance \(0\).*got -inf"),
+        (changed((1, 0, 2), 1.5), "score-range", r"model 'model 2', bag '0', instance \(2\).*got 1.5"),
+        (changed((0, 2, 1), -0.1), "score-range", r"bag '2', instance \(1\)"),
         (np.full((2, 3, 4), "x"), "type", "numbers"),
         ([[["a"], ["b"]]], "type", "numbers"),
         (np.full((2, 3, 4), 0.5j), "type", "numbers"),
@@ -88,7 +88,7 @@ def test_values_outside_get_a_hint() -> None:
         ({"instances": {"7": [0, 0, 0, 1]}}, "labels-differ", "got '7'"),
         ({"instances": [[1, 0, 0, 0], None, None], "labels": [0, 1, 1]}, "labels-differ", "bag '0'.*labelled 0"),
         ({"bag_scores": [[0.1, 0.2, 0.3]]}, "bags-differ", r"\(2, 3\) \(models, bags\)"),
-        ({"bag_scores": [[0.1, 0.2, 0.3], [0.1, np.inf, 0.3]]}, "not-finite", "model 'model 2', bag '1'"),
+        ({"bag_scores": [[0.1, 0.2, 0.3], [0.1, np.inf, 0.3]]}, "non-finite", "model 'model 2', bag '1'"),
     ],
 )
 def test_what_comes_with_the_maps_must_fit(options: dict[str, Any], rule: str, said: str) -> None:

@@ -12,6 +12,7 @@ import click
 
 from calipers.cli.narration import Narrator
 from calipers.cli.options import output_options
+from calipers.errors import UsageError
 
 if TYPE_CHECKING:
     from calipers.evaluation import Evaluation
@@ -34,6 +35,11 @@ Which one is better depends on the question: voxels (AP, Dice), objects (F1, sen
 whose extent matters (soft instance IoU).
 """
 
+STABILITY_STORY = """
+Five trainings of one model, on images of which half have a lesion. They mark the same places, and tell the images
+apart; the place is not that of the lesion. Stable is not right, and the AUC does not show it.
+"""
+
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("-o", "--output", metavar="DIR", default="calipers-demo", help="Folder for data, pictures and results.")
@@ -42,9 +48,10 @@ whose extent matters (soft instance IoU).
 @click.option(
     "--maps", is_flag=True, help="Volumes with label maps and the score maps of two models, instead of boxes."
 )
+@click.option("--stability", is_flag=True, help="Score maps of five repeated trainings: do they mark the same places?")
 @click.option("--force", is_flag=True, help="Replace what is in DIR.")
 @output_options
-def demo(output: str, seed: int, preset: str | None, maps: bool, force: bool, as_json: bool, quiet: bool) -> None:
+def demo(output: str, seed: int, preset: str | None, maps: bool, force: bool, **given: Any) -> None:
     """Draw chest-like phantoms, write them with references and the predictions of models, evaluate, write a page.
 
     Everything is made on the spot from a seed; nothing is downloaded. The files in DIR show the formats.
@@ -52,7 +59,13 @@ def demo(output: str, seed: int, preset: str | None, maps: bool, force: bool, as
     from calipers.protocol import Protocol
     from calipers.results.files import output_folder
 
-    narrator, started = Narrator(quiet=quiet or as_json), datetime.now(UTC)
+    as_json = given["as_json"]
+    narrator, started = Narrator(quiet=given["quiet"] or as_json), datetime.now(UTC)
+    if given["stability"]:
+        if maps or preset:
+            raise UsageError("--stability is another demo: leave out --maps and --preset")
+        _of_trainings(output_folder(output, force=force), seed, narrator, as_json=as_json)
+        return
     protocol = Protocol.load(preset or ("anomaly" if maps else "overview"))
     folder = output_folder(output, force=force)
     evaluation, pictures = (_of_maps if maps else _of_boxes)(folder, protocol, seed, narrator)
@@ -69,6 +82,28 @@ def demo(output: str, seed: int, preset: str | None, maps: bool, force: bool, as
     print_evaluation(evaluation)
     click.echo(MAP_STORY if maps else STORY)
     click.echo(f"Open {page}")
+
+
+def _of_trainings(folder: Path, seed: int, narrator: Narrator, *, as_json: bool) -> None:
+    """Write the maps of five trainings, compare them as any user would, and print what comes out."""
+    from calipers.cli.stability_tables import print_stability
+    from calipers.readers.bags import read_bags
+    from calipers.stability import instance_labels, stability
+    from calipers.synthetic import demo_bags, write_bags
+
+    data, bags = folder / "data", demo_bags("stable-wrong", seed=seed)
+    narrator.say(f"drawing {len(bags)} images under {len(bags.models)} trainings into {data}")
+    write_bags(data, bags)
+    read = read_bags([data / model for model in bags.models], data / "labels.csv", scores=data / "scores.csv")
+    found = stability(read.with_instances(instance_labels), seed=seed, progress=narrator.steps("reading"))
+    page = found.save(folder / "results", force=True, command=click.get_current_context().obj or ())
+    if as_json:
+        click.echo(json.dumps({**found.as_dict(), "page": str(page)}, allow_nan=False))
+        return
+    print_stability(found)
+    click.echo(STABILITY_STORY)
+    click.echo(f"Open {page}")
+    narrator.warn(found.warnings)
 
 
 def _of_boxes(folder: Path, protocol: Protocol, seed: int, narrator: Narrator) -> tuple[Evaluation, Path | None]:

@@ -29,9 +29,10 @@ STATISTICS = ("cluster", "strata", "level", "replicates", "interval")  # options
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS...", nargs=-1, required=True)
 @evaluation_options(
-    "coco (default), overview, rodeo, chestxray8, lard, luna16, oms, picai, polyp-clinical, voc2007, voc2012."
+    "coco (default), overview, rodeo, chestxray8, lard, luna16, oms, picai, polyp-clinical, tide, voc2007, voc2012."
 )
 @click.option("--multiverse", is_flag=True, help="Page that tells what the order of the models hangs on.")
+@click.option("--stability", is_flag=True, help="Page that takes the models as repeated trainings: what do all find?")
 @picture_options
 @reading_options
 @output_options
@@ -48,8 +49,9 @@ def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> Non
 
     narrator, started = Narrator(quiet=given["quiet"] or given["as_json"]), datetime.now(UTC)
     protocol, pictures = chosen_protocol(given), chosen_pictures(given)
-    if given["multiverse"] and (not given["output"] or len(predictions) < 2):
-        raise UsageError("--multiverse is a part of the page that compares models: give -o DIR and two models or more")
+    for name in ("multiverse", "stability"):
+        if given[name] and (not given["output"] or len(predictions) < 2):
+            raise UsageError(f"--{name} is a part of the page that compares models: give -o DIR and two models or more")
     if given["output"] is not None:
         inputs = (references, *named_files(predictions).values(), *([given["groups"]] if given["groups"] else []))
         check_output(given["output"], given["force"], inputs)
@@ -80,6 +82,7 @@ def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> Non
             command=command,
             started=started,
             multiverse=given["multiverse"],
+            stability=given["stability"],
             step=narrator.doing,
             **pictures,
         )

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from calipers.cli.tables import Line, cells_of, grid, number
+from calipers.cli.tables import Line, cells_of, grid
 from calipers.evaluation import Evaluation
 from calipers.results import Estimate
+from calipers.results.digits import shown
 from calipers.results.groups import GroupedRows, GroupSummary
 from calipers.statistics.weights import plural
 
@@ -60,12 +61,12 @@ def _summaries(over: list[GroupSummary]) -> list[Line]:
     """Return mean and standard deviation, and the range; groups without a value are counted."""
 
     def mean(summary: GroupSummary) -> str:
-        spread = f", SD {number(summary.sd)}" if number(summary.sd) else ""
+        spread = f", SD {shown(summary.sd)}" if shown(summary.sd) else ""
         some = f" ({summary.n_defined} of {summary.n_groups})" if summary.n_defined < summary.n_groups else ""
-        return number(summary.mean) + spread + some
+        return shown(summary.mean) + spread + some
 
     def between(summary: GroupSummary) -> str:
-        return f"{number(summary.lowest)} to {number(summary.highest)}" if summary.n_defined else ""
+        return f"{shown(summary.lowest)} to {shown(summary.highest)}" if summary.n_defined else ""
 
     first = f"mean of {over[0].n_groups} groups"
     return [Line(first, list(map(mean, over)), ()), Line("range", list(map(between, over)), ())]

@@ -21,6 +21,7 @@ PICTURE = b"data:image/"  # how a page holds a picture
 @click.option("-o", "--output", metavar="FILE", help="The page; DIR/report.html if left out.")
 @picture_options
 @click.option("--multiverse", is_flag=True, help="Tell what the order of models hangs on, also if DIR did not.")
+@click.option("--stability", is_flag=True, help="Tell which objects repeated trainings find, also if DIR did not.")
 @click.option(
     "--differences",
     type=click.Choice(["refuse", "warn"]),
@@ -53,8 +54,8 @@ def report(folder: str, **given: Any) -> None:
         opened.require_equal()
     notes = list(opened.notes)
     narrator.warn(notes)
-    wanted = given["multiverse"] or opened.multiverse
-    opened.evaluation.report(target, multiverse=wanted, command=opened.command, step=narrator.doing, **pictures)
+    told = {name: given[name] or getattr(opened, name) for name in ("multiverse", "stability")}
+    opened.evaluation.report(target, command=opened.command, step=narrator.doing, **told, **pictures)
     content = target.read_bytes()
     document = {
         "schema": "calipers.report/1",

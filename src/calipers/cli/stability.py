@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import click
@@ -17,7 +16,7 @@ from calipers.errors import UsageError
 UNIT = click.FloatRange(0, 1)
 RULES = click.Choice(["any-overlap", "centre", "rounded", "coverage"])
 UNDEFINED = click.Choice(["skip", "agree", "one"])
-INPUTS = ("labels", "groups", "scores", "references")  # options that name an input
+INPUTS = ("labels", "groups", "scores", "references", "images")  # options that name an input
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -27,6 +26,7 @@ INPUTS = ("labels", "groups", "scores", "references")  # options that name an in
 @click.option("--scores", metavar="TABLE", help="What each model says of whole images: a column per model.")
 @click.option("--references", metavar="REFS", help="MODEL are predictions of boxes or masks: what there is to find.")
 @click.option("-o", "--output", metavar="DIR", help="Folder for page, JSON, CSV and figures; new or empty.")
+@click.option("--images", metavar="DIR", help="Pictures of the images, below the maps on the page.")
 @click.option("--threshold", metavar="T", type=UNIT, default=0.5, help="From here on an instance is positive (0.5).")
 @click.option("--bags", type=click.Choice(["positive", "all"]), default="positive", help="Images that are looked at.")
 @click.option("--undefined", type=UNDEFINED, default="skip", help="Two maps that call everything alike.")
@@ -65,6 +65,8 @@ def stability(models: tuple[str, ...], **given: Any) -> None:
 
         inputs = [path for _, path in named] + [given[name] for name in INPUTS if given[name]]
         check_output(given["output"], given["force"], tuple(inputs))
+    elif given["images"] is not None:
+        raise UsageError("--images is about the page, which -o DIR writes: give -o DIR too")
     objects = None
     if given["references"] is not None:
         cohort = read_cohort(named, given)
@@ -140,16 +142,5 @@ def _document(found: Any, objects: Any) -> dict[str, Any]:
 def _saved(found: Any, objects: Any, given: dict[str, Any]) -> str:
     """Write the folder; return the file to open."""
     command = click.get_current_context().obj or ()
-    if hasattr(found, "save"):
-        return str(found.save(given["output"], force=given["force"], command=command))
-    from calipers.results.delimited import delimited
-    from calipers.results.files import staged_folder, write_atomically
-
-    folder = Path(given["output"])
-    rows = [{**row.as_dict(), "group": json.dumps(row.group) if row.group else None} for row in found.rows]
-    columns = {name: [row[name] for row in rows] for name in rows[0] if name != "flags"}
-    with staged_folder(folder, owned=["stability.json", "stability.csv"]) as stage:
-        write_atomically(stage / "stability.csv", delimited(columns))
-        text = json.dumps({**_document(found, objects), "command": list(command)}, allow_nan=False)
-        write_atomically(stage / "stability.json", text + "\n")
-    return str(folder / "stability.json")
+    options = {"force": given["force"], "images": given["images"], "objects": objects}
+    return str(found.save(given["output"], command=command, **options))

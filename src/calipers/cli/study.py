@@ -25,7 +25,7 @@ WIDEST = 110
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("name", metavar="NAME", required=False)
 @click.option("-o", "--output", metavar="DIR", help="Folder for page, figures and tables; new or empty.")
-@click.option("--data", metavar="FILE", help="The data set of the paper; data that Calipers makes if left out.")
+@click.option("--data", metavar="FILE|DIR", help="The data of the paper, or your own; made by Calipers if left out.")
 @click.option(
     "--predictions",
     metavar="[NAME=]FILE",
@@ -33,6 +33,7 @@ WIDEST = 110
     help="A model for the table of given predictions; may be repeated.",
 )
 @click.option("--ranking", metavar="FILE", help="Ranks of algorithms by people: columns algorithm and rank.")
+@click.option("--ood", metavar="COLUMN[=VALUE,...]", help="Which images of the data are out of distribution.")
 @click.option("--runs", metavar="N", type=click.IntRange(min=2), help="Per point; as in the paper if left out.")
 @click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of all random numbers.")
 @click.option("--quick", is_flag=True, help="Coarse grids and little data: to try it out, not to cite.")
@@ -48,6 +49,8 @@ def study(name: str | None, **given: Any) -> None:
     calipers study rodeo -o rodeo-study
     calipers study rodeo --data BBox_List_2017.csv -o rodeo-study
     calipers study anomaly -o anomaly-study
+    calipers study stability --data maps -o stability-study
+    calipers study monitors -o monitors-study
     """
     from calipers.studies import run_study
 
@@ -66,6 +69,7 @@ def study(name: str | None, **given: Any) -> None:
         data=given["data"],
         predictions=predictions,
         ranking=given["ranking"],
+        ood=given["ood"],
         runs=given["runs"],
         seed=given["seed"],
         quick=given["quick"],

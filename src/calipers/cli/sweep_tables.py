@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.text import Text
 
 from calipers.cli.messages import one_line
-from calipers.cli.tables import UNLIMITED, Line, grid, number
+from calipers.cli.tables import UNLIMITED, Line, grid
 from calipers.plots.sweep_words import at, short
 from calipers.plots.sweeps import sweep_figures
+from calipers.results.digits import shown
 from calipers.sensitivity.swept import Sweep, SweepAxis
 
 MOST_ROWS = 40
@@ -86,10 +87,10 @@ def _word(axis: SweepAxis, k: int) -> str:
 def _interval(value: float, low: float, high: float) -> str:
     if math.isnan(value):
         return "undefined"
-    return number(value) + ("" if math.isnan(low) else f" [{number(low)}, {number(high)}]")
+    return shown(value) + ("" if math.isnan(low) else f" [{shown(low)}, {shown(high)}]")
 
 
 def _spread(value: float, low: float, high: float) -> str:
     if math.isnan(value):
         return "undefined"
-    return number(value) + ("" if math.isnan(low) else f" ± {number((high - low) / 2)}")
+    return shown(value) + ("" if math.isnan(low) else f" ± {shown((high - low) / 2)}")

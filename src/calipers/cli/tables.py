@@ -18,6 +18,7 @@ from calipers.cli.messages import one_line
 from calipers.evaluation import Evaluation
 from calipers.findings import legend, marks_of, same_for_all, speaks_for, without_interval
 from calipers.results import Estimate
+from calipers.results.digits import shown
 
 MOST_CLASSES = 12
 UNLIMITED = 400
@@ -104,22 +105,17 @@ def cells_of(rows: Sequence[Sequence[Estimate]], above: Sequence[Estimate]) -> l
     Why there is no interval is said, unless that holds for all, including the estimates in tables above.
     """
     every = [estimate for row in rows for estimate in row]
-    width = max(len(number(estimate.value)) for estimate in every)
+    width = max(len(shown(estimate.value)) for estimate in every)
     say_why = not same_for_all([*above, *every])
     return [[_cell(estimate, width, say_why=say_why) for estimate in row] for row in rows]
-
-
-def number(value: float) -> str:
-    """Return a number with three decimals, or none if it is large; empty if undefined."""
-    return "" if math.isnan(value) else f"{value:.3f}" if abs(value) < 100 else f"{value:.0f}"
 
 
 def _cell(estimate: Estimate, width: int, *, say_why: bool) -> str:
     if math.isnan(estimate.value):
         return str(estimate.reason).replace("_", " ")
-    value = number(estimate.value).rjust(width)
+    value = shown(estimate.value).rjust(width)
     if not math.isnan(estimate.low):
-        return f"{value} [{number(estimate.low)}, {number(estimate.high)}]{marks_of(estimate)}"
+        return f"{value} [{shown(estimate.low)}, {shown(estimate.high)}]{marks_of(estimate)}"
     why = without_interval(estimate) if say_why else ""
     return f"{value} ({one_line(why)})" if why else value
 

@@ -134,7 +134,7 @@ def average_precision(problem: Problem, positives: I64, recalls: F64 | None, *, 
     native = route.native()
     if not problem.plain and (recalls is None or replicates.evenly_spaced(recalls)):
         plan = problem.plan(enveloped=enveloped)
-        return replicates.average_precision(plan, problem.weights, positives, 0 if recalls is None else len(recalls))
+        return replicates.average_precision(plan, problem.weights, positives, recalls)
     if native is not None:
         kind = compiled.RECALLS if recalls is not None else compiled.ENVELOPE if enveloped else compiled.STEPS
         return compiled.average_precision(native, problem, positives, recalls, kind)

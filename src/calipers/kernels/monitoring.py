@@ -8,6 +8,7 @@ images; only thresholds between different scores are attainable, and nothing is 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Weights = NDArray[Any]  # (R, n) whole numbers
+
+ROWS_AT_ONCE = 2
 
 
 @dataclass(frozen=True)
@@ -76,13 +79,27 @@ class Standing:
         """(R,) the weight of all images."""
         return np.asarray(self.below[:1].sum(axis=0) + self.level[:1].sum(axis=0))
 
+    @cached_property
+    def lasting(self) -> F64:
+        """(g, R): how long an image counts if images are accepted by rising score, ``E[1/p + ... + 1/N]`` at place p.
+
+        That is ``H(N) - H(p - 1)`` with the harmonic numbers H. In a group of m after c images p is any of c + 1 ..
+        c + m, and ``H(0) + ... + H(K - 1) = K H(K) - K``.
+        """
+        n, c, m = self.total, self.below, self.level
+        h = harmonic(int(n.max(initial=0)))
+        k = np.arange(len(h))
+        sums = k * h - k
+        mean = np.divide(sums[c + m] - sums[c], m, out=np.zeros(m.shape), where=m > 0)
+        return np.asarray(h[n] - np.where(m == 1, h[c], mean))  # of a single image without a difference of large sums
+
     def sums(self, of_image: F64, of_group: NDArray[Any]) -> F64:
         """Return (L, R): sums over images of weight x number of the image (L, n) x number of its group (g, R)."""
-        return np.asarray(of_image[:, self.order] @ (self.weight * of_group[self.group]))
+        return product(of_image[:, self.order], self.weight * of_group[self.group])
 
     def wanted(self, labels: Flags) -> F64:
         """Return (L, R): the weight of the wanted images of every labelling."""
-        return np.asarray(labels[:, self.order].astype(np.float64) @ self.weight)
+        return product(labels[:, self.order].astype(np.float64), self.weight)
 
     def auroc(self, labels: Flags) -> F64:
         """Return (L, R) areas under the ROC curve; whole numbers up to the one division, so exact in any order."""
@@ -168,6 +185,20 @@ def operating(score: F64, wanted: Flags, weights: Weights) -> Operating:
     return Operating.of(cuts, gathered, cuts.rejected(gathered), wanted)
 
 
+def product(rows: F64, columns: F64) -> F64:
+    """Return (L, R): rows (L, n) times columns (n, R), a few rows at a time.
+
+    Small products stay on one thread; large ones wake threads that wait for each other on a busy machine.
+    """
+    parts = [rows[k : k + ROWS_AT_ONCE] @ columns for k in range(0, len(rows), ROWS_AT_ONCE)]
+    return np.concatenate(parts) if parts else np.zeros((0, columns.shape[1]))
+
+
+def harmonic(n: int) -> F64:
+    """Return H(0) .. H(n), H(k) = 1 + 1/2 + ... + 1/k."""
+    return np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, n + 1))])
+
+
 def ratio(top: NDArray[Any], bottom: NDArray[Any], where: Flags) -> F64:
     """Return top / bottom, NaN elsewhere."""
     return np.asarray(np.divide(top, bottom, out=np.full(np.shape(bottom), np.nan), where=where))
@@ -180,7 +211,9 @@ def _shifted(counts: NDArray[Any]) -> NDArray[Any]:
 
 def _steps(counts: NDArray[Any]) -> NDArray[Any]:
     """Return what every threshold adds."""
-    return np.diff(counts, axis=0, prepend=0)
+    steps = counts.copy()
+    steps[1:] -= counts[:-1]
+    return steps
 
 
 def _accepted(rejected: NDArray[Any]) -> NDArray[Any]:

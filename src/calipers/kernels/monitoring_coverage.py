@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels.monitoring import Standing, ratio
+from calipers.kernels.monitoring import Standing, harmonic, ratio
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -21,18 +21,10 @@ I64 = NDArray[np.int64]
 def aurc(standing: Standing, loss: F64) -> F64:
     """Return (L, R): areas under the risk-coverage curve for losses (L, n); NaN without an image.
 
-    The image accepted as number p counts in every mean from k = p on, with 1/k: ``H(N) - H(p - 1)`` in all, with the
-    harmonic numbers H. In a group of m after c images p is any of c + 1 .. c + m, and
-    ``H(0) + ... + H(K - 1) = K H(K) - K``.
+    The image accepted as number p counts in every mean from k = p on, with 1/k: see `Standing.lasting`.
     """
     n = standing.total
-    h = harmonic(int(n.max(initial=0)))
-    c, m = standing.below, standing.level
-    k = np.arange(len(h))
-    total = k * h - k
-    mean = np.divide(total[c + m] - total[c], m, out=np.zeros(m.shape), where=m > 0)
-    share = h[n] - np.where(m == 1, h[c], mean)
-    return ratio(standing.sums(loss, share), np.broadcast_to(n, (len(loss), len(n))), n > 0)
+    return ratio(standing.sums(loss, standing.lasting), np.broadcast_to(n, (len(loss), len(n))), n > 0)
 
 
 def best_aurc(wanted: F64, total: I64) -> F64:
@@ -55,8 +47,3 @@ def augrc(standing: Standing, loss: F64) -> F64:
     times = n - standing.below - (standing.level - 1) / 2.0
     squared = np.broadcast_to(n.astype(np.float64) ** 2, (len(loss), len(n)))
     return ratio(standing.sums(loss, times), squared, n > 0)
-
-
-def harmonic(n: int) -> F64:
-    """Return H(0) .. H(n), H(k) = 1 + 1/2 + ... + 1/k."""
-    return np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, n + 1))])

@@ -144,7 +144,7 @@ def _joined(parts: list[I64]) -> I64:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
-def average_precision(p: Plan, weights: NDArray[np.integer], positives: I64, recalls: int) -> F64:
+def average_precision(p: Plan, weights: NDArray[np.integer], positives: I64, recalls: F64 | None) -> F64:
     """Return (R, V, K); NaN for a class without references.
 
     Parameters
@@ -152,14 +152,14 @@ def average_precision(p: Plan, weights: NDArray[np.integer], positives: I64, rec
     positives
         (R, V, K) weight of the counted references.
     recalls
-        How many evenly spaced recalls the precision is averaged over; 0 takes the area.
+        The `evenly_spaced` recalls that the precision is averaged over; None takes the area.
     """
-    native = route.native()
+    native, rounded = route.native(), None if recalls is None else rounded_up(recalls)
     if native is not None and compiled.fit_lanes(weights, len(p.row_image)):
-        return compiled.replicates(native, p, weights, positives, rounded_up(recalls) if recalls else None)
+        return compiled.replicates(native, p, weights, positives, rounded)
     step = max(1, AT_ONCE // max(1, len(p.row_image), len(p.hit_image)))
     parts = [
-        _block(p, weights[first : first + step], positives[first : first + step], recalls)
+        _block(p, weights[first : first + step], positives[first : first + step], rounded)
         for first in range(0, len(weights), step)
     ]
     return np.concatenate(parts) if parts else np.zeros(positives.shape)
@@ -185,7 +185,7 @@ def hits_at(p: Plan, weights: NDArray[np.integer], allowed: F64) -> I64:
     return result.reshape(len(weights), len(p.group_of), -1, allowed.shape[1])
 
 
-def _block(p: Plan, weights: NDArray[np.integer], positives: I64, recalls: int) -> F64:
+def _block(p: Plan, weights: NDArray[np.integer], positives: I64, rounded: NDArray[np.bool_] | None) -> F64:
     hits, every = running(p, weights)
     values = hits / (every + EPS)
     cells = ragged.owners(p.point_offsets)
@@ -194,10 +194,10 @@ def _block(p: Plan, weights: NDArray[np.integer], positives: I64, recalls: int) 
         reached = hits
         sums = _sums(values * _steps(reached, p.point_offsets), cells, total.shape)
     else:
-        reached = recalls_reached(hits, total[:, cells], recalls) if recalls else hits
+        reached = hits if rounded is None else recalls_reached(hits, total[:, cells], rounded)
         values = envelope(values, p.point_offsets)
         sums = level_sums(values, _steps(reached, p.point_offsets), p.point_offsets)
-    divisor = np.full(total.shape, recalls) if recalls else total
+    divisor = total if rounded is None else np.full(total.shape, len(rounded))
     mean = np.divide(sums, divisor, out=np.full(total.shape, np.nan), where=total > 0)
     return np.asarray(mean.reshape(positives.shape))
 
@@ -234,24 +234,29 @@ def _steps(reached: I64, offsets: I64) -> I64:
     return steps
 
 
-def recalls_reached(hits: I64, positives: I64, n: int) -> I64:
-    """Return how many of the recalls ``linspace(0, 1, n)`` are at most ``hits / positives``, in float64.
+def recalls_reached(hits: I64, positives: I64, rounded: NDArray[np.bool_]) -> I64:
+    """Return how many of n evenly spaced recalls are at most ``hits / positives``, in float64.
 
-    Only an exact hit can be rounded to the wrong side, so the whole numbers decide, and a table says where it happens.
+    Only an exact hit can be rounded to the wrong side, so the whole numbers decide, and ``rounded`` (n,) says of which
+    recalls that is true; see `rounded_up`.
     """
+    n = len(rounded)
     x = hits * ((n - 1) / np.maximum(positives, 1)) + NUDGE
     whole = np.minimum(x.astype(np.int64), n - 1)
-    return np.asarray(whole + 1 - ((x - whole < 2 * NUDGE) & rounded_up(n)[whole]))
+    return np.asarray(whole + 1 - ((x - whole < 2 * NUDGE) & rounded[whole]))
 
 
 def evenly_spaced(recalls: F64) -> bool:
-    """Return whether the recalls are the ``linspace(0, 1, n)`` that `recalls_reached` counts."""
-    return 1 < len(recalls) <= MOST_RECALLS and bool((recalls == np.linspace(0.0, 1.0, len(recalls))).all())
+    """Return whether the recalls are ``linspace(0, 1, n)`` or the quotients ``k / (n - 1)``: last bits differ."""
+    n = len(recalls)
+    if not 1 < n <= MOST_RECALLS:
+        return False
+    return bool((recalls == np.linspace(0.0, 1.0, n)).all() or (recalls == np.arange(n) / (n - 1)).all())
 
 
-def rounded_up(n: int) -> NDArray[np.bool_]:
-    """Return, for every recall of ``linspace(0, 1, n)``, whether it is larger than the quotient it stands for."""
-    return np.asarray(np.linspace(0.0, 1.0, n) > np.arange(n) / (n - 1))
+def rounded_up(recalls: F64) -> NDArray[np.bool_]:
+    """Return, for evenly spaced recalls, which are larger than the quotient that they stand for."""
+    return np.asarray(recalls > np.arange(len(recalls)) / (len(recalls) - 1))
 
 
 def envelope(values: F64, offsets: I64) -> F64:

@@ -55,7 +55,7 @@ def evaluate_monitor(
     seed: int = 0,
     ci: bool = True,
 ) -> MonitorEvaluation:
-    """Evaluate monitors: do they alarm on the images on which the model fails, and on those that are foreign?
+    """Evaluate monitors: how well they alarm where the model fails, and where images are foreign.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.kernels.monitoring import ratio
+from calipers.kernels.monitoring import product, ratio
 from calipers.metrics.contract import Facts
 from calipers.monitors.quantities import n_marked
 
@@ -61,7 +61,7 @@ class Share:
     def value(self, evidence: Marks, weights: NDArray[Any]) -> F64:
         """Return (R, 1, K)."""
         w = weights.astype(np.float64)
-        part, whole = (w @ marks.T.astype(np.float64) for marks in (evidence.part, evidence.whole))
+        part, whole = (product(marks.astype(np.float64), w.T).T for marks in (evidence.part, evidence.whole))
         return ratio(part, whole, whole > 0)[:, None]
 
     def reasons(self, evidence: Marks) -> Mapping[tuple[int, int], str]:

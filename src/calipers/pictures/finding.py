@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -55,18 +55,23 @@ class PictureFiles:
 
         Files are pictures by their extension, or by the mark of DICOM at byte 128.
         """
+        return cls.named(folder, list(_names(cohort)))
+
+    @classmethod
+    def named(cls, folder: Path, images: Sequence[tuple[str, ...]]) -> PictureFiles:
+        """Pair images, each with the names under which it may be found, with the files below a folder; see `of`."""
         folder = Path(folder)
         listing = list_files(folder, holds="pictures")
         search = _Search(listing)
-        found = [search.find(names) for names in _names(cohort)]
+        found = [search.find(names) for names in images]
         times = Counter(path for path, exact in found if path and not exact)
         times.update({path: 1 for path, exact in found if path and exact and path in times})
         shared = [not exact and path is not None and times[path] > 1 for path, exact in found]
         paths = tuple(path if path and not twice else None for (path, _), twice in zip(found, shared))
         several = sum(path == SEVERAL for path, _ in found)
         made = cls(folder.name or folder.resolve().name, paths, several, sum(shared), listing.left, listing.closed)
-        if cohort.n_images and not any(paths):
-            raise _nothing_fits(folder, cohort, listing, made)
+        if images and not any(paths):
+            raise _nothing_fits(folder, images[0][0], listing, made)
         return made
 
     def path_of(self, image: int) -> Path | None:
@@ -106,8 +111,7 @@ def _names(cohort: Cohort) -> Iterator[tuple[str, ...]]:
         yield (str(name), image) if name and str(name) != image else (image,)
 
 
-def _nothing_fits(folder: Path, cohort: Cohort, listing: Listing, made: PictureFiles) -> InputError:
-    name = next(_names(cohort))[0]
+def _nothing_fits(folder: Path, name: str, listing: Listing, made: PictureFiles) -> InputError:
     pictures = [file for file in listing.files if _stem(file.rpartition("/")[2]) is not None]
     more = f" and {len(pictures) - 1} more" if len(pictures) > 1 else ""
     got = f"{pictures[0]}{more}" if pictures else "no picture"

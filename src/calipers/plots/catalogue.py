@@ -8,7 +8,7 @@ from typing import Any
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.evaluation import Evaluation
-from calipers.plots import curves, errors, forests, voxels
+from calipers.plots import curves, error_types, errors, forests, voxels
 from calipers.plots.figures import Figure
 
 
@@ -29,6 +29,8 @@ FIGURES: Mapping[str, Callable[..., Figure]] = {
     "rodeo": forests.rodeo,
     "classes": forests.classes,
     "groups": forests.groups,
+    "error-gains": error_types.error_gains,
+    "error-counts": error_types.error_counts,
     "fates": errors.fates,
     "scores": errors.scores,
     "overlaps": errors.overlaps,

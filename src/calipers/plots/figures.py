@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 Cell = str | float | int | None
 NAN = math.nan
 
@@ -303,6 +305,27 @@ class Histogram(Figure):
             for k in range(len(self.edges) - 1)
         ]
         return Table(("series", "from", "to", self.y.label), tuple(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Cells(Figure):
+    """A whole number from 0 to ``most`` in every cell of an image, over its picture where there is one."""
+
+    counts: I64  # (rows, columns)
+    most: int
+    label: str  # what is counted: "models that mark a place"
+    inside: Flags | None = None  # (rows, columns) what the reference marks; a line runs around it
+    picture: str = ""  # a data: address; cells of 0 are then transparent
+    aspect: float = 1.0  # height of a cell over its width
+
+    def table(self) -> Table:
+        """Return how many cells have every number, and how many of these the reference marks."""
+        total = np.bincount(self.counts.ravel(), minlength=self.most + 1).tolist()
+        if self.inside is None:
+            return Table((self.label, "cells"), tuple(enumerate(total)))
+        within = np.bincount(self.counts[self.inside], minlength=self.most + 1).tolist()
+        rows = tuple((k, n, w) for k, (n, w) in enumerate(zip(total, within)))
+        return Table((self.label, "cells", "in the reference"), rows)
 
 
 Ring = tuple[tuple[float, float], ...]  # corners x, y; the last is joined to the first

@@ -24,6 +24,8 @@ from calipers.results.provenance import sha256_of
 from calipers.results.ranking import Ranking
 from calipers.sensitivity import Multiverse
 from calipers.sensitivity import multiverse as multiverse_of
+from calipers.stability.objects import object_stability
+from calipers.stability.objects_result import ObjectStability
 
 MOST_PAIRED = 4  # models of which all pairs are compared; of more, the leader is compared with the others
 ONE_ALARM = "FROC@1"
@@ -50,6 +52,7 @@ class Context:
     result_hash: str  # as in run.json; "" if ids are replaced
     hidden: bool  # ids are replaced, pictures left out
     multiverse: Multiverse | None = None  # if it was asked for
+    stability: ObjectStability | None = None  # if it was asked for
     monitor: MonitorEvaluation | None = None  # if one was given
 
 
@@ -61,6 +64,7 @@ def context_of(
     redact: bool = False,
     command: Sequence[str] = (),
     multiverse: bool = False,
+    stability: bool = False,
     monitor: MonitorEvaluation | None = None,
     step: Step = lambda name: None,
 ) -> Context:
@@ -82,7 +86,25 @@ def context_of(
     if multiverse:
         step("multiverse")
     found = multiverse_of(evaluation.cohort, replicates=REPLICATES if evaluation.ci else 0) if multiverse else None
-    return Context(evaluation, at_one, duel, comparison, order, shown, words, *hashes, redact, found, watched)
+    if stability:
+        step("stability")
+    objects = stability_of(evaluation) if stability else None
+    return Context(evaluation, at_one, duel, comparison, order, shown, words, *hashes, redact, found, objects, watched)
+
+
+def stability_of(evaluation: Evaluation) -> ObjectStability:
+    """Return what the models find object by object, under the matching and the statistics of the protocol."""
+    protocol, view = evaluation.protocol, evaluation.protocol.matching
+    return object_stability(
+        evaluation.cohort,
+        view.criterion,
+        view.threshold,
+        cluster=protocol.cluster,
+        level=protocol.level,
+        replicates=protocol.replicates or REPLICATES,
+        seed=protocol.seed,
+        ci=evaluation.ci and bool(protocol.replicates),
+    )
 
 
 def _of_these(monitor: MonitorEvaluation, evaluation: Evaluation) -> MonitorEvaluation:

@@ -11,9 +11,10 @@ from calipers.findings import legend, lower_is_better, marks_of, same_for_all, s
 from calipers.plots.forests import headline_of
 from calipers.report.markup import digits, scrolling, text
 from calipers.report.order import by_value
-from calipers.report.words import best_of, between, number, reason_word, short, undefined
+from calipers.report.words import best_of, between, reason_word, short, undefined
 from calipers.report.words import plural as counted
 from calipers.results import Estimate
+from calipers.results.digits import shown
 from calipers.results.groups import GroupedRows, GroupSummary
 from calipers.statistics.weights import plural
 
@@ -114,7 +115,7 @@ def beside_table(evaluation: Evaluation) -> str:
             said = (between(e.low, e.high), made, between(*e.percentile))
             facts = "".join(f"<td>{text(fact)}</td>" for fact in said) + _number(e.bias, _fine(e.bias))
             facts += f"<td>{errors}</td><td class=num>{e.undefined}</td>"
-            value = _number(e.value, number(e.value))
+            value = _number(e.value, shown(e.value))
             lines.append(f"<tr><th scope=row>{text(metric)}</th><td>{text(short(model))}</td>{value}{facts}</tr>")
     head = "".join(f"<th scope=col>{name}</th>" for name in names)
     return frame(BESIDE, f"<tr>{head}</tr>", lines, label="Beside the intervals")
@@ -182,7 +183,7 @@ def _cells(estimates: Sequence[Estimate], *, lower: bool, say_why: bool) -> str:
 def _cell(estimate: Estimate, best: bool, *, say_why: bool) -> str:
     if math.isnan(estimate.value):
         return f"<td class=undefined>{text(reason_word(estimate.reason))}</td>"
-    value, kind = number(estimate.value), ""
+    value, kind = shown(estimate.value), ""
     if best:
         value, kind = value + '<span class=star title="best model">&#9733;</span>', " class=best"
     why = without_interval(estimate) if say_why else ""
@@ -203,14 +204,14 @@ def _summary_lines(over: Sequence[GroupSummary]) -> list[str]:
 
     def mean(summary: GroupSummary) -> str:
         some = f"{summary.n_defined} of {summary.n_groups} groups" if summary.n_defined < summary.n_groups else ""
-        spread = "" if math.isnan(summary.sd) else f"SD {number(summary.sd)}"
+        spread = "" if math.isnan(summary.sd) else f"SD {shown(summary.sd)}"
         small = f"<small>{', '.join(filter(None, (spread, some)))}</small>"
-        return f'<td data-v="{_known(summary.mean)}">{number(summary.mean)}{small}</td>'
+        return f'<td data-v="{_known(summary.mean)}">{shown(summary.mean)}{small}</td>'
 
     def span(summary: GroupSummary) -> str:
         ends = f'data-low="{_known(summary.lowest)}" data-high="{_known(summary.highest)}"'
-        shown = f"{number(summary.lowest)} to {number(summary.highest)}" if summary.n_defined else ""
-        return f'<td data-v="" {ends}>{shown}</td>'
+        said = f"{shown(summary.lowest)} to {shown(summary.highest)}" if summary.n_defined else ""
+        return f'<td data-v="" {ends}>{said}</td>'
 
     rows = ((f"mean of {counted('group', over[0].n_groups)}", mean), ("range", span))
     return [_line(name, "".join(map(say, over)), ("",), kind="over") for name, say in rows]

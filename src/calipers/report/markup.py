@@ -47,10 +47,11 @@ def details(summary: str, inner: str, *, name: str = "") -> str:
     return f"<details{mark}><summary>{text(summary)}</summary>\n{inner}\n</details>"
 
 
-def figure_block(figure: Figure, name: str) -> str:
+def figure_block(figure: Figure, name: str, *, all_in: str = "evaluation.json") -> str:
     """Return a figure with its finding above, its note below, and its numbers on demand."""
     note = f'<p class="note">{text(figure.note)}</p>' if figure.note.strip() else ""
-    numbers = data_table(figure.table(), f"{name}-numbers", f"Numbers of this figure: {figure.title}")
+    caption = f"Numbers of this figure: {figure.title}"
+    numbers = data_table(figure.table(), f"{name}-numbers", caption, all_in=all_in)
     return (
         f'<figure class="plot" id="{name}">\n<figcaption>{text(figure.title)}</figcaption>\n'
         f"{svg(figure, width=FIGURE_WIDTH, name=name)}\n{note}\n"

@@ -19,8 +19,9 @@ from calipers.plots.monitors import leading
 from calipers.plots.monitors_alarms import others_of
 from calipers.report.grids import frame
 from calipers.report.markup import data_table, details, paragraph, text
-from calipers.report.words import between, number, reason_word, short
+from calipers.report.words import between, reason_word, short
 from calipers.results import Estimate
+from calipers.results.digits import shown
 
 QUANTITIES = {  # of the headline table, in its order -> what they are
     "AUROC": "order: share of pairs in which the image with the wanted alarm has the higher score",
@@ -91,7 +92,7 @@ def cell(e: Estimate | None) -> str:
         return ""
     if math.isnan(e.value):
         return reason_word(e.reason)
-    return " ".join(filter(None, [number(e.value), between(e.low, e.high) + marks_of(e)]))
+    return " ".join(filter(None, [shown(e.value), between(e.low, e.high) + marks_of(e)]))
 
 
 def all_table(found: MonitorEvaluation) -> str:

@@ -16,9 +16,10 @@ from calipers.plots.sweeps import sweep_figure
 from calipers.plots.words import percent
 from calipers.report.grids import metrics_table
 from calipers.report.markup import items, text
-from calipers.report.words import between, number, plural, reason_word
+from calipers.report.words import between, plural, reason_word
 from calipers.results import Estimate
 from calipers.results.comparison import Comparison
+from calipers.results.digits import shown
 from calipers.sensitivity import Multiverse
 from calipers.sensitivity.swept import Sweep
 
@@ -37,7 +38,7 @@ def of_estimate(e: Estimate) -> str:
         )
     beside = between(e.low, e.high) or without_interval(e)
     level = f"{100 * e.level:g} % interval over {plural(e.unit, e.n_units)}; " if not math.isnan(e.low) else ""
-    return framed(f"<strong>{number(e.value)}</strong> {text(beside)} <small>{text(level + behind)}</small>")
+    return framed(f"<strong>{shown(e.value)}</strong> {text(beside)} <small>{text(level + behind)}</small>")
 
 
 def of_comparison(found: Comparison) -> str:
@@ -47,7 +48,7 @@ def of_comparison(found: Comparison) -> str:
     for d in found.rows:
         e, where = d.estimate, d.metric if d.label is None else f"{d.metric} of {d.label}"
         p = "" if math.isnan(d.p_adjusted) else f"{d.p_adjusted:.2g}"
-        cells = (d.model_a, d.model_b, number(e.value), between(e.low, e.high), p, d.verdict.replace("_", " "))
+        cells = (d.model_a, d.model_b, shown(e.value), between(e.low, e.high), p, d.verdict.replace("_", " "))
         lines.append(f"<tr><th scope=row>{text(where)}</th>{_cells(cells)}</tr>")
     head = "".join(f"<th scope=col>{name}</th>" for name in names)
     over, tests = plural(found.unit, found.n_units), plural("test", found.family)
@@ -84,7 +85,7 @@ def of_monitors(found: MonitorEvaluation) -> str:
     lines = []
     for name in found.monitors if found.paradigms else ():
         each = [found.get("AUROC", name, paradigm) for paradigm in found.paradigms]
-        cells = [f"{number(e.value) or reason_word(e.reason)} {between(e.low, e.high)}".strip() for e in each]
+        cells = [f"{shown(e.value) or reason_word(e.reason)} {between(e.low, e.high)}".strip() for e in each]
         lines.append(f"<tr><th scope=row>{text(name)}</th>{_cells(cells)}</tr>")
     head = "".join(f"<th scope=col>{text(name)}</th>" for name in heads)
     caption = f"{plural('image', found.n_images)}."

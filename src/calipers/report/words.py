@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from calipers.evaluation import Evaluation
 from calipers.plots.words import named
 from calipers.results import Estimate
+from calipers.results.digits import shown
 from calipers.statistics.weights import plural as named_plural
 
 LONGEST = 60  # characters of a name
@@ -37,6 +38,11 @@ MEANINGS = {
     "case-auroc": "Whether the highest score of an image tells images with references from those without: the share of "
     "such pairs of images in the right order.",
     "picai-score": "The mean of the average precision of objects and the AUROC of images.",
+    "error-types": "Error types of TIDE: dAP is the average precision gained if one kind of mistake were mended, "
+    "errors how many there are: wrong class (cls), place roughly right (loc), both, second prediction on one "
+    "reference (dup), prediction on nothing (bkg), reference that nobody came near (miss), all false alarms "
+    "(fp), all references that were not found (fn), false alarms on images without references "
+    "(empty). Gains do not add up.",
     "voxel-average-precision": "Of all voxels ranked by score: the precision at every reference voxel, averaged. Over "
     "the data set all voxels are one ranking; of samples or slices each has its own, and those without references have "
     "no value. Large references count most.",
@@ -110,14 +116,9 @@ def undefined(estimates: Sequence[Estimate]) -> str:
     return f"Undefined where words stand instead of a number ({'; '.join(said)})." if said else ""
 
 
-def number(value: float) -> str:
-    """Return a number with three decimals, or none if it is large; empty if undefined."""
-    return "" if math.isnan(value) else f"{value:.3f}" if abs(value) < 100 else f"{value:.0f}"
-
-
 def between(low: float, high: float) -> str:
     """Return ``[0.1, 0.3]``; empty if undefined."""
-    return "" if math.isnan(low) else f"[{number(low)}, {number(high)}]"
+    return "" if math.isnan(low) else f"[{shown(low)}, {shown(high)}]"
 
 
 def reason_word(reason: str | None) -> str:

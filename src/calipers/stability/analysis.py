@@ -135,6 +135,7 @@ def stability(
         cases=cases,
         stability_rows=tuple(stability_rows(found.pairs, plan)),
         localized=localization(found.pairs, plan, cases),
+        source=source,
     )
     return replace(result, remarks=tuple(remarks(result)))
 

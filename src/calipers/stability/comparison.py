@@ -15,6 +15,9 @@ from calipers.stability.result import StabilityResult
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+
+    from calipers.plots.figures import Figure
 
 COLUMNS = ("APJ", "Spearman", "AUC", "DICE")
 OVER = {"APJ": "bags", "Spearman": "bags", "AUC": "models", "DICE": "models"}
@@ -67,6 +70,18 @@ class StabilityTable:
             for key, row in zip(self.keys, self.cells)
         ]
         return {"schema": SCHEMA, "columns": list(COLUMNS), "sd_ddof": 0, "rows": rows}
+
+    def figure(self, measure: str = "AUC", score: str = "APJ") -> Figure:
+        """Return stability against bag AUC or DICE, a point per key with standard deviations, as data."""
+        from calipers.plots.stability_table import figure
+
+        return figure(self, measure, score)
+
+    def plot(self, measure: str = "AUC", score: str = "APJ", ax: Axes | None = None) -> Axes:
+        """Draw the figure with matplotlib (extra ``mpl``) and return its axes."""
+        from calipers.plots.mpl import draw
+
+        return draw(self.figure(measure, score), ax)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row per key and measure as a pandas frame (extra ``frames``)."""

@@ -51,7 +51,7 @@ def instance_labels(
     --------
     >>> instance_labels([[10, 10, 30, 20]], size=(40, 40), grid=(4, 4)).astype(int).tolist()
     [[0, 0, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
-    >>> instance_labels([[10, 10, 30, 20]], (40, 40), (4, 4), rule="rounded").astype(int).sum()
+    >>> int(instance_labels([[10, 10, 30, 20]], (40, 40), (4, 4), rule="rounded").sum())
     6
     """
     table, (width, height), (rows, columns) = _checked(boxes, size, grid, rule, coverage)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,12 @@ class BagValues:
     def n_images(self) -> int:
         """Number of bags."""
         return len(self.values)
+
+    @cached_property
+    def tables(self) -> tuple[F64, NDArray[np.bool_]]:
+        """(B, M) values with 0 for NaN, and (M,) which numbers are undefined on some bag: the same for all weights."""
+        missing = np.isnan(self.values)
+        return np.where(missing, 0.0, self.values), np.asarray(missing.any(axis=0))
 
     def take(self, images: I64) -> BagValues:
         """Return the evidence of some bags."""
@@ -84,8 +91,11 @@ class BagMean:
     def value(self, evidence: BagValues, weights: NDArray[Any]) -> F64:
         """Return (R, 1, M) for weights (R, B)."""
         w = weights.astype(np.float64)
-        defined = ~np.isnan(evidence.values)
-        total, number = w @ np.where(defined, evidence.values, 0.0), w @ defined.astype(np.float64)
+        filled, holes = evidence.tables
+        total, number = w @ filled, np.tile(w.sum(axis=1)[:, None], filled.shape[1])
+        if holes.any():
+            missing = np.isnan(evidence.values[:, holes]).astype(np.float64)
+            number[:, holes] -= w @ missing  # whole numbers: exact
         mean = np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
         return np.asarray(mean[:, None, :])
 

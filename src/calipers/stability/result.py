@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,9 +30,14 @@ from calipers.stability.remarks import Remark
 from calipers.stability.rows import IDENTICAL, names_of, shown
 from calipers.stability.scores import AT_THRESHOLD, CALLED, bag_values, check_score, conventional
 from calipers.stability.undefined import Undefined
+from calipers.tables.bags import Bag, Bags
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+
+    from calipers.plots.figures import Figure
+    from calipers.stability.objects_result import ObjectStability
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -51,6 +58,7 @@ class StabilityResult:
     stability_rows: tuple[Row, ...]
     localized: Localization
     remarks: tuple[Remark, ...] = ()
+    source: Bags | None = field(default=None, repr=False, compare=False)  # the maps, for pictures of single bags
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -181,6 +189,15 @@ class StabilityResult:
         at = self.threshold if threshold is None else float(threshold)
         return Called(at, self.evidence.called[:, self.evidence.at(at)])
 
+    def bag(self, i: int) -> Bag:
+        """Return the maps of all models on the i-th bag that was used; it may be read from disk now."""
+        if self.source is None:
+            raise UsageError("this result has lost its maps")
+        positive = self.source.positive
+        if self.plan.bags == "positive" and positive is not None:
+            return self.source[int(np.flatnonzero(positive)[i])]
+        return self.source[range(len(self.source))[i]]
+
     def margins(self) -> F64:
         """Return (n_used, n_models): negative less positive calls of every model (n0* - n1*)."""
         return np.asarray(self.evidence.n[:, None] - 2 * self.evidence.ones[:, self._here], np.float64)
@@ -207,6 +224,65 @@ class StabilityResult:
     def sentences(self) -> list[str]:
         """Return the result in words, the verdict first."""
         return wording.sentences(self)
+
+    def figure(self, name: str, **choices: Any) -> Figure:
+        """Return a figure as data: one of `calipers.plots.stability.FIGURES`.
+
+        Parameters
+        ----------
+        name
+            ``pairs``, ``models``, ``called``, ``bags``, ``images``, ``sweep``, ``scores``, ``dice`` or ``auc``.
+        choices
+            Such as ``score="Spearman"``, or ``bag="image 7"`` of ``bags`` and ``called``.
+        """
+        from calipers.plots.stability import figure
+
+        return figure(self, name, **choices)
+
+    def plot(self, name: str = "pairs", ax: Axes | None = None, **choices: Any) -> Axes:
+        """Draw a figure with matplotlib (extra ``mpl``) and return its axes, which notebooks show."""
+        from calipers.plots.mpl import draw
+
+        return draw(self.figure(name, **choices), ax)
+
+    def report(self, path: str | Path, **options: Any) -> Path:
+        """Write the page alone, whole or not at all; ``images``, ``objects`` and ``command`` as in `save`."""
+        from calipers.report.stability import write_stability_page
+
+        return write_stability_page(self, Path(path), **options)
+
+    def save(
+        self,
+        folder: str | Path,
+        *,
+        force: bool = False,
+        command: Sequence[str] = (),
+        images: str | Path | None = None,
+        objects: ObjectStability | None = None,
+    ) -> Path:
+        """Write ``stability.html``, ``stability.json``, ``stability.csv``, ``bags.csv`` and figures; return the page.
+
+        Parameters
+        ----------
+        folder
+            New or empty, and not the folder of an input.
+        force
+            Allow a folder that holds something; an earlier result in it is replaced, other files stay.
+        command
+            How it was asked for; shown in the page.
+        images
+            A folder with the pictures of the images, found by their ids; maps are drawn above them.
+        objects
+            What the same models find, object by object, if they are detectors.
+        """
+        from calipers.report.stability import write_stability
+
+        return write_stability(self, Path(folder), force=force, command=command, images=images, objects=objects)
+
+    def _repr_html_(self) -> str:
+        from calipers.report.stability import of_stability
+
+        return of_stability(self)
 
     def __str__(self) -> str:
         return document.as_text(self)

@@ -16,6 +16,11 @@ __all__ = ["STUDIES", "StudyResult", "load_study", "run_study"]
 STUDIES: Mapping[str, tuple[str, str]] = {
     "rodeo": ("calipers.studies.rodeo:STUDY", "what AP, accuracy and RoDeO see of errors made on purpose (MIDL 2023)"),
     "anomaly": ("calipers.studies.anomaly:STUDY", "what metrics of anomaly maps see, and a benchmark (2024)"),
+    "stability": (
+        "calipers.studies.stability:STUDY",
+        "do repeated trainings find the same places; what scores see of it",
+    ),
+    "monitors": ("calipers.studies.monitors:STUDY", "whether OOD labels rank runtime monitors as failures do (2025)"),
 }
 
 
@@ -34,6 +39,7 @@ def run_study(
     data: str | Path | None = None,
     predictions: Mapping[str, str] | None = None,
     ranking: str | Path | None = None,
+    ood: str | None = None,
     runs: int | None = None,
     seed: int = 0,
     quick: bool = False,
@@ -46,11 +52,13 @@ def run_study(
     name
         One of `STUDIES`.
     data
-        A file of the study's own data set; data that Calipers makes if left out.
+        A file or folder of the study's own data; data that Calipers makes if left out.
     predictions
         Files of models for the table of given predictions, by name.
     ranking
         A file in which people rank the algorithms of a benchmark: columns ``algorithm`` and ``rank``.
+    ood
+        Which images of ``data`` are out of distribution: a column of flags, or ``column=value,value``.
     runs
         With other random numbers each; as in the paper if left out.
     seed
@@ -61,6 +69,8 @@ def run_study(
         Called with (what is being done, units done, units in all).
     """
     study = load_study(name)
-    options = StudyOptions(data=data, predictions=predictions or {}, ranking=ranking, runs=runs, seed=seed, quick=quick)
+    options = StudyOptions(
+        data=data, predictions=predictions or {}, ranking=ranking, ood=ood, runs=runs, seed=seed, quick=quick
+    )
     study.check(options)
     return study.run(options, progress)

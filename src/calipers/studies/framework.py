@@ -127,6 +127,7 @@ class StudyOptions:
     data: str | Path | None = None  # None: data that Calipers makes
     predictions: Mapping[str, str] = field(default_factory=dict)  # model -> file
     ranking: str | Path | None = None  # of algorithms, by people
+    ood: str | None = None  # which images of the data are out of distribution: a column, or column=value,value
     runs: int | None = None  # None: what the paper has
     seed: int = 0
     quick: bool = False  # coarser grids, less data: to try it out, not to cite
@@ -208,7 +209,7 @@ class Study:
     citation: str
     statements: tuple[Statement, ...]
     run: Callable[[StudyOptions, Progress], StudyResult]
-    takes: frozenset[str] = frozenset()  # of "data", "predictions", "ranking", "runs": what a run can be given
+    takes: frozenset[str] = frozenset()  # of "data", "predictions", "ranking", "ood", "runs": what a run can be given
 
     def statement(self, name: str) -> Statement:
         """Return one statement."""
@@ -224,6 +225,7 @@ class Study:
         check_seed(options.seed)
         given = {"data": options.data is not None, "predictions": bool(options.predictions)}
         given |= {"ranking": options.ranking is not None, "runs": options.runs is not None}
+        given["ood"] = options.ood is not None
         for name, was_given in given.items():
             if was_given and name not in self.takes:
                 raise UsageError(f"the study {self.name!r} takes no {name}")

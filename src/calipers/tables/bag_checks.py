@@ -72,8 +72,8 @@ def check_bag(values: NDArray[Any], bag_id: str, models: tuple[str, ...]) -> Non
     where = f"model {models[int(first[0])]!r}, bag {bag_id!r}, instance ({place})"
     value, n = values[first].item(), int(wrong.sum())
     if not finite.all():
-        raise refuse("finite numbers", "not-finite", where, value, f"{n} of {values.size} values of this bag")
-    raise refuse("values in [0, 1]", "outside-unit", where, value, PROBABILITIES)
+        raise refuse("finite numbers", "non-finite", where, value, f"{n} of {values.size} values of this bag")
+    raise refuse("values in [0, 1]", "score-range", where, value, PROBABILITIES)
 
 
 def checked_ids(given: Sequence[Any] | None, n_bags: int) -> tuple[str, ...]:
@@ -148,7 +148,7 @@ def checked_scores(given: Any, models: tuple[str, ...], ids: tuple[str, ...]) ->
     if wrong.any():
         k, i = (int(at) for at in np.argwhere(wrong)[0])
         where = f"bag_scores, model {models[k]!r}, bag {ids[i]!r}"
-        raise refuse("finite numbers", "not-finite", where, scores[k, i].item())
+        raise refuse("finite numbers", "non-finite", where, scores[k, i].item())
     return scores.astype(np.float64)
 
 

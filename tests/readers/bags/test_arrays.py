@@ -151,7 +151,7 @@ def test_another_shape_is_refused_with_model_and_bag(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "rule"), [(np.nan, "not-finite"), (np.inf, "not-finite"), (1.5, "outside-unit"), (-0.1, "outside-unit")]
+    ("wrong", "rule"), [(np.nan, "non-finite"), (np.inf, "non-finite"), (1.5, "score-range"), (-0.1, "score-range")]
 )
 def test_values_are_checked_when_a_bag_is_read(tmp_path: Path, wrong: float, rule: str) -> None:
     maps = values()
@@ -162,7 +162,7 @@ def test_values_are_checked_when_a_bag_is_read(tmp_path: Path, wrong: float, rul
     error = refused(files, read=True)
     assert (error.rule, error.file) == (rule, str(files[1]))
     assert error.location.startswith("model 'b', bag 'x3'")
-    if rule == "not-finite":
+    if rule == "non-finite":
         assert error.location.endswith("[1, 3]")
 
 

@@ -41,7 +41,7 @@ def test_pictures_need_a_normalisation(tmp_path: Path) -> None:
     maps = np.random.default_rng(0).integers(0, 256, (3, 4, 3, 4), dtype=np.uint8)
     places = folders(tmp_path, maps, ".png")
     error = refused(places, read=True)
-    assert (error.rule, error.location) == ("outside-unit", "model 'a', bag 'x1'")
+    assert (error.rule, error.location) == ("score-range", "model 'a', bag 'x1'")
     assert "uint8" in error.hint
     bags = read_bags(places, normalise="uint8")
     assert bags[2].values == pytest.approx(maps[:, 2].reshape(3, -1) / 255, abs=1e-7)

@@ -185,7 +185,7 @@ def test_scores_of_whole_bags(maps: list[Path], table) -> None:
     bags = read_bags(maps, scores=table(text))
     assert bags.bag_scores.tolist() == [[2, 5, 8, 0.2], [3, 6, 9, 0.3], [1, 4, 7, 0.1]]
     assert refused(maps, scores=table(text.replace("bag,c", "bag,d"))).rule == "missing-column"
-    assert refused(maps, scores=table(text.replace("x4,0.1", "x4,"))).rule == "not-finite"
+    assert refused(maps, scores=table(text.replace("x4,0.1", "x4,"))).rule == "non-finite"
     assert refused(maps, scores=table(text.replace("x4", "x1"))).rule == "dup-bag"
     assert refused(maps, scores=table(text.replace("x4", "x5"))).rule == "labels-differ"
 

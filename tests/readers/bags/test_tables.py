@@ -105,9 +105,9 @@ def test_bags_that_one_model_lacks_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "cell", "rule"),
     [
-        ("value", "", "not-finite"),
-        ("value", "nan", "not-finite"),
-        ("value", "1.5", "outside-unit"),
+        ("value", "", "non-finite"),
+        ("value", "nan", "non-finite"),
+        ("value", "1.5", "score-range"),
         ("value", "high", "type"),
         ("row", "0.5", "type"),
         ("row", "-1", "type"),
@@ -140,6 +140,6 @@ def test_predictions_in_json_are_no_maps(tmp_path: Path) -> None:
 def test_other_scales_need_a_normalisation(tmp_path: Path) -> None:
     rows = long_rows(values() * 10 - 5)
     table = write_rows(tmp_path / "all.csv", rows)
-    assert refused(table).rule == "outside-unit"
+    assert refused(table).rule == "score-range"
     bags = read_bags(table, normalise="sigmoid")
     assert bags[0].values == pytest.approx(1 / (1 + np.exp(-(values()[:, 0].reshape(3, -1) * 10 - 5))))

@@ -5,6 +5,7 @@
 
 #include "components.h"
 #include "curves.h"
+#include "error_types.h"
 #include "fates.h"
 #include "kinds.h"
 #include "pairs.h"
@@ -49,6 +50,16 @@ inline bool fit(const FateProblem& p, const FateTables& t) {
            p.ignored.size >= n_ranges * n_references && p.outside.size >= n_ranges * n_predictions &&
            t.reference.size == n_references * n_views && t.prediction.size == n_predictions * n_views &&
            t.partner.size == n_predictions && t.similarity.size == n_predictions && t.kind.size == n_predictions;
+}
+
+inline bool fit(const ErrorProblem& p, const ErrorTables& t) {
+    const int64_t n_pairs = p.pair_reference.size, n_references = p.ignored.size, n = p.absent.size;
+    return p.pair_prediction.size == n_pairs && p.pair_similarity.size == n_pairs && p.limits.size == 2 &&
+           cover(p.reference_offsets, n_references) && cover(p.prediction_offsets, n) &&
+           p.reference_offsets.size == p.prediction_offsets.size && p.reference_label.size == n_references &&
+           p.prediction_label.size == n && p.rank.size == n && t.reference.size == n_references &&
+           t.prediction.size == n && t.covered.size == n && t.mended.size == n && t.partner.size == n &&
+           t.similarity.size == n;
 }
 
 inline bool fit(const TotalsProblem& p, Span<int64_t> result) {

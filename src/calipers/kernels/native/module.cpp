@@ -4,6 +4,7 @@
 // Python from 3.11 on.
 #include "binding.h"
 #include "curves.h"
+#include "error_types.h"
 #include "fates.h"
 #include "kinds.h"
 #include "lengths.h"
@@ -65,6 +66,20 @@ PyObject* py_decide(PyObject*, PyObject* args) {
     std::vector<std::vector<uint64_t>> kinds(1);
     unlocked([&] { kinds[0] = decide(p, t, static_cast<int>(threads)); });
     return joined<uint64_t>(kinds, [](const std::vector<uint64_t>& k) -> auto& { return k; });
+}
+
+PyObject* py_error_types(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    ErrorProblem p;
+    ErrorTables t;
+    int64_t threads;
+    if (!arguments.all(p.pair_reference, p.pair_prediction, p.pair_similarity, p.reference_offsets, p.prediction_offsets,
+                       p.reference_label, p.prediction_label, p.rank, p.absent, p.ignored, p.limits, t.reference,
+                       t.prediction, t.covered, t.mended, t.partner, t.similarity, threads))
+        return nullptr;
+    require(fit(p, t));
+    unlocked([&] { error_types(p, t, static_cast<int>(threads)); });
+    Py_RETURN_NONE;
 }
 
 PyObject* py_row_kinds(PyObject*, PyObject* args) {
@@ -329,6 +344,7 @@ PyMethodDef methods[] = {
     {"overlapping", guarded<py_overlapping>, METH_VARARGS, "Overlapping pairs of every image."},
     {"ranks", guarded<py_ranks>, METH_VARARGS, "Place of every prediction in its cell."},
     {"decide", guarded<py_decide>, METH_VARARGS, "Fates of all objects under all views."},
+    {"error_types", guarded<py_error_types>, METH_VARARGS, "What kind of mistake every prediction is."},
     {"row_kinds", guarded<py_row_kinds>, METH_VARARGS, "Numbers the rows of fates that have no hit."},
     {"totals", guarded<py_totals>, METH_VARARGS, "Numbers of hits and of counted objects."},
     {"ranking", guarded<py_ranking>, METH_VARARGS, "Predictions in the order of a curve."},

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 
 from calipers.errors import UsageError
 from calipers.plots import figures
+from calipers.plots.mpl.cells import draw_cells
 from calipers.plots.mpl.estimates import draw_bars, draw_forest
 from calipers.plots.mpl.fields import draw_contour, draw_heat_map
 from calipers.plots.mpl.lines import draw_curves, draw_histogram
@@ -30,6 +31,7 @@ KINDS: dict[type, Callable[[Any, Sheet], Drawn]] = {
     figures.Contour: draw_contour,
     figures.Overlay: draw_overlay,
     figures.Histogram: draw_histogram,
+    figures.Cells: draw_cells,
 }
 GAP = 5.0  # points between title, legend and axes
 HANDLE, HANDLE_GAP, COLUMN_GAP = 2.6, 0.6, 1.6  # of the legend, in sizes of its text

@@ -41,7 +41,7 @@ def draw_heat_map(figure: HeatMap, sheet: Sheet) -> Drawn:
         look: dict[str, Any] = {"facecolor": PAPER.band, "edgecolor": PAPER.soft, "hatch": "////", "linewidth": 0}
         ax.add_patch(Rectangle((c - 0.5, r - 0.5), 1, 1, label="_undefined", **look))
     _write_cells(figure, sheet, values, colours)
-    _colour_bar(sheet, colours, figure.label)
+    colour_bar(sheet, colours, figure.label)
     return Drawn()
 
 
@@ -78,7 +78,8 @@ def _said(figure: HeatMap, values: F64, r: int, c: int) -> str:
     return plain(value) if whole or abs(value) >= 100 else f"{value:.2f}".replace("-", "\N{MINUS SIGN}")
 
 
-def _colour_bar(sheet: Sheet, colours: Normalize, label: str) -> None:
+def colour_bar(sheet: Sheet, colours: Normalize, label: str) -> None:
+    """Draw the scale of colours beside the axes."""
     wide = 7.0 / sheet.width
     place = sheet.ax.inset_axes((1.0 + 1.2 * wide, 0.0, wide, 1.0))
     bar = sheet.ax.figure.colorbar(ScalarMappable(colours, BLUES), cax=place)
@@ -116,7 +117,7 @@ def draw_contour(figure: Contour, sheet: Sheet) -> Drawn:
     shades = [text_colour(BLUES(colours(level))) for level in inner]
     lines = sheet.ax.contour(figure.xs, figure.ys, values, levels=inner, colors=shades, linewidths=0.7)
     sheet.ax.clabel(lines, fmt=plain, fontsize=sheet.text - 0.5, inline_spacing=2)
-    _colour_bar(sheet, colours, figure.label)
+    colour_bar(sheet, colours, figure.label)
     return Drawn()
 
 
@@ -132,5 +133,5 @@ def _flat(figure: Contour, sheet: Sheet, values: np.ma.MaskedArray) -> Drawn:
         "edgecolors": PAPER.soft,
     }
     sheet.ax.scatter(x.ravel(), y.ravel(), s=30, linewidths=0.5, clip_on=False, label="_values", **look)
-    _colour_bar(sheet, colours, figure.label)
+    colour_bar(sheet, colours, figure.label)
     return Drawn()

@@ -87,6 +87,8 @@ def natural_height(figure: figures.Figure, width: float, room: float) -> float:
             found = max(len(models), 2) * min(max(width / max(len(models), 1), 5.0 * MM), 11.0 * MM)
         case figures.Overlay(size=(across, down)) if across > 0 and down > 0:
             found = min(width * down / across, 150.0 * MM)
+        case figures.Cells(counts=counts, aspect=aspect) if counts.size:
+            found = min(width * aspect * counts.shape[0] / counts.shape[1], 110.0 * MM)
         case figures.Scatter() | figures.Contour():
             found = min(max(0.75 * width, 50.0 * MM), 100.0 * MM)
         case _:

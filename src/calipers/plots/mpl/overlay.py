@@ -34,11 +34,11 @@ def draw_overlay(figure: Overlay, sheet: Sheet) -> Drawn:
     if not (width > 0 and height > 0 and math.isfinite(width * height)):
         ax.set_facecolor("none")
         return nothing(sheet, "the image has no size")
-    pixels = _pixels(figure.picture)
+    pixels = pixels_of(figure.picture)
     if pixels is not None:
         grey: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": 255} if pixels.ndim == 2 else {}
         ax.imshow(pixels, extent=(0, width, height, 0), zorder=0, **grey)
-    shade = _pixels(figure.shade)
+    shade = pixels_of(figure.shade)
     if shade is not None:
         ax.imshow(shade, extent=(0, width, height, 0), zorder=0.5, label="_map")
     ax.set(xlim=(0, width), ylim=(height, 0), aspect="equal", anchor="NW")
@@ -55,7 +55,7 @@ def draw_overlay(figure: Overlay, sheet: Sheet) -> Drawn:
     return drawn
 
 
-def _pixels(picture: str) -> NDArray[np.uint8] | None:
+def pixels_of(picture: str) -> NDArray[np.uint8] | None:
     """Return the pixels of a ``data:`` address; None if there are none or they cannot be read."""
     from PIL import Image
 

@@ -13,6 +13,7 @@ from calipers.plots.svg import (
     bars,
     blob,
     boxdots,
+    cells,
     contour,
     curves,
     forest,
@@ -42,6 +43,7 @@ DRAWN: dict[type[kinds.Figure], Callable[[Any, Sheet], Drawing]] = {
     kinds.BoxDots: boxdots.draw,
     kinds.Contour: contour.draw,
     kinds.Histogram: histogram.draw,
+    kinds.Cells: cells.draw,
     kinds.Overlay: overlay.draw,
 }
 

@@ -128,6 +128,14 @@ def _histogram(figure: f.Histogram) -> str:
     return f"Histogram of {_axis(figure.x)}, {_axis(figure.y)} in {bins}{cut}; series: {series}."
 
 
+def _cells(figure: f.Cells) -> str:
+    total = np.bincount(figure.counts.ravel(), minlength=figure.most + 1)
+    found = ", ".join(f"{n} with {k}" for k, n in enumerate(total.tolist()) if n)
+    rows, columns = figure.counts.shape
+    around = "" if figure.inside is None else f"; a line runs around {_count(int(figure.inside.sum()), 'cell')}"
+    return f"Map of {rows} by {columns} cells, {_name(figure.label)}: {found or 'no cells'}{around}."
+
+
 def _overlay(figure: f.Overlay) -> str:
     counted = Counter(mark.fate for mark in figure.marks)
     boxes = ", ".join(f"{n} {fate}" for fate, n in counted.items()) or "no objects"
@@ -146,5 +154,6 @@ SENTENCES: dict[type[f.Figure], Callable[[Any], str]] = {
     f.BoxDots: _boxes,
     f.Contour: _contour,
     f.Histogram: _histogram,
+    f.Cells: _cells,
     f.Overlay: _overlay,
 }

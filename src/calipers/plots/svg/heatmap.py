@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calipers.plots.figures import F64, HeatMap
+from calipers.plots.figures import F64, Flags, HeatMap
 from calipers.plots.svg.elements import Drawing, Sheet, el, num, sentence, title, words
 from calipers.plots.svg.empty import nothing
 from calipers.plots.svg.legends import colours
@@ -127,24 +127,29 @@ def _cells(figure: HeatMap, steps: I64, at: Layout, sheet: Sheet) -> list[str]:
 
 
 def _areas(steps: I64, at: Layout, sheet: Sheet) -> list[str]:
-    """Return many cells as one path per step of the colours, runs of equal cells as one."""
-    x = [round(at.corner(0, c)[0], 1) for c in range(steps.shape[1] + 1)]  # rounded first: no gaps between runs
-    y = [round(at.corner(r, 0)[1], 1) for r in range(len(steps) + 1)]
+    """Return many cells as one path per step of the colours."""
     found = []
     for step in (-1, *range(len(SHADES))):
-        runs = []
-        for r in range(len(steps)):
-            same = np.concatenate([[False], steps[r] == step, [False]]).astype(np.int8)
-            edges = np.flatnonzero(np.diff(same))
-            high = num(y[r + 1] - y[r])
-            for a, b in zip(edges[::2].tolist(), edges[1::2].tolist()):
-                wide = x[b] - x[a]
-                runs.append(f"M{num(x[a])} {num(y[r])}h{num(wide)}v{high}h{num(-wide)}z")
+        runs = run_path(steps == step, at)
         if runs and step < 0:
-            found.append(el("path", d="".join(runs), fill=f"url(#{sheet.name}-hatch)", cls="fig-undefined"))
+            found.append(el("path", d=runs, fill=f"url(#{sheet.name}-hatch)", cls="fig-undefined"))
         elif runs:
-            found.append(el("path", d="".join(runs), cls=f"fig-q{step} fig-seamless"))
+            found.append(el("path", d=runs, cls=f"fig-q{step} fig-seamless"))
     return found
+
+
+def run_path(chosen: Flags, at: Layout) -> str:
+    """Return the path of the chosen cells (rows, columns), those side by side as one; "" for none."""
+    x = [round(at.corner(0, c)[0], 1) for c in range(chosen.shape[1] + 1)]  # rounded first: no gaps between runs
+    y = [round(at.corner(r, 0)[1], 1) for r in range(len(chosen) + 1)]
+    runs = []
+    for r in np.flatnonzero(chosen.any(axis=1)).tolist():
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], chosen[r], [False]]).astype(np.int8)))
+        high = num(y[r + 1] - y[r])
+        for a, b in zip(edges[::2].tolist(), edges[1::2].tolist()):
+            wide = x[b] - x[a]
+            runs.append(f"M{num(x[a])} {num(y[r])}h{num(wide)}v{high}h{num(-wide)}z")
+    return "".join(runs)
 
 
 def _text(figure: HeatMap, r: int, c: int) -> str:

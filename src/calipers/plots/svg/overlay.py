@@ -38,8 +38,8 @@ def draw(figure: Overlay, sheet: Sheet) -> Drawing:
     whole = f'width="{num(width, 2)}" height="{num(height, 2)}"'
     parts = [
         f'<rect {whole} class="fig-backdrop"/>',
-        _picture(figure.picture, figure.symbol, whole, "fig-picture"),
-        _picture(figure.shade, figure.shade_symbol, whole, "fig-layer fig-layer-map"),
+        picture_of(figure.picture, figure.symbol, whole, "fig-picture"),
+        picture_of(figure.shade, figure.shade_symbol, whole, "fig-layer fig-layer-map"),
     ]
     halos, layers = [], []
     for fate in ORDER:
@@ -64,7 +64,8 @@ def _area(box: tuple[float, float, float, float]) -> float:
     return abs((box[2] - box[0]) * (box[3] - box[1]))
 
 
-def _picture(data: str, symbol: str, whole: str, kind: str) -> str:
+def picture_of(data: str, symbol: str, whole: str, kind: str) -> str:
+    """Return a picture at a place: its pixels, or a reference to one that the page holds; "" for none."""
     if data:
         if not PICTURE.fullmatch(data):
             raise UsageError(

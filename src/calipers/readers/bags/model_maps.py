@@ -11,7 +11,6 @@ from calipers.readers.volumes.limits import DEFAULT, check_extent
 from calipers.readers.volumes.volume import Volume
 
 LEAST_AXES = 2  # of what `check_extent` accepts
-OF_BAGS = {"non-finite": "not-finite", "score-range": "outside-unit"}  # rules of volumes -> those of bags in memory
 
 
 @dataclass(frozen=True)
@@ -38,11 +37,11 @@ def check_shape(shape: tuple[int, ...], each: int, file: str) -> None:
 
 
 def located(error: InputError, model: str, bag: str | None = None) -> InputError:
-    """Return an error that says of which model, and of which bag, it speaks, under the name that it has for bags."""
+    """Return an error that says of which model, and of which bag, it speaks."""
     place = f"model {model!r}" + ("" if bag is None else f", bag {bag!r}")
     return InputError(
         error.expected,
-        rule=OF_BAGS.get(error.rule, error.rule),
+        rule=error.rule,
         file=error.file,
         location=", ".join(part for part in (place, error.location) if part),
         field=error.field,

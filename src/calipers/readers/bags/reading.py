@@ -74,7 +74,7 @@ def read_bags(
     ------
     InputError
         ``one-model``, ``no-bags``; ``bags-differ``: a bag that one model has and another has not; ``dup-bag``;
-        ``shape-mismatch``; ``labels-differ``; those of volumes; ``not-finite`` and ``outside-unit`` when a bag is read.
+        ``shape-mismatch``; ``labels-differ``; those of volumes; ``non-finite`` and ``score-range`` when a bag is read.
 
     Examples
     --------

@@ -57,7 +57,7 @@ def read_scores(path: PathName, bags: Sequence[str], models: Sequence[str]) -> F
         wrong = np.flatnonzero(~np.isfinite(values[rows]))
         if len(wrong):
             row = rows[int(wrong[0])]
-            problem = table.problem(row, model, "not-finite", "a score of every bag", texts(table, model)[row])
+            problem = table.problem(row, model, "non-finite", "a score of every bag", texts(table, model)[row])
             raise problem.as_error(table.file)
         found[k] = values[rows]
     return found

@@ -105,12 +105,12 @@ def _values(table: Table, unit: bool) -> F64:
     values, bad = numbers(table, name)
     raise_problems([problem.as_error(table.file) for problem in bad.values()])
     for wrong, rule, expected in (
-        (~np.isfinite(values), "not-finite", "a finite value for every instance"),
-        (unit & ((values < 0) | (values > 1)), "outside-unit", "values in [0, 1]"),
+        (~np.isfinite(values), "non-finite", "a finite value for every instance"),
+        (unit & ((values < 0) | (values > 1)), "score-range", "values in [0, 1]"),
     ):
         rows = np.flatnonzero(wrong)
         if len(rows):
-            hint = "give probabilities, or 0 and 1" if rule == "outside-unit" else ""
+            hint = "give probabilities, or 0 and 1" if rule == "score-range" else ""
             cell = texts(table, name)[rows[0]]
             raise table.problem(int(rows[0]), name, rule, expected, cell, hint).as_error(table.file)
     return values

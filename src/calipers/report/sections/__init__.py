@@ -20,6 +20,7 @@ from calipers.report.sections import (
     numbers,
     objects,
     reproduce,
+    stability,
 )
 
 SECTIONS: tuple[tuple[str, str, Callable[[Context], str]], ...] = (
@@ -33,8 +34,9 @@ SECTIONS: tuple[tuple[str, str, Callable[[Context], str]], ...] = (
     ("objects", "Objects", objects.section),
     ("choices", "Sensitivity to choices", errors.choices),
     ("multiverse", "Order under other choices", multiverse.section),
-    ("monitor", "Monitor", monitor.section),
     ("images", "Images", images.section),
+    ("stability", "Stability", stability.section),
+    ("monitor", "Monitor", monitor.section),
     ("comparison", "Comparison", comparison.section),
     ("methods", "Methods", methods.section),
     ("numbers", "All numbers", numbers.section),

@@ -8,17 +8,21 @@ from calipers.plots.errors import SHARES
 from calipers.report.context import Context
 from calipers.report.markup import figure_block, paragraph
 from calipers.report.order import leading
+from calipers.report.sections import error_types
 
 MOST_MODELS = 3
 
 
 def section(page: Context) -> str:
-    """Return fates, scores of right and wrong predictions, and how well hits fit; nothing without any object."""
+    """Return fates, scores of right and wrong predictions, and how well hits fit; nothing without any object.
+
+    Where the protocol has error types, what each kind of mistake costs comes first, and examples of each last.
+    """
     ev = page.evaluation
     if not len(ev.cohort.references) and not any(len(p) for p in ev.cohort.models.values()):
         return ""
     models = leading(ev, MOST_MODELS)
-    blocks = [figure_block(figure(ev, "fates", models=models), "fig-fates")]
+    blocks = [*error_types.bars(ev, models), figure_block(figure(ev, "fates", models=models), "fig-fates")]
     if ev.protocol.matching.criterion in SHARES:
         blocks.append(figure_block(figure(ev, "overlaps", models=models), "fig-overlaps"))
     for k, model in enumerate(models):
@@ -27,7 +31,8 @@ def section(page: Context) -> str:
             blocks.append(figure_block(figure(ev, "scores", model=model), f"fig-scores-{k}"))
     left = len(ev.models) - len(models)
     note = f"The {len(models)} leading models of {len(ev.models)}." if left else ""
-    return paragraph(note, "note") + f'<div class="pair">{"".join(blocks)}</div>'
+    pair = f'<div class="pair">{"".join(blocks)}</div>'
+    return error_types.introduction(ev) + paragraph(note, "note") + pair + error_types.examples(page, models)
 
 
 def choices(page: Context) -> str:

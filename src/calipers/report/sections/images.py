@@ -101,7 +101,7 @@ def _entry(entry: AlbumEntry, name: str, *, volumes: bool) -> str:
     facts = f' <span class="soft">{text(", ".join(entry.facts))}</span>' if entry.facts else ""
     wide = " several" if several else ""
     return (
-        f'<figure class="entry{wide}"><figcaption>{text(entry.id)}{facts}</figcaption>'
+        f'<figure class="entry{wide}" id="image-{name}"><figcaption>{text(entry.id)}{facts}</figcaption>'
         f'<div class="panels">{"".join(panels)}</div></figure>'
     )
 

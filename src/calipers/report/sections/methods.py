@@ -28,6 +28,7 @@ CITATIONS = {
     "panoptic": "Kirillov A, et al. Panoptic segmentation. CVPR 2019, 9404-9413.",
     "picai": "Saha A, et al. Artificial intelligence and radiologists in prostate cancer detection on MRI (PI-CAI): an "
     "international, paired, non-inferiority, confirmatory study. Lancet Oncol 2024;25:879-887.",
+    "tide": "Bolya D, et al. TIDE: a general toolbox for identifying object detection errors. ECCV 2020, 558-573.",
     "bootstrap": "Efron B, Tibshirani RJ. An introduction to the bootstrap. Chapman and Hall 1993.",
     "clusters": "Field CA, Welsh AH. Bootstrapping clustered data. J R Stat Soc B 2007;69:369-390.",
     "clopper-pearson": "Clopper CJ, Pearson ES. The use of confidence or fiducial limits illustrated in the case of "
@@ -49,6 +50,7 @@ OF_KIND = {
     "rodeo": "rodeo",
     "panoptic-quality": "panoptic",
     "picai-score": "picai",
+    "error-types": "tide",
     "soft-instance-iou": "soft-iou",
     "instance-f1": "soft-iou",
     "aupro": "aupro",
@@ -65,6 +67,7 @@ WORDS = {
     "instance-iou": "instance IoU",
     "case-auroc": "AUROC of images",
     "picai-score": "the PI-CAI score",
+    "error-types": "error types (TIDE)",
     "soft-instance-iou": "soft instance IoU",
     "voxel-average-precision": "average precision of voxels",
     "voxel-auroc": "AUROC of voxels",

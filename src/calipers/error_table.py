@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every mistake with the objects behind it: one row per prediction that is wrong and per reference nobody came near."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.engine import collect
+from calipers.errors import UsageError, did_you_mean
+from calipers.kernels.error_types import MISS
+from calipers.metrics.contract import MetricPlan
+from calipers.metrics.errors import ErrorTypes
+from calipers.metrics.errors_evidence import Mistakes
+from calipers.metrics.errors_gains import KINDS
+from calipers.results.delimited import delimited
+from calipers.results.files import write_atomically
+from calipers.tables import Cohort
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from calipers.evaluation import Evaluation
+
+WORDS = {code: kind for kind, code in KINDS.items()}
+
+
+@dataclass(frozen=True)
+class ErrorTable:
+    """Mistakes as columns of one length, None where a row has no such thing.
+
+    ``prediction`` and ``reference`` are rows of the cohort's tables, as ``row`` in ``objects.parquet``. The reference
+    of a mistake is the one that made it what it is: of another class, roughly in the place, or taken already.
+    ``mendable``: mending it would make it a hit. ``ignored``: it lies in an ignored region and costs nothing.
+    """
+
+    columns: Mapping[str, tuple[Any, ...]]
+
+    def __len__(self) -> int:
+        return len(self.columns["image"])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one mapping per mistake."""
+        return [dict(zip(self.columns, row)) for row in zip(*self.columns.values())]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the mistakes as a pandas frame (extra ``frames``)."""
+        from calipers.results.frames import frame
+
+        return frame(self.rows())
+
+    def write(self, path: str | Path) -> Path:
+        """Write the mistakes as CSV; names that a spreadsheet would take for a formula are protected."""
+        write_atomically(Path(path), delimited(self.columns))
+        return Path(path)
+
+
+def error_table(evaluation: Evaluation, model: str | None = None) -> ErrorTable:
+    """Return the mistakes of one model, or of all; see `Evaluation.errors`."""
+    if model is not None and model not in evaluation.models:
+        raise UsageError(f"no model {model!r}; {did_you_mean(model, evaluation.models)}")
+    models = evaluation.models if model is None else (model,)
+    parts = [_columns(evaluation.cohort, name, mistakes_of(evaluation, name)) for name in models]
+    return ErrorTable({name: tuple(entry for part in parts for entry in part[name]) for name in NAMES})
+
+
+def mistakes_of(evaluation: Evaluation, model: str) -> Mistakes:
+    """Return the mistakes of a model: those of the protocol's own metric, found now if it has none."""
+    for (name, _), found in evaluation.evidence.items():
+        if name == model and isinstance(found, Mistakes):
+            return found
+    protocol = evaluation.protocol
+    options = {"matching": protocol.matching, "score_cut": protocol.score_cut}
+    recipe = ErrorTypes([MetricPlan("errors/cls", "error-types", options)]).recipe
+    made = collect(evaluation.cohort, {model: (model, recipe)})[model]
+    assert isinstance(made, Mistakes)
+    return made
+
+
+NAMES = (
+    "model",
+    "image",
+    "kind",
+    "prediction",
+    "reference",
+    "similarity",
+    "score",
+    "class",
+    "reference_class",
+    "mendable",
+    "ignored",
+)
+
+
+def _columns(cohort: Cohort, model: str, found: Mistakes) -> dict[str, list[Any]]:
+    """Return the columns of one model: by image, predictions in input order, then missed references."""
+    said = np.flatnonzero(np.isin(found.prediction_kind, list(WORDS)))
+    lost = np.flatnonzero(found.reference_kind == MISS)
+    image = np.concatenate([found.prediction_image[said], found.reference_image[lost]])
+    order = np.argsort(image, kind="stable")
+    kind = np.concatenate([found.prediction_kind[said], found.reference_kind[lost]])
+    prediction = np.concatenate([said, np.full(len(lost), -1)])
+    reference = np.concatenate([found.partner[said], lost])
+    predictions = cohort.predictions(model)
+    columns: dict[str, list[Any]] = {
+        "model": [model] * len(order),
+        "image": [cohort.images.ids[i] for i in image[order].tolist()],
+        "kind": [WORDS[code] for code in kind[order].tolist()],
+        "prediction": _rows(prediction[order]),
+        "reference": _rows(reference[order]),
+        "similarity": _entries(found.similarity, prediction[order]),
+        "score": _entries(found.score, prediction[order]),
+        "class": _names(cohort.classes, predictions.label, prediction[order]),
+        "reference_class": _names(cohort.classes, cohort.references.label, reference[order]),
+        "mendable": _entries(found.mended, prediction[order]),
+        "ignored": _entries(found.covered, prediction[order]),
+    }
+    return columns
+
+
+def _rows(rows: NDArray[np.integer]) -> list[int | None]:
+    return [None if row < 0 else row for row in rows.tolist()]
+
+
+def _entries(values: NDArray[Any], rows: NDArray[np.integer]) -> list[Any]:
+    """Return the values of some rows; None for -1 and for NaN."""
+    every = [None if value != value else value for value in values.tolist()]
+    return [None if row < 0 else every[row] for row in rows.tolist()]
+
+
+def _names(classes: Sequence[str], label: NDArray[np.int32], rows: NDArray[np.integer]) -> list[str | None]:
+    labels = label.tolist()
+    return [None if row < 0 else classes[labels[row]] for row in rows.tolist()]

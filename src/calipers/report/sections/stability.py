@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Do models that were trained alike find the same objects?"""
+
+from __future__ import annotations
+
+from calipers.report.context import Context
+from calipers.report.markup import paragraph
+from calipers.report.stability_objects import objects_block
+
+MEANT = (
+    "This section is for models that were trained alike, with other seeds or on other folds: it takes them as repeats "
+    "of one another, and says what another training would find too."
+)
+
+
+def section(page: Context) -> str:
+    """Return what all, some and none of the models find; nothing if it was not asked for."""
+    found = page.stability
+    if found is None:
+        return ""
+    said = found.settings
+    rule = f"An object is found, and two predictions are one, by {said['criterion']} from {said['threshold']:g} on."
+    return "\n".join([paragraph(MEANT), objects_block(found), paragraph(rule, "note")])

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page and the folder of a stability analysis: how far maps can be trusted, shown, proved, and to be had again."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from calipers.plots.figures import Table
+from calipers.plots.stability import FIGURES, available
+from calipers.plots.svg import svg
+from calipers.report import markup
+from calipers.report.markup import data_table, details, figure_block, items, paragraph, text
+from calipers.report.naming import Short
+from calipers.report.shell import document
+from calipers.report.small import framed
+from calipers.report.stability_images import Pictures, images_section
+from calipers.report.stability_objects import objects_block
+from calipers.report.stability_tables import BAGS, bag_columns, bags_table, reference_table, scores_table
+from calipers.report.stability_words import CITATIONS, described, methods, trust
+from calipers.results.delimited import delimited
+from calipers.results.estimate import number
+from calipers.results.files import check_folder, staged_folder, write_atomically
+from calipers.results.provenance import environment
+from calipers.stability.objects_result import ObjectStability
+from calipers.stability.result import StabilityResult
+
+PAGE, DOCUMENT, ROWS = "stability.html", "stability.json", "stability.csv"
+OURS = re.compile(rf"stability\.(html|json|csv)|bags\.csv|stability-({'|'.join(FIGURES)})\.svg")
+SVG_WIDTH = 560
+TITLES = {"map": "How far can these maps be trusted?", "model": "How far can these models be trusted?"}
+ORDER = ("pairs", "models", "called", "images", "sweep", "scores")  # of the figures; single images have their own place
+AGAINST = ("dice", "auc")
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the page is told beside the result."""
+
+    command: Sequence[str] = ()
+    objects: ObjectStability | None = None
+    pictures: Pictures = field(default_factory=Pictures)
+
+    @property
+    def what(self) -> str:
+        """What may be trusted or not: a map, or a model that predicts objects."""
+        return "map" if self.objects is None else "model"
+
+
+def write_stability(
+    found: StabilityResult,
+    folder: Path,
+    *,
+    force: bool = False,
+    command: Sequence[str] = (),
+    images: str | Path | None = None,
+    objects: ObjectStability | None = None,
+) -> Path:
+    """Write page, document, rows, images and figures, all of them or none; return the page.
+
+    Files of an earlier result in the folder are replaced or removed, others stay. The folder of an input is refused.
+    """
+    check_folder(folder, force=force, inputs=_inputs(found))
+    old = [file.name for file in folder.iterdir() if OURS.fullmatch(file.name)] if folder.is_dir() else []
+    given = Given(command, objects, Pictures.of(images, found.ids))
+    shown = bearable(found)
+    with staged_folder(folder, owned=old) as stage:
+        for name in available(found):
+            drawn = svg(shown.figure(name), width=SVG_WIDTH, name=name, standalone=True)
+            write_atomically(stage / f"stability-{name}.svg", _bytes(drawn + "\n"))
+        write_atomically(stage / ROWS, _bytes(delimited(_rows(found))))
+        write_atomically(stage / BAGS, _bytes(delimited(bag_columns(found))))
+        write_atomically(stage / PAGE, _bytes(stability_page(shown, given)))
+        write_atomically(stage / DOCUMENT, json.dumps(_document(found, given), allow_nan=False) + "\n")
+    return folder / PAGE
+
+
+def write_stability_page(
+    found: StabilityResult,
+    path: Path,
+    *,
+    command: Sequence[str] = (),
+    images: str | Path | None = None,
+    objects: ObjectStability | None = None,
+) -> Path:
+    """Write the page alone."""
+    given = Given(command, objects, Pictures.of(images, found.ids))
+    write_atomically(path, _bytes(stability_page(bearable(found), given)))
+    return path
+
+
+def _inputs(found: StabilityResult) -> tuple[str, ...]:
+    """Return the files and folders that the maps came from, if they came from any."""
+    sources = getattr(found.source, "sources", ())
+    return tuple(str(one.source) for one in sources)
+
+
+def _rows(found: StabilityResult) -> Mapping[str, Sequence[Any]]:
+    rows = [{**row.as_dict(), "group": json.dumps(row.group) if row.group else None} for row in found.rows]
+    return {name: [row[name] for row in rows] for name in rows[0] if name != "flags"}
+
+
+def _document(found: StabilityResult, given: Given) -> dict[str, Any]:
+    ended = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    objects = {} if given.objects is None else {"objects": given.objects.as_dict()}
+    made = {"command": list(given.command), "environment": environment(), "ended": ended}
+    return {**found.as_dict(), "verdict": trust(found, given.what), **objects, **made}
+
+
+def bearable(found: StabilityResult) -> StabilityResult:
+    """Return the result with names of models and images that a page can show and a reader tell apart."""
+    names = Short([*found.models, *found.ids])
+    if not names.changed:
+        return found
+    models, ids = tuple(map(names.name, found.models)), tuple(map(names.name, found.ids))
+    local = found.localized
+    rows = tuple(replace(row, model=names.name(row.model)) for row in local.rows)
+    local = replace(local, models=models, ids=tuple(map(names.name, local.ids)), rows=rows)
+    return replace(found, plan=replace(found.plan, models=models, ids=ids), localized=local)
+
+
+def _bytes(content: str) -> bytes:
+    """Return text as UTF-8; half a surrogate pair in a name, which has no bytes, becomes a question mark."""
+    return content.encode("utf-8", "replace")
+
+
+def stability_page(found: StabilityResult, given: Given) -> str:
+    """Return the page as HTML; every text is escaped."""
+    from calipers import __version__
+
+    objects = "" if given.objects is None else objects_block(given.objects)
+    title = TITLES[given.what]
+    parts = [
+        ("cautions", "Before you trust these numbers", _cautions(found)),
+        ("objects", "Object by object", objects),
+        ("figures", "Do the models agree?", _figures(found, ORDER)),
+        ("images", "Where they agree, and where not", images_section(found, given.pictures)),
+        ("reference", "Is it the right place?", _reference(found)),
+        ("methods", "Methods", _methods(found)),
+        ("numbers", "All numbers", _numbers(found)),
+        ("reproduce", "Reproduce", _reproduce(found, given.command)),
+    ]
+    kept = [part for part in parts if part[2]]
+    links = "".join(f'<li><a href="#{name}">{text(words)}</a></li>' for name, words, _ in kept)
+    sections = "\n".join(markup.section(*part) for part in kept)
+    body = (
+        f'<header><h1>{text(title)}</h1>\n<p class="soft">{text(described(found))}</p></header>\n'
+        f'<nav aria-label="Sections"><ul><li><a href="#content">The answer</a></li>{links}</ul></nav>\n'
+        f"<main>\n{_answer(found, given.what)}\n{sections}\n</main>\n"
+        f"<footer>Made with Calipers {text(__version__)}. Not a medical device.</footer>"
+    )
+    return document(title, body, skip="Skip to the answer")
+
+
+def _answer(found: StabilityResult, what: str) -> str:
+    further = "".join(f"<li>{text(sentence)}</li>" for sentence in found.sentences())
+    return (
+        '<section id="content" aria-labelledby="content-title" tabindex="-1"><h2 id="content-title">The answer</h2>'
+        f'<p class="verdict">{text(trust(found, what))}</p><ul class="further">{further}</ul>'
+        f"{scores_table(found)}</section>"
+    )
+
+
+def _cautions(found: StabilityResult) -> str:
+    """Return what may mislead first, then what is to be known."""
+    flagged = [remark.text for remark in found.remarks if remark.flag]
+    care = f'<div class="care"><h3>What may mislead</h3>{items(flagged)}</div>' if flagged else ""
+    odd = found.paradox()
+    notes = [remark.text for remark in found.remarks if not remark.flag]
+    if not odd.flagged and odd.of_pairs:
+        notes.append(
+            f"The paradox of kappa (calls so one-sided that APJ and AJ are low although models agree) shows on "
+            f"{odd.pairs} of {odd.of_pairs} pairs of maps: too few to mislead"
+        )
+    return care + items([f"{note[:1].upper()}{note[1:]}." for note in notes])
+
+
+def _figures(found: StabilityResult, names: Sequence[str]) -> str:
+    """Return figures, two in a row where there is room."""
+    has_all = {"dice": BAGS}
+    drawn = [
+        figure_block(found.figure(name), f"fig-{name}", all_in=has_all.get(name, DOCUMENT))
+        for name in names
+        if name in available(found)
+    ]
+    return "\n".join(f'<div class="pair">{"".join(drawn[k : k + 2])}</div>' for k in range(0, len(drawn), 2))
+
+
+def _reference(found: StabilityResult) -> str:
+    table = reference_table(found)
+    return f"{table}\n{_figures(found, AGAINST)}" if table else ""
+
+
+def _methods(found: StabilityResult) -> str:
+    said = "\n".join(paragraph(words) for words in methods(found))
+    return said + details("References", items(CITATIONS))
+
+
+def _numbers(found: StabilityResult) -> str:
+    every = details("Every score", scores_table(found, found.names, label="Every score"))
+    parts = found.components("APJ")
+    spread = ""
+    if parts.reason is None:
+        shares = {"images": "bags", "pairs of models": "pairs", "neither": "rest"}
+        rows = tuple((words, getattr(parts, name), number(parts.shares[name])) for words, name in shares.items())
+        table = Table(("APJ varies between", "variance", "share"), rows)
+        said = f"Where APJ varies: {parts.n_bags} images with all {parts.n_pairs} pairs"
+        spread = details("Where APJ varies", data_table(table, "table-variance", said))
+    return "\n".join([bags_table(found), every, spread])
+
+
+def _reproduce(found: StabilityResult, command: Sequence[str]) -> str:
+    from calipers import __version__
+
+    settings = {name: str(value) for name, value in found.plan.settings().items()}
+    facts = {"calipers": __version__, **{name: str(value) for name, value in environment().items()}, **settings}
+    asked = f"<pre>{text(shlex.join(command))}</pre>" if command else ""
+    return asked + data_table(Table(("what", "value"), tuple(facts.items())), "table-run", "The run")
+
+
+def of_stability(found: StabilityResult) -> str:
+    """Return the result in a notebook: the verdict, the sentences, the main scores."""
+    shown = bearable(found)
+    return framed(f"<p><strong>{text(trust(shown))}</strong></p>{items(shown.sentences())}{scores_table(shown)}")

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Detectors object by object: found by k of m, shared false alarms, and the images about which models disagree."""
+
+from __future__ import annotations
+
+import math
+
+from calipers.plots.figures import Cell, Table
+from calipers.report.markup import cut, data_table, figure_block, items, paragraph
+from calipers.stability.objects_result import ObjectStability
+
+DISPUTED = 20
+LONGEST = 2000  # characters of a sentence
+WHY = (
+    "Models that were trained alike and find different objects are unsure of them, whatever their scores say. A "
+    "reference is disputed if some but not all models find it."
+)
+
+
+def objects_block(found: ObjectStability) -> str:
+    """Return sentences, figures and the most disputed images."""
+    said = [cut(sentence, LONGEST) for sentence in (*found.sentences(), *found.warnings)]
+    drawn = [figure_block(found.figure(name), f"fig-objects-{name}") for name in _figures(found)]
+    pairs = [f'<div class="pair">{"".join(drawn[k : k + 2])}</div>' for k in range(0, len(drawn), 2)]
+    return "\n".join([items(said), *pairs, paragraph(WHY), _disputed(found)])
+
+
+def _figures(found: ObjectStability) -> list[str]:
+    sizes = any("size" in (row.group or {}) for row in found.rows)
+    return ["found-by", "false-alarms", "agreement", "pairs", *(["sizes"] if sizes else [])]
+
+
+def _disputed(found: ObjectStability) -> str:
+    images = found.disputed(DISPUTED)
+    if not images:
+        return paragraph("No reference is disputed.")
+    rows: list[tuple[Cell, ...]] = []
+    for one in images:
+        agreement = None if math.isnan(one.agreement) else one.agreement
+        told = "; ".join(f"{ref.label}: {len(ref.found_by)} of {len(found.models)}" for ref in one.references)
+        rows.append((one.image, len(one.references), one.n_references, agreement, told))
+    columns = ("image", "disputed", "references", "agreement of the models", "found by")
+    return data_table(Table(columns, tuple(rows)), "table-disputed", "The most disputed images")

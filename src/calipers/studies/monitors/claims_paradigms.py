@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims about the two paradigms: do labels, ideal monitors and rankings agree?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.monitors.labellings import OMS, OOD
+from calipers.studies.judging import Claims, Judgement, share
+from calipers.studies.monitors.found import Found, stated
+from calipers.studies.monitors.trials import IDEAL, RAISED_CUT, TAU, USUAL, Trial, auroc
+
+F64 = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+PARADIGMS = Claims[Found]()
+OOD_SECTION = "The OOD paradigm"
+SURE = 0.95  # share of replicates from which on a difference is called certain
+GOOD = 0.05  # a detector is called good where it fails on fewer images
+NOT_JUDGED = "Needs safe and unsafe images, and OOD labels for some images but not for all: --ood COLUMN."
+MADE_ONLY = "Made data: that it can happen, not how often it does."
+
+
+def not_judged(words: str = NOT_JUDGED) -> Judgement:
+    """Return that the run has nothing to judge a claim by."""
+    return Judgement(None, words, tested=False)
+
+
+def note_of(trials: Iterable[Trial]) -> str:
+    """Return what a reader should make of results on made data."""
+    return MADE_ONLY if any(trial.planted is not None for trial in trials) else ""
+
+
+@PARADIGMS.says(
+    "ood-needs-no-model",
+    "OOD labels depend on the data only, those of OMS on the model too.",
+    OOD_SECTION,
+)
+def _(found: Found) -> Judgement:
+    if not found.both:
+        return not_judged()
+    said, flags = [], []
+    for trial in found.both:
+        assert trial.ood is not None
+        other = trial.raised.unsafe(TAU)
+        moved = int((other != trial.unsafe).sum())
+        name = trial.order(OOD)[0]
+        areas = auroc(trial.alarm(name)[None], np.stack([trial.unsafe, other, trial.ood]))[0]
+        flags.append(moved > 0)
+        said.append(
+            f"{trial.title}: with a score cut of {RAISED_CUT:g} as another model, {moved} of {len(other)} OMS labels "
+            f"and no OOD label change; {name} has an OMS AUROC of {areas[0]:.3f} and {areas[1]:.3f}, its OOD AUROC "
+            f"stays {areas[2]:.3f}."
+        )
+    return Judgement(share(flags), " ".join(said))
+
+
+@PARADIGMS.says(
+    "good-in-worse-out-of-distribution",
+    "A network must be good on images like its training data, and worse on others.",
+    OOD_SECTION,
+)
+def _(found: Found) -> Judgement:
+    if not found.both:
+        return not_judged()
+    said, flags = [], []
+    for trial in found.both:
+        assert trial.evaluation.disagreement is not None
+        usual, safe = (trial.evaluation.disagreement.share(name) for name in ("ID-unsafe", "OOD-safe"))
+        low, high = trial.harm
+        flags += [usual.high < GOOD, low > 0.0]
+        said.append(
+            f"{trial.title}: unsafe are {stated(usual)} of the ID images and {1.0 - safe.value:.3f} "
+            f"[{1.0 - safe.high:.3f}, {1.0 - safe.low:.3f}] of the OOD images, a difference of {low:.3f} to {high:.3f}."
+        )
+    told = f"Good: the interval lies below {GOOD:g}. Worse: that of the difference lies above 0. {note_of(found.both)}"
+    return Judgement(share(flags), " ".join(said), told.strip())
+
+
+@PARADIGMS.says(
+    "ood-is-a-proxy",
+    "OOD is only a proxy: the images that are out of distribution are not those on which the model fails.",
+    OOD_SECTION,
+)
+def _(found: Found) -> Judgement:
+    if not found.both:
+        return not_judged()
+    said, flags = [], []
+    for trial in found.both:
+        tables = trial.evaluation.disagreement
+        assert tables is not None
+        agree, safe, inside = (tables.share(name) for name in ("labels-agree", "OOD-safe", "unsafe-ID"))
+        flags.append(agree.high < 1.0)
+        said.append(
+            f"{trial.title} (n = {int(tables.labels.sum())}): both labels agree on {stated(agree)} of the images; "
+            f"{stated(safe)} of the OOD images are safe, {stated(inside)} of the unsafe ones are in distribution."
+            f"{_harmless(trial)}"
+        )
+    return Judgement(share(flags), " ".join(said), note_of(found.both))
+
+
+def _harmless(trial: Trial) -> str:
+    """Return which shifts harm no more than none, where shifts are known."""
+    if trial.planted is None:
+        return ""
+    rate = {kind: float(trial.unsafe[trial.kinds == kind].mean()) for kind in np.unique(trial.kinds).tolist()}
+    told = ", ".join(f"{kind} {value:.2f}" for kind, value in sorted(rate.items(), key=lambda item: item[1]))
+    return f" Shares of unsafe images by shift: {told}."
+
+
+@PARADIGMS.says(
+    "ideal-monitors-differ",
+    "The ideal monitor of OOD is another one than the ideal monitor of OMS.",
+    "The OMS paradigm; the OOD paradigm",
+)
+def _(found: Found) -> Judgement:
+    if not found.both:
+        return not_judged()
+    said, flags = [], []
+    for trial in found.both:
+        get = trial.evaluation.get
+        own = [get("AUROC", IDEAL[p], p).value for p in (OMS, OOD)]
+        cross = [get("AUROC", IDEAL[OOD], OMS), get("AUROC", IDEAL[OMS], OOD)]
+        left, cost = get("RH", IDEAL[OOD]), get("AC", IDEAL[OOD])
+        flags.append(own == [1.0, 1.0] and all(e.high < 1.0 for e in cross))
+        said.append(
+            f"{trial.title}: AUROC 1 for the own labels; the ideal OOD monitor has {stated(cross[0])} under OMS, the "
+            f"ideal OMS monitor {stated(cross[1])} under OOD. Rejecting all OOD images leaves a residual hazard of "
+            f"{stated(left)} and costs {stated(cost)} of the images, on which the model is right."
+        )
+    return Judgement(share(flags), " ".join(said), note_of(found.both))
+
+
+@PARADIGMS.says(
+    "ood-gives-a-biased-indication",
+    "Performance under OOD labels may be a biased indication of the real performance of a monitor.",
+    OOD_SECTION,
+)
+def _(found: Found) -> Judgement:
+    if not found.both:
+        return not_judged()
+    said, flags = [], []
+    for trial in found.both:
+        gaps = {name: gap for name, gap in trial.evaluation.paradigm_gaps.items() if name in trial.contenders}
+        up = [name for name, gap in gaps.items() if gap.estimate.low > 0]
+        down = [name for name, gap in gaps.items() if gap.estimate.high < 0]
+        most, least = (pick(gaps, key=lambda name: gaps[name].estimate.value) for pick in (max, min))
+        flags.append(bool(up or down))
+        said.append(
+            f"{trial.title}: OOD flatters {len(up)} and slights {len(down)} of {len(gaps)} monitors (interval of the "
+            f"paired difference of AUROC without 0), from {stated(gaps[most].estimate)} for {most} to "
+            f"{stated(gaps[least].estimate)} for {least}."
+        )
+    return Judgement(share(flags), " ".join(said), note_of(found.both))
+
+
+@PARADIGMS.says(
+    "ood-ranking-misleads",
+    "Who is the best monitor depends on the paradigm: choosing by OOD can mislead.",
+    OOD_SECTION,
+)
+def _(found: Found) -> Judgement:
+    if not found.both:
+        return not_judged()
+    said, flags = [], []
+    for trial in found.both:
+        by_ood, by_oms = trial.order(OOD)[0], trial.order(OMS)[0]
+        ranked = trial.ranked
+        flags.append(by_ood != by_oms and ranked.winner_differs >= SURE)
+        get = trial.evaluation.get
+        said.append(
+            f"{trial.title}, {len(trial.contenders)} monitors: the best by OOD is {by_ood} (AUROC "
+            f"{stated(get('AUROC', by_ood, OOD))}), under OMS it has {stated(get('AUROC', by_ood, OMS))}; the best by "
+            f"OMS is {by_oms} ({stated(get('AUROC', by_oms, OMS))}). The winner differs in "
+            f"{100 * ranked.winner_differs:.1f} % of {ranked.replicates} replicates; tau-b of the two orders "
+            f"{ranked.kendall:.2f} [{ranked.low:.2f}, {ranked.high:.2f}]."
+        )
+    told = f"Holds if the winner differs in at least {100 * SURE:g} % of the replicates. {note_of(found.both)}"
+    return Judgement(share(flags), " ".join(said), told.strip())
+
+
+@PARADIGMS.says(
+    "ood-is-ambiguous-for-detection",
+    "What is out of distribution is ambiguous in detection: the picture may be, or the objects on it.",
+    "Generalizing OOD to object detection",
+)
+def _(found: Found) -> Judgement:
+    made = [trial for trial in found.both if trial.planted is not None]
+    if not made:
+        return not_judged("Needs data whose shifts are known.")
+    said, flags = [], []
+    for trial in made:
+        strange = np.isin(trial.kinds, ("taxiway", "new-class"))
+        foreign = (trial.kinds != USUAL) & ~strange
+        names = [name for name in ("image-mahalanobis", "image-knn", "count") if name in trial.contenders]
+        areas = _against_usual(trial, names, (foreign, strange))
+        turned = bool(areas[:, 0].argmax() != areas[:, 1].argmax())
+        flags.append(turned)
+        told = ", ".join(f"{name} {a:.3f} and {b:.3f}" for name, (a, b) in zip(names, areas.tolist()))
+        said.append(
+            f"{trial.title}: {int(foreign.sum())} pictures are changed as a whole, {int(strange.sum())} only have a "
+            f"strange object; AUROC of the one and of the other against usual images: {told}."
+        )
+    told = "Holds if another of these monitors is best for strange objects than for changed pictures."
+    return Judgement(share(flags), " ".join(said), f"{told} {MADE_ONLY}")
+
+
+def _against_usual(trial: Trial, names: Sequence[str], kinds: Sequence[Flags]) -> F64:
+    """Return (monitors, kinds): the AUROC of images of one kind against usual images, other kinds left out."""
+    usual = trial.kinds == USUAL
+    alarms = np.stack([trial.alarm(name) for name in names])
+    found = [auroc(alarms[:, usual | kind], kind[usual | kind][None])[:, 0] for kind in kinds]
+    return np.stack(found, axis=1)

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of the study: ill-defined scores, classes, monitors under both paradigms, at thresholds, and over tau."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from calipers.monitors.labellings import OMS, OOD
+from calipers.monitors.thresholds import in_words
+from calipers.plots.figures import Cell, Table
+from calipers.results import Estimate
+from calipers.studies.framework import StudyTable
+from calipers.studies.monitors.definitions import MEANS, NUMBERS_OF_CLASSES
+from calipers.studies.monitors.found import Found
+from calipers.studies.monitors.trials import Trial
+
+SHOWN_COUNTS = 2  # predictions and references of the table
+FREE = ("AUROC", "AUPR", "FPR95", "AURC", "E-AURC")
+DECIDED = ("SG", "RH", "AC", "coverage", "sensitivity", "FPR", "MCC")
+
+
+def tables(found: Found) -> list[StudyTable]:
+    """Return all tables for which there are data."""
+    made = [counts_table(found), classes_table(found)]
+    for k, trial in enumerate(found.trials, start=1):
+        if trial.mixed:
+            made += [areas_table(trial, f"table-3-{k}"), threshold_table(trial, f"table-4-{k}")]
+    made.append(tau_table(found))
+    if found.shares:
+        made.append(flips_table(found))
+    return made
+
+
+def counts_table(found: Found) -> StudyTable:
+    """Return the printed score beside ours for small counts."""
+    rows = tuple(
+        (c.predictions, c.references, c.hits, *map(_known, (c.precision, c.recall, c.printed, c.ours)))
+        for c in found.definitions.counts
+        if max(c.predictions, c.references) <= SHOWN_COUNTS
+    )
+    columns = ("predictions", "references", "hits", "P", "R", "score as printed", "2 TP / (Nd + Nx)")
+    note = "One class on one image. Empty: the formula divides 0 by 0."
+    return StudyTable("table-1", "Where the printed score has no value", Table(columns, rows), note)
+
+
+def classes_table(found: Found) -> StudyTable:
+    """Return what the mean over classes hides."""
+    d = found.definitions
+    rows = []
+    for k, c in enumerate(NUMBERS_OF_CLASSES):
+        measured = [float(d.missed[mean][k]) for mean in MEANS]
+        rows.append((c, 1.0 - 1.0 / c, *measured, _known(float(d.confused["declared"][k]))))
+    columns = ("classes C", "1 - 1/C", *(f"missed, {mean}" for mean in MEANS), "wrong class, declared")
+    note = "Score s of an image with one object that is missed, or found with a wrong class. tau must be above it."
+    return StudyTable("table-2", "What the mean over classes hides", Table(columns, tuple(rows)), note)
+
+
+def areas_table(trial: Trial, name: str) -> StudyTable:
+    """Return all monitors under both paradigms, with intervals."""
+    paradigms = (OMS, OOD) if trial.judged else (OMS,)
+    keys = [(metric, paradigm) for metric in FREE for paradigm in paradigms]
+    rows = [
+        (monitor, *_cells([trial.evaluation.get(metric, monitor, p) for metric, p in keys]))
+        for monitor in trial.evaluation.monitors
+    ]
+    columns = ["monitor", *(c for metric, p in keys for c in (f"{metric} {p.upper()}", "low", "high"))]
+    units = trial.evaluation.basis.units
+    note = (
+        f"{trial.evaluation.n_images} images for testing, {int(trial.unsafe.sum())} of them unsafe; 95 % intervals "
+        f"over {units.number} units ({units.name}). For AUPR positives are the images on which an alarm is wanted."
+    )
+    table = Table(tuple(_unique(columns)), tuple(rows))
+    return StudyTable(name, f"{trial.title}: monitors under both paradigms", table, note)
+
+
+def threshold_table(trial: Trial, name: str) -> StudyTable:
+    """Return what the monitors do at thresholds of the tuning split, under OMS labels."""
+    evaluation = trial.evaluation
+    rows = [
+        (m, *_cells([evaluation.get(metric, m, OMS) for metric in DECIDED]), in_words(evaluation.thresholds[m]))
+        for m in evaluation.monitors
+    ]
+    columns = ["monitor", *(c for metric in DECIDED for c in (metric, "low", "high")), "threshold"]
+    note = (
+        "SG: share of all images that are unsafe and rejected; RH: unsafe and accepted; AC: safe and rejected. SG + RH "
+        "is the hazard without a monitor."
+    )
+    return StudyTable(
+        name,
+        f"{trial.title}: alarms at a threshold of the tuning split",
+        Table(tuple(_unique(columns)), tuple(rows)),
+        note,
+    )
+
+
+def tau_table(found: Found) -> StudyTable:
+    """Return the prevalence where it changes, and who is best there."""
+    rows: list[tuple[Cell, ...]] = []
+    for curve in found.taus:
+        n = next(len(trial.kinds) for trial in found.trials if trial.name == curve.trial)
+        changes = np.flatnonzero(np.diff(curve.prevalence, prepend=-1.0))
+        for k in changes.tolist():
+            values = curve.values[:, k]
+            best = None if np.isnan(values).any() else curve.monitors[int(values.argmax())]
+            told = (round(float(curve.taus[k]), 4), float(curve.prevalence[k]), n)
+            rows.append((curve.trial, curve.classes, *told, best, _known(float(values.max()))))
+    columns = ("data", "mean over classes", "tau", "prevalence of unsafe images", "n", "best monitor", "its AUROC")
+    note = "The first tau of the grid at which the prevalence has a new value."
+    return StudyTable("table-5", "Who is unsafe, and who finds them, over tau", Table(columns, tuple(rows)), note)
+
+
+def flips_table(found: Found) -> StudyTable:
+    """Return where the order of two monitors turns."""
+    rows = tuple(
+        (s.far, _known(s.expected_flip), _known(s.measured_flip), *map(_known, s.flip_bounds), s.n_images)
+        for s in found.shares
+    )
+    columns = ("share of far runways", "closed form", "measured", "not certain from", "to", "images per share")
+    note = (
+        "Share of harmless shifts at which the monitor that sees failures overtakes the one that sees shifts, by OMS."
+    )
+    return StudyTable("table-6", "Where the order of two monitors turns", Table(columns, rows), note)
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _cells(estimates: Sequence[Estimate]) -> list[float | None]:
+    return [_known(value) for e in estimates for value in (e.value, e.low, e.high)]
+
+
+def _unique(columns: list[str]) -> list[str]:
+    """Return columns with a name of their own for every bound: low and high belong to the quantity before."""
+    found, last = [], ""
+    for name in columns:
+        last = last if name in ("low", "high") else name
+        found.append(f"{last} {name}" if name in ("low", "high") else name)
+    return found

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures of the paper made anew, and a few beside them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.plots.figures import Axis, Bars, Curves, Dots, Figure, HeatMap, Line, Scatter
+from calipers.stability import StabilityResult
+from calipers.studies.framework import StudyFigure
+from calipers.studies.stability.counting import MOVES, SCORES, STEP, STEPS, lines
+from calipers.studies.stability.found import Found, related
+from calipers.studies.stability.pictures import figure_5
+from calipers.studies.stability.printed import TABLE_VII
+from calipers.synthetic.bags import FAMILIES
+
+F64 = NDArray[np.float64]
+
+# Slots of the theme with the colours and strokes of figure 9: solid blue, solid green, dotted black, dotted red.
+SLOTS = {"blue": 0, "green": 37, "black dotted": 27, "red dotted": 8}
+MEANING = {
+    "blue": "blue: n11 up, n10 down",
+    "green": "green: n11 up, n00 down",
+    "black dotted": "black: n10 up, n01 down",
+    "red dotted": "red: n10 up, n00 down",
+}
+COMPARED = ("PJ", "HAPJ", "APJ", "AJ", "TAR", "Pearson", "Spearman", "Kendall-b", "Kendall-a")
+STABILITIES = ("APJ", "Spearman")
+SHORT = ("both, added", "neither, added", "one to both", "neither to both", "one to neither")  # as MOVES
+
+
+def study_figures(found: Found) -> tuple[StudyFigure, ...]:
+    """Return all figures, in the order of the paper."""
+    return (
+        _limits(found),
+        _ties(found),
+        _scores(found),
+        _thresholds(found),
+        figure_5(found),
+        *_against_dice(found),
+        _families(found),
+        _against_auc(found),
+        _figure_9(),
+    )
+
+
+def _limits(found: Found) -> StudyFigure:
+    """Return the lowest values over N, and how often moves lower a score."""
+    sizes = np.array(found.counting.sizes[1:], np.float64)
+    curves = []
+    for slot, name in enumerate(("PO", "HAPJ", "APJ", "AJ")):
+        low = np.array([found.counting.extreme(name, int(n), low=True).value for n in sizes])
+        curves.append(Line(name, sizes, low, slot=slot))
+    lowest = Curves(
+        "The lowest value over all tables of N instances", Axis("N"), Axis("lowest value", -1.05, 0.05), tuple(curves)
+    )
+    moved = [[found.counting.moved(name, move) for name in SCORES] for move in MOVES]
+    falls = np.array([[one.falls / one.n for one in row] for row in moved])
+    names = Axis("move", names=SHORT)
+    monotone = HeatMap(
+        "Share of tables in which the score falls", Axis("score", names=SCORES), names, falls, "share", 0.0, 0.5
+    )
+    caption = (
+        f"All {len(found.counting.tables)} tables of 1 to {found.counting.most} instances. Left: APO is not shown, its "
+        "lowest value is 1 - N. APJ and AJ take their minima at every even N. Right: only one move lowers scores: an "
+        "instance that neither called is now called by both, while N stays."
+    )
+    return StudyFigure(
+        "figure-limits",
+        "Limits do not fade with N, and scores are monotone under all moves but one",
+        caption,
+        (lowest, monotone),
+        rows=(2,),
+    )
+
+
+def _ties(found: Found) -> StudyFigure:
+    one = found.ties
+    variants = {
+        "Spearman, formula of table I": one.formula,
+        "Spearman": one.spearman,
+        "tau-a": one.tau_a,
+        "tau-b": one.tau_b,
+    }
+    kinds = ("without ties", "with ties")
+    heights = np.array([[values[kind] for values in variants.values()] for kind in kinds])
+    panel = Bars(
+        "One pair of maps, four numbers",
+        Axis("variant", names=tuple(variants)),
+        Axis("correlation", 0.0, 1.0),
+        kinds,
+        heights,
+    )
+    caption = (
+        f"Two made maps of 256 instances, a spot on a noisy ground; with ties: everything below 0.5 is 0, which is "
+        f"{one.zeros:.0%} of the instances in both maps."
+    )
+    taus = one.tau_a["with ties"], one.tau_b["with ties"]
+    title = f"With ties tau-a is {taus[0]:.2f} and tau-b {taus[1]:.2f}: the variant must be named"
+    return StudyFigure("figure-ties", title, caption, (panel,), rows=(1,))
+
+
+def _scores(found: Found) -> StudyFigure:
+    """Return the correlations between scores over all bags of all cells."""
+    columns = {name: np.concatenate([cell.per_bag(name) for cell in found.cells.values()]) for name in COMPARED}
+    n = len(columns["APJ"])
+    panels = []
+    for method in ("pearson", "spearman"):
+        table = np.array([[related(columns[a], columns[b], method) for b in COMPARED] for a in COMPARED])
+        axis = Axis("score", names=COMPARED)
+        panels.append(HeatMap(f"{method.capitalize()} correlation over bags", axis, axis, table, "correlation"))
+    both = (
+        related(columns["APJ"], columns["AJ"], "spearman"),
+        related(columns["Kendall-b"], columns["Spearman"], "spearman"),
+    )
+    caption = (
+        f"{n} positive bags of {found.made}, each the mean over pairs of models, threshold 0.5. The paper states 0.98 "
+        "for APJ with AJ and 0.99 for Kendall's tau with Spearman (section IV-F). The first is an identity: APJ = AJ / "
+        "(2 - AJ)."
+    )
+    title = f"APJ and AJ rank bags alike ({both[0]:.3f}), as tau-b and Spearman do ({both[1]:.3f})"
+    return StudyFigure("figure-scores", title, caption, tuple(panels), rows=(2,))
+
+
+def _sweep(name: str, result: StabilityResult, slot: int) -> Line:
+    at, found = result.sweep("APJ")
+    value, low, high = (np.array([getattr(one, part) for one in found]) for part in ("value", "low", "high"))
+    return Line(name, at, value, low, high, slot)
+
+
+def _thresholds(found: Found) -> StudyFigure:
+    first = tuple(_sweep(name, found.families[name], slot) for slot, name in enumerate(FAMILIES))
+    panels: list[Figure] = [Curves("Families that differ in place only", Axis("threshold"), Axis("APJ"), first)]
+    for data in dict.fromkeys(key[0] for key in found.cells):
+        cells = [(key[1], cell) for key, cell in found.cells.items() if key[0] == data]
+        made = tuple(_sweep(name, cell, slot) for slot, (name, cell) in enumerate(cells))
+        panels.append(Curves(data if found.given else f"Like {data}", Axis("threshold"), Axis("APJ"), made))
+    caption = (
+        f"Mean APJ over positive bags, bands are 95 % intervals by resampling bags; {found.made}. The paper reports a "
+        "steady decrease and prints no numbers (section IV-G)."
+    )
+    title = "Stability falls with the threshold where the ground is dark, and peaks in between where it is not"
+    title = "Stability over thresholds" if found.given else title
+    return StudyFigure(
+        "figure-threshold",
+        title,
+        caption,
+        tuple(panels),
+        rows=(2,) * -(-len(panels) // 2),
+    )
+
+
+def _against_dice(found: Found) -> list[StudyFigure]:
+    """Return figures 6 and 7: stability against DICE, bag by bag, of data sets with annotated bags."""
+    from calipers.studies.stability.claims_maps import annotated
+
+    figures = []
+    for k, (data, cell) in enumerate(annotated(found).items()):
+        panels = tuple(_dice_panel(cell, name) for name in STABILITIES)
+        r = [
+            related(cell.per_bag(name)[cell.localized.places], cell.localized.per_bag("DICE")[0])
+            for name in STABILITIES
+        ]
+        caption = (
+            f"{len(cell.localized.places)} annotated positive bags of "
+            f"{data if found.given else f'the simulated family like {data}, NOR'}; bars are standard deviations of "
+            "DICE over models. Bags without a score are left out."
+        )
+        name = data if found.given else f"Like {data}"
+        title = f"{name}: correlation with DICE is {r[0]:.2f} for APJ and {r[1]:.2f} for Spearman"
+        figures.append(StudyFigure(f"figure-{6 + k}" if k < 2 else f"figure-7-{k}", title, caption, panels, rows=(2,)))
+    return figures
+
+
+def _dice_panel(cell: StabilityResult, name: str) -> Scatter:
+    stable, (mean, sd) = cell.per_bag(name)[cell.localized.places], cell.localized.per_bag("DICE")
+    known = ~np.isnan(stable)
+    dots = _bars(name, stable[known], mean[known], sd[known], 0)
+    return Scatter(name, Axis(name), Axis("DICE", 0.0, 1.0), (dots,))
+
+
+def _bars(name: str, x: F64, y: F64, sd: F64, slot: int) -> Dots:
+    return Dots(name, x, y, y_low=np.maximum(y - sd, 0.0), y_high=np.minimum(y + sd, 1.0), slot=slot)
+
+
+def _families(found: Found) -> StudyFigure:
+    """Return the three families that differ in place only."""
+    dots = []
+    for slot, name in enumerate(FAMILIES):
+        cell = found.families[name]
+        stable, (mean, sd) = cell.per_bag("APJ")[cell.localized.places], cell.localized.per_bag("DICE")
+        known = ~np.isnan(stable)
+        dots.append(_bars(name, stable[known], mean[known], sd[known], slot))
+    panel = Scatter("DICE against APJ", Axis("APJ"), Axis("DICE", 0.0, 1.0), tuple(dots))
+    area = [found.families[name].localized.mean("AUC") for name in FAMILIES]
+    caption = (
+        f"Three simulated families on the same {len(dots[0].x)} positive bags with the same scores of whole bags (AUC "
+        f"{area[0]:.2f}): all models mark the lesion, all mark the same other place, or each marks its own. Bars: "
+        "standard deviation of DICE over models."
+    )
+    return StudyFigure(
+        "figure-families", "Stable models can be wrong; unstable ones cannot all be right", caption, (panel,), rows=(1,)
+    )
+
+
+def _against_auc(found: Found) -> StudyFigure:
+    """Return figure 8: stability against bag AUC, from this run and as printed."""
+    panels = [_auc_panel(found, name) for name in STABILITIES]
+    if not found.given:
+        panels += [_printed_panel(name) for name in STABILITIES]
+    said = "Given maps" if found.given else "Simulated families (above) and table VII as printed (below)"
+    caption = (
+        f"{said}, a point per pooling operator. Bars: standard deviations, of stability over bags, of AUC "
+        f"over {'models' if found.given else 'models (above) and folds (below)'}."
+    )
+    title = "Bag AUC is high everywhere, stability is not" if not found.given else "Stability against bag AUC"
+    return StudyFigure("figure-8", title, caption, tuple(panels), rows=(2,) * (len(panels) // 2))
+
+
+def _auc_panel(found: Found, name: str) -> Scatter:
+    dots = []
+    for slot, data in enumerate(dict.fromkeys(key[0] for key in found.cells)):
+        cells = {key[1]: c for key, c in found.cells.items() if key[0] == data and c.localized.has("AUC")}
+        stable = np.array([(c[name].value, c.sd(name)) for c in cells.values()]).reshape(-1, 2).T
+        area = np.array([(c.localized.mean("AUC"), c.localized.sd("AUC")) for c in cells.values()]).reshape(-1, 2).T
+        dots.append(_crosses(data, stable, area, tuple(cells), slot))
+    return Scatter(f"{name}, {'given' if found.given else 'simulated'}", Axis(name), Axis("bag AUC"), tuple(dots))
+
+
+def _printed_panel(name: str) -> Scatter:
+    dots = []
+    for slot, data in enumerate(dict.fromkeys(key[0] for key in TABLE_VII)):
+        rows = {key[1]: row for key, row in TABLE_VII.items() if key[0] == data}
+        x = np.array([row.apj if name == "APJ" else row.spearman for row in rows.values()]).T
+        y = np.array([row.auc for row in rows.values()]).T
+        dots.append(_crosses(data, x, y, tuple(rows), slot))
+    return Scatter(f"{name}, printed", Axis(name), Axis("bag AUC"), tuple(dots))
+
+
+def _crosses(name: str, x: F64, y: F64, names: tuple[str, ...], slot: int) -> Dots:
+    x_ends, y_ends = (x[0] - x[1], x[0] + x[1]), (y[0] - y[1], np.minimum(y[0] + y[1], 1.0))
+    return Dots(name, x[0], y[0], *x_ends, *y_ends, names=names, slot=slot, quiet=True)
+
+
+def _figure_9() -> StudyFigure:
+    moved = STEP * np.arange(STEPS + 1, dtype=np.float64)
+    panels = []
+    for name in ("APJ", "AJ"):
+        curves = tuple(Line(MEANING[line], moved, values, slot=SLOTS[line]) for line, values in lines(name).items())
+        panels.append(Curves(name, Axis("instances moved"), Axis(name, -0.55, 0.55), curves))
+    caption = (
+        "Start: 50 instances of each kind. Steps of 5 instances, N = 200 throughout. Solid: positive agreement grows; "
+        "dotted: it is fixed. The paper shows APJ; AJ behaves alike, being an increasing function of it."
+    )
+    return StudyFigure(
+        "figure-9", "More positive agreement can lower the score (green)", caption, tuple(panels), rows=(2,)
+    )

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that claims, figures and tables look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.stability import StabilityResult, stability
+from calipers.stability.correlation import correlation
+from calipers.studies.framework import Progress, StudyOptions
+from calipers.studies.stability import families
+from calipers.studies.stability.counting import MOST, QUICK_MOST, Counting
+from calipers.studies.stability.families import Fold
+from calipers.studies.stability.given import GivenMaps, given_maps
+from calipers.studies.stability.printed import TABLE_VII
+from calipers.studies.stability.ties import Shifted, SoftMaximum, Ties, shifted, soft_maximum, ties
+from calipers.synthetic.bags import FAMILIES, demo_bags
+from calipers.tables.bags import Bags
+
+F64 = NDArray[np.float64]
+Key = tuple[str, str]  # data set, operator
+
+BAGS, QUICK_BAGS = 80, 30  # positive bags of a family; as many negative ones
+REPLICATES, QUICK_REPLICATES = 1000, 200
+HARDNESS = (0.1, 1.0, 10.0, 100.0)  # r of LSE
+IDENTICAL, SCATTERED = "identical", "scattered"
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What is known of the networks of a data set and operator: printed by the paper, or computed from given maps."""
+
+    apj: float
+    spearman: float
+    auc: float
+    dice: float
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a run found."""
+
+    counting: Counting
+    ties: Ties
+    shifted: Shifted
+    soft: tuple[SoftMaximum, ...]
+    families: Mapping[str, StabilityResult]  # stable-good, stable-wrong, unstable, identical, scattered
+    cells: Mapping[Key, StabilityResult]  # made families like those of the paper, or given maps
+    bags: Mapping[Key, Bags]  # of the cells
+    folds: Mapping[Key, tuple[Fold, ...]]  # of made families
+    maps: GivenMaps | None
+
+    @property
+    def given(self) -> bool:
+        """Whether the cells are maps that were given, not made ones."""
+        return self.maps is not None
+
+    @property
+    def made(self) -> str:
+        """What the cells are, in words."""
+        return "the given maps" if self.given else "the simulated families"
+
+    @cached_property
+    def networks(self) -> dict[Key, Network]:
+        """Trained networks: those of the given maps, else what the paper prints of its own."""
+        if self.given:
+            return {key: _network(found) for key, found in self.cells.items()}
+        return {key: Network(row.apj[0], row.spearman[0], row.auc[0], row.dice[0]) for key, row in TABLE_VII.items()}
+
+    @property
+    def told(self) -> str:
+        """Where `networks` come from, in words."""
+        return "In the given maps" if self.given else "In the printed table VII"
+
+    @property
+    def data_sets(self) -> tuple[str, ...]:
+        """The data sets of the networks."""
+        return tuple(dict.fromkeys(data for data, _ in self.networks))
+
+    def column(self, name: str, data: str | None = None) -> dict[Key, float]:
+        """Return one number of all networks that have it, of one data set or of all."""
+        rows = {key: getattr(one, name) for key, one in self.networks.items() if data in (None, key[0])}
+        return {key: value for key, value in rows.items() if not np.isnan(value)}
+
+
+def _network(found: StabilityResult) -> Network:
+    auc, dice = (found.localized.mean(name) if found.localized.has(name) else np.nan for name in ("AUC", "DICE"))
+    return Network(found["APJ"].value, found["Spearman"].value, auc, dice)
+
+
+def run_all(options: StudyOptions, progress: Progress) -> Found:
+    """Run everything: scores, families, and the cells of table VII."""
+    n, replicates = (QUICK_BAGS, QUICK_REPLICATES) if options.quick else (BAGS, REPLICATES)
+    maps = None if options.data is None else given_maps(options.data)
+    keys = list(maps.bags) if maps is not None else families.cells()
+    total, seed = len(FAMILIES) + 2 + len(keys), options.seed
+    kinds: dict[str, StabilityResult] = {}
+    for k, name in enumerate((*FAMILIES, IDENTICAL, SCATTERED)):
+        progress(f"family {name}", k, total)
+        kinds[name] = stability(_family(name, n, seed), replicates=replicates, seed=seed)
+    sources: dict[Key, Bags] = {}
+    cells: dict[Key, StabilityResult] = {}
+    for k, key in enumerate(keys, start=len(kinds)):
+        progress(", ".join(key), k, total)
+        sources[key] = maps.bags[key] if maps is not None else families.made_bags(*key, n, seed)
+        cells[key] = stability(sources[key], replicates=replicates, seed=seed)
+    progress("scores", total, total)
+    return Found(
+        Counting(QUICK_MOST if options.quick else MOST),
+        ties(seed),
+        shifted(),
+        tuple(soft_maximum(r, seed) for r in HARDNESS),
+        kinds,
+        cells,
+        sources,
+        {} if maps is not None else {key: families.folds(*key, n, seed) for key in keys},
+        maps,
+    )
+
+
+def _family(name: str, n: int, seed: int) -> Bags:
+    """Return n positive bags, and as many negative ones where the family has them."""
+    if name == SCATTERED:
+        return families.scattered(n, seed)
+    if name == IDENTICAL:
+        return families.identical(families.made_bags(*families.cells()[0], n, seed))
+    return demo_bags(name, 2 * n, seed=seed)
+
+
+def related(one: F64, other: F64, method: str = "pearson") -> float:
+    """Return the correlation of two columns over what both have."""
+    return correlation(np.asarray(one, np.float64), np.asarray(other, np.float64), method)
+
+
+def listed(values: Mapping[str, float], digits: int = 2) -> str:
+    """Return "X-Ray 0.42, MURA 0.29"."""
+    return ", ".join(f"{name} {value:.{digits}f}" for name, value in values.items())
