@@ -353,5 +353,16 @@ def test_an_image_without_a_label_is_named(calipers, labels):
     assert "[missing-label]" in said.err
 
 
+def test_records_that_are_set_aside_are_counted(calipers, data, tmp_path):
+    lines = (data / "detector.csv").read_text().splitlines()
+    broken = tmp_path / "detector.csv"
+    broken.write_text("\n".join([*lines[:1], lines[1].rpartition(",")[0] + ",high", *lines[2:]]) + "\n")
+    words = ("monitor", data / "lard.csv", broken, "--alarm", "max-score", "--tau", 0.5, "--no-ci")
+    assert calipers(*words).code == 2
+    said = calipers(*words, "--lenient")
+    assert "1 broken record set aside" in said.err
+    assert calipers(*words, "--lenient", "--json").json["settings"]["scope"]["set_aside"] == 1
+
+
 def test_results_never_go_among_the_inputs(monitor, data):
     assert "output-in-input" in monitor("--tau", 0.5, "-o", data, "--force").err

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,7 +153,13 @@ def _boxes(references: str, predictions: str, given: dict[str, Any]) -> tuple[Co
 
     asked = _scope_arguments(given)
     cohort = read(references, named_files([predictions]), **reading_arguments(given))
-    return cohort, scope_scores(cohort, **asked)
+    if given["images"] is not None and given["output"] is not None:
+        from calipers.pictures.finding import PictureFiles
+
+        PictureFiles.of(Path(given["images"]), cohort)  # a folder without them is told before the work, not after
+    scope = scope_scores(cohort, **asked)
+    aside = cohort.intake.quarantined
+    return cohort, replace(scope, settings={**scope.settings, "set_aside": aside}) if aside else scope
 
 
 def _scope_arguments(given: dict[str, Any]) -> dict[str, Any]:
@@ -214,6 +221,8 @@ def _narrate(judged: Watched, narrator: Narrator) -> None:
         narrator.say("note: no OOD labels were given (--ood COLUMN): only model-scope (OMS) labels are shown")
     else:
         narrator.say(f"{int(judged.ood.sum())} of {n} images are out of distribution")
+    if aside := judged.scope.settings.get("set_aside", 0):
+        narrator.say(f"note: {counted('broken record', aside)} set aside (--lenient); s does not see them")
     narrator.warn(judged.notes)
 
 

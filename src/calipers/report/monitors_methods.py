@@ -54,6 +54,8 @@ def _scope(found: MonitorEvaluation) -> Iterator[str]:
         yield f"The score s of an image is {score}{of} of {model} on this image alone, 1 where there is nothing."
     if "score_cut" in settings:
         yield f"Predictions with a score below {settings['score_cut']:g} do not count."
+    if "set_aside" in settings:
+        yield f"Broken records of the files that were set aside, and count nowhere: {settings['set_aside']}."
 
 
 def _labels(found: MonitorEvaluation) -> Iterator[str]:
