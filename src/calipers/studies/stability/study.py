@@ -116,7 +116,7 @@ METHODS = (
     f"{claims_networks.NONE:g}; similar and invariant are differences of at most {claims_networks.SIMILAR:g}; a jump "
     f"is a change of more than {claims_maps.JUMP:g}. They were not registered beforehand, and the printed numbers were "
     "known. After a first run two things were changed: the family scattered was added, because only few simulated bags "
-    "were well localized but unstable, and the claim on thresholds is judged family by family, because some do decline.",
+    "were well localized but unstable, and the claim on thresholds is judged family by family, as some do decline.",
 )
 STUDY = Study(
     name="stability",
