@@ -10,13 +10,12 @@ from calipers.statistics.weights import plural
 RIGHT = 0.5  # of DICE, from which on models are said to mark what the reference does: judgement, said with the number
 
 CITATIONS = (
-    "Romanova A, van Schoren S, Cheplygina V. Localization stability of weakly supervised deep neural networks.",
+    "Romanova R, van Schoren J, Cheplygina V. Localization stability of weakly supervised deep neural networks.",
     "Cohen J. A coefficient of agreement for nominal scales. Educ Psychol Meas 1960;20:37-46.",
     "Feinstein AR, Cicchetti DV. High agreement but low kappa: I. The problems of two paradoxes. J Clin Epidemiol "
     "1990;43:543-549.",
-    "Byrt T, Bishop J, Carlin JB. Bias, prevalence and kappa. J Clin Epidemiol 1993;46:423-429.",
-    "Gwet KL. Computing inter-rater reliability and its variance in the presence of high agreement. Br J Math Stat "
-    "Psychol 2008;61:29-48.",
+    "Byrt T, Bishop J, Carlin JB. Bias, prevalence and kappa. J Clin Epidemiol 1993.",
+    "Gwet KL. Computing inter-rater reliability in the presence of high agreement. Br J Math Stat Psychol 2008.",
 )
 UNDEFINED = {
     "skip": "left out and counted",
