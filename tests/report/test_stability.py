@@ -74,6 +74,11 @@ def test_the_same_maps_repeat_and_without_a_reference_nobody_knows_whether_they_
     assert trust(right).endswith("They are mostly where the reference is (mean DICE 1.00).")
 
 
+def test_models_that_mark_nearly_everything_at_random_are_not_trusted():
+    said = trust(cal.stability(np.random.default_rng(1).random((4, 30, 100)), threshold=0.05, replicates=200))
+    assert said == "Do not trust a single map: these four models agree no more than by chance."
+
+
 def test_maps_that_mark_nothing_say_so():
     assert trust(cal.stability(np.zeros((2, 5, 4)), ci=False)).startswith("There is nothing to trust")
 

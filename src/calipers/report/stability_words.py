@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from calipers.stability.result import StabilityResult
-from calipers.stability.wording import MOSTLY, PARTLY, counted
+from calipers.stability.wording import by_chance, counted, shared
 from calipers.statistics.weights import plural
 
 RIGHT = 0.5  # of DICE, from which on models are said to mark what the reference does: judgement, said with the number
@@ -38,24 +38,23 @@ MEANINGS = {  # of the scores above, for somebody who has never heard of them
 
 def trust(found: StabilityResult, what: str = "map") -> str:
     """Return how far a single map, or model, can be trusted, in a sentence; others have the numbers."""
-    share = found["called-by-all"].value
-    models = f"{counted(len(found.models))} models"
-    if share != share:
+    word, models = shared(found), f"{counted(len(found.models))} models"
+    if not word:
         return f"There is nothing to trust: none of the {models} marks anything at the threshold {found.threshold:g}."
     right = found.localized.get("DICE").value if found.localized.has("DICE") else None
-    if share < PARTLY:
+    if word == "hardly" or by_chance(found):
         also = f" Nor do they mark what the reference does (mean DICE {right:.2f})." if _wrong(right) else ""
         if right is not None and not also:
             also = f" Still, on average they mark much of what the reference does (mean DICE {right:.2f})."
-        return f"Do not trust a single {what}: these {models} mark different places on the same image.{also}"
-    word = "mostly" if share >= MOSTLY else "partly"
+        why = "mark different places on the same image" if word == "hardly" else "agree no more than by chance"
+        return f"Do not trust a single {what}: these {models} {why}.{also}"
     if _wrong(right):
         return (
             f"Do not trust these {what}s: the {models} {word} mark the same places, and these are mostly not where the "
             f"reference is (mean DICE {right:.2f}). Stable is not right."
         )
     start = f"Trust a single {what} in part: these {models} share a core of places and differ around it."
-    if share >= MOSTLY:
+    if word == "mostly":
         start = f"A single {what} says what the others say: these {models} mark nearly the same places."
     if right is None:
         return f"{start} Whether they are the right places is not known without a reference."

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from calipers.stability.result import StabilityResult
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-MOSTLY, PARTLY = 0.8, 0.5  # of the places that any model marks: judgement, and the number is said with the word
+MOSTLY, PARTLY = 0.8, 0.5  # of PAR, which does not fall with every further model: judgement, said with the number
 SHOWN = 3
 
 
@@ -31,18 +31,34 @@ def sentences(result: StabilityResult) -> list[str]:
     return [*_same_places(result), *_chance(result), *_undefined(result), *_worst(result), *_right(result)]
 
 
+def shared(result: StabilityResult) -> str:
+    """Return mostly, partly or hardly: how far two models mark the same places; empty if none marks anything."""
+    share = result["PAR"].value
+    if share != share:
+        return ""
+    return "mostly" if share >= MOSTLY else "partly" if share >= PARTLY else "hardly"
+
+
+def by_chance(result: StabilityResult) -> bool:
+    """Return whether two models agree no more than chance would make them, as far as is known."""
+    apj = result["APJ"]
+    return bool((apj.value if apj.low != apj.low else apj.low) <= 0)
+
+
 def _same_places(result: StabilityResult) -> Iterator[str]:
-    all_of, some = result["called-by-all"], result["called-by-some"]
+    pair, all_of, some = result["PAR"], result["called-by-all"], result["called-by-some"]
     models, images = counted(len(result.models)), _images(result)
-    if all_of.value != all_of.value:
+    verdict = shared(result)
+    if not verdict:
         yield f"None of the {models} models marks anything on {images} at the threshold {result.threshold:g}."
         return
-    verdict = "mostly" if all_of.value >= MOSTLY else "partly" if all_of.value >= PARTLY else "hardly"
-    marked = "both models mark" if len(result.models) == 2 else f"all {models} mark"
+    chance = ", and no more than chance would make them" if by_chance(result) else ""
     yield (
-        f"The {models} models {verdict} mark the same places: of what at least one of them marks on an image, "
-        f"{marked} {percent(all_of)}, on average over {images}."
+        f"The {models} models {verdict} mark the same places{chance}: of what one of them marks on an image, another "
+        f"marks {percent(pair)}, on average over {images}."
     )
+    if len(result.models) > 2:
+        yield f"Of what at least one of them marks, all {models} mark {percent(all_of)}."
     yield f"They disagree on {percent(some)} of all places of an image: some mark them, others do not."
 
 
