@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import finite, one_of, word
 from calipers.errors import UsageError, did_you_mean
 from calipers.monitors.alarms import Monitors
 from calipers.monitors.curves import MonitorCurves, TauSweep, curves_of
@@ -115,7 +116,7 @@ class MonitorEvaluation:
         tau
             A value of the sweep; None is the headline.
         """
-        model = self.scope.model if metric == "prevalence" else self._name(monitor)
+        model = self.scope.model if word("a quantity", metric) == "prevalence" else self._name(monitor)
         group = _group(paradigm, tau)
         for row in self.rows:
             if row.metric == metric and row.model == model and row.group == group:
@@ -148,7 +149,7 @@ class MonitorEvaluation:
 
     def ranking(self, metric: str = "AUROC") -> MonitorRanking:
         """Return the order of monitors by a quantity, under both paradigms and every tau at which it is stated."""
-        higher, orders = metric not in LOWER_IS_BETTER, []
+        higher, orders = word("a quantity", metric) not in LOWER_IS_BETTER, []
         for one in self.basis.labels:
             if any(self.basis.find(metric, name, one.group) is None for name in self.monitors):
                 continue
@@ -222,7 +223,7 @@ class MonitorEvaluation:
 
     def _drawn(self, metric: str, group: Group) -> list[Drawn]:
         """Return a quantity of all monitors under the same weights; drawn once."""
-        key = (metric, tuple(group.items()))
+        key = (word("a quantity", metric), tuple(group.items()))
         if key not in self._known:
             wanted = []
             for name in self.monitors:
@@ -272,6 +273,5 @@ def threshold_dict(found: Threshold | None) -> dict[str, Any] | None:
 
 
 def _group(paradigm: str, tau: float | None = None) -> dict[str, str]:
-    if paradigm not in PARADIGMS:
-        raise UsageError(f"no paradigm {paradigm!r}; {did_you_mean(paradigm, PARADIGMS)}")
-    return {"paradigm": paradigm, **({} if tau is None else {"tau": tau_text(tau)})}
+    one_of("paradigm", paradigm, PARADIGMS)
+    return {"paradigm": paradigm, **({} if tau is None else {"tau": tau_text(finite("tau", tau))})}
