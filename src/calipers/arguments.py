@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,8 @@ def real(name: str, value: Any) -> float:
 
 def finite(name: str, value: Any) -> float:
     """Return a finite number as float."""
-    number = real(name, value)
-    if math.isinf(number):
+    number = math.nan if isinstance(value, float) and math.isnan(value) else real(name, value)
+    if not math.isfinite(number):
         raise UsageError(f"{name} is a finite number, not {shown(value)}")
     return number
 
@@ -69,6 +70,13 @@ def several(name: str, value: Any) -> list[Any]:
     if isinstance(value, str | bytes) or not isinstance(value, Iterable) or getattr(value, "shape", None) == ():
         raise UsageError(f"{name} takes several entries, such as a list, not {shown(value)}")
     return list(value)
+
+
+def path(name: str, value: Any) -> str:
+    """Return where a file is, as text."""
+    if not isinstance(value, str | PathLike) or isinstance(fspath(value), bytes):
+        raise UsageError(f"{name} is the path of a file, not {shown(value)}")
+    return str(fspath(value))
 
 
 def shown(value: Any) -> str:

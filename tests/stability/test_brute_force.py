@@ -123,23 +123,10 @@ def random_bags(rng: np.random.Generator) -> list[np.ndarray]:
     return bags
 
 
-BINARY = [
-    "PJ",
-    "PO",
-    "APO",
-    "HAPJ",
-    "APJ",
-    "AJ",
-    "TAR",
-    "PAR",
-    "NAR",
-    "PABAK",
-    "AC1",
-    "PAR-NAR",
-    "prevalence-index",
-    "bias-index",
-    "positive_share",
-]
+BINARY = (
+    *("PJ", "PO", "APO", "HAPJ", "APJ", "AJ", "TAR", "PAR", "NAR", "PABAK", "AC1"),
+    *("PAR-NAR", "prevalence-index", "bias-index", "positive_share"),
+)
 ALL = (*BINARY, "Pearson", "Spearman", "Kendall-b", "Kendall-a")
 SUMMED = ("PAR-NAR", "prevalence-index", "bias-index", "positive_share")  # no rule for undefined pairs
 

@@ -128,7 +128,8 @@ class MonitorEvaluation:
     ) -> Difference:
         """Return the difference of two monitors, a minus b, on the same images under the same weights."""
         group = _group(paradigm, tau)
-        one, other = (self._drawn(metric, group)[self.basis.monitors.index(name)] for name in (a, b))
+        names = tuple(self._name(name) for name in (a, b))
+        one, other = self._drawn(metric, group, names)
         return differences([(one, other)], metric, self._units(metric, one.label, group), self._level)[0]
 
     def compare_all(self, metric: str = "AUROC", paradigm: str = OMS, tau: float | None = None) -> list[Difference]:
@@ -218,21 +219,23 @@ class MonitorEvaluation:
         return self.monitors[self.basis.monitors.index(monitor)]
 
     @cached_property
-    def _known(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], list[Drawn]]:
+    def _known(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, Drawn]]:
         return {}
 
-    def _drawn(self, metric: str, group: Group) -> list[Drawn]:
-        """Return a quantity of all monitors under the same weights; drawn once."""
+    def _drawn(self, metric: str, group: Group, names: Sequence[str] | None = None) -> list[Drawn]:
+        """Return a quantity of some monitors, or of all, under the same weights; each is drawn once."""
+        asked, drawing = self.monitors if names is None else names, []
         key = (word("a quantity", metric), tuple(group.items()))
-        if key not in self._known:
-            wanted = []
-            for name in self.monitors:
-                found = self.basis.find(metric, name, group)
-                if found is None:
-                    raise UsageError(self._absent(metric, group))
-                wanted.append((name, *found[:3]))
-            self._known[key] = drawn(wanted, self._units(metric, self.monitors[0], group), self.basis.certainty)
-        return self._known[key]
+        known = self._known.setdefault(key, {})
+        for name in dict.fromkeys(asked):
+            found = self.basis.find(metric, name, group)
+            if found is None:
+                raise UsageError(self._absent(metric, group, name))
+            drawing += [] if name in known else [(name, *found[:3])]
+        if drawing:
+            made = drawn(drawing, self._units(metric, drawing[0][0], group), self.basis.certainty)
+            known.update((one.label, one) for one in made)
+        return [known[name] for name in asked]
 
     def _units(self, metric: str, monitor: str, group: Group) -> Units:
         found = self.basis.find(metric, monitor, group)
@@ -248,7 +251,7 @@ class MonitorEvaluation:
         table = np.stack([one.replicates for one in found], axis=1)
         return best_shares(self.monitors, table, metric not in LOWER_IS_BETTER)
 
-    def _absent(self, metric: str, group: Group) -> str:
+    def _absent(self, metric: str, group: Group, monitor: str | None = None) -> str:
         known = [*self.metrics, "prevalence"]
         if metric not in known:
             return f"no quantity {metric!r}; {did_you_mean(metric, known)}"
@@ -257,7 +260,8 @@ class MonitorEvaluation:
             return f"{metric} has no row at tau = {group['tau']}; the sweep has: {shown}"
         if group["paradigm"] == OMS and self.tau is None:
             return f"{metric} under OMS labels depends on tau: give tau to evaluate_monitor, or one of the sweep here"
-        return f"{metric} has no row for {group['paradigm']}: no such labels, or no threshold"
+        whose = f"{metric} of {monitor}" if monitor else metric
+        return f"{whose} has no row for {group['paradigm']}: no such labels, or no threshold"
 
 
 def headline(labels: Sequence[Labelling], paradigm: str) -> Labelling | None:
