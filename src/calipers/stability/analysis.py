@@ -106,15 +106,10 @@ def stability(
     (0.63, 30, 'image')
     """
     check_undefined(undefined)
-    check_seed(seed)
-    check_level(level)
+    _check_certainty(level, replicates, seed, ci)
     check_jobs(jobs)
-    ci, kendall = flag("ci", ci), flag("kendall", kendall)
-    thresholds = several("thresholds", thresholds)
-    if ci:
-        check_replicates(replicates)
-    if progress is not None and not callable(progress):
-        raise UsageError(f"progress is a function of (done, of how many), not {shown(progress)}")
+    check_progress(progress)
+    kendall, thresholds = flag("kendall", kendall), several("thresholds", thresholds)
     looked = _thresholds(threshold, thresholds)
     given = {"models": models, "ids": ids, "groups": groups, "instances": instances, "bag_scores": bag_scores}
     source = _source(maps, {"labels": labels, **given})
@@ -146,6 +141,19 @@ def stability(
         localized=localization(found.pairs, plan, cases),
     )
     return replace(result, remarks=tuple(remarks(result)))
+
+
+def check_progress(progress: Any) -> None:
+    """Raise for what cannot be called."""
+    if progress is not None and not callable(progress):
+        raise UsageError(f"progress is a function of (done, of how many), not {shown(progress)}")
+
+
+def _check_certainty(level: float, replicates: int, seed: int, ci: bool) -> None:
+    check_seed(seed)
+    check_level(level)
+    if flag("ci", ci):
+        check_replicates(replicates)
 
 
 def _thresholds(threshold: float, sweep: Sequence[float]) -> F64:
