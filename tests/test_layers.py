@@ -14,7 +14,7 @@ import calipers
 SOURCE = Path(calipers.__file__).parent
 
 # Plain data and names: any module may import these, they import only each other.
-EVERYWHERE = frozenset({"errors", "registry", "results"})
+EVERYWHERE = frozenset({"arguments", "errors", "registry", "results"})
 
 # Bottom to top. Modules on one line do not import each other.
 LAYERS = (

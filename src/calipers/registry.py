@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+from calipers.arguments import word
 from calipers.errors import UsageError, did_you_mean
 
 CRITERIA: Mapping[str, str] = {
@@ -93,7 +94,7 @@ def known(kind: str) -> list[str]:
 
 def check(kind: str, name: str) -> str:
     """Return the name if it is registered, else raise an error that names the nearest one."""
-    if name not in TABLES[kind]:
+    if word(f"the {kind}", name) not in TABLES[kind]:
         raise UsageError(f"no {kind} {name!r}; {did_you_mean(name, TABLES[kind])}")
     return name
 

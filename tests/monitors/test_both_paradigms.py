@@ -119,6 +119,22 @@ def test_a_comparison_at_a_threshold_is_of_the_judged_images(found: MonitorEvalu
     assert d.estimate.n_units == found.basis.judged.sum()
 
 
+def test_a_monitor_without_threshold_does_not_keep_the_others_from_being_compared() -> None:
+    rng = np.random.default_rng(4)
+    fails = rng.random(80) < 0.4
+    alarms = {name: fails + rng.normal(0, 1, 80) for name in "abc"}
+    rules = {"a": 0.5, "b": None, "c": 0.6}
+    found = cal.evaluate_monitor(alarms, ~fails, threshold=rules, replicates=100)
+    d = found.compare("a", "c", "sensitivity")
+    assert d.estimate.value == pytest.approx(found.get("sensitivity", "a").value - found.get("sensitivity", "c").value)
+    alone = cal.evaluate_monitor({k: alarms[k] for k in "ac"}, ~fails, threshold={"a": 0.5, "c": 0.6}, replicates=100)
+    assert alone.compare("a", "c", "sensitivity").estimate == d.estimate
+    with pytest.raises(cal.UsageError, match="sensitivity of b has no row for oms: no such labels, or no threshold"):
+        found.compare("a", "b", "sensitivity")
+    with pytest.raises(cal.UsageError, match="sensitivity of b"):
+        found.compare_all("sensitivity")
+
+
 def test_a_comparison_at_a_tau_of_the_sweep(found: MonitorEvaluation) -> None:
     tau = found.taus[0]
     d = found.compare("failures", "shifts", tau=tau)
@@ -184,7 +200,11 @@ def test_the_words_answer_the_question(found: MonitorEvaluation) -> None:
     missed = 100 * (1 - found.get("sensitivity", "failures").value)
     assert f"lets {missed:.0f} through (95 % interval" in lets
     assert f"{found.get('sensitivity', 'failures').n_references} unsafe images" in lets
-    assert any("shifts is not shown to be better than chance" in one or "it is not shown" in one for one in said)
+    assert found.get("AUROC", "shifts").low < 0.5 < found.get("AUROC", "shifts").high
+    chance = {one.split()[0]: one for one in said if "chance" in one}
+    assert set(chance) == {"failures", "shifts"}
+    assert chance["failures"].endswith("pairs (182 unsafe, 418 safe): that is better than chance.")
+    assert chance["shifts"].endswith("pairs (182 unsafe, 418 safe): it is not shown to be better than chance.")
     assert any("Under OOD labels shifts looks better than under OMS labels" in one for one in said)
     assert any("Under OOD labels failures looks worse than under OMS labels" in one for one in said)
     assert any("OOD labels are not shown to say anything" in one for one in said)

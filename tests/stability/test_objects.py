@@ -295,7 +295,7 @@ def test_one_model_is_refused():
         ({"assignment": "by-chance"}, "no assignment 'by-chance'"),
         ({"threshold": 1.5}, "between 0 and 1, got 1.5"),
         ({"threshold": "much"}, "threshold is a number"),
-        ({"threshold": float("nan")}, "threshold is a number"),
+        ({"threshold": float("nan")}, "threshold is a finite number"),
         ({"criterion": "centre-distance", "threshold": -1}, "at least 0"),
         ({"score_cut": None}, "score_cut is a number"),
         ({"models": ["model-1", "model-3"]}, "no model 'model-3'"),

@@ -8,6 +8,7 @@ side in memory, which is what the compiled kernels walk along; as an array it lo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +26,11 @@ MOST_UNITS = 2**31
 SPARE_WORDS = 16
 
 
-def check_seed(seed: int) -> None:
+def check_seed(seed: Any) -> None:
     """Raise for a seed that the generator does not take."""
-    if not 0 <= seed < 2**64:
-        raise UsageError(f"a seed is a whole number from 0 to 2^64 - 1, got {seed}")
+    known = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    if not known or not 0 <= seed < 2**64:
+        raise UsageError(f"a seed is a whole number from 0 to 2^64 - 1, got {str(seed)[:80]}")
 
 
 def generator(seed: int, replicate: int) -> np.random.Generator:

@@ -14,6 +14,41 @@ from types import ModuleType
 
 MOST_THREADS = 1024
 
+# What the twins must offer. A module that was built before one of them existed is stale: NumPy is used instead.
+TWINS = (
+    "average_precision",
+    "cell_totals",
+    "common_voxels",
+    "count_draws",
+    "decide",
+    "group_runs",
+    "intersections",
+    "joint_counts",
+    "kendall_pairs",
+    "lane_tally",
+    "overlapping",
+    "ranking",
+    "ranks",
+    "replicate_hits",
+    "replicate_precision",
+    "rodeo_paths",
+    "rodeo_tally",
+    "row_kinds",
+    "row_places",
+    "run_borders",
+    "run_boxes",
+    "run_centroids",
+    "run_components",
+    "runs_between",
+    "totals",
+    "transpose",
+    "voxel_bins",
+    "voxel_histogram",
+    "voxel_pooled",
+    "voxel_split",
+    "voxel_walk",
+)
+
 _forced: list[str] = []
 
 
@@ -35,7 +70,16 @@ def describe() -> str:
         return "kernels: native"
     if os.environ.get("CALIPERS_NATIVE") == "0":
         return "kernels: NumPy, the native ones are turned off by CALIPERS_NATIVE=0"
+    if missing():
+        lacks = ", ".join(missing()[:3]) + (", ..." if len(missing()) > 3 else "")
+        return f"kernels: NumPy, the native ones are of an older version (without {lacks}): install or build again"
     return "kernels: NumPy, the native ones were not built (no C++ compiler at installation)"
+
+
+def missing() -> tuple[str, ...]:
+    """Return the twins that a built module lacks, because it is older than this code; nothing if none was built."""
+    module = _imported()
+    return () if module is None else tuple(name for name in TWINS if not hasattr(module, name))
 
 
 @contextmanager
@@ -48,10 +92,18 @@ def forced(route: str) -> Iterator[None]:
         _forced.pop()
 
 
-_cache: list[ModuleType | None] = []
+_cache: list[ModuleType | None] = []  # what was built, if anything
+_whole: list[ModuleType | None] = []  # the same if it can be used
 
 
 def _built() -> ModuleType | None:
+    """Return the compiled twins if there are all of them."""
+    if not _whole:
+        _whole.append(None if missing() else _imported())
+    return _whole[0]
+
+
+def _imported() -> ModuleType | None:
     if not _cache:
         try:
             _cache.append(import_module("calipers.kernels._native"))

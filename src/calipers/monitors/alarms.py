@@ -11,12 +11,14 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import flag, several, word
 from calipers.errors import InputError, UsageError, did_you_mean
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
+LARGEST = 1e100  # of a hazard or reward: sums and products of them stay finite
 ONLY = "monitor"  # the name of a monitor that was given without one
 
 
@@ -60,7 +62,7 @@ class Monitors:
             if len(self.names) > 1:
                 raise UsageError(f"several monitors: say which, one of {', '.join(self.names)}")
             return 0
-        if name not in self.names:
+        if word("a monitor", name) not in self.names:
             raise UsageError(f"no monitor {name!r}; {did_you_mean(name, self.names)}")
         return self.names.index(name)
 
@@ -93,7 +95,7 @@ def order_of(given: Sequence[str] | None, images: Sequence[str]) -> I64 | None:
     """Return where each image of the scope is among the images that the alarms are given for."""
     if given is None:
         return None
-    names = [str(name) for name in given]
+    names = [str(name) for name in several("images", given)]
     twice = next((name for name, n in Counter(names).items() if n > 1), None)
     if twice is not None:
         raise InputError("every image once", rule="dup-image", field="images", value=twice)
@@ -115,7 +117,7 @@ def flags_of(given: Any, name: str, images: Sequence[str], order: I64 | None) ->
     """Return one flag per image from booleans, or numbers 0 and 1; None if nothing was given."""
     if given is None:
         return None
-    column = np.asarray(given)
+    column = array_of(given, name)
     if column.shape != (len(images),):
         raise InputError(f"one entry for each of {len(images)} images", rule="length", field=name, value=column.shape)
     if column.dtype.kind not in "biuf":
@@ -130,16 +132,16 @@ def flags_of(given: Any, name: str, images: Sequence[str], order: I64 | None) ->
 
 def numbers_of(given: Any, name: str, images: Sequence[str], order: I64 | None) -> F64:
     """Return one finite number of at least 0 per image, from an array or a single number."""
-    column = np.asarray(given)
+    column = array_of(given, name)
     if column.dtype.kind not in "biuf" or column.shape not in ((), (len(images),)):
         value = f"{column.dtype} of shape {column.shape}"
         raise InputError("a number, or one per image", rule="type", field=name, value=value)
     values = np.broadcast_to(column.astype(np.float64), (len(images),))
     values = values if order is None or not column.shape else values[order]
-    wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    wrong = np.flatnonzero(~((values >= 0) & (values <= LARGEST)))
     if len(wrong):
         where, value = f"image {images[wrong[0]]!r}", values[wrong[0]].item()
-        raise InputError("a finite number of at least 0", rule="range", location=where, field=name, value=value)
+        raise InputError(f"a number from 0 to {LARGEST:g}", rule="range", location=where, field=name, value=value)
     return np.asarray(values)
 
 
@@ -147,17 +149,27 @@ def _columns(given: Any) -> dict[str, NDArray[Any]]:
     if isinstance(given, AlarmTable):
         return dict(zip((str(name) for name in given.names), np.asarray(given.values)))
     if isinstance(given, Mapping):
-        return {str(name): np.asarray(column) for name, column in given.items()}
-    return {ONLY: np.asarray(given)}
+        return {str(name): array_of(column, str(name)) for name, column in given.items()}
+    return {ONLY: array_of(given, "alarm_scores")}
+
+
+def array_of(given: Any, name: str) -> NDArray[Any]:
+    """Return an array of anything; entries that are marked as unknown (masked) are refused, not read as numbers."""
+    if np.ma.is_masked(given):
+        raise InputError("a value for every image", rule="type", field=name, value="an array with masked entries")
+    try:
+        return np.asarray(given)
+    except ValueError:
+        raise InputError("one value per image", rule="type", field=name, value="rows of different lengths") from None
 
 
 def _directions(given: bool | Mapping[str, bool], names: Sequence[str]) -> dict[str, bool]:
     if not isinstance(given, Mapping):
-        return {name: bool(given) for name in names}
+        return {name: flag("higher_is_alarm", given) for name in names}
     for name in given:
         if name not in names:
             raise UsageError(f"higher_is_alarm: no monitor {name!r}; {did_you_mean(name, names)}")
-    return {name: bool(given.get(name, True)) for name in names}
+    return {name: flag(f"higher_is_alarm[{name!r}]", given.get(name, True)) for name in names}
 
 
 def _checked(name: str, column: NDArray[Any], images: Sequence[str], order: I64 | None) -> tuple[F64, bool]:

@@ -13,7 +13,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.errors import UsageError, did_you_mean
+from calipers.arguments import one_of, real, whole
+from calipers.errors import UsageError
+from calipers.monitors.alarms import array_of
 from calipers.monitors.baselines_boxes import Over, Source, box_likelihood
 from calipers.monitors.baselines_distances import mahalanobis, nearest
 from calipers.monitors.baselines_pictures import Features, Pictures, picture_features
@@ -97,8 +99,13 @@ def baseline(
     >>> alarm.shape, bool((alarm >= 0).all() and (alarm <= 1).all())
     ((120,), True)
     """
-    if name not in BASELINES:
-        raise UsageError(f"no baseline {name!r}; {did_you_mean(name, BASELINES)}")
+    one_of("baseline", name, BASELINES)
+    if not isinstance(cohort, Cohort):
+        raise UsageError(f"a baseline looks at a cohort, not at {type(cohort).__name__}: make one with read")
+    one_of("empty", empty, ("alarm", "calm"))
+    one_of("source", source, ("references", "predictions"))
+    one_of("over", over, ("worst", "mean"))
+    score_cut = None if score_cut is None else real("score_cut", score_cut)
     fitted = _fit_images(name, cohort, fit)
     if name in NEEDS_PICTURES:
         assert fitted is not None
@@ -109,17 +116,11 @@ def baseline(
         return count(predictions, expected)
     if name == "box-likelihood":
         assert fitted is not None
-        _one_of("source", source, ("references", "predictions"))
         known = fitted.cohort.references if source == "references" else _cut(fitted.cohort, model, score_cut)
         given = (known.take(fitted.rows), fitted.cohort.images.size[fitted.rows])
         return box_likelihood((predictions, cohort.images.size), given, over=over, empty=empty)
     simple = {"max-score": max_score, "mean-score": mean_score, "score-entropy": score_entropy}[name]
     return simple(predictions, empty)
-
-
-def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise UsageError(f"no {option} {value!r}; {did_you_mean(value, known)}")
 
 
 def _cut(cohort: Cohort, model: str | None, score_cut: float | None) -> Predictions:
@@ -143,9 +144,9 @@ def _fit_images(name: str, cohort: Cohort, fit: Fit) -> FitImages | None:
     if isinstance(fit, Cohort):
         return FitImages(fit, np.arange(fit.n_images), own=False)
     if isinstance(fit, str):
-        _one_of("fit", fit, ("all",))
+        one_of("fit", fit, ("all",))
         return FitImages(cohort, np.arange(cohort.n_images), own=True)
-    rows = _rows(np.asarray(fit), cohort.n_images)
+    rows = _rows(array_of(fit, "fit"), cohort.n_images)
     if not len(rows):
         raise UsageError("no image to fit a baseline on: fit chooses none")
     return FitImages(cohort, rows, own=True)
@@ -185,8 +186,7 @@ def _of_pictures(
         raise UsageError(f"{name} is fitted on at least 2 images, got {len(known.values)}")
     if name == "image-mahalanobis":
         return mahalanobis(features.values, known.values)
-    if neighbours < 1:
-        raise UsageError(f"neighbours is at least 1, got {neighbours}")
+    whole("neighbours", neighbours, 1, 2**31)
     own = np.full(cohort.n_images, -1, np.int64)
     if fit.own:
         own[fit.rows] = np.arange(len(fit.rows))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import shown
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.readers.listing import list_files
 from calipers.tables import Cohort
@@ -177,6 +178,8 @@ def _pictures(cohort: Cohort, images: Any) -> Iterator[tuple[str, Picture]]:
                 raise InputError("a picture of every image", rule="no-picture", value=name, hint=hint)
             yield name, images[name]
     else:
+        if not hasattr(images, "__len__") or getattr(images, "shape", None) == ():
+            raise UsageError(f"pictures are a folder, arrays or files, not {shown(images)}")
         if len(images) != len(ids):
             raise UsageError(f"one picture per image: {len(images)} pictures, the cohort has {len(ids)} images")
         yield from ((name, images[k]) for k, name in enumerate(ids))

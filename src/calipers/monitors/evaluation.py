@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from calipers.arguments import flag
 from calipers.errors import InputError, UsageError
 from calipers.kernels.resampling import check_seed
 from calipers.monitors.alarms import AlarmTable, Monitors, flags_of, monitors_of, numbers_of, order_of
@@ -106,7 +107,10 @@ def evaluate_monitor(
     >>> found.get("sensitivity").value, found.get("RH").value
     (0.75, 0.1)
     """
-    _check(level, replicates if ci else None, seed)
+    check_level(level)
+    check_seed(seed)
+    if flag("ci", ci):
+        check_replicates(replicates)
     given = _given(alarm_scores, scope, ood, tuning, images)
     monitors = monitors_of(alarm_scores, given.scope.images, given.order, higher_is_alarm)
     stakes = _stakes(given, hazard, reward, severity, fallback_hazard, fallback_reward)
@@ -117,7 +121,7 @@ def evaluate_monitor(
     rules = rules if main is not None else [None] * len(rules)
     split = split_of(rules, monitors, given.tuning, units, seed)
     thresholds = thresholds_of(rules, monitors, split, main.wanted if main is not None else split.tuning)
-    certainty = Certainty(level=level, replicates=replicates if ci else 0, seed=seed)
+    certainty = Certainty(level=float(level), replicates=int(replicates) if ci else 0, seed=int(seed))
     work = _Work(given.scope, monitors, tuple(labels), units, stakes).take(split)
     return work.evaluation(split, dict(zip(monitors.names, thresholds)), certainty)
 
@@ -247,10 +251,3 @@ def _stakes(given: _Given, hazard: Any, reward: Any, severity: Any, *fallback: A
         numbers(fallback[0], "fallback_hazard"),
         numbers(fallback[1], "fallback_reward"),
     )
-
-
-def _check(level: float, replicates: int | None, seed: int) -> None:
-    check_level(level)
-    check_seed(seed)
-    if replicates is not None:
-        check_replicates(replicates)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import finite
 from calipers.errors import InputError, UsageError
 from calipers.monitors.scope_result import Scope
 
@@ -74,10 +75,7 @@ def _taus(scope: Scope, tau: float | Sequence[float] | None) -> tuple[float | No
     """Return the tau of the headline, if there is one, and those of the sweep."""
     if tau is None:
         return (1.0, []) if scope.binary else (None, scope.taus().tolist())
-    given = [float(value) for value in np.atleast_1d(np.asarray(tau, np.float64)).ravel()]
-    for value in given:
-        if not np.isfinite(value):
-            raise UsageError(f"tau is a finite number, not {value!r}")
+    given = [finite("tau", value) for value in np.ravel(np.asarray(tau, object)).tolist()]
     if not given:
         raise UsageError("no tau: give one, several, or leave it out for a sweep")
     if len(given) > 1:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import finite, one_of, word
 from calipers.errors import UsageError, did_you_mean
 from calipers.monitors.alarms import Monitors
 from calipers.monitors.curves import MonitorCurves, TauSweep, curves_of
@@ -119,7 +120,7 @@ class MonitorEvaluation:
         tau
             A value of the sweep; None is the headline.
         """
-        model = self.scope.model if metric == "prevalence" else self._name(monitor)
+        model = self.scope.model if word("a quantity", metric) == "prevalence" else self._name(monitor)
         group = _group(paradigm, tau)
         for row in self.rows:
             if row.metric == metric and row.model == model and row.group == group:
@@ -131,7 +132,8 @@ class MonitorEvaluation:
     ) -> Difference:
         """Return the difference of two monitors, a minus b, on the same images under the same weights."""
         group = _group(paradigm, tau)
-        one, other = (self._drawn(metric, group)[self.basis.monitors.index(name)] for name in (a, b))
+        names = tuple(self._name(name) for name in (a, b))
+        one, other = self._drawn(metric, group, names)
         return differences([(one, other)], metric, self._units(metric, one.label, group), self._level)[0]
 
     def compare_all(self, metric: str = "AUROC", paradigm: str = OMS, tau: float | None = None) -> list[Difference]:
@@ -152,7 +154,7 @@ class MonitorEvaluation:
 
     def ranking(self, metric: str = "AUROC") -> MonitorRanking:
         """Return the order of monitors by a quantity, under both paradigms and every tau at which it is stated."""
-        higher, orders = metric not in LOWER_IS_BETTER, []
+        higher, orders = word("a quantity", metric) not in LOWER_IS_BETTER, []
         for one in self.basis.labels:
             if any(self.basis.find(metric, name, one.group) is None for name in self.monitors):
                 continue
@@ -273,21 +275,23 @@ class MonitorEvaluation:
         return self.monitors[self.basis.monitors.index(monitor)]
 
     @cached_property
-    def _known(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], list[Drawn]]:
+    def _known(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, Drawn]]:
         return {}
 
-    def _drawn(self, metric: str, group: Group) -> list[Drawn]:
-        """Return a quantity of all monitors under the same weights; drawn once."""
-        key = (metric, tuple(group.items()))
-        if key not in self._known:
-            wanted = []
-            for name in self.monitors:
-                found = self.basis.find(metric, name, group)
-                if found is None:
-                    raise UsageError(self._absent(metric, group))
-                wanted.append((name, *found[:3]))
-            self._known[key] = drawn(wanted, self._units(metric, self.monitors[0], group), self.basis.certainty)
-        return self._known[key]
+    def _drawn(self, metric: str, group: Group, names: Sequence[str] | None = None) -> list[Drawn]:
+        """Return a quantity of some monitors, or of all, under the same weights; each is drawn once."""
+        asked, drawing = self.monitors if names is None else names, []
+        key = (word("a quantity", metric), tuple(group.items()))
+        known = self._known.setdefault(key, {})
+        for name in dict.fromkeys(asked):
+            found = self.basis.find(metric, name, group)
+            if found is None:
+                raise UsageError(self._absent(metric, group, name))
+            drawing += [] if name in known else [(name, *found[:3])]
+        if drawing:
+            made = drawn(drawing, self._units(metric, drawing[0][0], group), self.basis.certainty)
+            known.update((one.label, one) for one in made)
+        return [known[name] for name in asked]
 
     def _units(self, metric: str, monitor: str, group: Group) -> Units:
         found = self.basis.find(metric, monitor, group)
@@ -303,7 +307,7 @@ class MonitorEvaluation:
         table = np.stack([one.replicates for one in found], axis=1)
         return best_shares(self.monitors, table, metric not in LOWER_IS_BETTER)
 
-    def _absent(self, metric: str, group: Group) -> str:
+    def _absent(self, metric: str, group: Group, monitor: str | None = None) -> str:
         known = [*self.metrics, "prevalence"]
         if metric not in known:
             return f"no quantity {metric!r}; {did_you_mean(metric, known)}"
@@ -312,7 +316,8 @@ class MonitorEvaluation:
             return f"{metric} has no row at tau = {group['tau']}; the sweep has: {shown}"
         if group["paradigm"] == OMS and self.tau is None:
             return f"{metric} under OMS labels depends on tau: give tau to evaluate_monitor, or one of the sweep here"
-        return f"{metric} has no row for {group['paradigm']}: no such labels, or no threshold"
+        whose = f"{metric} of {monitor}" if monitor else metric
+        return f"{whose} has no row for {group['paradigm']}: no such labels, or no threshold"
 
 
 def headline(labels: Sequence[Labelling], paradigm: str) -> Labelling | None:
@@ -328,6 +333,5 @@ def threshold_dict(found: Threshold | None) -> dict[str, Any] | None:
 
 
 def _group(paradigm: str, tau: float | None = None) -> dict[str, str]:
-    if paradigm not in PARADIGMS:
-        raise UsageError(f"no paradigm {paradigm!r}; {did_you_mean(paradigm, PARADIGMS)}")
-    return {"paradigm": paradigm, **({} if tau is None else {"tau": tau_text(tau)})}
+    one_of("paradigm", paradigm, PARADIGMS)
+    return {"paradigm": paradigm, **({} if tau is None else {"tau": tau_text(finite("tau", tau))})}

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers import registry
+from calipers.arguments import finite, one_of, real, shown
 from calipers.assignment import MatchRecipe
 from calipers.engine import collect
 from calipers.errors import InputError, UsageError, did_you_mean
@@ -86,8 +87,10 @@ def scope_scores(
     if not isinstance(cohort, Cohort):
         raise UsageError(f"scope_scores takes a cohort, not {type(cohort).__name__}: make one with read")
     model = _one_model(cohort, model)
-    if classes not in CLASSES:
-        raise UsageError(f"no classes {classes!r}; {did_you_mean(str(classes), CLASSES)}")
+    one_of("classes", classes, CLASSES)
+    if not isinstance(score, str):
+        raise UsageError(f"score is the name of one, such as 'mF1', not {shown(score)}")
+    iou, score_cut = finite("iou", iou), real("score_cut", score_cut)
     settings: dict[str, Any] = {"score": score}
     if score == "mF1":
         view = _view(iou, criterion, assignment, score_cut)
@@ -182,10 +185,6 @@ def _of_protocol(protocol: str | Path | Protocol | None, score: str) -> tuple[Me
 def _view(iou: float, criterion: str, assignment: str, score_cut: float) -> View:
     registry.check("criterion", criterion)
     registry.check("assignment", assignment)
-    if not np.isfinite(iou):
-        raise UsageError(f"iou is a finite number, not {iou!r}")
-    if np.isnan(score_cut):
-        raise UsageError("score_cut is a number, not NaN")
     return View(criterion, assignment, float(iou), max_dets=NO_LIMIT, score_cut=float(score_cut))
 
 

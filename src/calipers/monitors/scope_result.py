@@ -6,13 +6,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from calipers.arguments import finite, several, shown
 from calipers.errors import InputError, UsageError
+from calipers.monitors.alarms import array_of
 from calipers.results.delimited import delimited
 from calipers.results.files import write_atomically
 
@@ -56,7 +59,9 @@ class Scope:
         >>> Scope.from_labels(["cat", "dog", "cat"], ["cat", "dog", "dog"]).score.tolist()
         [1.0, 1.0, 0.0]
         """
-        said, real = np.asarray(predicted), np.asarray(truth)
+        said, real = array_of(predicted, "predicted"), array_of(truth, "truth")
+        if said.dtype.kind == "V" or real.dtype.kind == "V":
+            raise InputError("labels", rule="type", value=f"{said.dtype} and {real.dtype}")
         if said.ndim != 1 or said.shape != real.shape:
             raise InputError(
                 "two columns of labels of one length", rule="length", value=f"shapes {said.shape} and {real.shape}"
@@ -84,7 +89,8 @@ class Scope:
     ) -> Scope:
         """Return a scope of scores that were computed elsewhere: high is good, True is in scope."""
         values = _numbers(score)
-        ids = tuple(str(k) for k in range(len(values))) if images is None else tuple(str(name) for name in images)
+        names = range(len(values)) if images is None else several("images", images)
+        ids = tuple(str(name) for name in names)
         if len(ids) != len(values):
             raise InputError(f"{len(values)} image ids, one per score", rule="length", value=len(ids))
         if len(set(ids)) < len(ids):
@@ -94,10 +100,10 @@ class Scope:
         if len(unknown):
             where, what = f"image {ids[unknown[0]]!r}", values[unknown[0]].item()
             raise InputError("a finite score for every image", rule="non-finite", location=where, value=what)
-        columns = {name: np.asarray(column) for name, column in (groups or {}).items()}
+        columns = {str(name): array_of(column, str(name)) for name, column in (groups or {}).items()}
         for name, column in columns.items():
-            if len(column) != len(values):
-                raise InputError(f"{len(values)} entries", rule="length", field=name, value=len(column))
+            if column.shape != values.shape:
+                raise InputError(f"{len(values)} entries", rule="length", field=name, value=column.shape)
         return cls(model, ids, values, columns, settings={"score": "given"})
 
     def __len__(self) -> int:
@@ -113,14 +119,14 @@ class Scope:
 
     def unsafe(self, tau: float) -> Flags:
         """Return (n,): which images are out of scope, s < tau."""
-        if not np.isfinite(tau):
-            raise UsageError(f"tau is a finite number, not {tau!r}")
-        return np.asarray(self.score < tau)
+        return np.asarray(self.score < finite("tau", tau))
 
     def prevalence(self, taus: ArrayLike) -> F64:
         """Return the share of unsafe images at every tau."""
         ordered = np.sort(self.score)
-        return np.asarray(np.searchsorted(ordered, np.asarray(taus, np.float64), side="left") / max(len(ordered), 1))
+        asked = np.array([finite("tau", tau) for tau in np.ravel(array_of(taus, "taus")).tolist()])
+        shape = np.shape(taus)
+        return np.asarray(np.searchsorted(ordered, asked, side="left").reshape(shape) / max(len(ordered), 1))
 
     def taus(self, most: int = MOST_TAUS) -> F64:
         """Return the values of tau that make a difference: the distinct scores but the lowest, rising.
@@ -155,7 +161,14 @@ class Scope:
 
     def take(self, images: NDArray[Any]) -> Scope:
         """Return the scope of some images: indices, or one flag per image."""
-        chosen = np.arange(len(self))[np.asarray(images)]
+        asked = array_of(images, "images")
+        try:
+            chosen = np.arange(len(self))[asked if asked.size or asked.dtype.kind == "b" else asked.astype(np.int64)]
+        except (IndexError, ValueError):
+            chosen = np.zeros(())
+        if chosen.ndim != 1:
+            given = f"{asked.dtype} of shape {asked.shape}"
+            raise UsageError(f"take needs indices from 0 to {len(self) - 1}, or {len(self)} flags, not {given}")
         return Scope(
             model=self.model,
             images=tuple(self.images[k] for k in chosen.tolist()),
@@ -177,6 +190,8 @@ class Scope:
 
     def write(self, path: str | Path) -> Path:
         """Write the table as CSV, TSV or parquet, by the ending of the name."""
+        if not isinstance(path, str | PathLike):
+            raise UsageError(f"a table is written to a file, not to {shown(path)}")
         path = Path(path)
         columns = {name: column.tolist() for name, column in self.as_table().items()}
         if path.suffix == ".parquet":
@@ -189,7 +204,7 @@ class Scope:
 
 
 def _numbers(score: ArrayLike) -> F64:
-    given = np.asarray(score)
+    given = array_of(score, "score")
     if given.ndim != 1 or given.dtype.kind not in "biuf":
         value = f"{given.dtype} of shape {given.shape}"
         raise InputError("one number per image", rule="type", field="score", value=value)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import finite
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels.monitoring import Cuts, operating
 from calipers.kernels.resampling import generator
@@ -74,8 +75,8 @@ def rules_of(given: Rule | Mapping[str, Rule], monitors: Monitors) -> list[Rule]
     for rule in rules:
         if isinstance(rule, str) and rule not in RULES:
             raise UsageError(f"no threshold rule {rule!r}; {did_you_mean(rule, RULES)}, or a number")
-        if not isinstance(rule, str) and rule is not None and not math.isfinite(rule):
-            raise UsageError(f"a threshold is a finite number, not {rule!r}")
+        if not isinstance(rule, str) and rule is not None:
+            finite("a threshold", rule)
     return rules
 
 

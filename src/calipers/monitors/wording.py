@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calipers.monitors.estimating import flipped
 from calipers.monitors.labellings import OMS, OOD
 from calipers.monitors.thresholds import in_words
 from calipers.results import Estimate
@@ -128,7 +129,6 @@ def _of_labels(found: MonitorEvaluation) -> Iterator[str]:
         f"Of {safe.n_images} images out of distribution {percent(safe)} are safe; of {inside.n_images} unsafe images "
         f"{percent(inside)} are in distribution."
     )
-    out = 1.0 - safe.value
     if math.isnan(safe.high) or math.isnan(bad.high):
         verdict = "how far OOD labels stand for failures is not known"
     elif 1.0 - safe.high > bad.high:
@@ -137,7 +137,7 @@ def _of_labels(found: MonitorEvaluation) -> Iterator[str]:
         verdict = "OOD labels point away from the failures of this model"
     else:
         verdict = "OOD labels are not shown to say anything about the failures of this model"
-    yield f"The model fails on {100 * out:.0f} % of OOD and {percent(bad)} of other images: {verdict}."
+    yield f"The model fails on {percent(flipped(safe))} of OOD and {percent(bad)} of other images: {verdict}."
 
 
 def _of_order(found: MonitorEvaluation) -> Iterator[str]:

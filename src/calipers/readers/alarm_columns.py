@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from calipers.arguments import several
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.readers.layout import ALIASES
 from calipers.readers.tabular import FLAG_WORDS, PLAIN_NUMBER, WORD_NUMBER, Table, texts
@@ -92,7 +93,7 @@ def _existing(table: Table, what: str, name: str) -> str:
 
 
 def _named(table: Table, monitors: Sequence[str], taken: set[str | None]) -> tuple[str, ...]:
-    names = [monitors] if isinstance(monitors, str) else list(monitors)
+    names = [monitors] if isinstance(monitors, str) else several("monitors", monitors)
     for name in names:
         if _existing(table, "monitor", name) in taken:
             raise UsageError(f"the column {name!r} is the image or a label, so it is no monitor")

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from os import PathLike, fspath
+from os import PathLike
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import path as as_path
+from calipers.arguments import several
 from calipers.errors import InputError, did_you_mean, raise_problems
 from calipers.readers.alarm_columns import AlarmColumns, find_alarm_columns
 from calipers.readers.parts import Problem, text_column
@@ -82,7 +85,7 @@ def read_alarms(
     than half of the cells are numbers is one of numbers, and a text in it is an error; other columns are groups. A
     column ``split`` is a group too. A monitor with one value on all images is allowed, and noted.
     """
-    opened = open_source(fspath(path))
+    opened = open_source(as_path("path", path))
     table = read_groups_table(opened)
     raise_problems([problem.as_error(table.file) for problem in table.problems])
     columns = find_alarm_columns(table, monitors=monitors, image=image, ood=ood, tuning=tuning)
@@ -108,7 +111,10 @@ def read_alarms(
 
 def _rows(table: Table, columns: AlarmColumns, images: Sequence[str] | Images) -> tuple[tuple[str, ...], I64]:
     """Return the ids of the images, and the row of each."""
-    ids = images.ids if isinstance(images, Images) else tuple(map(str, images))
+    ids = images.ids if isinstance(images, Images) else tuple(map(str, several("images", images)))
+    twice = next((name for name, n in Counter(ids).items() if n > 1), None)
+    if twice is not None:
+        raise InputError("every image once", rule="dup-image", field="images", value=twice)
     known = {name: k for k, name in enumerate(ids)}
     names = images.groups.get("file_name") if isinstance(images, Images) else None
     if names is not None and columns.image.lower() in ("file_name", "filename"):

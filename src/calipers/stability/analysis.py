@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -11,10 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.arguments import flag, one_of, real, several, shown
+from calipers.errors import InputError, UsageError
 from calipers.kernels.resampling import check_seed
 from calipers.stability.cases import Cases
-from calipers.stability.collecting import gather
+from calipers.stability.collecting import check_jobs, gather
 from calipers.stability.localization import localization
 from calipers.stability.pairs import check_undefined
 from calipers.stability.plan import ALL_MODELS, Plan
@@ -22,6 +22,7 @@ from calipers.stability.remarks import remarks
 from calipers.stability.result import StabilityResult
 from calipers.stability.rows import stability_rows
 from calipers.statistics.estimates import Certainty
+from calipers.statistics.intervals import check_level, check_replicates
 from calipers.statistics.weights import units_of
 from calipers.tables.array_bags import ArrayBags
 from calipers.tables.bags import Bags
@@ -105,7 +106,10 @@ def stability(
     (0.63, 30, 'image')
     """
     check_undefined(undefined)
-    check_seed(seed)
+    _check_certainty(level, replicates, seed, ci)
+    check_jobs(jobs)
+    check_progress(progress)
+    kendall, thresholds = flag("kendall", kendall), several("thresholds", thresholds)
     looked = _thresholds(threshold, thresholds)
     given = {"models": models, "ids": ids, "groups": groups, "instances": instances, "bag_scores": bag_scores}
     source = _source(maps, {"labels": labels, **given})
@@ -124,7 +128,7 @@ def stability(
         bags=bags,
         kendall=kendall,
         units=units_of({name: column[chosen] for name, column in columns.items()}, int(chosen.sum()), cluster),
-        certainty=Certainty(level=level, replicates=replicates if ci else 0, seed=seed),
+        certainty=Certainty(level=float(level), replicates=int(replicates) if ci else 0, seed=int(seed)),
         notes=(*source.notes, *notes),
     )
     found = gather(source, looked, chosen, _pooled(source), kendall=kendall, jobs=jobs, progress=progress)
@@ -140,14 +144,24 @@ def stability(
     return replace(result, remarks=tuple(remarks(result)))
 
 
+def check_progress(progress: Any) -> None:
+    """Raise for what cannot be called."""
+    if progress is not None and not callable(progress):
+        raise UsageError(f"progress is a function of (done, of how many), not {shown(progress)}")
+
+
+def _check_certainty(level: float, replicates: int, seed: int, ci: bool) -> None:
+    check_seed(seed)
+    check_level(level)
+    if flag("ci", ci):
+        check_replicates(replicates)
+
+
 def _thresholds(threshold: float, sweep: Sequence[float]) -> F64:
     """Return all thresholds in ascending order, each once."""
     found = []
     for value in (threshold, *sweep):
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = math.nan
+        number = real("a threshold", value)
         if not 0 <= number <= 1:
             raise UsageError(f"a threshold lies in [0, 1], as the values of maps do; got {value!r}")
         found.append(number)
@@ -168,8 +182,7 @@ def _source(maps: Any, given: Mapping[str, Any]) -> Bags:
 
 def _chosen(source: Bags, bags: str) -> tuple[Flags, list[str]]:
     """Return which bags are looked at, and what must be said about it."""
-    if bags not in BAGS:
-        raise UsageError(f"bags is 'positive' or 'all', not {bags!r}; {did_you_mean(bags, BAGS)}")
+    one_of("choice of bags", bags, BAGS)
     every = np.ones(len(source), np.bool_)
     if bags == "all":
         return every, []

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.errors import UsageError
+from calipers.arguments import whole
 from calipers.kernels import pairwise
+from calipers.kernels.route import MOST_THREADS
 from calipers.stability.pairs import BagPairs
 from calipers.stability.pooling import POOLINGS, pooled
 from calipers.tables.bag_checks import check_bag
@@ -67,18 +68,22 @@ def gather(
     progress: Progress | None = None,
 ) -> Gathered:
     """Return the evidence of the chosen bags, and the pooled maps of those to ``pool``."""
-    if jobs < 1:
-        raise UsageError(f"jobs is at least 1, not {jobs}")
+    check_jobs(jobs)
     look = Look(bags, np.where(thresholds > 0, thresholds, LEAST_ABOVE_0), chosen, pool, kendall)
     places = np.flatnonzero(chosen | pool)
     pools = np.full((len(bags), len(POOLINGS), len(bags.models)), np.nan)
     found: list[Counted] = []
-    for done, (i, (counted, whole)) in enumerate(zip(places, _in_order(look, places, jobs)), start=1):
-        pools[i] = whole
+    for done, (i, (counted, pooling)) in enumerate(zip(places, _in_order(look, places, jobs)), start=1):
+        pools[i] = pooling
         found += [counted] if counted is not None else []
         if progress is not None:
             progress(done, len(places))
     return Gathered(_joined(bags, thresholds, chosen, found), pools)
+
+
+def check_jobs(jobs: Any) -> None:
+    """Raise unless a number of threads is a whole number from 1 on; with NaN a pool would wait for ever."""
+    whole("jobs", jobs, 1, MOST_THREADS)
 
 
 Counted = tuple[int, I64, I64, I64, F64, I64, int]  # as the fields of BagPairs from n to truth, of one bag

@@ -8,13 +8,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.arguments import finite, one_of, real, several, shown, whole
+from calipers.errors import InputError, UsageError
 
 F64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 RULES = ("any-overlap", "centre", "rounded", "coverage")
 ROUNDING = 1e-12  # a half of a cell may come as 0.49999999999999994
+MOST_CELLS = 1 << 16  # along a side
 Rule = Literal["any-overlap", "centre", "rounded", "coverage"]
 
 
@@ -83,19 +85,23 @@ def _checked(
     boxes: Any, size: tuple[float, float], grid: tuple[int, int], rule: str, coverage: float
 ) -> tuple[F64, tuple[float, float], tuple[int, int]]:
     """Return what was given as numbers; raise for what makes no sense."""
-    if rule not in RULES:
-        raise UsageError(f"no rule {rule!r}; {did_you_mean(rule, RULES)}")
-    if not 0 < coverage <= 1:
+    one_of("rule", rule, RULES)
+    if not 0 < real("coverage", coverage) <= 1:
         raise UsageError(f"coverage lies above 0 and up to 1, got {coverage!r}")
-    width, height = float(size[0]), float(size[1])
-    rows, columns = int(grid[0]), int(grid[1])
-    if not (0 < width < np.inf and 0 < height < np.inf and rows > 0 and columns > 0):
-        raise UsageError(f"an image and its grid have positive sizes, got {size} and {grid}")
+    sides, cells = several("size", size), several("grid", grid)
+    if len(sides) != 2 or len(cells) != 2:
+        raise UsageError(f"size is (width, height) and grid (rows, columns), got {shown(size)} and {shown(grid)}")
+    width, height = (finite("a side of the image", side) for side in sides)
+    rows, columns = (whole("a side of the grid", side, 1, MOST_CELLS) for side in cells)
+    if not (width > 0 and height > 0):
+        raise UsageError(f"an image has positive sides, got {shown(size)}")
     try:
-        table = np.asarray(boxes, np.float64)
-    except (TypeError, ValueError):
+        given = np.asarray(boxes)
+    except ValueError:
         raise InputError("boxes (n, 4)", rule="box-shape", field="boxes", value=boxes) from None
-    table = table.reshape(0, 4) if table.size == 0 else table
+    if given.size and given.dtype.kind not in "biuf":
+        raise InputError("numbers", rule="type", field="boxes", value=boxes)
+    table = np.zeros((0, 4)) if given.size == 0 else given.astype(np.float64)
     if table.ndim != 2 or table.shape[1] != 4:
         raise InputError("boxes (n, 4): x0 y0 x1 y1", rule="box-shape", field="boxes", value=table.shape)
     if not np.isfinite(table).all():

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers import registry
+from calipers.arguments import finite, flag, several, shown
 from calipers.criteria import Criterion
 from calipers.errors import UsageError
 from calipers.kernels.resampling import check_seed
@@ -97,14 +98,14 @@ def object_stability(
     names = chosen(cohort, models)
     check_level(level)
     check_seed(seed)
-    if ci:
+    if flag("ci", ci):
         check_replicates(replicates)
     units = units_of(cohort.images.groups, cohort.n_images, cluster)
     kept, below = _above(cohort, names, score_cut)
     told = _steps(progress, len(blocks(kept, names)) + (-(-replicates // BLOCK) if ci else 0))
     evidence = collect(kept, names, view, told)
     cuts = _cuts(sizes, evidence)
-    certainty = Certainty(level, replicates=replicates if ci else 0, seed=seed)
+    certainty = Certainty(float(level), replicates=int(replicates) if ci else 0, seed=int(seed))
     metric = ObjectMetric(len(names))
     strata = [Strata.classes(evidence), Strata.sizes(evidence, cuts)]
     cases: list[tuple[Any, Any]] = [(metric, Sums.of(evidence, each)) for each in strata]
@@ -112,13 +113,13 @@ def object_stability(
     rows = _rows(metric, by_class, by_size, (cohort.classes, cuts, len(names)))
     settings: dict[str, Any] = {
         "criterion": criterion,
-        "threshold": threshold,
+        "threshold": view.threshold,
         "assignment": assignment,
-        "score_cut": score_cut,
+        "score_cut": view.score_cut,
         "sizes": cuts.tolist(),
-        "level": level,
-        "replicates": replicates if ci else 0,
-        "seed": seed,
+        "level": certainty.level,
+        "replicates": certainty.replicates,
+        "seed": certainty.seed,
         "unit": units.name,
         "n_units": units.number,
     }
@@ -129,10 +130,7 @@ def _view(criterion: str, threshold: float, assignment: str, score_cut: float) -
     """Return how objects are matched; unknown names and numbers that are none are refused."""
     rule: Criterion = registry.resolve("criterion", criterion)
     registry.check("assignment", assignment)
-    numbers: dict[str, Any] = {"threshold": threshold, "score_cut": score_cut}
-    for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, int | float | np.number) or number != number:
-            raise UsageError(f"{name} is a number, not {number!r}")
+    threshold, score_cut = finite("threshold", threshold), finite("score_cut", score_cut)
     share = not (rule.distance or rule.yes_no or np.isinf(rule.none))
     if (share and not 0 <= threshold <= 1) or (rule.distance and threshold < 0):
         told = "lie between 0 and 1" if share else "are at least 0"
@@ -149,6 +147,8 @@ def _above(cohort: Cohort, models: tuple[str, ...], score_cut: float) -> tuple[C
 
 
 def _steps(progress: Progress | None, total: int) -> Callable[[], None]:
+    if progress is not None and not callable(progress):
+        raise UsageError(f"progress is a function of (done, of how many), not {shown(progress)}")
     number = count(1)
     return lambda: progress(next(number), total) if progress is not None else None
 
@@ -159,7 +159,7 @@ def _cuts(sizes: Sequence[float] | None, evidence: ObjectPairs) -> F64:
         area = evidence.references.area
         cuts = np.unique(np.quantile(area, [1 / 3, 2 / 3])) if len(area) else np.zeros(0)
         return np.asarray(cuts[cuts > area.min(initial=np.inf)])  # no size that nothing has
-    cuts = np.asarray(sizes, np.float64)
+    cuts = np.array([finite("a size", size) for size in several("sizes", sizes)])
     if cuts.ndim != 1 or not (np.isfinite(cuts).all() and (cuts > 0).all() and (np.diff(cuts) > 0).all()):
         raise UsageError(f"sizes are parted by positive areas in ascending order, not by {sizes!r}")
     return cuts

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import several
 from calipers.errors import InputError, UsageError
 from calipers.kernels.pairwise import pair_index
 from calipers.results.estimate import number
@@ -27,9 +28,11 @@ FEWEST_MODELS = 3
 
 def chosen(cohort: Cohort, models: Sequence[str] | None) -> tuple[str, ...]:
     """Return the models that are compared: at least two different ones."""
+    if not isinstance(cohort, Cohort):
+        raise UsageError(f"stability of objects takes a cohort, not {type(cohort).__name__}: make one with read")
     if isinstance(models, str):
         raise UsageError(f"models takes several names, such as [{models!r}, ...]")
-    names = tuple(cohort.models) if models is None else tuple(models)
+    names = tuple(cohort.models) if models is None else tuple(several("models", models))
     for name in names:
         cohort.predictions(name)
     if len(set(names)) < len(names):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import one_of
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels import contingency
 from calipers.kernels.contingency import SCORES
@@ -96,8 +97,7 @@ def check_name(name: str) -> None:
 
 def check_undefined(undefined: str) -> None:
     """Raise for a rule that does not exist."""
-    if undefined not in UNDEFINED:
-        raise UsageError(f"no rule {undefined!r} for undefined pairs; {did_you_mean(undefined, UNDEFINED)}")
+    one_of("rule for undefined pairs", undefined, UNDEFINED)
 
 
 def pair_counts(evidence: BagPairs, threshold_index: int) -> contingency.Counts:

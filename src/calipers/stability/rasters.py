@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.arguments import one_of, several
+from calipers.errors import InputError, UsageError
 from calipers.stability.objects_models import chosen
 from calipers.tables import Cohort, Objects, Predictions
 from calipers.tables.bags import Bag
@@ -122,8 +123,7 @@ def detections_as_bags(
     >>> bag.values.tolist(), bag.instances.tolist()
     ([[0.9, 0.0, 0.0, 0.0], [0.0, 0.4, 0.0, 0.0]], [True, False, False, False])
     """
-    if covers not in COVERS:
-        raise UsageError(f"no rule {covers!r} for the cells of an object; {did_you_mean(covers, COVERS)}")
+    one_of("rule for the cells of an object", covers, COVERS)
     names = chosen(cohort, models)
     _check_scores(cohort, names)
     size = _sizes(cohort, names)
@@ -214,7 +214,7 @@ def _shapes(cohort: Cohort, grid: Sequence[int] | None, size: F64) -> I64:
     """Return (n_images, d) numbers of cells as [slices, ]rows, columns."""
     if grid is None:
         return np.ceil(size[:, ::-1]).astype(np.int64)
-    cells: list[Any] = list(grid)
+    cells: list[Any] = several("grid", grid)
     whole = all(isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0 for n in cells)
     if not whole or len(cells) != cohort.dimensions:
         raise UsageError(f"a grid is ({', '.join(AXES[cohort.dimensions])}), whole numbers from 1 on, not {grid!r}")

@@ -42,7 +42,10 @@ def remarks(result: StabilityResult) -> Iterator[Remark]:
         how = result.localized.pooling
         told = f"no bag scores were given: the bag AUC uses the {how} of each map, which is not what the model says"
         yield Remark("pooled-bags", told, flag=False)
-    told = "APJ = AJ / (2 - AJ) on every pair of models: the two are one finding, not two"
+    told = (
+        "APJ and AJ (Cohen's kappa) say the same of two models in other numbers, APJ = AJ / (2 - AJ): they are one "
+        "finding, not two"
+    )
     yield Remark("one-finding", told, flag=False)
 
 
@@ -51,7 +54,10 @@ def _sizes(result: StabilityResult) -> Iterator[Remark]:
     if number < FEWEST_MODELS:
         yield Remark("few-models", "two models are one pair: nothing can be said of other trainings")
     elif number < FEW_MODELS:
-        yield Remark("few-models", f"{number} models: what is said of other trainings rests on {number} values")
+        yield Remark(
+            "few-models",
+            f"only {number} models: the interval for other trainings comes from {number} values and is rough",
+        )
     if units.number < FEWEST_UNITS:
         told = f"{units.number} {plural(units.name)}: too few for an interval over {plural(units.name)}"
         yield Remark("few-bags", told)
@@ -78,12 +84,13 @@ def _perfection(result: StabilityResult) -> Iterator[Remark]:
     flags = {flag for row in result.rows if not row.group for flag in row.estimate.flags}
     if "near_perfect" in flags:
         told = (
-            "where fewer than 5 units fall short of the best value, the interval is the Clopper-Pearson bound on the "
-            "share of units that do not (clopper-pearson-units, marked * in tables)"
+            "where fewer than 5 images (or patients) fall short of the best value, resampling says too little: the "
+            "interval is the exact binomial (Clopper-Pearson) one of the share that does not fall short "
+            "(clopper-pearson-units, marked * in tables)"
         )
         yield Remark("near-perfect", told, flag=False)
     if "identical_units" in flags:
-        told = "an interval of no width means that all units are alike, not that the value is certain"
+        told = "an interval of no width means that all images (or patients) are alike, not that the value is certain"
         yield Remark("identical-units", told, flag=False)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import finite, word
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels.pairwise import pair_index
 from calipers.results import Estimate, Row
@@ -111,6 +112,7 @@ class StabilityResult:
 
     def get(self, metric: str, *, model: str = ALL_MODELS, **group: str | float) -> Estimate:
         """Return one estimate, such as ``get("APJ", threshold=0.3)`` or ``get("DICE", model="seed 1")``."""
+        metric, model = word("a score", metric), word("a model", model)
         wanted = {name: value if isinstance(value, str) else shown(value) for name, value in group.items()}
         found = self._by_key.get((model, metric, tuple(sorted(wanted.items()))))
         if found is not None:
@@ -154,7 +156,7 @@ class StabilityResult:
 
     def undefined(self, name: str) -> Undefined:
         """Return how many pairs have no value, whatever convention was chosen, and how many bags."""
-        if name in CALLED:
+        if word("a score", name) in CALLED:
             return Undefined.of(name, self.per_bag(name)[:, None])
         return Undefined.of(name, self._pairs(name, "skip"))
 
@@ -175,6 +177,7 @@ class StabilityResult:
 
     def correlation(self, method: str = "spearman") -> ScoreCorrelation:
         """Return the correlations between scores over bags, by ``spearman`` or ``pearson``."""
+        word("a correlation", method)
         return correlate(self.names, np.stack([self.per_bag(name) for name in self.names], axis=1), method)
 
     def sweep(self, name: str) -> tuple[F64, list[Estimate]]:
@@ -186,7 +189,7 @@ class StabilityResult:
 
     def called(self, threshold: float | None = None) -> Called:
         """Return how many models call an instance positive, at the chosen threshold or one of the sweep."""
-        at = self.threshold if threshold is None else float(threshold)
+        at = self.threshold if threshold is None else finite("threshold", threshold)
         return Called(at, self.evidence.called[:, self.evidence.at(at)])
 
     def bag(self, i: int) -> Bag:
@@ -217,6 +220,7 @@ class StabilityResult:
         least_jaccard
             From which Jaccard index on a bag counts as found, for the accuracy.
         """
+        pooling, least_jaccard = word("a pooling", pooling), finite("least_jaccard", least_jaccard)
         if (pooling, least_jaccard) == ("max", LEAST_JACCARD):
             return self.localized
         return localizing.localization(self.evidence, self.plan, self.cases, pooling, least_jaccard)
@@ -312,13 +316,13 @@ class StabilityResult:
         return self.evidence.at(self.threshold)
 
     def _check(self, name: str) -> None:
-        check_score(name)
+        check_score(word("a score", name))
         if name not in self.names:
             raise UsageError(f"{name} was not asked for: leave kendall=True")
 
     def _pairs(self, name: str, undefined: str | None = None) -> F64:
         """Return (B, P) scores of the pairs; raise for a number that is not one of pairs."""
-        if name in CALLED:
+        if word("a score", name) in CALLED:
             raise UsageError(f"{name} is a share over all models, not a score of pairs of them")
         check_name(name)
         self._check(name)

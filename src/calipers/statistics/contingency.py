@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from calipers.arguments import shown
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels.contingency import SCORES
 
@@ -84,13 +85,16 @@ def agreement_scores(n00: ArrayLike, n01: ArrayLike, n10: ArrayLike, n11: ArrayL
     """
     given = {"n00": n00, "n01": n01, "n10": n10, "n11": n11}
     try:
-        counts = {name: np.asarray(count, np.float64) for name, count in given.items()}
-    except (TypeError, ValueError):
-        raise UsageError(f"counts are numbers, got {given}") from None
+        arrays = {name: np.asarray(count) for name, count in given.items()}
+    except ValueError:
+        raise UsageError(f"counts are numbers, got {shown(given)}") from None
+    if any(count.dtype.kind not in "iuf" for count in arrays.values()):
+        raise UsageError(f"counts are numbers, got {shown(given)}")
+    counts = {name: count.astype(np.float64) for name, count in arrays.items()}
     if len({count.shape for count in counts.values()}) > 1:
         shapes = ", ".join(f"{name} {count.shape}" for name, count in counts.items())
         raise UsageError(f"the four counts have one shape, got {shapes}")
     for name, count in counts.items():
-        if not (np.isfinite(count) & (count >= 0)).all():
-            raise UsageError(f"counts are finite and not negative; {name} is not")
+        if not ((count >= 0) & (count <= 2.0**53)).all():
+            raise UsageError(f"counts are finite and not negative, and at most 2^53; {name} is not: {shown(count)}")
     return AgreementScores(**counts)

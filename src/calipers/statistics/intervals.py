@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import real, whole
 from calipers.errors import UsageError, did_you_mean
 from calipers.registry import INTERVALS
 from calipers.results import Estimate
@@ -32,7 +33,7 @@ NOWHERE = (NAN, NAN)
 
 FEWEST_UNITS = 5
 FEW_UNITS = 10
-FEWEST_REPLICATES = 100
+FEWEST_REPLICATES, MOST_REPLICATES = 100, 10_000_000
 MOST_UNDEFINED = 0.05
 MOST_ON_BOUND = 0.05
 BATCHES = 10  # for the Monte-Carlo error of a bound
@@ -41,13 +42,13 @@ ROUNDING = 1e-12  # of a metric; pycocotools' epsilon makes a perfect average pr
 
 def check_level(level: float) -> None:
     """Raise for a level that is none."""
-    if not 0.0 < level < 1.0:  # false for NaN too
+    if not 0.0 < real("level", level) < 1.0:
         raise UsageError(f"a level lies between 0 and 1, got {level:g}")
 
 
 def check_replicates(replicates: int) -> None:
     """Raise for so few replicates that a tail has none."""
-    if replicates < FEWEST_REPLICATES:
+    if whole("replicates", replicates, 0, MOST_REPLICATES) < FEWEST_REPLICATES:
         raise UsageError(f"an interval needs at least {FEWEST_REPLICATES} replicates, got {replicates}")
 
 

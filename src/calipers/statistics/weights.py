@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import several
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels import ragged, resampling
 from calipers.kernels.resampling import generator
@@ -130,12 +131,12 @@ def units_of(
     strata
         A column whose groups are fixed: units are drawn inside each of them.
     """
-    names = [cluster] if isinstance(cluster, str) else list(cluster)
+    names = [cluster] if isinstance(cluster, str) else several("cluster", cluster)
     if names == ["auto"]:
         names = ["patient" if "patient" in groups else "image"]
     for option, name in [*(("cluster", name) for name in names), *([("strata", strata)] if strata else [])]:
         known = [*groups] if option == "strata" else ["image", *groups]
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise UsageError(f"{option}: the images have no column {name!r}; {did_you_mean(name, known)}")
     columns = [None if name == "image" else groups[name] for name in names]
     for name in [*names, *([strata] if strata else [])]:

@@ -154,8 +154,9 @@ def _same_ids(first: str, expected: tuple[str, ...], name: str, keys: tuple[str,
     """Raise where two models have other bags, or the same in another order."""
     if keys == expected:
         return
-    missing = [key for key in expected if key not in set(keys)]
-    extra = [key for key in keys if key not in set(expected)]
+    here, there = set(expected), set(keys)
+    missing = [key for key in expected if key not in there]
+    extra = [key for key in keys if key not in here]
     if missing or extra:
         told = f"no bag {missing[0]!r}" if missing else f"a bag {extra[0]!r} that {first!r} has not"
         raise refuse(f"the bags of {first!r}", "bags-differ", f"model {name!r}", told, "give every model the same bags")

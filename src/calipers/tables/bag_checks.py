@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.errors import InputError
+from calipers.arguments import several, shown
+from calipers.errors import InputError, UsageError
 from calipers.tables.bags import F64, Column, Flags
 
 FEWEST_MODELS = 2
@@ -24,21 +25,30 @@ def refuse(expected: str, rule: str, location: str, value: object, hint: str = "
 
 def numbers(given: Any, where: str) -> NDArray[Any]:
     """Return an array of real numbers or flags; whole numbers and flags stay what they are."""
-    try:
-        array = np.asarray(given)
-    except ValueError:
-        raise refuse("an array", "shape-mismatch", where, "rows of different lengths") from None
+    array = entries(given, where)
     if not (array.dtype == np.bool_ or np.issubdtype(array.dtype, np.number)) or np.iscomplexobj(array):
         raise refuse("numbers", "type", where, array.dtype.name if array.dtype != object else given)
     return array
+
+
+def entries(given: Any, where: str) -> NDArray[Any]:
+    """Return an array of anything; entries that are marked as unknown (masked) are refused, not read as numbers."""
+    if np.ma.is_masked(given):
+        hint = "fill them, or leave these images out"
+        raise refuse("values for all entries", "type", where, "an array with masked entries", hint)
+    try:
+        return np.asarray(given)
+    except ValueError:
+        raise refuse("an array", "shape-mismatch", where, "rows of different lengths") from None
 
 
 def check_models(
     own: tuple[str, ...] | None, given: Sequence[str] | None, maps: Sequence[NDArray[Any]]
 ) -> tuple[str, ...]:
     """Return the names of the models, after a look at how many maps every bag has."""
+    given = None if given is None else several("models", given)
     if own is not None and given is not None and tuple(given) != own:
-        raise refuse(f"the models of the maps, {', '.join(own)}", "bags-differ", "models", list(given))
+        raise refuse(f"the models of the maps, {', '.join(own)}", "bags-differ", "models", given)
     if own is not None and len(own) < FEWEST_MODELS:
         raise refuse("two or more models", "one-model", "maps", len(own), ANOTHER)
     if len(maps) == 0:
@@ -80,7 +90,7 @@ def checked_ids(given: Sequence[Any] | None, n_bags: int) -> tuple[str, ...]:
     """Return one id per bag: as given, else its number."""
     if given is None:
         return tuple(str(i) for i in range(n_bags))
-    ids = tuple(str(entry) for entry in given)
+    ids = tuple(str(entry) for entry in several("ids", given))
     if len(ids) != n_bags:
         raise refuse(f"{n_bags} ids, one per bag", "bags-differ", "ids", len(ids))
     seen: set[str] = set()
@@ -116,11 +126,13 @@ def checked_instances(given: Any, ids: tuple[str, ...], shapes: Sequence[tuple[i
     if given is None:
         return ()
     if isinstance(given, Mapping):
-        unknown = [key for key in given if str(key) not in set(ids)]
+        known = set(ids)
+        unknown = [key for key in given if str(key) not in known]
         if unknown:
             raise refuse("ids of bags", "labels-differ", "instances", unknown[0])
         by_id = {str(key): value for key, value in given.items()}
         given = [by_id.get(entry) for entry in ids]
+    given = several("instances", given)
     if len(given) != len(ids):
         raise refuse(f"{len(ids)} entries, one per bag", "labels-differ", "instances", len(given))
     return tuple(_reference(one, ids[i], shapes[i]) for i, one in enumerate(given))
@@ -154,9 +166,11 @@ def checked_scores(given: Any, models: tuple[str, ...], ids: tuple[str, ...]) ->
 
 def checked_groups(given: Mapping[str, Any] | None, n_bags: int) -> dict[str, Column]:
     """Return the columns of the bags."""
+    if given is not None and not isinstance(given, Mapping):
+        raise UsageError(f"groups takes columns by name, such as {{'patient': [...]}}, not {shown(given)}")
     found = {}
     for name, column in (given or {}).items():
-        array = np.asarray(column)
+        array = entries(column, f"groups[{name!r}]")
         if array.shape != (n_bags,):
             raise refuse(f"{n_bags} entries, one per bag", "labels-differ", f"groups[{name!r}]", array.shape)
         found[str(name)] = array

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import word
 from calipers.errors import UsageError, did_you_mean
 from calipers.tables.intake import Intake
 from calipers.tables.maps import Maps
@@ -75,7 +76,7 @@ class Cohort:
 
     def predictions(self, model: str) -> Predictions:
         """Return the predictions of one model; an unknown name is an error that names the nearest one."""
-        if model not in self.models:
+        if word("the model", model) not in self.models:
             raise UsageError(f"no model {model!r} in this cohort; {did_you_mean(model, self.models)}")
         return self.models[model]
 

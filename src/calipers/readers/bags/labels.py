@@ -109,9 +109,9 @@ def _vector(path: Path, bags: Sequence[str]) -> Labels:
 
 def _same_bags(file: str, bags: Sequence[str], named: Sequence[str], what: str) -> None:
     """Raise for the first bag without a label, then for the first label without a bag."""
-    have = set(named)
+    have, known = set(named), set(bags)
     lost = [bag for bag in bags if bag not in have]
-    strange = [name for name in named if name not in set(bags)] if len(have) > len(bags) - len(lost) else []
+    strange = [name for name in named if name not in known] if len(have) > len(bags) - len(lost) else []
     listed = f"{len(lost)} of {len(bags)} bags have none, {len(strange)} of {len(named)} are for other bags"
     shown = f"; the first of them is {strange[0]!r}" if strange else ""
     if lost:

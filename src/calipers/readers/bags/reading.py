@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 
+from calipers.arguments import path as as_path
+from calipers.arguments import several, shown, word
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.readers.bags.agreement import check_models
 from calipers.readers.bags.arrays import open_npy, open_npz
@@ -91,13 +93,18 @@ def read_bags(
     """
     if normalise not in NORMALISATIONS:
         raise UsageError(f"no normalisation {normalise!r}; {did_you_mean(normalise, NORMALISATIONS)}")
+    groups = None if groups is None else as_path("groups", groups)
+    scores = None if scores is None else as_path("scores", scores)
+    for name, given in (("pattern", pattern), ("label_pattern", label_pattern)):
+        if given is not None:
+            word(name, given)
     sources: list[ModelMaps] = []
     for name, path in _named(models):
         sources += open_model(path, name, pattern, unit=normalise == "none")
     notes = [note for source in sources for note in source.notes]
     ids, more = check_models(sources)
     first = {bag: sources[0].maps[bag] for bag in ids}
-    known = Labels() if labels is None else read_labels(Path(fspath(labels)), first, label_pattern)
+    known = Labels() if labels is None else read_labels(Path(as_path("labels", labels)), first, label_pattern)
     columns, told = read_groups(groups, ids, known.groups)
     said = None if scores is None else read_scores(scores, ids, [source.model for source in sources])
     notes += [*more, *known.notes, *told]
@@ -131,7 +138,10 @@ def open_model(path: Path, name: str, pattern: str | None = None, *, unit: bool 
 def _named(models: Models) -> list[tuple[str, Path]]:
     """Return (name, path) of every model; without a name it is that of the file."""
     if isinstance(models, Mapping):
-        return [(str(name), Path(fspath(path))) for name, path in models.items()]
-    given = [models] if isinstance(models, str | PathLike) else list(models)
+        return [(str(name), Path(as_path(f"model {name!r}", path))) for name, path in models.items()]
+    given = [models] if isinstance(models, str | PathLike) else several("models", models)
     pairs = [entry if isinstance(entry, tuple) else ("", entry) for entry in given]
-    return [(name, Path(fspath(path))) for name, path in pairs]
+    odd = next((pair for pair in pairs if len(pair) != 2), None)
+    if odd is not None:
+        raise UsageError(f"a model is a path, or a pair of name and path, not {shown(odd)}")
+    return [(str(name), Path(as_path("a model", path))) for name, path in pairs]
