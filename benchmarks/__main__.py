@@ -17,6 +17,7 @@ def main() -> None:
     """Run the rows, print as they finish, write text and JSON."""
     import benchmarks.error_rows
     import benchmarks.mask_rows
+    import benchmarks.monitor_rows
     import benchmarks.stability_rows
     import benchmarks.voxel_rows  # noqa: F401  all register their rows
     from benchmarks.contest import as_json, as_table

@@ -108,13 +108,14 @@ def test_options_of_the_page_are_passed_on(calipers, saved, asked, tmp_path):
     pictures = tmp_path / "pictures"
     pictures.mkdir()
     page = tmp_path / "page.html"
-    plain = {"images": None, "pictures": True, "redact": False, "multiverse": False}
+    plain = {"images": None, "pictures": True, "redact": False, "multiverse": False, "stability": False}
     for options, wanted in (
         ([], plain),
         (["--images", pictures], {**plain, "images": str(pictures)}),
         (["--no-images"], {**plain, "pictures": False}),
         (["--redact"], {**plain, "pictures": False, "redact": True}),
         (["--multiverse"], {**plain, "multiverse": True}),
+        (["--stability"], {**plain, "stability": True}),
     ):
         assert calipers("report", saved, "-o", page, "--force", *options).code == 0
         found = asked.pop()
@@ -140,7 +141,7 @@ def test_evaluate_passes_them_on_too(calipers, files, asked, tmp_path):
     names = [image["file_name"] for image in json.loads(Path(files.references).read_text())["images"]]
     (pictures / names[0]).write_bytes(b"")  # the page was replaced in this test, nobody looks into it
     assert calipers(*argv, "-o", tmp_path / "a", "--images", pictures).code == 0
-    plain = {"images": None, "pictures": True, "redact": False, "multiverse": False, "command": 0}
+    plain = {"images": None, "pictures": True, "redact": False, "multiverse": False, "stability": False, "command": 0}
     assert {**asked.pop(), "command": 0} == {**plain, "images": str(pictures)}
     assert calipers(*argv, "-o", tmp_path / "b", "--redact").code == 0
     assert {**asked.pop(), "command": 0} == {**plain, "pictures": False, "redact": True}
