@@ -241,6 +241,7 @@ def test_a_wrong_direction_is_answered_with_the_option(monitor, made, tmp_path):
     said = monitor("--tau", 0.5, *FEW, alarm=[path])
     assert "say --lower-is-alarm calm" in said.err
     assert "higher_is_alarm" not in said.err
+    assert "say --lower-is-alarm calm" in monitor("--tau", 0.5, "--no-ci", alarm=[path]).err
     assert spoken("take a larger tau, or classes='present'") == "take a larger tau, or --classes present"
 
 
@@ -270,7 +271,9 @@ def test_two_files_must_not_contradict_each_other(monitor, made, tmp_path):
     ("options", "told"),
     [
         (["--ood", "odd"], "did you mean 'ood'"),
-        (["--ood", "shift"], "or say which values are meant: --ood shift="),
+        (["--ood", "shift"], "--ood shift=VALUE,VALUE; there are "),
+        (["--ood", "shift"], "--ood shift, image "),
+        (["--monitor", "nobody"], "known: shift-detector, failure-predictor, random"),
         (["--ood", "shift=fogg"], "did you mean 'fog'"),
         (["--ood", "shift="], "expected COLUMN or COLUMN=VALUE"),
         (["--tuning", "nothing"], "--tuning: no column 'nothing'"),
