@@ -48,8 +48,8 @@ def flags_by(columns: Mapping[str, NDArray[Any]], text: str, option: str, images
         return np.array([cell in choice.values for cell in cells], np.bool_)
     for image, cell in zip(images, cells):
         if cell.lower() not in YES_NO:
-            there = ", ".join(sorted({word for word in cells if word})[:MOST_NAMED])
-            hint = f"or say which values are meant, {option} {choice.column}=VALUE,VALUE; there are {there}"
+            words = ", ".join(sorted({word for word in cells if word})[:MOST_NAMED])
+            hint = f"or say which values are meant, {option} {choice.column}=VALUE,VALUE; there are {words}"
             where, expected = f"image {image!r}", "0 or 1, true or false"
             place = {"file": f"{option} {choice.column}", "location": where, "field": choice.column}
             raise InputError(expected, rule="flag", value=cell, hint=hint, **place)

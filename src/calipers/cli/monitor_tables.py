@@ -27,8 +27,8 @@ from calipers.statistics.weights import plural
 
 HEADS = {OMS: "OMS (unsafe)", OOD: "OOD"}
 MEANING = (
-    "SG: safety gain, hazard that the monitor removes. RH: residual hazard, what it leaves. AC: availability cost, good "
-    "images that it rejects. AURC: mean risk over all coverages."
+    "SG: safety gain, hazard that the monitor removes. RH: residual hazard, what it leaves. AC: availability cost, "
+    "good images that it rejects. AURC: mean risk over all coverages."
 )
 MOST_TAUS = 10
 KINDS = (("in distribution", "safe"), ("in distribution", "unsafe"), ("OOD", "safe"), ("OOD", "unsafe"))

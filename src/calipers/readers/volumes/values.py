@@ -159,7 +159,7 @@ def _likely(array: Array, lowest: float, highest: float) -> str:
     if array.dtype.kind in "ui" and lowest >= 0:
         likely = "uint16" if highest > 255 else "uint8"
         return f"normalise with {likely} (divides by {DIVISORS[likely]:,})"
-    if 0 <= lowest and 10 < highest <= PERCENT:
+    if lowest >= 0 and 10 < highest <= PERCENT:
         return "if these are percents, divide them by 100 in the files; else name a normalisation"
     if lowest < 0:
         return "if these are logits, normalise with sigmoid; else name another normalisation"
