@@ -225,6 +225,7 @@ def test_no_unsafe_image_is_null_with_a_reason(monitor):
     document = monitor("--tau", 0, "--no-ci", "--json", alarm=["max-score"]).json
     rows = [r for r in document["rows"] if r["group"] == {"paradigm": "oms"} and r["metric"] in ("AUROC", "RH")]
     assert {(r["value"], r["reason"]) for r in rows} == {(None, "no_positives")}
+    assert "images are unsafe (s runs from 0 to 1)" in monitor("--tau", 50, "--no-ci", alarm=["max-score"]).err
 
 
 def test_a_constant_monitor_is_chance(monitor, made, tmp_path):
