@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 WORDS = {code: kind for kind, code in KINDS.items()}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ErrorTable:
     """Mistakes as columns of one length, None where a row has no such thing.
 
@@ -43,6 +44,14 @@ class ErrorTable:
 
     def __len__(self) -> int:
         return len(self.columns["image"])
+
+    def __repr__(self) -> str:
+        counts = Counter(zip(self.columns["model"], self.columns["kind"]))
+        told = [f"{len(self)} mistakes (rows(), to_frame(), write())"]
+        for model in dict.fromkeys(self.columns["model"]):
+            kinds = ", ".join(f"{kind} {counts[model, kind]}" for kind in KINDS if counts[model, kind])
+            told.append(f"  {model}: {kinds}")
+        return "\n".join(told)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one mapping per mistake."""

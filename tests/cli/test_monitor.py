@@ -225,6 +225,7 @@ def test_no_unsafe_image_is_null_with_a_reason(monitor):
     document = monitor("--tau", 0, "--no-ci", "--json", alarm=["max-score"]).json
     rows = [r for r in document["rows"] if r["group"] == {"paradigm": "oms"} and r["metric"] in ("AUROC", "RH")]
     assert {(r["value"], r["reason"]) for r in rows} == {(None, "no_positives")}
+    assert "images are unsafe (s runs from 0 to 1)" in monitor("--tau", 50, "--no-ci", alarm=["max-score"]).err
 
 
 def test_a_constant_monitor_is_chance(monitor, made, tmp_path):
@@ -241,6 +242,7 @@ def test_a_wrong_direction_is_answered_with_the_option(monitor, made, tmp_path):
     said = monitor("--tau", 0.5, *FEW, alarm=[path])
     assert "say --lower-is-alarm calm" in said.err
     assert "higher_is_alarm" not in said.err
+    assert "say --lower-is-alarm calm" in monitor("--tau", 0.5, "--no-ci", alarm=[path]).err
     assert spoken("take a larger tau, or classes='present'") == "take a larger tau, or --classes present"
 
 
@@ -270,7 +272,9 @@ def test_two_files_must_not_contradict_each_other(monitor, made, tmp_path):
     ("options", "told"),
     [
         (["--ood", "odd"], "did you mean 'ood'"),
-        (["--ood", "shift"], "or say which values are meant: --ood shift="),
+        (["--ood", "shift"], "--ood shift=VALUE,VALUE; there are "),
+        (["--ood", "shift"], "--ood shift, image "),
+        (["--monitor", "nobody"], "known: shift-detector, failure-predictor, random"),
         (["--ood", "shift=fogg"], "did you mean 'fog'"),
         (["--ood", "shift="], "expected COLUMN or COLUMN=VALUE"),
         (["--tuning", "nothing"], "--tuning: no column 'nothing'"),

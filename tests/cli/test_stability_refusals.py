@@ -97,3 +97,22 @@ def test_names_that_climb_out_of_an_archive_are_refused(calipers: Callable[..., 
     said = calipers("stability", tmp_path / "up.npz", tmp_path / "up.npz")
     assert said.code == 2
     assert "volume-member" in said.err
+
+
+def test_hints_name_what_to_do(calipers: Callable[..., Any], tmp_path: Path, folder: Path) -> None:
+    for model in ("fold0", "fold1"):
+        (tmp_path / "runs" / model).mkdir(parents=True)
+        np.save(tmp_path / "runs" / model / "x1.npy", np.full((2, 2), 0.5))
+    above = calipers("stability", tmp_path / "runs").err
+    assert "[one-model]" in above
+    assert f"name each: {tmp_path / 'runs'}/fold0 {tmp_path / 'runs'}/fold1 ..." in above
+    two = [tmp_path / "runs" / name for name in ("fold0", "fold1")]
+    assert "a file here is called 'x1.npy'" in calipers("stability", *two, "--pattern", "{name}_map.npy").err
+    (tmp_path / "boxed.csv").write_text("image,x0,y0,x1,y1\nx1,0,0,1,1\n")
+    assert "give it as --labels" in calipers("stability", *two, tmp_path / "boxed.csv").err
+
+
+def test_without_an_interval_none_is_spoken_of(calipers: Callable[..., Any], folder: Path) -> None:
+    said = calipers("stability", folder / "a.npz", folder / "b.npz", "--no-ci").out
+    assert "The interval speaks" not in said
+    assert "Of other trainings nothing can be said." in said

@@ -135,3 +135,9 @@ def test_the_width_of_a_terminal_decides(width, columns):
     lines = console.file.getvalue().splitlines()
     assert next(line.split() for line in lines if line.strip()) == columns
     assert sum(cell in line for line in lines) == (1 if width == 120 else 2)
+
+
+def test_counts_of_mistakes_have_no_decimals(capsys: pytest.CaptureFixture[str]) -> None:
+    print_evaluation(cal.evaluate(cal.demo_cohort(), "tide", ci=False))
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.split()[:1] == ["errors/dup"])
+    assert line.split() == ["errors/dup", "0", "222", "0"]

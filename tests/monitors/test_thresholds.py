@@ -98,3 +98,11 @@ def test_the_halves_come_from_the_seed() -> None:
 )
 def test_a_threshold_says_where_it_comes_from(threshold: Threshold | None, said: str) -> None:
     assert said in in_words(threshold)
+
+
+def test_words_follow_the_direction_and_no_neighbour_of_zero_is_printed() -> None:
+    assert "threshold 0.5, above 95 %" in in_words(Threshold(0.5, "q95-safe", 20, 0.5))
+    assert "threshold 0.5, below 95 %" in in_words(Threshold(-0.5, "q95-safe", 20, 0.5))
+    tiny = math.nextafter(0, 1)
+    assert "threshold just below 0, below 95 %" in in_words(Threshold(tiny, "q95-safe", 20, -tiny))
+    assert in_words(Threshold(0.0, "given", 0, 0.0)) == "threshold 0, as given"

@@ -254,7 +254,7 @@ def test_sentences_without_anything_to_say() -> None:
     assert found_of(np.zeros((3, 4, 5))).sentences()[0].startswith("None of the three models marks anything")
     two = found_of(made(n_models=2)).sentences()
     assert two[1].startswith("They disagree on")
-    assert "of other trainings nothing can be said" in two[2]
+    assert "Of other trainings nothing can be said" in two[2]
 
 
 def test_the_verdict_does_not_fall_with_every_further_model() -> None:

@@ -48,9 +48,11 @@ def flags_by(columns: Mapping[str, NDArray[Any]], text: str, option: str, images
         return np.array([cell in choice.values for cell in cells], np.bool_)
     for image, cell in zip(images, cells):
         if cell.lower() not in YES_NO:
-            hint = f"or say which values are meant: {option} {choice.column}={cell or 'VALUE'}"
+            words = ", ".join(sorted({word for word in cells if word})[:MOST_NAMED])
+            hint = f"or say which values are meant, {option} {choice.column}=VALUE,VALUE; there are {words}"
             where, expected = f"image {image!r}", "0 or 1, true or false"
-            raise InputError(expected, rule="flag", location=where, field=choice.column, value=cell, hint=hint)
+            place = {"file": f"{option} {choice.column}", "location": where, "field": choice.column}
+            raise InputError(expected, rule="flag", value=cell, hint=hint, **place)
     return np.array([YES_NO[cell.lower()] for cell in cells], np.bool_)
 
 
@@ -63,7 +65,8 @@ def numbers_by(columns: Mapping[str, NDArray[Any]], name: str, option: str, imag
             values[k] = float(cell)
         except (TypeError, ValueError):
             where = f"image {images[k]!r}"
-            raise InputError("a number for every image", rule="type", location=where, field=name, value=cell) from None
+            place = {"file": f"{option} {name}", "location": where, "field": name}
+            raise InputError("a number for every image", rule="type", value=cell, **place) from None
     return values
 
 

@@ -49,6 +49,7 @@ class Gathering:
     ood: Flags | None = None
     tuning: Flags | None = None
     labels: dict[str, Flags] = field(default_factory=dict)  # columns of labels that are found by their names
+    offered: list[str] = field(default_factory=list)  # monitors of the files, chosen or not
     notes: list[str] = field(default_factory=list)
 
     def add(self, name: str, values: F64, where: str) -> None:
@@ -62,6 +63,7 @@ class Gathering:
         found = read_alarms(path, self._images())
         spoken = {*without, *reserved(self.given)}
         wanted = set(self.given["monitor"])
+        self.offered += [name for name in found.names if name not in spoken]
         for name, values in zip(found.names, found.values):
             if name in spoken:
                 self.columns[name] = values
@@ -194,7 +196,8 @@ def _baseline(name: str, found: Gathering, fit: Flags | None) -> F64:
 def _check_monitors(found: Gathering) -> None:
     for name in found.given["monitor"]:
         if name not in found.alarms:
-            raise UsageError(f"--monitor: no monitor {name!r}; {did_you_mean(name, found.alarms)}")
+            known = [*found.offered, *(each for each in found.alarms if each not in found.offered)]
+            raise UsageError(f"--monitor: no monitor {name!r}; {did_you_mean(name, known)}")
     for name in found.given["lower_is_alarm"]:
         if name not in found.alarms:
             raise UsageError(f"--lower-is-alarm: no monitor {name!r}; {did_you_mean(name, found.alarms)}")

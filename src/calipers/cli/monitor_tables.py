@@ -26,6 +26,10 @@ from calipers.results import Estimate
 from calipers.statistics.weights import plural
 
 HEADS = {OMS: "OMS (unsafe)", OOD: "OOD"}
+MEANING = (
+    "SG: safety gain, hazard that the monitor removes. RH: residual hazard, what it leaves. AC: availability cost, "
+    "good images that it rejects. AURC: mean risk over all coverages."
+)
 MOST_TAUS = 10
 KINDS = (("in distribution", "safe"), ("in distribution", "unsafe"), ("OOD", "safe"), ("OOD", "unsafe"))
 
@@ -64,6 +68,8 @@ def _quantities(found: MonitorEvaluation, console: Console) -> list[Estimate]:
             every += known
         table.add_section()
     console.print(table)
+    labels = " / ".join({OMS: "unsafe (OMS)", OOD: "out of distribution (OOD)"}[one] for one in found.paradigms)
+    click.echo(f"{MEANING} wanted: images on which an alarm is wanted, {labels}.")
     return every
 
 

@@ -34,7 +34,7 @@ def print_stability(found: Any) -> None:
     console.print(_scores(found, estimates))
     shown = _against(found, console)
     units = found.plan.units
-    if found.plan.certainty.replicates:
+    if found.plan.certainty.replicates and any(each.low == each.low for each in estimates):
         level = f"{100 * found.plan.certainty.level:g} %"
         speaks = f"they speak for {units.generalises_to()}, with these models"
         click.echo(one_line(f"{level} intervals over {units.number} {plural(units.name)}: {speaks}."))

@@ -24,6 +24,7 @@ MOST_CLASSES = 12
 UNLIMITED = 400
 READABLE = 100  # columns; a wider table gets a line per model
 LONGEST = 40  # characters of a name
+COUNTS = "error-types.count."  # metrics whose values are whole numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,9 @@ def _metrics(evaluation: Evaluation, console: Console) -> tuple[list[Estimate], 
     behind = {"images": [row[0].n_images for row in rows], "references": [row[0].n_references for row in rows]}
     varying = {name: numbers for name, numbers in behind.items() if len(set(numbers)) > 1}
     numbers = list(zip(*varying.values())) or [()] * len(rows)
-    lines = [Line(*entry) for entry in zip(evaluation.metrics, cells_of(rows, ()), numbers)]
+    counts = {row.metric for row in evaluation.rows if row.metric_id.startswith(COUNTS)}
+    cells = cells_of(rows, (), [metric in counts for metric in evaluation.metrics])
+    lines = [Line(*entry) for entry in zip(evaluation.metrics, cells, numbers)]
     console.print(grid(console, "metric", evaluation.models, lines, list(varying)))
     same = ", ".join(f"{numbers[0]} {name}" for name, numbers in behind.items() if name not in varying)
     return [estimate for row in rows for estimate in row], f"n = {same} in all." if same else ""
@@ -99,21 +102,24 @@ def grid(
     return wide if len(models) == 1 or whole <= limit else long
 
 
-def cells_of(rows: Sequence[Sequence[Estimate]], above: Sequence[Estimate]) -> list[list[str]]:
-    """Return value and interval of estimates, values right-aligned.
+def cells_of(
+    rows: Sequence[Sequence[Estimate]], above: Sequence[Estimate], counts: Sequence[bool] = ()
+) -> list[list[str]]:
+    """Return value and interval of estimates, values right-aligned; rows of *counts* have values without decimals.
 
     Why there is no interval is said, unless that holds for all, including the estimates in tables above.
     """
     every = [estimate for row in rows for estimate in row]
     width = max(len(shown(estimate.value)) for estimate in every)
     say_why = not same_for_all([*above, *every])
-    return [[_cell(estimate, width, say_why=say_why) for estimate in row] for row in rows]
+    whole = counts or [False] * len(rows)
+    return [[_cell(each, width, say_why=say_why, count=count) for each in row] for row, count in zip(rows, whole)]
 
 
-def _cell(estimate: Estimate, width: int, *, say_why: bool) -> str:
+def _cell(estimate: Estimate, width: int, *, say_why: bool, count: bool = False) -> str:
     if math.isnan(estimate.value):
         return str(estimate.reason).replace("_", " ")
-    value = shown(estimate.value).rjust(width)
+    value = (f"{estimate.value:.0f}" if count else shown(estimate.value)).rjust(width)
     if not math.isnan(estimate.low):
         return f"{value} [{shown(estimate.low)}, {shown(estimate.high)}]{marks_of(estimate)}"
     why = without_interval(estimate) if say_why else ""

@@ -22,6 +22,7 @@ F64 = NDArray[np.float64]
 
 HEAVY = 0.5  # share of images that share their score with another one
 FEWEST_VALUES = 5
+BACKWARDS = 0.3  # AUROC below which the direction is questioned where there is no interval
 
 
 def remarks(found: MonitorEvaluation) -> list[str]:
@@ -97,7 +98,8 @@ def _on_scores(found: MonitorEvaluation) -> Iterator[str]:
 def _on_direction(found: MonitorEvaluation, name: str, higher: bool) -> Iterator[str]:
     for paradigm in found.paradigms:
         area = found.get("AUROC", name, paradigm)
-        if not math.isnan(area.high) and area.high < 0.5:
+        clearly = area.value < BACKWARDS if math.isnan(area.high) else area.high < 0.5
+        if clearly:
             labels = "unsafe" if paradigm == OMS else "OOD"
             yield (
                 f"{name}: AUROC is {area.value:.3f}, below 0.5 ({labels} images get lower alarms): if low scores mean "

@@ -153,7 +153,9 @@ class Scope:
             )
         if unsafe in (0, n):
             side = "no image is" if unsafe == 0 else f"all {n} images are"
-            said.append(f"at tau = {tau:g} {side} unsafe: nothing can be said about a monitor under OMS labels")
+            known = self.score[~np.isnan(self.score)]
+            runs = f" (s runs from {known.min():.3g} to {known.max():.3g})" if len(known) and not self.binary else ""
+            said.append(f"at tau = {tau:g} {side} unsafe{runs}: nothing can be said about a monitor under OMS labels")
         elif min(unsafe, n - unsafe) < FEW:
             few, kind = min((unsafe, "unsafe"), (n - unsafe, "safe"))
             said.append(f"at tau = {tau:g} only {few} of {n} images are {kind}: every number about them is rough")

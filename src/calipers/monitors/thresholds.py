@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -145,11 +146,20 @@ def in_words(found: Threshold | None, others: str = "safe images") -> str:
     """Return where a threshold comes from; ``others`` are the images on which no alarm is wanted."""
     if found is None:
         return "no threshold"
+    at = f"threshold {_number(found.given)}"
+    side = "above" if found.value == found.given else "below"  # turned round where low means alarm
     words: dict[str, Any] = {
-        "given": f"threshold {found.given:.4g}, as given",
+        "given": f"{at}, as given",
         "switch": "the monitor's own alarm",
-        "q95-safe": f"threshold {found.given:.4g}, above 95 % of the {others} among {found.n_tuning} tuning images",
-        "best-f1": f"threshold {found.given:.4g}, the best F1 on {found.n_tuning} tuning images",
-        "youden": f"threshold {found.given:.4g}, the best Youden index on {found.n_tuning} tuning images",
+        "q95-safe": f"{at}, {side} 95 % of the {others} among {found.n_tuning} tuning images",
+        "best-f1": f"{at}, the best F1 on {found.n_tuning} tuning images",
+        "youden": f"{at}, the best Youden index on {found.n_tuning} tuning images",
     }
     return str(words[found.rule])
+
+
+def _number(value: float) -> str:
+    """Return a threshold for a reader; the neighbours of 0, which are no number to read, in words."""
+    if 0 < abs(value) < sys.float_info.min:
+        return "just above 0" if value > 0 else "just below 0"
+    return f"{value:.4g}"

@@ -67,19 +67,27 @@ def _chance(result: StabilityResult) -> Iterator[str]:
     if apj.value == apj.value:
         yield (
             f"Corrected for chance, the overlap of two models (APJ: 1 is the same places, 0 is what chance gives) is "
-            f"{_value(apj)}. The interval speaks for {result.plan.units.generalises_to()}, with these {_models(result)}"
-            f"{_other_trainings(result.leave_one_out('APJ'))}."
+            f"{_value(apj)}. {_reach(result, apj)}."
         )
     if rank.value == rank.value:
         yield f"Without a threshold, the rank correlation of two maps (Spearman: 1 is one order) is {_value(rank)}."
 
 
+def _reach(result: StabilityResult, apj: Estimate) -> str:
+    """Return for which images and which trainings the score speaks; without an interval, only the second."""
+    trainings = _other_trainings(result.leave_one_out("APJ"))
+    if apj.low != apj.low:
+        return trainings[0].upper() + trainings[1:]
+    over = f"The interval speaks for {result.plan.units.generalises_to()}, with these {_models(result)}"
+    return f"{over}; {trainings}"
+
+
 def _other_trainings(left: LeaveOneOut) -> str:
     if left.reason is not None:
-        return "; of other trainings nothing can be said"
+        return "of other trainings nothing can be said"
     if left.low == left.high:
-        return "; leaving out one model changes nothing"
-    return f"; for other trainings it is {left.low:.2f} to {left.high:.2f}, from leaving out one model at a time"
+        return "leaving out one model changes nothing"
+    return f"for other trainings it is {left.low:.2f} to {left.high:.2f}, from leaving out one model at a time"
 
 
 def _undefined(result: StabilityResult) -> Iterator[str]:

@@ -144,6 +144,21 @@ def test_boxes_lie_on_rows_and_columns_only(tmp_path: Path, table) -> None:
     assert caught.value.rule == "volume-shape"
 
 
+def test_boxes_lie_on_the_only_slice_of_a_volume(tmp_path: Path, table) -> None:
+    bags = read_bags(folders(tmp_path / "one", values(shape=(1, 3, 4)), ".nii.gz"), table(BOXED))
+
+    def rule(boxes, size, grid):
+        assert grid == (3, 4)
+        return np.ones(grid, np.bool_)
+
+    bag = bags.with_instances(rule)[0]
+    assert bag.shape == (1, 3, 4)
+    assert bag.instances.shape == (12,)
+    deep = read_bags(folders(tmp_path / "two", values(shape=(2, 3, 4)), ".nii.gz"), table(BOXED))
+    with pytest.raises(InputError, match="volume-shape"):
+        deep.with_instances(rule)
+
+
 @pytest.mark.parametrize("suffix", [".npy", ".png"])
 def test_masks_are_labels_of_instances(maps: list[Path], tmp_path: Path, suffix: str) -> None:
     (tmp_path / "masks").mkdir()

@@ -24,6 +24,10 @@ def check_models(sources: Sequence[ModelMaps]) -> tuple[tuple[str, ...], list[st
         )
     if len(sources) < 2:
         hint = "stability is agreement between models: give the maps of two or more, or a table with a column model"
+        folders = sorted({bag.split("/")[0] for bag in sources[0].maps if "/" in bag}) if sources else []
+        if len(folders) > 1:  # the folder that holds the folders of the models
+            each = f"{sources[0].source.rstrip('/')}"
+            hint += f"; if its folders are the models, name each: {each}/{folders[0]} {each}/{folders[1]} ..."
         file = sources[0].source if sources else "<none>"
         raise InputError("two models at least", rule="one-model", file=file, value=f"{len(sources)} of them", hint=hint)
     wanted = sources[0]

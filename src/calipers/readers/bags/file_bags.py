@@ -70,7 +70,7 @@ class FileBags:
         """
         for bag in self.boxes:
             volume = self.sources[0].maps[bag]
-            if len(volume.shape) != GRID:
+            if len(_flat(volume.shape)) != GRID:
                 value = f"{len(volume.shape)} axes"
                 place = f"model {self.models[0]!r}, bag {bag!r}"
                 hint = "boxes lie on maps of rows and columns; give a folder of masks for others"
@@ -106,5 +106,10 @@ class FileBags:
             return None
         if not len(self.boxes[bag]):
             return np.zeros(math.prod(shape), np.bool_)
-        grid = (shape[0], shape[1])
+        grid = (shape[-2], shape[-1])
         return np.asarray(self.rule(self.boxes[bag], self.sizes[bag], grid), np.bool_).ravel()
+
+
+def _flat(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape without the axis of slices, if there is only one: a picture that was saved as a volume."""
+    return shape[1:] if len(shape) == GRID + 1 and shape[0] == 1 else shape

@@ -21,7 +21,10 @@ def open_folder(folder: Path, model: str, pattern: str | None = None) -> ModelMa
     found = offered(folder, "maps", pattern)
     if not found.files:
         expected = f"files that fit the pattern {pattern!r}"
-        raise InputError(expected, rule="no-bags", file=str(folder), location=f"model {model!r}")
+        here = next((path.name for path in sorted(folder.iterdir()) if path.is_file()), None)
+        hint = f"a file here is called {here!r}; the pattern is its name, with {{name}} for the id of the image"
+        place = f"model {model!r}"
+        raise InputError(expected, rule="no-bags", file=str(folder), location=place, hint=hint if here else "")
     maps: dict[str, Volume] = {}
     for bag, path in found.files.items():
         try:

@@ -18,6 +18,7 @@ NORMALISATIONS = ("none", "minmax", "sigmoid", "clip", "uint8", "uint16", "rank"
 SHOWN = 10
 LARGEST = 2**31 - 1
 DIVISORS = {"uint8": 255, "uint16": 65_535}
+PERCENT = 100
 
 
 def as_labels(array: Array, meaning: Meaning = "binary", *, file: str = "<arrays>") -> Array:
@@ -148,12 +149,21 @@ def _check_range(array: Array, file: str) -> None:
     lowest, highest = array.min(initial=0), array.max(initial=0)
     if lowest >= 0 and highest <= 1:
         return
-    likely = "uint16" if highest > 255 else "uint8"
-    whole = array.dtype.kind in "ui" and lowest >= 0
-    first = f"normalise with {likely} (divides by {DIVISORS[likely]:,})" if whole else "name a normalisation"
-    hint = f"{first}; known: {', '.join(NORMALISATIONS[1:])}"
+    hint = f"{_likely(array, lowest, highest)}; known: {', '.join(NORMALISATIONS[1:])}"
     value = f"{array.min():.6g} to {array.max():.6g}"
     raise InputError("scores in [0, 1]", rule="score-range", file=file, value=value, hint=hint)
+
+
+def _likely(array: Array, lowest: float, highest: float) -> str:
+    """Return what values outside [0, 1] may be: whole numbers of a picture, percents, logits."""
+    if array.dtype.kind in "ui" and lowest >= 0:
+        likely = "uint16" if highest > 255 else "uint8"
+        return f"normalise with {likely} (divides by {DIVISORS[likely]:,})"
+    if lowest >= 0 and 10 < highest <= PERCENT:
+        return "if these are percents, divide them by 100 in the files; else name a normalisation"
+    if lowest < 0:
+        return "if these are logits, normalise with sigmoid; else name another normalisation"
+    return "name a normalisation"
 
 
 def _divided(array: Array, divisor: int, file: str) -> Array:
