@@ -15,7 +15,8 @@ from calipers.monitors.saving import DOCUMENT, IMAGES, ROWS, document, tables
 from calipers.monitors.scope_result import Scope
 from calipers.monitors.wording import of_labels, of_monitor
 from calipers.plots.figures import Figure
-from calipers.plots.monitors import OF_ALL, OF_ONE, available, leading
+from calipers.plots.monitors import OF_ALL, OF_ONE, available
+from calipers.plots.monitors_orders import leading
 from calipers.plots.svg import svg
 from calipers.report.answer import answer_page, answer_section, further, made_by, paired, reproduced
 from calipers.report.markup import details, figure_block, items, paragraph
