@@ -15,6 +15,7 @@ from calipers.findings import group_warnings, interval_warnings, unit_warnings, 
 from calipers.metrics.contract import Evidence
 from calipers.protocol import Protocol
 from calipers.results import Estimate, Row
+from calipers.results.document import RowsDocument
 from calipers.results.estimate import number
 from calipers.results.groups import GroupedRows, GroupSummary
 from calipers.results.pictures import Slices
@@ -24,7 +25,6 @@ from calipers.tables import Cohort
 from calipers.tables.samples import Sample
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
     from calipers.error_table import ErrorTable
@@ -38,7 +38,7 @@ SCHEMA = "calipers.evaluation/1"
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(RowsDocument):
     """What `calipers.evaluate` returns.
 
     Examples
@@ -184,18 +184,6 @@ class Evaluation:
                 ],
             },
         }
-
-    def to_json(self) -> str:
-        """Return the document as JSON text, in ASCII so that no name can drive a terminal; null for undefined."""
-        import json
-
-        return json.dumps(self.as_dict(), allow_nan=False)
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the rows as a pandas frame (extra ``frames``)."""
-        from calipers.results.frames import frame
-
-        return frame([row.as_dict() for row in self.rows])
 
     def flat(self, prefix: str = "") -> dict[str, float]:
         """Return name -> value for loggers, such as ``{"val/AP": 0.41, "val/AP/nodule": 0.3}``, if defined."""

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,23 +54,18 @@ class Pairs:
     similarity: F64
 
 
-@dataclass(frozen=True)
-class Matches:
-    """Fates of all objects under all views; partner and similarity under ``views[0]``, the one that is shown."""
+class ObjectsByImage:
+    """References and predictions in the order of their images, parted by offsets."""
 
-    views: tuple[View, ...]
-    n_classes: int
-    reference_offsets: I64
-    prediction_offsets: I64
-    reference_label: I32
-    prediction_label: I32
-    score: F64
-    rank: I32  # of a prediction in its image and class; a cut at m predictions is rank < m
-    reference_fate: I8  # (n_views, n_references)
-    prediction_fate: I8  # (n_views, n_predictions)
-    partner: I32  # (n_predictions,) reference row or -1
-    similarity: F64  # (n_predictions,) to the partner, NaN without one
-    pairs: Pairs
+    if TYPE_CHECKING:
+
+        @property
+        def reference_offsets(self) -> I64:
+            """(n_images + 1,) where the references of every image begin."""
+
+        @property
+        def prediction_offsets(self) -> I64:
+            """(n_images + 1,) where the predictions of every image begin."""
 
     @property
     def n_images(self) -> int:
@@ -86,6 +81,25 @@ class Matches:
     def prediction_image(self) -> I64:
         """(n_predictions,) image of every prediction."""
         return ragged.owners(self.prediction_offsets)
+
+
+@dataclass(frozen=True)
+class Matches(ObjectsByImage):
+    """Fates of all objects under all views; partner and similarity under ``views[0]``, the one that is shown."""
+
+    views: tuple[View, ...]
+    n_classes: int
+    reference_offsets: I64
+    prediction_offsets: I64
+    reference_label: I32
+    prediction_label: I32
+    score: F64
+    rank: I32  # of a prediction in its image and class; a cut at m predictions is rank < m
+    reference_fate: I8  # (n_views, n_references)
+    prediction_fate: I8  # (n_views, n_predictions)
+    partner: I32  # (n_predictions,) reference row or -1
+    similarity: F64  # (n_predictions,) to the partner, NaN without one
+    pairs: Pairs
 
     @cached_property
     def _reference_table(self) -> compiled.FateTable:

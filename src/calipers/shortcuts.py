@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.engine import collect
-from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.errors import UsageError, did_you_mean
 from calipers.matches import View
 from calipers.metrics.contract import MetricPlan
 from calipers.metrics.ranking import AveragePrecision
@@ -55,7 +55,7 @@ def rodeo(cohort: Cohort, model: str | None = None, **options: Any) -> RodeoResu
     >>> round(result.total, 4), round(result.localization, 4), round(result.shape, 4), round(result.classification, 4)
     (0.3547, 0.2017, 0.5, 0.6667)
     """
-    model = _one_model(cohort, model)
+    model = cohort.model_named(model)
     if "part" in options:
         raise UsageError("rodeo returns all parts; there is no option 'part'")
     metric = Rodeo([MetricPlan(part, "rodeo", {**options, "part": part}) for part in PARTS])
@@ -123,21 +123,10 @@ def average_precision(
         "interpolation": interpolation,
     }
     metric = AveragePrecision([MetricPlan("AP", "average-precision", options)])
-    evidence = collect(cohort, {"AP": (_one_model(cohort, model), metric.recipe)})["AP"]
+    evidence = collect(cohort, {"AP": (cohort.model_named(model), metric.recipe)})["AP"]
     return float(metric.value(evidence, np.ones((1, cohort.n_images), np.int64))[0, 0, 0])  # type: ignore[arg-type]
 
 
 def _result(row: NDArray[np.float64], per_class: Mapping[str, RodeoResult] | None = None) -> RodeoResult:
     total, localization, shape, classification = row.tolist()
     return RodeoResult(total, localization, shape, classification, per_class or {})
-
-
-def _one_model(cohort: Cohort, model: str | None) -> str:
-    if not cohort.models:
-        raise InputError("at least one model", rule="no-predictions", hint="give predictions to read or from_arrays")
-    if model is None:
-        if len(cohort.models) != 1:
-            raise UsageError(f"several models: say which, one of {', '.join(cohort.models)}")
-        return next(iter(cohort.models))
-    cohort.predictions(model)
-    return model

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from calipers.kernels import route
+from native.buffers import refuses_other_lengths
 
 pytestmark = pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
 
@@ -34,15 +35,7 @@ KERNELS = tuple(calls()) if route.native() is not None else ()
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_short_or_long_buffer_is_refused(name: str) -> None:
-    arguments = calls()[name]
-    getattr(route.native(), name)(*arguments)
-    for k, argument in enumerate(arguments):
-        if not isinstance(argument, np.ndarray):
-            continue
-        flat = argument.ravel()
-        for other in (flat[:-1].copy(), np.append(flat, flat[-1:])):
-            with pytest.raises(ValueError, match="lengths do not fit"):
-                getattr(route.native(), name)(*arguments[:k], other, *arguments[k + 1 :])
+    refuses_other_lengths(name, calls()[name])
 
 
 @pytest.mark.parametrize("row", [-1, 3])

@@ -8,7 +8,8 @@ import pytest
 import calipers as cal
 from calipers.errors import UsageError
 from calipers.monitors import MonitorEvaluation, Scope
-from calipers.plots.monitors import FIGURES, OF_ONE, available, leading
+from calipers.plots.monitors import FIGURES, OF_ONE, available
+from calipers.plots.monitors_orders import leading
 from calipers.plots.svg import svg
 
 # Twelve images: the last four fail, the odd ones are out of distribution.

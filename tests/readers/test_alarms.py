@@ -41,7 +41,6 @@ def test_columns_are_told_by_names_and_cells(tmp_path):
     assert alarms.images == IMAGES
     assert "split: thresholds are chosen on 'Tuning'; the other images are 'test'" in alarms.notes
     assert (alarms.intake.read, alarms.intake.used, alarms.intake.role) == (3, 3, "alarms")
-    assert list(alarms.as_mapping()) == ["energy", "knn"]
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t"])

@@ -4,23 +4,19 @@
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Sequence
 
 import click
-from rich import box
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from calipers.cli.messages import one_line
+from calipers.cli.tables import name_of, plain_table, stdout_console
 from calipers.findings import legend, marks_of
 from calipers.results import Estimate
 from calipers.statistics.agreement_result import Agreement
 from calipers.statistics.criterion_pairs import CriterionDifference
 from calipers.statistics.weights import plural
 
-UNLIMITED = 400
 MOST_COMPARISONS = 12
 SHOWN = {"sensitivity": "useful accepted", "specificity": "not useful rejected", "kappa": "kappa", "AC1": "AC1"}
 EXPLAINED = (*SHOWN, "AUROC", "Youden-threshold", "Youden-corrected")  # what tables show, besides all about raters
@@ -28,7 +24,7 @@ EXPLAINED = (*SHOWN, "AUROC", "Youden-threshold", "Youden-corrected")  # what ta
 
 def print_agreement(found: Agreement) -> None:
     """Print the decisions, the criteria, raters where there are several, comparisons, and the result in words."""
-    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
+    console = stdout_console()
     tables = [_decisions(found), _criteria(found), _by_rater(found), _raters(found), _comparisons(found)]
     for table in tables:
         if table is not None:
@@ -48,22 +44,22 @@ def print_agreement(found: Agreement) -> None:
 def _decisions(found: Agreement) -> Table | None:
     if not found.decisions:
         return None
-    table = _table(["criterion", "threshold"], list(SHOWN.values()))
+    table = plain_table(["criterion", "threshold"], list(SHOWN.values()))
     for decision in found.decisions:
         cells = [_cell(found.get(metric, **decision.group)) for metric in SHOWN]
-        table.add_row(_name(decision.criterion), decision.group["threshold"], *cells)
+        table.add_row(name_of(decision.criterion), decision.group["threshold"], *cells)
     return table
 
 
 def _criteria(found: Agreement) -> Table | None:
     if not found.ratings.criteria:
         return None
-    table = _table(["criterion"], ["AUROC", "best threshold", "its Youden index, corrected"])
+    table = plain_table(["criterion"], ["AUROC", "best threshold", "its Youden index, corrected"])
     for name in found.ratings.criteria:
         cells = [_cell(found.get("AUROC", criterion=name))]
         if not found.ratings.yes_no(name):
             cells += [_cell(found.get(metric, criterion=name)) for metric in ("Youden-threshold", "Youden-corrected")]
-        table.add_row(_name(name), *cells)
+        table.add_row(name_of(name), *cells)
     return table
 
 
@@ -71,12 +67,12 @@ def _by_rater(found: Agreement) -> Table | None:
     rows = [row for row in found.rows if "rater" in (row.group or {}) and row.metric in ("sensitivity", "specificity")]
     if not rows:
         return None
-    table = _table(["criterion", "threshold", "rater"], ["useful accepted", "n", "not useful rejected", "n"])
+    table = plain_table(["criterion", "threshold", "rater"], ["useful accepted", "n", "not useful rejected", "n"])
     for decision in found.headlines():
         for name in dict.fromkeys((row.group or {})["rater"] for row in rows):
             both = [found.get(metric, rater=name, **decision.group) for metric in ("sensitivity", "specificity")]
             cells = [text for one in both for text in (_cell(one), str(one.n_predictions))]
-            table.add_row(_name(decision.criterion), decision.group["threshold"], _name(name), *cells)
+            table.add_row(name_of(decision.criterion), decision.group["threshold"], name_of(name), *cells)
     return table
 
 
@@ -84,7 +80,7 @@ def _raters(found: Agreement) -> Table | None:
     rows = [row for row in found.rows if "raters" in (row.group or {})]
     if not rows:
         return None
-    table = _table([f"among raters ({found.ratings.scale})"], ["value", "items", "ratings"])
+    table = plain_table([f"among raters ({found.ratings.scale})"], ["value", "items", "ratings"])
     for row in rows:
         table.add_row(row.metric, _cell(row.estimate), str(row.estimate.n_images), str(row.estimate.n_predictions))
     return table
@@ -93,7 +89,7 @@ def _raters(found: Agreement) -> Table | None:
 def _comparisons(found: Agreement) -> Table | None:
     if not found.comparisons:
         return None
-    table = _table(["first", "second", "metric"], ["difference", "only first/second", "p", "p (Holm)"])
+    table = plain_table(["first", "second", "metric"], ["difference", "only first/second", "p", "p (Holm)"])
     for one in found.comparisons[:MOST_COMPARISONS]:
         only = "" if one.only_a is None else f"{one.only_a}/{one.only_b}"
         sides = _side(one.criterion_a), _side(one.criterion_b)
@@ -106,7 +102,7 @@ def _comparisons(found: Agreement) -> Table | None:
 
 def _side(group: dict[str, str]) -> str:
     at = group.get("threshold", "yes")
-    return _name(group["criterion"] + ("" if at == "yes" else f" @{at}"))
+    return name_of(group["criterion"] + ("" if at == "yes" else f" @{at}"))
 
 
 def _difference(one: CriterionDifference) -> str:
@@ -119,22 +115,9 @@ def _p(value: float) -> str:
     return "" if math.isnan(value) else "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _table(left: Sequence[str], right: Sequence[str]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in left:
-        table.add_column(name, no_wrap=True)
-    for name in right:
-        table.add_column(name, justify="right", overflow="fold")
-    return table
-
-
 def _cell(estimate: Estimate) -> str:
     if math.isnan(estimate.value):
         return str(estimate.reason).replace("_", " ")
     if math.isnan(estimate.low):
         return f"{estimate.value:.3f} ({str(estimate.reason).replace('_', ' ')})"
     return escape(f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]{marks_of(estimate)}")
-
-
-def _name(text: str) -> str:
-    return escape(one_line(text if len(text) <= 40 else text[:37] + "..."))

@@ -4,18 +4,16 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from itertools import groupby
 
 from rich import box
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from calipers.cli.messages import one_line
-from calipers.cli.tables import UNLIMITED
+from calipers.cli.tables import stdout_console
 from calipers.results.comparison import Comparison
 from calipers.results.difference import Difference
 from calipers.results.ranking import Place, Ranking
@@ -27,7 +25,7 @@ LONGEST = 40  # characters of a name
 
 def print_comparison(comparison: Comparison) -> None:
     """Print the differences pair by pair, what they say in words, and the ranking."""
-    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
+    console = stdout_console()
     for _, rows in groupby(comparison.rows, key=lambda row: (row.model_a, row.model_b)):
         console.print(_differences(comparison, list(rows)))
     told = comparison.rows[:MOST_SENTENCES]

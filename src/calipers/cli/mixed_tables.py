@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from calipers.cli.messages import one_line
+from calipers.cli.tables import stdout_console
 from calipers.statistics.coefficients import Coefficient
 from calipers.statistics.localization import LocalizationModels
 from calipers.statistics.logistic import LogisticModel
@@ -20,13 +21,12 @@ from calipers.statistics.mixed import MixedModel
 from calipers.statistics.mixed_words import digits, percent, probability
 from calipers.statistics.weights import plural
 
-UNLIMITED = 400
 WIDE = 110
 
 
 def print_fit(fit: MixedModel | LogisticModel) -> None:
     """Print one model: effects, differences between groups, and what it says in words."""
-    console = _console()
+    console = stdout_console()
     logistic = isinstance(fit, LogisticModel)
     shown = "odds ratio" if logistic else "effect"
     table = _table(one_line(fit.response), [shown, f"{percent(fit.level)} interval", "p"])
@@ -45,7 +45,7 @@ def print_fit(fit: MixedModel | LogisticModel) -> None:
 
 def print_localization(found: LocalizationModels) -> None:
     """Print the three fits of one model side by side."""
-    console = _console()
+    console = stdout_console()
     level = percent(found.best.level)
     console.print(f"{_name(found.model)}: {escape(one_line(_head(found.best)))}")
     console.print(f"[dim]estimate \\[{level} interval]; the same effects asked of three responses[/dim]")
@@ -68,11 +68,6 @@ def print_localization(found: LocalizationModels) -> None:
     if found.n_ignored:
         notes[f"{found.n_ignored} ignored references are not part of it"] = None
     _say(console, [*said, *(f"Note: {note}." for note in notes)])
-
-
-def _console() -> Console:
-    # A file or a pipe has no width: never cut a name there.
-    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
 
 
 def _head(fit: MixedModel | LogisticModel) -> str:

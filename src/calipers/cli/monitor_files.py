@@ -58,10 +58,10 @@ class Gathering:
             raise UsageError(f"two monitors are called {name!r} ({where}): rename the column of one of them")
         self.alarms[name] = values
 
-    def add_file(self, path: str, without: Sequence[str] = ()) -> None:
+    def add_file(self, path: str) -> None:
         """Read a file of alarms; columns that an option names are no monitors."""
         found = read_alarms(path, self._images())
-        spoken = {*without, *reserved(self.given)}
+        spoken = set(reserved(self.given))
         wanted = set(self.given["monitor"])
         self.offered += [name for name in found.names if name not in spoken]
         for name, values in zip(found.names, found.values):

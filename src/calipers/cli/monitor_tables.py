@@ -4,19 +4,15 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
 
 import click
 import numpy as np
-from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from calipers.cli.messages import one_line
-from calipers.cli.stability_tables import name_of
-from calipers.cli.tables import UNLIMITED, cells_of
+from calipers.cli.tables import cells_of, name_of, plain_table, stdout_console
 from calipers.findings import legend
 from calipers.monitors import MonitorEvaluation
 from calipers.monitors.labellings import OMS, OOD
@@ -38,8 +34,7 @@ def print_monitors(found: MonitorEvaluation) -> None:
     """Print the answer in words, OMS and OOD side by side, the sweep over tau, and how far the labels disagree."""
     for sentence in found.sentences():
         click.echo(one_line(sentence))
-    # A file or a pipe has no width: never cut a name there.
-    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
+    console = stdout_console()
     shown: list[Estimate] = []
     if found.paradigms:
         shown += _quantities(found, console)
@@ -55,7 +50,7 @@ def print_monitors(found: MonitorEvaluation) -> None:
 
 def _quantities(found: MonitorEvaluation, console: Console) -> list[Estimate]:
     """Print a block of lines per monitor; n and the images on which an alarm is wanted behind them."""
-    table = _table(["monitor", "quantity"], [*(HEADS[one] for one in found.paradigms), "images", "wanted"])
+    table = plain_table(["monitor", "quantity"], [*(HEADS[one] for one in found.paradigms), "images", "wanted"])
     every: list[Estimate] = []
     for name in found.monitors:
         rows = beside(found, tuple(QUANTITIES), name)
@@ -85,7 +80,7 @@ def _sweep(found: MonitorEvaluation, console: Console) -> list[Estimate]:
     chosen = np.unique(np.linspace(0, n - 1, min(n, MOST_TAUS)).round().astype(np.int64)).tolist()
     taus = [found.taus[k] for k in chosen]
     shares = found.scope.prevalence(np.array(taus))
-    table = _table(["AUROC (OMS) at tau"], ["unsafe", *map(name_of, found.monitors)])
+    table = plain_table(["AUROC (OMS) at tau"], ["unsafe", *map(name_of, found.monitors)])
     rows = [[found.get("AUROC", name, OMS, tau) for name in found.monitors] for tau in taus]
     for tau, share, cells in zip(taus, shares.tolist(), cells_of(rows, ())):
         table.add_row(f"{tau:.4g}", percent(share), *map(escape, cells))
@@ -100,13 +95,13 @@ def _disagreement(found: MonitorEvaluation, console: Console) -> list[Estimate]:
     both = found.disagreement
     if both is None:
         return []
-    table = _table(["images"], ["safe", "unsafe"])
+    table = plain_table(["images"], ["safe", "unsafe"])
     for words, counts in zip(("in distribution", "OOD"), both.labels.tolist()):
         table.add_row(words, *map(str, counts))
     console.print(table)
     if not both.alarms:
         return []
-    table = _table(["rejected of the images"], [f"{where}, {kind}" for where, kind in KINDS])
+    table = plain_table(["rejected of the images"], [f"{where}, {kind}" for where, kind in KINDS])
     every = []
     for name, counts in both.alarms.items():
         each = [both.rejected(name, ood=ood, unsafe=unsafe) for ood in (False, True) for unsafe in (False, True)]
@@ -116,15 +111,6 @@ def _disagreement(found: MonitorEvaluation, console: Console) -> list[Estimate]:
         every += each
     console.print(table)
     return every
-
-
-def _table(left: Sequence[str], right: Sequence[str]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in left:
-        table.add_column(name, no_wrap=True)
-    for name in right:
-        table.add_column(name, justify="right", overflow="fold")
-    return table
 
 
 def spoken(warning: str) -> str:

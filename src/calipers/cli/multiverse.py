@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -108,14 +107,12 @@ def _finish(found: Multiverse, narrator: Narrator, given: dict[str, Any]) -> Non
 
 def _print(found: Multiverse) -> None:
     """Print sentences, then the shares at every value of every choice, then the counts."""
-    from rich.console import Console
-
-    from calipers.cli.tables import UNLIMITED, Line, grid
+    from calipers.cli.tables import Line, grid, stdout_console
     from calipers.sensitivity.wording import described, said, share, spoken
 
     for sentence in found.sentences():
         click.echo(one_line(sentence))
-    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
+    console = stdout_console()
     lines = [
         Line(said(choice, level), [share(wins[model]) for model in found.models], (n,))
         for choice, level, n, wins in found.levels

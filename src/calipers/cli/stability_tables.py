@@ -4,18 +4,16 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import click
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from calipers.cli.messages import one_line
-from calipers.cli.tables import LONGEST, UNLIMITED, cells_of
+from calipers.cli.tables import cells_of, name_of, plain_table, stdout_console
 from calipers.findings import legend
 from calipers.results import Estimate
 from calipers.stability.plan import ALL_MODELS
@@ -29,7 +27,7 @@ def print_stability(found: Any) -> None:
     """Print the result in words, a line per score, the models against the reference, and what the intervals mean."""
     for sentence in found.sentences():
         click.echo(one_line(sentence))
-    console = _console()
+    console = stdout_console()
     estimates = [found[name] for name in found.names]
     console.print(_scores(found, estimates))
     shown = _against(found, console)
@@ -45,7 +43,7 @@ def print_stability(found: Any) -> None:
 
 def _scores(found: Any, estimates: Sequence[Estimate]) -> Table:
     """Return a line per score."""
-    table = _table(["score"], [_mean_of(found), "SD", "other trainings", "undefined pairs"])
+    table = plain_table(["score"], [_mean_of(found), "SD", "other trainings", "undefined pairs"])
     for name, cells in zip(found.names, cells_of([[each] for each in estimates], ())):
         missing = found.undefined(name)
         pairs = name not in CALLED
@@ -74,7 +72,7 @@ def _against(found: Any, console: Console) -> list[Estimate]:
     models = (*local.models, ALL_MODELS)
     rows = [[local.get(name, model) for model in models] for name in names]
     heads = [f"{name}, n = {row[0].n_images}" for name, row in zip(names, rows)]
-    table = _table(["against the reference"], heads)
+    table = plain_table(["against the reference"], heads)
     columns = [[cell for (cell,) in cells_of([[each] for each in row], ())] for row in rows]
     for k, model in enumerate(models):
         if model == ALL_MODELS:
@@ -88,9 +86,9 @@ def print_objects(found: Any) -> None:
     """Print which references and false alarms how many detectors share."""
     for sentence in found.sentences():
         click.echo(one_line(sentence))
-    console, of = _console(), len(found.models)
+    console, of = stdout_console(), len(found.models)
     hits, alarms = found.found_by(), found.false_alarms_by()
-    table = _table(["models"], ["references", "share", "places of false alarms", "share"])
+    table = plain_table(["models"], ["references", "share", "places of false alarms", "share"])
     cells = cells_of([[each.share] for each in (*hits, *alarms)], ())
     by_k = {each.k: (str(each.places), escape(cell[0])) for each, cell in zip(alarms, cells[len(hits) :])}
     for each, cell in zip(hits, cells):
@@ -105,22 +103,3 @@ def _range(low: float, high: float, reason: str | None) -> str:
     if math.isnan(low):
         return str(reason or "").replace("_", " ")
     return f"[{low:.3f}, {high:.3f}]"
-
-
-def name_of(text: str) -> str:
-    """Return a name as a cell: short, and without anything that drives a terminal."""
-    return escape(one_line(text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."))
-
-
-def _console() -> Console:
-    # A file or a pipe has no width: never cut a name there.
-    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
-
-
-def _table(left: Sequence[str], right: Sequence[str]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in left:
-        table.add_column(name, no_wrap=True)
-    for name in right:
-        table.add_column(name, justify="right", overflow="fold")
-    return table

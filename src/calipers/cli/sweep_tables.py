@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from calipers.cli.messages import one_line
-from calipers.cli.tables import UNLIMITED, Line, grid
+from calipers.cli.tables import Line, grid, stdout_console
 from calipers.plots.sweep_words import at, short
 from calipers.plots.sweeps import sweep_figures
 from calipers.results.digits import shown
@@ -22,7 +21,7 @@ MOST_ROWS = 40
 
 def print_sweep(sweep: Sweep) -> None:
     """Print a table per figure, what each says in words, and what stands behind the numbers."""
-    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
+    console = stdout_console()
     if len(sweep.axes) == 2:
         _two(sweep, console)
     elif len(sweep.models) > 1:

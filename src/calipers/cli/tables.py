@@ -40,8 +40,7 @@ def print_evaluation(evaluation: Evaluation) -> None:
     """Print the pooled estimates, for few classes the first headline metric per class, and the groups."""
     from calipers.cli.groups import print_groups
 
-    # A file or a pipe has no width: never cut a name there.
-    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
+    console = stdout_console()
     shown = [metric for metric in evaluation.protocol.headline if metric in evaluation.metrics_per_class]
     every, said = _metrics(evaluation, console)
     if 1 < len(evaluation.cohort.classes) <= MOST_CLASSES and shown:
@@ -90,10 +89,10 @@ def grid(
     long = _table([first, series], ["value"], numbers)
     for part in (lines, below):
         for line in part:
-            wide.add_row(_name(line.name), *map(escape, line.cells), *map(str, line.numbers))
+            wide.add_row(name_of(line.name), *map(escape, line.cells), *map(str, line.numbers))
             for k, (model, cell) in enumerate(zip(models, line.cells)):
                 numbers_once = () if k else map(str, line.numbers)
-                long.add_row("" if k else _name(line.name), _name(model), escape(cell), *numbers_once)
+                long.add_row("" if k else name_of(line.name), name_of(model), escape(cell), *numbers_once)
         if below:
             wide.add_section()
             long.add_section()
@@ -131,11 +130,27 @@ def _table(left: Sequence[str], right: Sequence[str], numbers: Sequence[str]) ->
     for name in left:
         table.add_column(escape(one_line(name)), no_wrap=True)
     for name in right:
-        table.add_column(_name(name), overflow="fold")
+        table.add_column(name_of(name), overflow="fold")
     for name in numbers:
-        table.add_column(_name(name), justify="right", style="dim", overflow="fold")
+        table.add_column(name_of(name), justify="right", style="dim", overflow="fold")
     return table
 
 
-def _name(text: str) -> str:
+def plain_table(left: Sequence[str], right: Sequence[str]) -> Table:
+    """Return an empty table: columns of names on the left, columns of numbers on the right."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in left:
+        table.add_column(name, no_wrap=True)
+    for name in right:
+        table.add_column(name, justify="right", overflow="fold")
+    return table
+
+
+def stdout_console() -> Console:
+    """Return where tables are printed; a file or a pipe has no width, so that no name is cut there."""
+    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
+
+
+def name_of(text: str) -> str:
+    """Return a name as a cell: short, and without anything that drives a terminal."""
     return escape(one_line(text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."))

@@ -15,6 +15,7 @@ from calipers import registry
 from calipers.assignment import candidate_pairs
 from calipers.criteria import Criterion
 from calipers.kernels import error_types, fates, ragged
+from calipers.matches import ObjectsByImage
 from calipers.tables import Cohort
 
 F64 = NDArray[np.float64]
@@ -25,7 +26,7 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Mistakes:
+class Mistakes(ObjectsByImage):
     """The kinds of all objects, in the order of the cohort; codes are those of `kernels.error_types`."""
 
     n_classes: int
@@ -40,21 +41,6 @@ class Mistakes:
     mended: Flags  # (n_predictions,) whether mending makes it a hit
     partner: I32  # (n_predictions,) reference row or -1
     similarity: F64  # (n_predictions,) to the partner, NaN without
-
-    @property
-    def n_images(self) -> int:
-        """Number of images."""
-        return len(self.reference_offsets) - 1
-
-    @cached_property
-    def reference_image(self) -> I64:
-        """(n_references,) image of every reference."""
-        return ragged.owners(self.reference_offsets)
-
-    @cached_property
-    def prediction_image(self) -> I64:
-        """(n_predictions,) image of every prediction."""
-        return ragged.owners(self.prediction_offsets)
 
     @cached_property
     def counted_references(self) -> Flags:

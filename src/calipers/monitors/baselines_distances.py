@@ -30,7 +30,6 @@ class Normal:
     mean: F64  # (d,)
     scale: F64  # (d,)
     root: F64  # (d, d) lower triangle; root @ root.T is the covariance of scaled features
-    shrinkage: float
 
     @classmethod
     def fitted(cls, rows: F64) -> Normal:
@@ -41,7 +40,7 @@ class Normal:
         level = float(np.trace(covariance)) / len(covariance)
         weight = shrinkage_of(scaled)
         target = np.eye(len(covariance)) * (level if level > 0.0 else 1.0)
-        return cls(mean, scale, np.linalg.cholesky((1.0 - weight) * covariance + weight * target), weight)
+        return cls(mean, scale, np.linalg.cholesky((1.0 - weight) * covariance + weight * target))
 
     def distances(self, rows: F64) -> F64:
         """Return the (n,) Mahalanobis distances of rows from the mean."""

@@ -26,13 +26,13 @@ from calipers.monitors.scope_result import Scope
 from calipers.monitors.thresholds import Split, Threshold
 from calipers.results import Estimate, Row
 from calipers.results.difference import Difference
+from calipers.results.document import RowsDocument
 from calipers.results.estimate import number
 from calipers.statistics.estimates import Certainty
 from calipers.statistics.weights import Units
 from calipers.tables import Cohort
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
     from calipers.plots.figures import Figure
@@ -67,7 +67,7 @@ class Basis:
 
 
 @dataclass(frozen=True)
-class MonitorEvaluation:
+class MonitorEvaluation(RowsDocument):
     """Everything that was found of one or more monitors."""
 
     monitors: tuple[str, ...]
@@ -196,18 +196,6 @@ class MonitorEvaluation:
         from calipers.monitors.saving import document
 
         return document(self)
-
-    def to_json(self) -> str:
-        """Return the document as JSON text in ASCII; null for undefined."""
-        import json
-
-        return json.dumps(self.as_dict(), allow_nan=False)
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the rows as a pandas frame (extra ``frames``)."""
-        from calipers.results.frames import frame
-
-        return frame([row.as_dict() for row in self.rows])
 
     def figure(self, name: str, monitor: str | None = None) -> Figure:
         """Return a figure as data.

@@ -86,7 +86,9 @@ def scope_scores(
     """
     if not isinstance(cohort, Cohort):
         raise UsageError(f"scope_scores takes a cohort, not {type(cohort).__name__}: make one with read")
-    model = _one_model(cohort, model)
+    model = cohort.model_named(model)
+    if cohort.n_images == 0:
+        raise InputError("at least one image", rule="no-images")
     one_of("classes", classes, CLASSES)
     if not isinstance(score, str):
         raise UsageError(f"score is the name of one, such as 'mF1', not {shown(score)}")
@@ -186,16 +188,3 @@ def _view(iou: float, criterion: str, assignment: str, score_cut: float) -> View
     registry.check("criterion", criterion)
     registry.check("assignment", assignment)
     return View(criterion, assignment, float(iou), max_dets=NO_LIMIT, score_cut=float(score_cut))
-
-
-def _one_model(cohort: Cohort, model: str | None) -> str:
-    if not cohort.models:
-        raise InputError("at least one model", rule="no-predictions", hint="give predictions to read or from_arrays")
-    if cohort.n_images == 0:
-        raise InputError("at least one image", rule="no-images")
-    if model is None:
-        if len(cohort.models) != 1:
-            raise UsageError(f"several models: say which, one of {', '.join(cohort.models)}")
-        return next(iter(cohort.models))
-    cohort.predictions(model)
-    return model

@@ -13,6 +13,7 @@ from calipers.monitors.estimating import flipped
 from calipers.monitors.labellings import OMS, OOD
 from calipers.monitors.thresholds import in_words
 from calipers.results import Estimate
+from calipers.statistics.estimate_words import interval_of, reason_of
 from calipers.statistics.weights import plural
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _order(area: Estimate, name: str, wanted: str, other: str) -> str:
         verdict = "that is better than chance"
     n = area.n_references
     return (
-        f"{name} gives an image that is {wanted} a higher alarm than one that is {other} in {percent(area)} of pairs "
+        f"{name} gives an image that is {wanted} a higher alarm than one that is {other} in {_percent(area)} of pairs "
         f"({n} {wanted}, {area.n_images - n} {other}): {verdict}."
     )
 
@@ -75,19 +76,18 @@ def _at_threshold(found: MonitorEvaluation, name: str, threshold: str) -> Iterat
         yield f"At its threshold nothing can be said of {name}: {_reason(hit)}."
         return
     n = hit.n_references
-    passed = 100 * (1 - hit.value)
-    span = _span(hit, lambda share: 100 * (1 - share))
+    passed = flipped(hit)
     yield (
-        f"Of 100 unsafe images {name} lets {passed:.0f} through ({span}; {n} unsafe images), and it rejects "
-        f"{percent(false)} of the safe ones ({false.n_images - n} safe images; {threshold})."
+        f"Of 100 unsafe images {name} lets {100 * passed.value:.0f} through ({_span(passed)}; {n} unsafe images), and "
+        f"it rejects {_percent(false)} of the safe ones ({false.n_images - n} safe images; {threshold})."
     )
     left, gain = found.get("RH", name), found.get("SG", name)
     if not math.isnan(left.value) and found.settings["stakes"] == "labels":
         before = left.value + gain.value
         yield (
             f"Of 100 images {100 * before:.0f} are unsafe without the monitor, and with it "
-            f"{100 * left.value:.0f} still are unsafe and accepted ({_span(left, lambda share: 100 * share)}), at the "
-            f"price of {percent(found.get('AC', name))} of all images that are safe and rejected."
+            f"{100 * left.value:.0f} still are unsafe and accepted ({_span(left)}), at the "
+            f"price of {_percent(found.get('AC', name))} of all images that are safe and rejected."
         )
 
 
@@ -96,13 +96,13 @@ def _proxy(found: MonitorEvaluation, name: str) -> str:
     oms, ood = found.get("AUROC", name), found.get("AUROC", name, OOD)
     if math.isnan(ood.value):
         return f"Under OOD labels nothing can be said of {name}: {_reason(ood)}."
-    gap = found.paradigm_gaps[name]
-    e = gap.estimate
+    e = found.paradigm_gaps[name].estimate
     look = "better" if e.value > 0 else "worse"
     shown = not math.isnan(e.low) and (e.low > 0 or e.high < 0)
-    span = f"difference {e.value:+.3f}" + ("" if math.isnan(e.low) else f", {_level(e)} {e.low:+.3f} to {e.high:+.3f}")
+    gap = f"difference {e.value:+.3f}"
+    gap += "" if math.isnan(e.low) else f", {interval_of(e)} {e.low:+.3f} to {e.high:+.3f}"
     words = f"{name} looks {look} than under OMS labels" if shown else f"{name} is not shown to look better or worse"
-    return f"Under OOD labels {words}: AUROC {ood.value:.3f} instead of {oms.value:.3f} ({span})."
+    return f"Under OOD labels {words}: AUROC {ood.value:.3f} instead of {oms.value:.3f} ({gap})."
 
 
 def _swept(found: MonitorEvaluation, name: str) -> Iterator[str]:
@@ -126,8 +126,8 @@ def _of_labels(found: MonitorEvaluation) -> Iterator[str]:
     if any(math.isnan(share.value) for share in (safe, inside, bad)):
         return
     yield (
-        f"Of {safe.n_images} images out of distribution {percent(safe)} are safe; of {inside.n_images} unsafe images "
-        f"{percent(inside)} are in distribution."
+        f"Of {safe.n_images} images out of distribution {_percent(safe)} are safe; of {inside.n_images} unsafe images "
+        f"{_percent(inside)} are in distribution."
     )
     if math.isnan(safe.high) or math.isnan(bad.high):
         verdict = "how far OOD labels stand for failures is not known"
@@ -137,7 +137,7 @@ def _of_labels(found: MonitorEvaluation) -> Iterator[str]:
         verdict = "OOD labels point away from the failures of this model"
     else:
         verdict = "OOD labels are not shown to say anything about the failures of this model"
-    yield f"The model fails on {percent(flipped(safe))} of OOD and {percent(bad)} of other images: {verdict}."
+    yield f"The model fails on {_percent(flipped(safe))} of OOD and {_percent(bad)} of other images: {verdict}."
 
 
 def _of_order(found: MonitorEvaluation) -> Iterator[str]:
@@ -166,26 +166,18 @@ def _of_order(found: MonitorEvaluation) -> Iterator[str]:
         yield f"Best by AUROC over {len(ranking.swept)} values of tau: {told}."
 
 
-def percent(e: Estimate) -> str:
-    """Return a share as percent with its interval."""
+def _percent(e: Estimate) -> str:
     if math.isnan(e.value):
         return f"an unknown share ({_reason(e)})"
-    return f"{100 * e.value:.0f} % ({_span(e, lambda share: 100 * share)})"
+    return f"{100 * e.value:.0f} % ({_span(e)})"
 
 
-def _span(e: Estimate, turn: object) -> str:
-    """Return the interval on another scale, in whole numbers; or why there is none."""
-    assert callable(turn)
+def _span(e: Estimate) -> str:
+    """Return the interval of a share in whole percents; or why there is none."""
     if math.isnan(e.low):
         return "interval not asked for" if e.reason == "not_requested" else f"no interval: {_reason(e)}"
-    low, high = sorted((turn(e.low), turn(e.high)))
-    if e.method == "clopper-pearson-units" and e.unit != "image":
-        return f"{_level(e)} of the share of {plural(e.unit)}: {low:.0f} to {high:.0f}"
-    return f"{_level(e)} {low:.0f} to {high:.0f}"
-
-
-def _level(e: Estimate) -> str:
-    return f"{100 * e.level:g} % interval"
+    whose = f" of the share of {plural(e.unit)}:" if e.method == "clopper-pearson-units" and e.unit != "image" else ""
+    return f"{interval_of(e)}{whose} {100 * e.low:.0f} to {100 * e.high:.0f}"
 
 
 def _reason(e: Estimate) -> str:
@@ -194,4 +186,4 @@ def _reason(e: Estimate) -> str:
         "single_category": "the images are all of one kind",
         "no_predictions": "nothing is rejected",
     }
-    return words.get(str(e.reason), str(e.reason).replace("_", " "))
+    return words.get(str(e.reason), reason_of(e))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Monitors in figures: how well they order images, what risk is left, how that hangs on tau, and who wins where."""
+"""Monitors in figures: how well they order images, what risk is left, and how that hangs on tau."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.monitors.labellings import OMS, OOD
-from calipers.monitors.pairs import LOWER_IS_BETTER
 from calipers.monitors.result import MonitorEvaluation
-from calipers.plots.figures import Axis, Curves, Figure, Forest, ForestRow, HeatMap, Line, Mark
+from calipers.plots.figures import Axis, Curves, Figure, Forest, ForestRow, Line, Mark
 from calipers.plots.monitors_alarms import IMAGES, outcomes, scores
+from calipers.plots.monitors_orders import all_named, leading, ranking, thinned
 from calipers.plots.words import named, percent, why
 from calipers.results import Estimate
 from calipers.statistics.weights import plural
@@ -23,27 +23,10 @@ from calipers.statistics.weights import plural
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
-MOST_LINES = 5  # monitors in one figure of curves
 MOST_POINTS = 200  # of a curve
-MOST_TAUS = 8  # columns of the ranking
 GREY, PALE = 6, 5  # slots of what is no monitor
 LABELS = {OMS: "OMS", OOD: "OOD"}
 WANTED = {OMS: "unsafe", OOD: "out of distribution"}
-
-
-def leading(found: MonitorEvaluation, most: int = MOST_LINES) -> tuple[str, ...]:
-    """Return the best monitors by AUROC, the best first.
-
-    It is AUROC under OMS labels; its mean over tau if there is no headline; under OOD labels only if there is nothing
-    else, because finding failures is what a monitor is for.
-    """
-    if OMS in found.paradigms or not found.taus:
-        value = {name: found.get("AUROC", name, found.paradigms[0]).value for name in found.monitors}
-    else:
-        table = found.sweep("AUROC").value
-        value = {name: float(np.nan_to_num(row, nan=0.0).mean()) for name, row in zip(found.monitors, table)}
-    order = sorted(found.monitors, key=lambda name: -value[name] if not math.isnan(value[name]) else math.inf)
-    return tuple(order[:most])
 
 
 def auroc(found: MonitorEvaluation) -> Forest:
@@ -73,12 +56,8 @@ def _of_both(found: MonitorEvaluation) -> str:
     winners = {one: set(order.winners) for one in paradigms if (order := found.ranking("AUROC").order(one))}
     chance = max(found.get("AUROC", name, OOD).value for name in found.monitors) <= 0.5
     if len(found.monitors) > 1 and winners[OMS] != winners[OOD] and not chance:
-        return f"{_all(winners[OMS])} finds failures best, {_all(winners[OOD])} images out of distribution"
+        return f"{all_named(winners[OMS])} finds failures best, {all_named(winners[OOD])} images out of distribution"
     return f"{told}, and images out of distribution in {percent(found.get('AUROC', best, OOD).value)}"
-
-
-def _all(names: set[str]) -> str:
-    return " and ".join(named(name) for name in sorted(names))
 
 
 def risk(found: MonitorEvaluation) -> Curves:
@@ -94,7 +73,7 @@ def risk(found: MonitorEvaluation) -> Curves:
         Line("the best order there is", x, ideal, slot=PALE),
     ]
     for name, curve in curves.items():
-        at = _thin(len(curve.coverage))
+        at = thinned(len(curve.coverage), MOST_POINTS)
         lines.append(Line(name, curve.coverage[at], curve.risk[at], slot=found.monitors.index(name)))
     worst = max((float(line.y.max(initial=0.0)) for line in lines), default=1.0)
     areas = [f"{named(name)} {_brief(found.get('AURC', name, paradigm))}" for name in names]
@@ -125,7 +104,7 @@ def roc(found: MonitorEvaluation, paradigm: str) -> Curves:
     lines = []
     for name in names:
         curve = found.curves(name, paradigm)
-        at = _thin(len(curve.tpr))
+        at = thinned(len(curve.tpr), MOST_POINTS)
         lines.append(Line(name, curve.fpr[at], curve.tpr[at], slot=found.monitors.index(name)))
     areas = {name: found.get("AUROC", name, paradigm) for name in names}
     best = max(areas, key=lambda name: -1.0 if math.isnan(areas[name].value) else areas[name].value)
@@ -198,73 +177,6 @@ def _changes(found: MonitorEvaluation) -> str:
     return f"{told}."
 
 
-def ranking(found: MonitorEvaluation, metric: str = "AUROC") -> HeatMap:
-    """Return the rank and value of every monitor under both kinds of labels and at some values of tau."""
-    orders = found.ranking(metric).orders
-    heads = [one for one in orders if one.tau is None]
-    swept = [one for one in orders if one.tau is not None and one.defined]
-    swept = [swept[k] for k in _thin(len(swept), MOST_TAUS).tolist()]
-    shown = [*heads, *swept]
-    names = leading(found, len(found.monitors))
-    values = np.array([[one.values[name] for one in shown] for name in names], np.float64)
-    words = tuple(tuple(_place(one, name) for one in shown) for name in names)
-    columns = tuple(_column(found, one) for one in shown)
-    note = f"Each cell: rank, and {metric}. Headlines first, then tau. {_kendall(found, metric)}"
-    shape = values.reshape(len(names), len(shown))
-    good = metric not in LOWER_IS_BETTER
-    return HeatMap(
-        _ranking_title(found, metric),
-        Axis("labels", names=columns),
-        Axis("monitor", names=names),
-        shape if good else 1.0 - shape,
-        metric if good else f"1 - {metric}",
-        low=0.0,
-        high=1.0,
-        words=words,
-        note=note.strip(),
-    )
-
-
-def _place(order: Any, name: str) -> str:
-    value = order.values[name]
-    if math.isnan(value):
-        return "–"
-    rank = order.ranks.get(name)
-    return f"{value:.2f}" if rank is None else f"{rank}. ({value:.2f})"
-
-
-def _column(found: MonitorEvaluation, order: Any) -> str:
-    if order.tau is not None:
-        return f"tau {order.tau:.3g}"
-    if order.paradigm == OOD:
-        return "OOD"
-    return "OMS" if found.tau is None or found.scope.binary else f"OMS at {found.tau:g}"
-
-
-def _ranking_title(found: MonitorEvaluation, metric: str) -> str:
-    table = found.ranking(metric)
-    oms, ood = table.order(OMS), table.order(OOD)
-    if oms is not None and ood is not None and oms.winners and ood.winners:
-        same = set(oms.winners) == set(ood.winners)
-        first = _all(set(oms.winners))
-        return (
-            f"OMS and OOD labels agree on the best monitor: {first}"
-            if same
-            else (f"Whoever chooses by OOD labels takes {_all(set(ood.winners))}; the failures are found by {first}")
-        )
-    if table.swept:
-        wins = table.wins
-        best = max(wins, key=lambda name: wins[name])
-        return f"{named(best)} is first at {wins[best]} of {len(table.swept)} values of tau"
-    one = oms or ood
-    return f"{_all(set(one.winners))} is first" if one is not None and one.winners else "No order can be stated"
-
-
-def _kendall(found: MonitorEvaluation, metric: str) -> str:
-    value = found.ranking(metric).agreement
-    return "" if math.isnan(value) else f"Kendall's tau between the OMS and the OOD order: {value:.2f}."
-
-
 def band(found: MonitorEvaluation) -> str:
     """Return what intervals are; empty if there are none."""
     if not found.settings["replicates"]:
@@ -288,13 +200,6 @@ def _brief(e: Estimate) -> str:
     if math.isnan(e.value):
         return why(e)
     return f"{e.value:.3f}" + ("" if math.isnan(e.low) else f" [{e.low:.3f}, {e.high:.3f}]")
-
-
-def _thin(n: int, most: int = MOST_POINTS) -> I64:
-    """Return at most so many of n indices, the first and the last among them."""
-    if n <= most:
-        return np.arange(n)
-    return np.unique(np.linspace(0, n - 1, most).round().astype(np.int64))
 
 
 OF_ALL: Mapping[str, Callable[[MonitorEvaluation], Figure]] = {

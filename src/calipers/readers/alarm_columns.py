@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from calipers.arguments import several
-from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.errors import InputError, UsageError
 from calipers.readers.layout import ALIASES
+from calipers.readers.table_columns import chosen_or_known, column_of, existing_column, missing_column
 from calipers.readers.tabular import FLAG_WORDS, PLAIN_NUMBER, WORD_NUMBER, Table, texts
 
 IMAGE = ("image", "image_id", "id", "file_name", "filename")
@@ -38,22 +39,13 @@ def find_alarm_columns(
     table: Table, *, monitors: Sequence[str] | None, image: str | None, ood: str | None, tuning: str | None
 ) -> AlarmColumns:
     """Return the columns, and in notes what was understood."""
-    found_image = _column(table, "image", image, IMAGE)
+    found_image = chosen_or_known(table, "image", image, IMAGE)
     if found_image is None:
-        raise InputError(
-            "a column image, image_id, id or file_name",
-            rule="missing-column",
-            file=table.file,
-            location="1",
-            value=list(table.names),
-        )
-    found_ood, found_tuning = _column(table, "ood", ood, OOD), _column(table, "tuning", tuning, TUNING)
-    found_split = None if found_tuning else _column(table, "split", None, SPLIT)
-    words = (
-        frozenset(w for w in set(texts(table, found_split)) if w.strip().lower() in TUNING_WORDS)
-        if (found_split)
-        else frozenset[str]()
-    )
+        raise missing_column(table, "a column image, image_id, id or file_name")
+    found_ood, found_tuning = chosen_or_known(table, "ood", ood, OOD), chosen_or_known(table, "tuning", tuning, TUNING)
+    found_split = None if found_tuning else column_of(table, SPLIT)
+    said = set(texts(table, found_split)) if found_split else set()
+    words = frozenset(word for word in said if word.strip().lower() in TUNING_WORDS)
     taken = {found_image, found_ood, found_tuning}
     chosen = _named(table, monitors, taken) if monitors is not None else _numeric(table, {*taken, found_split})
     if not chosen:
@@ -72,30 +64,10 @@ def find_alarm_columns(
     )
 
 
-def _column(table: Table, what: str, chosen: str | None, aliases: Sequence[str]) -> str | None:
-    if chosen is not None:
-        return _existing(table, what, chosen)
-    lower = {name.lower(): name for name in reversed(table.names)}
-    return next((lower[alias] for alias in aliases if alias in lower), None)
-
-
-def _existing(table: Table, what: str, name: str) -> str:
-    if name in table.names:
-        return name
-    raise InputError(
-        f"the column {name!r} ({what})",
-        rule="missing-column",
-        file=table.file,
-        location="1",
-        value=list(table.names),
-        hint=did_you_mean(name, table.names),
-    )
-
-
 def _named(table: Table, monitors: Sequence[str], taken: set[str | None]) -> tuple[str, ...]:
     names = [monitors] if isinstance(monitors, str) else several("monitors", monitors)
     for name in names:
-        if _existing(table, "monitor", name) in taken:
+        if existing_column(table, "monitor", name) in taken:
             raise UsageError(f"the column {name!r} is the image or a label, so it is no monitor")
     return tuple(dict.fromkeys(names))
 

@@ -46,10 +46,6 @@ class Alarms:
     def __len__(self) -> int:
         return len(self.names)
 
-    def as_mapping(self) -> dict[str, F64]:
-        """Return monitor -> (n,) values."""
-        return dict(zip(self.names, self.values))
-
 
 def read_alarms(
     path: str | PathLike[str],

@@ -7,8 +7,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.errors import UsageError, did_you_mean
 from calipers.readers.layout import ALIASES
+from calipers.readers.table_columns import chosen_or_known, column_of, existing_column, missing_column
 from calipers.readers.tabular import Table
 from calipers.tables.ratings import Scale
 
@@ -52,19 +53,14 @@ class Columns:
 def find_rating_columns(table: Table, choices: Choices) -> Columns:
     """Return the columns, and in words how they were understood."""
     names = table.names
-    rating = _column(table, "rating", choices.rating, RATING)
+    rating = chosen_or_known(table, "rating", choices.rating, RATING)
     if rating is None:
-        raise InputError(
-            "a column of ratings",
-            rule="missing-column",
-            file=table.file,
-            location="1",
-            value=list(names),
-            hint=f"name it with --rating COLUMN, or call it {' or '.join(RATING)}",
+        raise missing_column(
+            table, "a column of ratings", f"name it with --rating COLUMN, or call it {' or '.join(RATING)}"
         )
-    rater = _column(table, "rater", choices.rater, RATER)
-    item = _column(table, "item", choices.item, ITEM)
-    image = _column(table, "image", None, ALIASES["image"])
+    rater = chosen_or_known(table, "rater", choices.rater, RATER)
+    item = chosen_or_known(table, "item", choices.item, ITEM)
+    image = column_of(table, ALIASES["image"])
     unit, cluster = _cluster(table, choices.cluster, item, image)
     taken = {rating, rater, item, image, cluster}
     criteria, distances = _criteria(table, choices, taken)
@@ -84,34 +80,14 @@ def plain_name(name: str) -> str:
     return re.sub(r"[\s_]+", "-", name.strip().lower())
 
 
-def _column(table: Table, what: str, chosen: str | None, aliases: Sequence[str]) -> str | None:
-    if chosen is not None:
-        return _existing(table, what, chosen)
-    lower = {name.lower(): name for name in table.names}
-    return next((lower[alias] for alias in aliases if alias in lower), None)
-
-
-def _existing(table: Table, what: str, name: str) -> str:
-    if name in table.names:
-        return name
-    raise InputError(
-        f"the column {name!r} ({what})",
-        rule="missing-column",
-        file=table.file,
-        location="1",
-        value=list(table.names),
-        hint=did_you_mean(name, table.names),
-    )
-
-
 def _cluster(table: Table, chosen: str | None, item: str | None, image: str | None) -> tuple[str, str | None]:
     """Return the unit in a word and its column: patient if known, else image, else item; None is every row."""
-    patient = _column(table, "patient", None, ALIASES["patient"])
+    patient = column_of(table, ALIASES["patient"])
     known = {"patient": patient, "image": image, "item": item}
     if chosen is not None:
         column = known.get(chosen) if chosen not in table.names else None
         if column is None:
-            column = _existing(table, "cluster", chosen)
+            column = existing_column(table, "cluster", chosen)
         return next((word for word, name in known.items() if name == column), column), column
     return next(((word, column) for word, column in known.items() if column), ("item", None))
 
@@ -121,7 +97,7 @@ def _criteria(table: Table, choices: Choices, taken: set[str | None]) -> tuple[t
         free = [name for name in table.names if name not in taken]
         found = [name for name in free if CRITERION.search(plain_name(name)) or name in choices.distances]
     else:
-        found = [_existing(table, "criteria", name) for name in choices.criteria]
+        found = [existing_column(table, "criteria", name) for name in choices.criteria]
         for name in found:
             if found.count(name) > 1:
                 raise UsageError(f"the criterion {name!r} is named twice")

@@ -6,9 +6,7 @@ from __future__ import annotations
 import json
 import math
 import re
-import shlex
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from calipers.monitors.labellings import OMS, OOD
@@ -16,11 +14,12 @@ from calipers.monitors.result import MonitorEvaluation
 from calipers.monitors.saving import DOCUMENT, IMAGES, ROWS, document, tables
 from calipers.monitors.scope_result import Scope
 from calipers.monitors.wording import of_labels, of_monitor
-from calipers.plots.figures import Figure, Table
-from calipers.plots.monitors import OF_ALL, OF_ONE, available, leading
+from calipers.plots.figures import Figure
+from calipers.plots.monitors import OF_ALL, OF_ONE, available
+from calipers.plots.monitors_orders import leading
 from calipers.plots.svg import svg
-from calipers.report import markup
-from calipers.report.markup import data_table, details, figure_block, items, paragraph, text
+from calipers.report.answer import answer_page, answer_section, further, made_by, paired, reproduced
+from calipers.report.markup import details, figure_block, items, paragraph
 from calipers.report.monitors_methods import methods_part
 from calipers.report.monitors_names import bearable_monitors
 from calipers.report.monitors_tables import (
@@ -31,10 +30,8 @@ from calipers.report.monitors_tables import (
     order_table,
     pairs_table,
 )
-from calipers.report.shell import document as shell
 from calipers.report.words import plural
 from calipers.results.files import check_folder, staged_folder, write_atomically
-from calipers.results.provenance import environment
 from calipers.tables import Cohort
 
 PAGE = "monitor.html"
@@ -70,9 +67,7 @@ def write_monitors(
         for name, content in tables(found).items():
             write_atomically(stage / name, content)
         write_atomically(stage / PAGE, monitors_page(shown, command, cohort, images, found.scope))
-        ended = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        made = {"command": list(command), "environment": environment(), "ended": ended}
-        write_atomically(stage / DOCUMENT, json.dumps(document(found) | made, allow_nan=False) + "\n")
+        write_atomically(stage / DOCUMENT, json.dumps(document(found) | made_by(command), allow_nan=False) + "\n")
     return folder / PAGE
 
 
@@ -99,10 +94,8 @@ def monitors_page(
     original
         The scope with the names of the cohort, by which images are found.
     """
-    from calipers import __version__
-
     title = TITLES[len(found.monitors) > 1]
-    every = [
+    parts = [
         ("numbers", "Numbers", headline_table(found) + pairs_table(found) + all_table(found)),
         ("figures", "How well do they order images?", order_part(found)),
         ("outcomes", "What happens at the threshold?", outcomes_part(found)),
@@ -114,18 +107,9 @@ def monitors_page(
         ("tau", "Does it hang on tau?", tau_part(found)),
         ("images", "Images", _images(found, original, cohort, images)),
         ("methods", "Methods", methods_part(found)),
-        ("reproduce", "Reproduce", _reproduce(command)),
+        ("reproduce", "Reproduce", reproduced(command)),
     ]
-    parts = [part for part in every if part[2]]
-    links = "".join(f'<li><a href="#{name}">{text(words)}</a></li>' for name, words, _ in parts)
-    sections = "\n".join(markup.section(name, words, inner) for name, words, inner in parts)
-    body = (
-        f'<header><h1>{text(title)}</h1>\n<p class="soft">{text(described(found))}</p></header>\n'
-        f'<nav aria-label="Sections"><ul><li><a href="#content">The answer</a></li>{links}</ul></nav>\n'
-        f"<main>\n{_answer(found)}\n{sections}\n</main>\n"
-        f"<footer>Made with Calipers {text(__version__)}. Not a medical device.</footer>"
-    )
-    return shell(title, body, skip="Skip to the answer")
+    return answer_page(title, described(found), _answer(found), parts)
 
 
 def described(found: MonitorEvaluation) -> str:
@@ -153,19 +137,15 @@ def verdict(found: MonitorEvaluation) -> tuple[str, list[str]]:
 
 
 def _answer(found: MonitorEvaluation) -> str:
-    first, further = verdict(found)
+    first, rest = verdict(found)
     shown = "".join(figure_block(found.figure(name), f"fig-monitor-{name}") for name in beside_answer(found))
     cautions = f"<h3>Cautions</h3>{items(found.warnings)}" if found.warnings else ""
     others = "".join(
         details(f"What is known of {name}", items(list(of_monitor(found, name))))
         for name in leading(found, len(found.monitors))[1:]
     )
-    listed = '<ul class="further">' + "".join(f"<li>{text(sentence)}</li>" for sentence in further) + "</ul>"
-    return (
-        '<section id="content" aria-labelledby="content-title" tabindex="-1"><h2 id="content-title">The answer</h2>'
-        f'<p class="verdict">{text(first)}</p><div class="pair"><div>{listed}{others}{cautions}</div>'
-        f"<div>{shown}</div></div></section>"
-    )
+    inner = f'<div class="pair"><div>{further(rest)}{others}{cautions}</div><div>{shown}</div></div>'
+    return answer_section(first, inner)
 
 
 def beside_answer(found: MonitorEvaluation) -> list[str]:
@@ -208,20 +188,7 @@ def _has(found: MonitorEvaluation, *starts: str) -> list[str]:
     return [name for name in available(found) if name.startswith(starts)]
 
 
-def paired(blocks: Sequence[str]) -> str:
-    """Return figures, two in a row where there is room."""
-    return "\n".join(f'<div class="pair">{"".join(blocks[k : k + 2])}</div>' for k in range(0, len(blocks), 2))
-
-
 def _images(found: MonitorEvaluation, scope: Scope | None, cohort: Cohort | None, folder: Path | None) -> str:
     from calipers.report.monitors_images import images_part, nothing_wrong
 
     return images_part(found, scope, cohort, folder) or nothing_wrong(found)
-
-
-def _reproduce(command: Sequence[str]) -> str:
-    from calipers import __version__
-
-    facts = {"calipers": __version__, **{name: str(value) for name, value in environment().items()}}
-    asked = f"<pre>{text(shlex.join(command))}</pre>" if command else ""
-    return asked + data_table(Table(("what", "value"), tuple(facts.items())), "table-run", "The run")

@@ -16,8 +16,8 @@ from calipers.monitors.result import MonitorEvaluation, headline
 from calipers.monitors.scope_result import Scope
 from calipers.pictures.album import Album, album_of
 from calipers.plots.figures import Cell, Table
-from calipers.plots.monitors import leading
 from calipers.plots.monitors_alarms import WORDS, rejected_by
+from calipers.plots.monitors_orders import leading
 from calipers.protocol import Protocol
 from calipers.report.markup import data_table, details, paragraph
 from calipers.report.naming import bearable

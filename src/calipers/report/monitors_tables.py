@@ -15,8 +15,8 @@ from calipers.monitors.labellings import OMS, OOD
 from calipers.monitors.result import MonitorEvaluation
 from calipers.monitors.thresholds import in_words
 from calipers.plots.figures import Cell, Table
-from calipers.plots.monitors import leading
 from calipers.plots.monitors_alarms import others_of
+from calipers.plots.monitors_orders import leading
 from calipers.report.grids import frame
 from calipers.report.markup import data_table, details, paragraph, text
 from calipers.report.words import between, reason_word, short

@@ -5,22 +5,18 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from calipers.plots.figures import Cell, Table
 from calipers.plots.multiverse import FIGURES
 from calipers.plots.svg import svg
-from calipers.report import markup
-from calipers.report.markup import data_table, details, figure_block, paragraph, text
+from calipers.report.answer import answer_page, answer_section, as_bytes, further, made_by, paired, reproduced
+from calipers.report.markup import data_table, details, figure_block, paragraph
 from calipers.report.naming import Short
-from calipers.report.shell import document
 from calipers.results.delimited import delimited
 from calipers.results.files import check_folder, staged_folder, write_atomically
-from calipers.results.provenance import environment
 from calipers.sensitivity import Multiverse
 from calipers.sensitivity.robustness import Robustness
 from calipers.sensitivity.wording import described, spoken
@@ -55,11 +51,9 @@ def write_multiverse(found: Multiverse, folder: Path, *, force: bool = False, co
             drawn = svg(shown.figure(name), width=SVG_WIDTH, name=name, standalone=True)
             write_atomically(stage / f"multiverse-{name}.svg", drawn + "\n")
         rows = found.rows()
-        write_atomically(stage / ROWS, _bytes(delimited({name: [row[name] for row in rows] for name in rows[0]})))
+        write_atomically(stage / ROWS, as_bytes(delimited({name: [row[name] for row in rows] for name in rows[0]})))
         write_atomically(stage / PAGE, multiverse_page(shown, command))
-        ended = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        made = {"command": list(command), "environment": environment(), "ended": ended}
-        write_atomically(stage / DOCUMENT, json.dumps(found.as_dict() | made, allow_nan=False) + "\n")
+        write_atomically(stage / DOCUMENT, json.dumps(found.as_dict() | made_by(command), allow_nan=False) + "\n")
     return folder / PAGE
 
 
@@ -69,30 +63,15 @@ def _bearable(found: Multiverse) -> Multiverse:
     return replace(found, models=tuple(map(names.name, found.models)))
 
 
-def _bytes(content: str) -> bytes:
-    """Return text as UTF-8; half a surrogate pair in a name, which has no bytes, becomes a question mark."""
-    return content.encode("utf-8", "replace")
-
-
 def multiverse_page(found: Multiverse, command: Sequence[str] = ()) -> str:
     """Return the page as HTML; every text is escaped."""
-    from calipers import __version__
-
     parts = [
         ("figures", "Figures", figures(found)),
         ("levels", "Who wins where", levels_table(found)),
         ("methods", "Methods", _methods(found)),
-        ("reproduce", "Reproduce", _reproduce(command)),
+        ("reproduce", "Reproduce", reproduced(command)),
     ]
-    links = "".join(f'<li><a href="#{name}">{text(words)}</a></li>' for name, words, _ in parts)
-    sections = "\n".join(markup.section(name, words, inner) for name, words, inner in parts)
-    body = (
-        f'<header><h1>{text(TITLE)}</h1>\n<p class="soft">{text(_described(found))}</p></header>\n'
-        f'<nav aria-label="Sections"><ul><li><a href="#content">The answer</a></li>{links}</ul></nav>\n'
-        f"<main>\n{_answer(found)}\n{sections}\n</main>\n"
-        f"<footer>Made with Calipers {text(__version__)}. Not a medical device.</footer>"
-    )
-    return document(TITLE, body, skip="Skip to the answer")
+    return answer_page(TITLE, _described(found), _answer(found), parts)
 
 
 def _described(found: Multiverse) -> str:
@@ -104,16 +83,8 @@ def _described(found: Multiverse) -> str:
 
 
 def _answer(found: Multiverse) -> str:
-    first, *further = found.sentences()
-    return (
-        '<section id="content" aria-labelledby="content-title" tabindex="-1"><h2 id="content-title">The answer</h2>'
-        f'<p class="verdict">{text(first)}</p>{answers(further)}</section>'
-    )
-
-
-def answers(sentences: Sequence[str]) -> str:
-    """Return sentences as the list below a verdict."""
-    return '<ul class="further">' + "".join(f"<li>{text(sentence)}</li>" for sentence in sentences) + "</ul>"
+    first, *rest = found.sentences()
+    return answer_section(first, further(rest))
 
 
 def figures(found: Multiverse) -> str:
@@ -121,7 +92,7 @@ def figures(found: Multiverse) -> str:
     drawn = [
         figure_block(found.figure(name), f"fig-multiverse-{name}") for name in ("curve", "ranks", "choices", "levels")
     ]
-    return "\n".join(f'<div class="pair">{one}{other}</div>' for one, other in (drawn[:2], drawn[2:]))
+    return paired(drawn)
 
 
 def levels_table(found: Multiverse) -> str:
@@ -150,11 +121,3 @@ def _methods(found: Multiverse) -> str:
 def _spoken(robust: Robustness) -> str:
     unit = f"{robust.n_units} {plural(robust.unit)}"
     return REPLICATES.format(replicates=robust.replicates, unit=unit, seed=robust.seed)
-
-
-def _reproduce(command: Sequence[str]) -> str:
-    from calipers import __version__
-
-    facts = {"calipers": __version__, **{name: str(value) for name, value in environment().items()}}
-    asked = f"<pre>{text(shlex.join(command))}</pre>" if command else ""
-    return asked + data_table(Table(("what", "value"), tuple(facts.items())), "table-run", "The run")

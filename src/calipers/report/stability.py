@@ -5,20 +5,17 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from calipers.plots.figures import Table
 from calipers.plots.stability import FIGURES, available
 from calipers.plots.svg import svg
-from calipers.report import markup
+from calipers.report.answer import answer_page, answer_section, as_bytes, further, made_by, paired, reproduced
 from calipers.report.markup import data_table, details, figure_block, items, paragraph, text
 from calipers.report.naming import Short
-from calipers.report.shell import document
 from calipers.report.small import framed
 from calipers.report.stability_images import Pictures, images_section
 from calipers.report.stability_objects import objects_block
@@ -27,7 +24,6 @@ from calipers.report.stability_words import CITATIONS, described, methods, trust
 from calipers.results.delimited import delimited
 from calipers.results.estimate import number
 from calipers.results.files import check_folder, staged_folder, write_atomically
-from calipers.results.provenance import environment
 from calipers.stability.objects_result import ObjectStability
 from calipers.stability.result import StabilityResult
 
@@ -73,10 +69,10 @@ def write_stability(
     with staged_folder(folder, owned=old) as stage:
         for name in available(found):
             drawn = svg(shown.figure(name), width=SVG_WIDTH, name=name, standalone=True)
-            write_atomically(stage / f"stability-{name}.svg", _bytes(drawn + "\n"))
-        write_atomically(stage / ROWS, _bytes(delimited(_rows(found))))
-        write_atomically(stage / BAGS, _bytes(delimited(bag_columns(found))))
-        write_atomically(stage / PAGE, _bytes(stability_page(shown, given)))
+            write_atomically(stage / f"stability-{name}.svg", as_bytes(drawn + "\n"))
+        write_atomically(stage / ROWS, as_bytes(delimited(_rows(found))))
+        write_atomically(stage / BAGS, as_bytes(delimited(bag_columns(found))))
+        write_atomically(stage / PAGE, as_bytes(stability_page(shown, given)))
         write_atomically(stage / DOCUMENT, json.dumps(_document(found, given), allow_nan=False) + "\n")
     return folder / PAGE
 
@@ -91,7 +87,7 @@ def write_stability_page(
 ) -> Path:
     """Write the page alone."""
     given = Given(command, objects, Pictures.of(images, found.ids))
-    write_atomically(path, _bytes(stability_page(bearable(found), given)))
+    write_atomically(path, as_bytes(stability_page(bearable(found), given)))
     return path
 
 
@@ -107,10 +103,8 @@ def _rows(found: StabilityResult) -> Mapping[str, Sequence[Any]]:
 
 
 def _document(found: StabilityResult, given: Given) -> dict[str, Any]:
-    ended = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     objects = {} if given.objects is None else {"objects": given.objects.as_dict()}
-    made = {"command": list(given.command), "environment": environment(), "ended": ended}
-    return {**found.as_dict(), "verdict": trust(found, given.what), **objects, **made}
+    return {**found.as_dict(), "verdict": trust(found, given.what), **objects, **made_by(given.command)}
 
 
 def bearable(found: StabilityResult) -> StabilityResult:
@@ -125,15 +119,8 @@ def bearable(found: StabilityResult) -> StabilityResult:
     return replace(found, plan=replace(found.plan, models=models, ids=ids), localized=local)
 
 
-def _bytes(content: str) -> bytes:
-    """Return text as UTF-8; half a surrogate pair in a name, which has no bytes, becomes a question mark."""
-    return content.encode("utf-8", "replace")
-
-
 def stability_page(found: StabilityResult, given: Given) -> str:
     """Return the page as HTML; every text is escaped."""
-    from calipers import __version__
-
     objects = "" if given.objects is None else objects_block(given.objects)
     title = TITLES[given.what]
     parts = [
@@ -144,27 +131,13 @@ def stability_page(found: StabilityResult, given: Given) -> str:
         ("reference", "Is it the right place?", _reference(found)),
         ("methods", "Methods", _methods(found)),
         ("numbers", "All numbers", _numbers(found)),
-        ("reproduce", "Reproduce", _reproduce(found, given.command)),
+        ("reproduce", "Reproduce", reproduced(given.command, found.plan.settings())),
     ]
-    kept = [part for part in parts if part[2]]
-    links = "".join(f'<li><a href="#{name}">{text(words)}</a></li>' for name, words, _ in kept)
-    sections = "\n".join(markup.section(*part) for part in kept)
-    body = (
-        f'<header><h1>{text(title)}</h1>\n<p class="soft">{text(described(found))}</p></header>\n'
-        f'<nav aria-label="Sections"><ul><li><a href="#content">The answer</a></li>{links}</ul></nav>\n'
-        f"<main>\n{_answer(found, given.what)}\n{sections}\n</main>\n"
-        f"<footer>Made with Calipers {text(__version__)}. Not a medical device.</footer>"
-    )
-    return document(title, body, skip="Skip to the answer")
+    return answer_page(title, described(found), _answer(found, given.what), parts)
 
 
 def _answer(found: StabilityResult, what: str) -> str:
-    further = "".join(f"<li>{text(sentence)}</li>" for sentence in found.sentences())
-    return (
-        '<section id="content" aria-labelledby="content-title" tabindex="-1"><h2 id="content-title">The answer</h2>'
-        f'<p class="verdict">{text(trust(found, what))}</p><ul class="further">{further}</ul>'
-        f"{scores_table(found)}</section>"
-    )
+    return answer_section(trust(found, what), further(found.sentences()) + scores_table(found))
 
 
 def _cautions(found: StabilityResult) -> str:
@@ -189,7 +162,7 @@ def _figures(found: StabilityResult, names: Sequence[str]) -> str:
         for name in names
         if name in available(found)
     ]
-    return "\n".join(f'<div class="pair">{"".join(drawn[k : k + 2])}</div>' for k in range(0, len(drawn), 2))
+    return paired(drawn)
 
 
 def _reference(found: StabilityResult) -> str:
@@ -213,15 +186,6 @@ def _numbers(found: StabilityResult) -> str:
         said = f"Where APJ varies: {parts.n_bags} images with all {parts.n_pairs} pairs"
         spread = details("Where APJ varies", data_table(table, "table-variance", said))
     return "\n".join([bags_table(found), every, spread])
-
-
-def _reproduce(found: StabilityResult, command: Sequence[str]) -> str:
-    from calipers import __version__
-
-    settings = {name: str(value) for name, value in found.plan.settings().items()}
-    facts = {"calipers": __version__, **{name: str(value) for name, value in environment().items()}, **settings}
-    asked = f"<pre>{text(shlex.join(command))}</pre>" if command else ""
-    return asked + data_table(Table(("what", "value"), tuple(facts.items())), "table-run", "The run")
 
 
 def of_stability(found: StabilityResult) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 
 from calipers.plots.figures import Cell, Table
+from calipers.report.answer import paired
 from calipers.report.markup import cut, data_table, figure_block, items, paragraph
 from calipers.stability.objects_result import ObjectStability
 
@@ -21,8 +22,7 @@ def objects_block(found: ObjectStability) -> str:
     """Return sentences, figures and the most disputed images."""
     said = [cut(sentence, LONGEST) for sentence in (*found.sentences(), *found.warnings)]
     drawn = [figure_block(found.figure(name), f"fig-objects-{name}") for name in _figures(found)]
-    pairs = [f'<div class="pair">{"".join(drawn[k : k + 2])}</div>' for k in range(0, len(drawn), 2)]
-    return "\n".join([items(said), *pairs, paragraph(WHY), _disputed(found)])
+    return "\n".join([items(said), paired(drawn), paragraph(WHY), _disputed(found)])
 
 
 def _figures(found: ObjectStability) -> list[str]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,13 +10,14 @@ from typing import Any
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.results.difference import Difference
+from calipers.results.document import Document
 from calipers.results.ranking import Ranking
 
 SCHEMA = "calipers.comparison/1"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Document):
     """What `Evaluation.compare` returns.
 
     Examples
@@ -92,7 +92,3 @@ class Comparison:
             "ranking": None if self.ranking is None else self.ranking.as_dict(),
             "warnings": list(self.warnings),
         }
-
-    def to_json(self) -> str:
-        """Return the document as JSON text, in ASCII so that no name can drive a terminal; null for undefined."""
-        return json.dumps(self.as_dict(), allow_nan=False)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.errors import UsageError, did_you_mean
+from calipers.results.document import Document
 from calipers.results.estimate import number
 from calipers.sensitivity.choices import Value, is_corruption, label_of
 
@@ -47,7 +47,7 @@ class SweepAxis:
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Sweep(Document):
     """Values of metrics over one or two choices, with bands."""
 
     axes: tuple[SweepAxis, ...]
@@ -118,10 +118,6 @@ class Sweep:
             "cohort": {"images": self.n_images, "references": self.n_references},
             "rows": self.rows(),
         }
-
-    def to_json(self) -> str:
-        """Return the document as one line of JSON; undefined values are null."""
-        return json.dumps(self.as_dict(), ensure_ascii=True, allow_nan=False)
 
     def figure(self, metric: str | None = None, *, model: str | None = None) -> Figure:
         """Return the sweep as a figure: data, with a title that states the finding.

@@ -39,11 +39,6 @@ class Called:
         """The share of all instances that some but not all models call positive; large bags weigh more."""
         return float(called_values(self.total[None], "called-by-some")[0])
 
-    @property
-    def some_per_bag(self) -> F64:
-        """(B,) the same share in every bag."""
-        return called_values(self.per_bag, "called-by-some")
-
     def as_dict(self) -> dict[str, Any]:
         """Return the histogram for JSON."""
         return {"threshold": self.threshold, "instances": self.total.tolist(), "some_but_not_all": number(self.some)}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from calipers.results.estimate import number
 from calipers.stability.pairs import BagPairs, bag_means, pair_scores
-from calipers.stability.scores import CALLED, SCORES
+from calipers.stability.scores import SCORES
 from calipers.statistics.intervals import Scale
 
 F64 = NDArray[np.float64]
@@ -82,11 +82,6 @@ def leave_one_out(
         return LeaveOneOut(name, models, value, tuple(left), NAN, NAN, NAN, level, why)
     low, high = _around(value, error, len(left), level, SCORES[name].bounds)
     return LeaveOneOut(name, models, value, tuple(left), error, low, high, level)
-
-
-def speaks_for_pairs(name: str) -> bool:
-    """Return whether a number is a mean over pairs of models, of which some can be left out."""
-    return name not in CALLED
 
 
 def jackknife_error(without: F64) -> float:

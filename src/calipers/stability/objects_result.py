@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.results import Estimate, Row
+from calipers.results.document import RowsDocument
 from calipers.results.estimate import number
 from calipers.stability.objects_evidence import ObjectPairs
 from calipers.stability.objects_models import MEANS, SHARES, LeaveOneOut, dense_pairs, leave_one_out, pair_matrix
@@ -20,8 +21,6 @@ from calipers.stability.objects_strata import mean_of_defined
 from calipers.tables import Cohort
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from calipers.plots.figures import Figure
 
 F64 = NDArray[np.float64]
@@ -92,7 +91,7 @@ class DisputedImage:
 
 
 @dataclass(frozen=True)
-class ObjectStability:
+class ObjectStability(RowsDocument):
     """What `calipers.stability.objects.object_stability` returns."""
 
     cohort: Cohort
@@ -248,15 +247,3 @@ class ObjectStability:
             "sentences": self.sentences(),
             "warnings": list(self.warnings),
         }
-
-    def to_json(self) -> str:
-        """Return the document as JSON text in ASCII; null for undefined."""
-        import json
-
-        return json.dumps(self.as_dict(), allow_nan=False)
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the rows as a pandas frame (extra ``frames``)."""
-        from calipers.results.frames import frame
-
-        return frame([row.as_dict() for row in self.rows])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calipers.results import Estimate
+from calipers.statistics.estimate_words import interval_of, reason_of
 from calipers.statistics.weights import plural
 
 if TYPE_CHECKING:
@@ -122,8 +123,7 @@ def _weak(found: ObjectStability) -> list[str]:
     if k < FEW_MODELS:
         said.append(f"{k} models: what other trainings would find can hardly be told")
     if found.evidence.n_images and np.isnan(found["agreement"].low) and found["agreement"].reason:
-        reason = str(found["agreement"].reason).replace("_", " ")
-        said.append(f"no interval of the agreement: {reason}")
+        said.append(f"no interval of the agreement: {reason_of(found['agreement'])}")
     n, unit = found["agreement"].n_units, found["agreement"].unit
     if "few_units" in found["agreement"].flags:
         said.append(f"few units ({n} {plural(unit)}): intervals are rough")
@@ -143,7 +143,7 @@ def _share(estimate: Estimate) -> str:
         return value
     if estimate.method == "clopper-pearson-units":  # too few exceptions for a bootstrap
         return f"{value} (at {100 * estimate.level:g} %: {_between(estimate)} of the {plural(estimate.unit)})"
-    return f"{value} ({100 * estimate.level:g} % interval {_between(estimate)})"
+    return f"{value} ({interval_of(estimate)} {_between(estimate)})"
 
 
 def _between(estimate: Estimate) -> str:

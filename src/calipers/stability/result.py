@@ -16,6 +16,7 @@ from calipers.arguments import finite, word
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels.pairwise import pair_index
 from calipers.results import Estimate, Row
+from calipers.results.document import RowsDocument
 from calipers.stability import document, wording
 from calipers.stability import localization as localizing
 from calipers.stability.called import Called
@@ -34,7 +35,6 @@ from calipers.stability.undefined import Undefined
 from calipers.tables.bags import Bag, Bags
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
     from calipers.plots.figures import Figure
@@ -45,7 +45,7 @@ I64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class StabilityResult:
+class StabilityResult(RowsDocument):
     """What `calipers.stability` returns.
 
     ``found["APJ"]`` is the estimate of a score over all models: the mean over bags of the mean over pairs of models,
@@ -294,18 +294,6 @@ class StabilityResult:
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON document of the contract ``calipers.stability/1``."""
         return document.as_dict(self)
-
-    def to_json(self) -> str:
-        """Return the document as JSON text in ASCII; null for undefined."""
-        import json
-
-        return json.dumps(self.as_dict(), allow_nan=False)
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the rows as a pandas frame (extra ``frames``)."""
-        from calipers.results.frames import frame
-
-        return frame([row.as_dict() for row in self.rows])
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, str, tuple[tuple[str, str], ...]], Estimate]:

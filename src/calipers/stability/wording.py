@@ -10,7 +10,7 @@ import numpy as np
 
 from calipers.results import Estimate
 from calipers.stability.correlation import correlation
-from calipers.statistics.weights import plural
+from calipers.statistics.estimate_words import as_share, as_value
 
 if TYPE_CHECKING:
     from calipers.stability.models import LeaveOneOut
@@ -55,11 +55,11 @@ def _same_places(result: StabilityResult) -> Iterator[str]:
     chance = ", and no more than chance would make them" if by_chance(result) else ""
     yield (
         f"The {models} models {verdict} mark the same places{chance}: of what one of them marks on an image, another "
-        f"marks {percent(pair)}, on average over {images}."
+        f"marks {_percent(pair)}, on average over {images}."
     )
     if len(result.models) > 2:
-        yield f"Of what at least one of them marks, all {models} mark {percent(all_of)}."
-    yield f"They disagree on {percent(some)} of all places of an image: some mark them, others do not."
+        yield f"Of what at least one of them marks, all {models} mark {_percent(all_of)}."
+    yield f"They disagree on {_percent(some)} of all places of an image: some mark them, others do not."
 
 
 def _chance(result: StabilityResult) -> Iterator[str]:
@@ -126,26 +126,12 @@ def _right(result: StabilityResult) -> Iterator[str]:
         yield f"Positive images are told from negative ones with a mean AUC of {_value(auc)}, n = {auc.n_images}."
 
 
-def percent(estimate: Estimate) -> str:
-    """Return a share with its interval, or why there is none."""
-    value = f"{100 * estimate.value:.0f} %"
-    if estimate.low != estimate.low:
-        return f"{value} (no interval: {str(estimate.reason).replace('_', ' ')})"
-    low, high = 100 * estimate.low, 100 * estimate.high
-    level = f"{100 * estimate.level:g} %"
-    if estimate.method == "clopper-pearson-units":
-        return f"{value} ({low:.0f} to {high:.0f} % of {plural(estimate.unit)} show no difference, at {level})"
-    return f"{value} ({level} interval {low:.0f} to {high:.0f} %)"
+def _percent(share: Estimate) -> str:
+    return as_share(share, "{span} % of {units} show no difference")
 
 
 def _value(estimate: Estimate) -> str:
-    if estimate.low != estimate.low:
-        return f"{estimate.value:.2f} (no interval: {str(estimate.reason).replace('_', ' ')})"
-    if estimate.method == "clopper-pearson-units":
-        low, high, level = 100 * estimate.low, 100 * estimate.high, 100 * estimate.level
-        units = plural(estimate.unit)
-        return f"{estimate.value:.2f} ({low:.0f} to {high:.0f} % of {units} are without a fault, at {level:g} %)"
-    return f"{estimate.value:.2f} ({100 * estimate.level:g} % interval {estimate.low:.2f} to {estimate.high:.2f})"
+    return as_value(estimate, "{span} % of {units} are without a fault")
 
 
 def _images(result: StabilityResult) -> str:

@@ -5,24 +5,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.results import Estimate, Row
+from calipers.results.document import RowsDocument
 from calipers.statistics.criterion_pairs import CriterionDifference
 from calipers.statistics.decisions import Decision
+from calipers.statistics.estimate_words import as_share
 from calipers.statistics.weights import plural
 from calipers.tables.ratings import Ratings
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 SCHEMA = "calipers.agreement/1"
+FAULTLESS = "too few errors for an interval; {span} % of such {units} are without error"
 HEADLINE = 0.5  # the threshold of a criterion that is put into words, if it was looked at
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Agreement(RowsDocument):
     """What `calipers.agreement` returns."""
 
     ratings: Ratings
@@ -105,18 +105,6 @@ class Agreement:
             "warnings": list(self.warnings),
         }
 
-    def to_json(self) -> str:
-        """Return the document as JSON text in ASCII; null for undefined."""
-        import json
-
-        return json.dumps(self.as_dict(), allow_nan=False)
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the rows as a pandas frame (extra ``frames``)."""
-        from calipers.results.frames import frame
-
-        return frame([row.as_dict() for row in self.rows])
-
 
 def in_words(flags: Sequence[str], unit: str, n_units: int) -> list[str]:
     """Return what the flags of intervals mean."""
@@ -130,13 +118,4 @@ def in_words(flags: Sequence[str], unit: str, n_units: int) -> list[str]:
 
 
 def _percent(estimate: Estimate) -> str:
-    if estimate.value != estimate.value:
-        return "nothing that could be counted"
-    value = f"{100 * estimate.value:.0f} %"
-    if estimate.low != estimate.low:
-        return f"{value} (no interval: {str(estimate.reason).replace('_', ' ')})"
-    low, high = 100 * estimate.low, 100 * estimate.high
-    if estimate.method == "clopper-pearson-units":
-        share = f"{low:.0f} to {high:.0f} % of such {plural(estimate.unit)} are without error"
-        return f"{value} (too few errors for an interval; {share}, at {100 * estimate.level:g} %)"
-    return f"{value} ({100 * estimate.level:g} % interval {low:.0f} to {high:.0f} %)"
+    return "nothing that could be counted" if estimate.value != estimate.value else as_share(estimate, FAULTLESS)

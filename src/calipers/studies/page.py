@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from calipers.kernels.route import native
 from calipers.plots.figures import Figure, Overlay, Table
 from calipers.plots.svg import svg
-from calipers.report import markup
+from calipers.report.answer import answer_page
 from calipers.report.markup import data_table, details, paragraph, text
-from calipers.report.shell import document
 from calipers.results.provenance import environment
 from calipers.studies.framework import VERDICTS, Claim, StudyFigure, StudyResult, StudyTable
 
@@ -24,8 +23,6 @@ QUICK = "This is a quick run on coarse grids and little data: it shows how the s
 
 def study_page(result: StudyResult, command: Sequence[str] = ()) -> str:
     """Return the page as HTML; every text is escaped."""
-    from calipers import __version__
-
     figures = "\n".join(_figure(figure) for figure in result.figures)
     parts = [
         ("figures", "Figures", figures),
@@ -33,17 +30,15 @@ def study_page(result: StudyResult, command: Sequence[str] = ()) -> str:
         ("methods", "Methods", _methods(result)),
         ("reproduce", "How to reproduce", _reproduce(result, command)),
     ]
-    shown = [(name, words, inner) for name, words, inner in parts if inner]
-    links = "".join(f'<li><a href="#{name}">{text(words)}</a></li>' for name, words, _ in shown)
-    links = '<li><a href="#content">Claims</a></li>' + links
-    sections = "\n".join(markup.section(name, words, inner) for name, words, inner in shown)
-    body = (
-        f'<header><h1>{text(result.title)}</h1>\n<p class="soft">{text(_opening(result))}</p></header>\n'
-        f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n'
-        f"<main>\n{_claims(result)}\n{sections}\n</main>\n"
-        f"<footer>Made with Calipers {text(__version__)}. Not a medical device.</footer>"
+    return answer_page(
+        result.title,
+        _opening(result),
+        _claims(result),
+        parts,
+        first="Claims",
+        skip="Skip to the claims",
+        styles=("study.css",),
     )
-    return document(result.title, body, skip="Skip to the claims", styles=("study.css",))
 
 
 def _opening(result: StudyResult) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.arguments import word
-from calipers.errors import UsageError, did_you_mean
+from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.tables.intake import Intake
 from calipers.tables.maps import Maps
 from calipers.tables.objects import Column, Predictions, References
@@ -79,6 +79,19 @@ class Cohort:
         if word("the model", model) not in self.models:
             raise UsageError(f"no model {model!r} in this cohort; {did_you_mean(model, self.models)}")
         return self.models[model]
+
+    def model_named(self, model: str | None) -> str:
+        """Return the name of a model of this cohort; None is the only one, and an error if there are several."""
+        if not self.models:
+            raise InputError(
+                "at least one model", rule="no-predictions", hint="give predictions to read or from_arrays"
+            )
+        if model is None:
+            if len(self.models) != 1:
+                raise UsageError(f"several models: say which, one of {', '.join(self.models)}")
+            return next(iter(self.models))
+        self.predictions(model)
+        return model
 
     def group(self, name: str) -> Column:
         """Return an image-level column such as ``patient``."""

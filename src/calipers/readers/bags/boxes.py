@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.errors import InputError, raise_problems
-from calipers.readers.bags.columns import column_of
 from calipers.readers.layout import ALIASES, BOX_LAYOUTS
+from calipers.readers.table_columns import column_of, missing_column
 from calipers.readers.tabular import Table, numbers
 from calipers.tables.bags import Flags
 from calipers.tables.boxes import to_corners
@@ -78,13 +78,10 @@ def _layout(table: Table) -> tuple[str, tuple[str, ...]] | None:
 def _size_columns(table: Table) -> tuple[str, str]:
     found = column_of(table, ALIASES["width"]), column_of(table, ALIASES["height"])
     if found[0] is None or found[1] is None:
-        raise InputError(
+        raise missing_column(
+            table,
             "columns width and height beside boxes",
-            rule="missing-column",
-            file=table.file,
-            location="1",
-            value=list(table.names),
-            hint="boxes are in pixels of the image: its size says which instances of the map they cover",
+            "boxes are in pixels of the image: its size says which instances of the map they cover",
         )
     return found[0], found[1]
 

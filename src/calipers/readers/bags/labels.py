@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from calipers.errors import InputError, raise_problems
 from calipers.readers.bags.arrays import open_one
 from calipers.readers.bags.boxes import BagBoxes, read_boxes
-from calipers.readers.bags.columns import BAG, LABEL, column_of, require_column
+from calipers.readers.bags.columns import BAG, LABEL, require_column
 from calipers.readers.bags.folders import open_file
 from calipers.readers.layout import IMAGE_LEVEL, find_columns
 from calipers.readers.parts import text_column
 from calipers.readers.plain import read_plain
+from calipers.readers.table_columns import column_of
 from calipers.readers.tabular import Table, empty, flags, texts
 from calipers.readers.volumes.agreement import check_pair
 from calipers.readers.volumes.names import offered

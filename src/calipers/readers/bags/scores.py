@@ -10,10 +10,11 @@ from os import PathLike, fspath
 import numpy as np
 
 from calipers.errors import InputError, did_you_mean, raise_problems
-from calipers.readers.bags.columns import BAG, column_of, renamed, require_column
+from calipers.readers.bags.columns import BAG, renamed, require_column
 from calipers.readers.grouping import add_groups
 from calipers.readers.parts import ImageList, Options
 from calipers.readers.plain import read_plain
+from calipers.readers.table_columns import column_of, missing_column
 from calipers.readers.tabular import Table, numbers, texts
 from calipers.tables.bags import F64, Column
 
@@ -44,14 +45,7 @@ def read_scores(path: PathName, bags: Sequence[str], models: Sequence[str]) -> F
     found = np.empty((len(models), len(bags)), np.float64)
     for k, model in enumerate(models):
         if model not in table.names:
-            raise InputError(
-                f"a column {model!r}, the name of a model",
-                rule="missing-column",
-                file=table.file,
-                location="1",
-                value=list(table.names),
-                hint=did_you_mean(model, table.names),
-            )
+            raise missing_column(table, f"a column {model!r}, the name of a model", did_you_mean(model, table.names))
         values, bad = numbers(table, model)
         raise_problems([problem.as_error(table.file) for problem in bad.values()])
         wrong = np.flatnonzero(~np.isfinite(values[rows]))

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.errors import InputError, raise_problems
-from calipers.readers.bags.columns import BAG, VALUE, column_of, require_column
+from calipers.readers.bags.columns import BAG, VALUE, require_column
 from calipers.readers.bags.model_maps import ModelMaps, check_shape
 from calipers.readers.plain import read_plain
+from calipers.readers.table_columns import column_of, missing_column
 from calipers.readers.tabular import Table, codes, numbers, texts
 from calipers.readers.volumes.volume import Volume
 
@@ -136,13 +137,10 @@ def _place_columns(table: Table) -> tuple[str, ...]:
         found = [column_of(table, ALIASES[axis]) for axis in axes]
         if all(found):
             return tuple(name for name in found if name is not None)
-    raise InputError(
+    raise missing_column(
+        table,
         "a column instance, or columns row and column",
-        rule="missing-column",
-        file=table.file,
-        location="1",
-        value=list(table.names),
-        hint="a row holds the value of one instance: bag,row,column,value or bag,instance,value",
+        "a row holds the value of one instance: bag,row,column,value or bag,instance,value",
     )
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from calipers.monitors.labellings import OMS, OOD
 from calipers.studies.judging import Claims, Judgement, share
 from calipers.studies.monitors.found import Found, stated
+from calipers.studies.monitors.trial_claims import MADE_ONLY, Finding, in_each_trial, not_judged
 from calipers.studies.monitors.trials import IDEAL, RAISED_CUT, TAU, USUAL, Trial, auroc
 
 F64 = NDArray[np.float64]
@@ -20,18 +21,6 @@ PARADIGMS = Claims[Found]()
 OOD_SECTION = "The OOD paradigm"
 SURE = 0.95  # share of replicates from which on a difference is called certain
 GOOD = 0.05  # a detector is called good where it fails on fewer images
-NOT_JUDGED = "Needs safe and unsafe images, and OOD labels for some images but not for all: --ood COLUMN."
-MADE_ONLY = "Made data: that it can happen, not how often it does."
-
-
-def not_judged(words: str = NOT_JUDGED) -> Judgement:
-    """Return that the run has nothing to judge a claim by."""
-    return Judgement(None, words, tested=False)
-
-
-def note_of(trials: Iterable[Trial]) -> str:
-    """Return what a reader should make of results on made data."""
-    return MADE_ONLY if any(trial.planted is not None for trial in trials) else ""
 
 
 @PARADIGMS.says(
@@ -39,23 +28,19 @@ def note_of(trials: Iterable[Trial]) -> str:
     "OOD labels depend on the data only, those of OMS on the model too.",
     OOD_SECTION,
 )
-def _(found: Found) -> Judgement:
-    if not found.both:
-        return not_judged()
-    said, flags = [], []
-    for trial in found.both:
-        assert trial.ood is not None
-        other = trial.raised.unsafe(TAU)
-        moved = int((other != trial.unsafe).sum())
-        name = trial.order(OOD)[0]
-        areas = auroc(trial.alarm(name)[None], np.stack([trial.unsafe, other, trial.ood]))[0]
-        flags.append(moved > 0)
-        said.append(
-            f"{trial.title}: with a score cut of {RAISED_CUT:g} as another model, {moved} of {len(other)} OMS labels "
-            f"and no OOD label change; {name} has an OMS AUROC of {areas[0]:.3f} and {areas[1]:.3f}, its OOD AUROC "
-            f"stays {areas[2]:.3f}."
-        )
-    return Judgement(share(flags), " ".join(said))
+@in_each_trial(noted=False)
+def _(trial: Trial) -> Finding:
+    assert trial.ood is not None
+    other = trial.raised.unsafe(TAU)
+    moved = int((other != trial.unsafe).sum())
+    name = trial.order(OOD)[0]
+    areas = auroc(trial.alarm(name)[None], np.stack([trial.unsafe, other, trial.ood]))[0]
+    flags = [moved > 0]
+    return flags, (
+        f"{trial.title}: with a score cut of {RAISED_CUT:g} as another model, {moved} of {len(other)} OMS labels "
+        f"and no OOD label change; {name} has an OMS AUROC of {areas[0]:.3f} and {areas[1]:.3f}, its OOD AUROC "
+        f"stays {areas[2]:.3f}."
+    )
 
 
 @PARADIGMS.says(
@@ -63,21 +48,16 @@ def _(found: Found) -> Judgement:
     "A network must be good on images like its training data, and worse on others.",
     OOD_SECTION,
 )
-def _(found: Found) -> Judgement:
-    if not found.both:
-        return not_judged()
-    said, flags = [], []
-    for trial in found.both:
-        assert trial.evaluation.disagreement is not None
-        usual, safe = (trial.evaluation.disagreement.share(name) for name in ("ID-unsafe", "OOD-safe"))
-        low, high = trial.harm
-        flags += [usual.high < GOOD, low > 0.0]
-        said.append(
-            f"{trial.title}: unsafe are {stated(usual)} of the ID images and {1.0 - safe.value:.3f} "
-            f"[{1.0 - safe.high:.3f}, {1.0 - safe.low:.3f}] of the OOD images, a difference of {low:.3f} to {high:.3f}."
-        )
-    told = f"Good: the interval lies below {GOOD:g}. Worse: that of the difference lies above 0. {note_of(found.both)}"
-    return Judgement(share(flags), " ".join(said), told.strip())
+@in_each_trial(f"Good: the interval lies below {GOOD:g}. Worse: that of the difference lies above 0.")
+def _(trial: Trial) -> Finding:
+    assert trial.evaluation.disagreement is not None
+    usual, safe = (trial.evaluation.disagreement.share(name) for name in ("ID-unsafe", "OOD-safe"))
+    low, high = trial.harm
+    flags = [usual.high < GOOD, low > 0.0]
+    return flags, (
+        f"{trial.title}: unsafe are {stated(usual)} of the ID images and {1.0 - safe.value:.3f} "
+        f"[{1.0 - safe.high:.3f}, {1.0 - safe.low:.3f}] of the OOD images, a difference of {low:.3f} to {high:.3f}."
+    )
 
 
 @PARADIGMS.says(
@@ -85,21 +65,17 @@ def _(found: Found) -> Judgement:
     "OOD is only a proxy: the images that are out of distribution are not those on which the model fails.",
     OOD_SECTION,
 )
-def _(found: Found) -> Judgement:
-    if not found.both:
-        return not_judged()
-    said, flags = [], []
-    for trial in found.both:
-        tables = trial.evaluation.disagreement
-        assert tables is not None
-        agree, safe, inside = (tables.share(name) for name in ("labels-agree", "OOD-safe", "unsafe-ID"))
-        flags.append(agree.high < 1.0)
-        said.append(
-            f"{trial.title} (n = {int(tables.labels.sum())}): both labels agree on {stated(agree)} of the images; "
-            f"{stated(safe)} of the OOD images are safe, {stated(inside)} of the unsafe ones are in distribution."
-            f"{_harmless(trial)}"
-        )
-    return Judgement(share(flags), " ".join(said), note_of(found.both))
+@in_each_trial()
+def _(trial: Trial) -> Finding:
+    tables = trial.evaluation.disagreement
+    assert tables is not None
+    agree, safe, inside = (tables.share(name) for name in ("labels-agree", "OOD-safe", "unsafe-ID"))
+    flags = [agree.high < 1.0]
+    return flags, (
+        f"{trial.title} (n = {int(tables.labels.sum())}): both labels agree on {stated(agree)} of the images; "
+        f"{stated(safe)} of the OOD images are safe, {stated(inside)} of the unsafe ones are in distribution."
+        f"{_harmless(trial)}"
+    )
 
 
 def _harmless(trial: Trial) -> str:
@@ -116,22 +92,18 @@ def _harmless(trial: Trial) -> str:
     "The ideal monitor of OOD is another one than the ideal monitor of OMS.",
     "The OMS paradigm; the OOD paradigm",
 )
-def _(found: Found) -> Judgement:
-    if not found.both:
-        return not_judged()
-    said, flags = [], []
-    for trial in found.both:
-        get = trial.evaluation.get
-        own = [get("AUROC", IDEAL[p], p).value for p in (OMS, OOD)]
-        cross = [get("AUROC", IDEAL[OOD], OMS), get("AUROC", IDEAL[OMS], OOD)]
-        left, cost = get("RH", IDEAL[OOD]), get("AC", IDEAL[OOD])
-        flags.append(own == [1.0, 1.0] and all(e.high < 1.0 for e in cross))
-        said.append(
-            f"{trial.title}: AUROC 1 for the own labels; the ideal OOD monitor has {stated(cross[0])} under OMS, the "
-            f"ideal OMS monitor {stated(cross[1])} under OOD. Rejecting all OOD images leaves a residual hazard of "
-            f"{stated(left)} and costs {stated(cost)} of the images, on which the model is right."
-        )
-    return Judgement(share(flags), " ".join(said), note_of(found.both))
+@in_each_trial()
+def _(trial: Trial) -> Finding:
+    get = trial.evaluation.get
+    own = [get("AUROC", IDEAL[p], p).value for p in (OMS, OOD)]
+    cross = [get("AUROC", IDEAL[OOD], OMS), get("AUROC", IDEAL[OMS], OOD)]
+    left, cost = get("RH", IDEAL[OOD]), get("AC", IDEAL[OOD])
+    flags = [own == [1.0, 1.0] and all(e.high < 1.0 for e in cross)]
+    return flags, (
+        f"{trial.title}: AUROC 1 for the own labels; the ideal OOD monitor has {stated(cross[0])} under OMS, the "
+        f"ideal OMS monitor {stated(cross[1])} under OOD. Rejecting all OOD images leaves a residual hazard of "
+        f"{stated(left)} and costs {stated(cost)} of the images, on which the model is right."
+    )
 
 
 @PARADIGMS.says(
@@ -139,22 +111,18 @@ def _(found: Found) -> Judgement:
     "Performance under OOD labels may be a biased indication of the real performance of a monitor.",
     OOD_SECTION,
 )
-def _(found: Found) -> Judgement:
-    if not found.both:
-        return not_judged()
-    said, flags = [], []
-    for trial in found.both:
-        gaps = {name: gap for name, gap in trial.evaluation.paradigm_gaps.items() if name in trial.contenders}
-        up = [name for name, gap in gaps.items() if gap.estimate.low > 0]
-        down = [name for name, gap in gaps.items() if gap.estimate.high < 0]
-        most, least = (pick(gaps, key=lambda name: gaps[name].estimate.value) for pick in (max, min))
-        flags.append(bool(up or down))
-        said.append(
-            f"{trial.title}: OOD flatters {len(up)} and slights {len(down)} of {len(gaps)} monitors (interval of the "
-            f"paired difference of AUROC without 0), from {stated(gaps[most].estimate)} for {most} to "
-            f"{stated(gaps[least].estimate)} for {least}."
-        )
-    return Judgement(share(flags), " ".join(said), note_of(found.both))
+@in_each_trial()
+def _(trial: Trial) -> Finding:
+    gaps = {name: gap for name, gap in trial.evaluation.paradigm_gaps.items() if name in trial.contenders}
+    up = [name for name, gap in gaps.items() if gap.estimate.low > 0]
+    down = [name for name, gap in gaps.items() if gap.estimate.high < 0]
+    most, least = (pick(gaps, key=lambda name: gaps[name].estimate.value) for pick in (max, min))
+    flags = [bool(up or down)]
+    return flags, (
+        f"{trial.title}: OOD flatters {len(up)} and slights {len(down)} of {len(gaps)} monitors (interval of the "
+        f"paired difference of AUROC without 0), from {stated(gaps[most].estimate)} for {most} to "
+        f"{stated(gaps[least].estimate)} for {least}."
+    )
 
 
 @PARADIGMS.says(
@@ -162,24 +130,19 @@ def _(found: Found) -> Judgement:
     "Who is the best monitor depends on the paradigm: choosing by OOD can mislead.",
     OOD_SECTION,
 )
-def _(found: Found) -> Judgement:
-    if not found.both:
-        return not_judged()
-    said, flags = [], []
-    for trial in found.both:
-        by_ood, by_oms = trial.order(OOD)[0], trial.order(OMS)[0]
-        ranked = trial.ranked
-        flags.append(by_ood != by_oms and ranked.winner_differs >= SURE)
-        get = trial.evaluation.get
-        said.append(
-            f"{trial.title}, {len(trial.contenders)} monitors: the best by OOD is {by_ood} (AUROC "
-            f"{stated(get('AUROC', by_ood, OOD))}), under OMS it has {stated(get('AUROC', by_ood, OMS))}; the best by "
-            f"OMS is {by_oms} ({stated(get('AUROC', by_oms, OMS))}). The winner differs in "
-            f"{100 * ranked.winner_differs:.1f} % of {ranked.replicates} replicates; tau-b of the two orders "
-            f"{ranked.kendall:.2f} [{ranked.low:.2f}, {ranked.high:.2f}]."
-        )
-    told = f"Holds if the winner differs in at least {100 * SURE:g} % of the replicates. {note_of(found.both)}"
-    return Judgement(share(flags), " ".join(said), told.strip())
+@in_each_trial(f"Holds if the winner differs in at least {100 * SURE:g} % of the replicates.")
+def _(trial: Trial) -> Finding:
+    by_ood, by_oms = trial.order(OOD)[0], trial.order(OMS)[0]
+    ranked = trial.ranked
+    flags = [by_ood != by_oms and ranked.winner_differs >= SURE]
+    get = trial.evaluation.get
+    return flags, (
+        f"{trial.title}, {len(trial.contenders)} monitors: the best by OOD is {by_ood} (AUROC "
+        f"{stated(get('AUROC', by_ood, OOD))}), under OMS it has {stated(get('AUROC', by_ood, OMS))}; the best by "
+        f"OMS is {by_oms} ({stated(get('AUROC', by_oms, OMS))}). The winner differs in "
+        f"{100 * ranked.winner_differs:.1f} % of {ranked.replicates} replicates; tau-b of the two orders "
+        f"{ranked.kendall:.2f} [{ranked.low:.2f}, {ranked.high:.2f}]."
+    )
 
 
 @PARADIGMS.says(

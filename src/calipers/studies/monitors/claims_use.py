@@ -10,10 +10,10 @@ import numpy as np
 from calipers.monitors.labellings import OMS, OOD
 from calipers.statistics.ranks import kendall_tau_b
 from calipers.studies.judging import Claims, Judgement, share
-from calipers.studies.monitors.claims_paradigms import not_judged, note_of
 from calipers.studies.monitors.found import Found, stated
 from calipers.studies.monitors.sweeps import PAIR
-from calipers.studies.monitors.trials import IDEAL
+from calipers.studies.monitors.trial_claims import Finding, in_each_trial, not_judged, note_of
+from calipers.studies.monitors.trials import IDEAL, Trial
 
 SCOPE, USE = Claims[Found](), Claims[Found]()
 WHERE = "Defining the scope of the model"
@@ -98,32 +98,27 @@ def _share(value: float) -> str:
     "A monitor is there to reject unsafe predictions; one that is chosen by OOD may leave them.",
     "Quick reminder; Defining the scope of the model",
 )
-def _(found: Found) -> Judgement:
-    if not found.both:
-        return not_judged()
-    said, flags = [], []
-    for trial in found.both:
-        by_ood, by_oms = trial.order(OOD)[0], trial.order(OMS)[0]
-        get = trial.evaluation.get
-        ideal = get("RH", IDEAL[OMS]).value, get("AC", IDEAL[OMS]).value
-        hazard = get("SG", by_oms).value + get("RH", by_oms).value
-        left = [
-            f"{name}: SG {get('SG', name).value:.3f}, RH {stated(get('RH', name))}, AC {get('AC', name).value:.3f}"
-            for name in dict.fromkeys((by_ood, by_oms))
-        ]
-        words = ""
-        if by_ood == by_oms:
-            flags.append(False)
-        else:
-            gap = trial.evaluation.compare(by_ood, by_oms, "RH")
-            flags.append(gap.estimate.low > 0)
-            words = f" Difference of RH {stated(gap.estimate)}."
-        said.append(
-            f"{trial.title}: hazard without a monitor {hazard:.3f}. {'; '.join(left)}.{words} The ideal OMS monitor "
-            f"leaves {ideal[0]:g} at a cost of {ideal[1]:g}."
-        )
-    told = "Thresholds reject at most 5 % of the safe images of the tuning split; RH is on the images for testing."
-    return Judgement(share(flags), " ".join(said), f"{told} {note_of(found.both)}".strip())
+@in_each_trial("Thresholds reject at most 5 % of the safe images of the tuning split; RH is on the images for testing.")
+def _(trial: Trial) -> Finding:
+    by_ood, by_oms = trial.order(OOD)[0], trial.order(OMS)[0]
+    get = trial.evaluation.get
+    ideal = get("RH", IDEAL[OMS]).value, get("AC", IDEAL[OMS]).value
+    hazard = get("SG", by_oms).value + get("RH", by_oms).value
+    left = [
+        f"{name}: SG {get('SG', name).value:.3f}, RH {stated(get('RH', name))}, AC {get('AC', name).value:.3f}"
+        for name in dict.fromkeys((by_ood, by_oms))
+    ]
+    words = ""
+    if by_ood == by_oms:
+        flags = [False]
+    else:
+        gap = trial.evaluation.compare(by_ood, by_oms, "RH")
+        flags = [gap.estimate.low > 0]
+        words = f" Difference of RH {stated(gap.estimate)}."
+    return flags, (
+        f"{trial.title}: hazard without a monitor {hazard:.3f}. {'; '.join(left)}.{words} The ideal OMS monitor "
+        f"leaves {ideal[0]:g} at a cost of {ideal[1]:g}."
+    )
 
 
 @USE.says(

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns of a table by what the user says, or by the names that are known; and what is said of missing ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from calipers.errors import InputError, did_you_mean
+from calipers.readers.tabular import Table
+
+
+def column_of(table: Table, aliases: Sequence[str]) -> str | None:
+    """Return the column with the first of these names, whatever its case; None if there is none."""
+    lower = {name.lower(): name for name in reversed(table.names)}
+    return next((lower[alias] for alias in aliases if alias in lower), None)
+
+
+def chosen_or_known(table: Table, what: str, chosen: str | None, aliases: Sequence[str]) -> str | None:
+    """Return the column that the user chose, which has to exist, else the one with a known name."""
+    return existing_column(table, what, chosen) if chosen is not None else column_of(table, aliases)
+
+
+def existing_column(table: Table, what: str, name: str) -> str:
+    """Return the name of a column that exists, or say which is near."""
+    if name in table.names:
+        return name
+    raise missing_column(table, f"the column {name!r} ({what})", did_you_mean(name, table.names))
+
+
+def missing_column(table: Table, wanted: str, hint: str = "") -> InputError:
+    """Return the error of a table without a column, which shows those that it has."""
+    return InputError(wanted, rule="missing-column", file=table.file, location="1", value=list(table.names), hint=hint)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The frame of a page that answers one question: the answer first, then what shows it, then how to get it again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from calipers.plots.figures import Table
+from calipers.report import markup
+from calipers.report.markup import data_table, text
+from calipers.report.shell import document
+from calipers.results.provenance import environment
+
+
+def answer_page(
+    title: str,
+    opening: str,
+    answer: str,
+    parts: Sequence[tuple[str, str, str]],
+    *,
+    first: str = "The answer",
+    skip: str = "Skip to the answer",
+    styles: tuple[str, ...] = (),
+) -> str:
+    """Return a page as HTML.
+
+    Parameters
+    ----------
+    title, opening
+        The question, and what it was asked of; escaped here.
+    answer
+        The section ``content`` as HTML.
+    parts
+        Id, heading and HTML of every further section; those without HTML are left out.
+    first
+        The name of the answer among the links.
+    skip, styles
+        As in `document`.
+    """
+    from calipers import __version__
+
+    kept = [part for part in parts if part[2]]
+    links = "".join(f'<li><a href="#{name}">{text(words)}</a></li>' for name, words, _ in kept)
+    sections = "\n".join(markup.section(*part) for part in kept)
+    body = (
+        f'<header><h1>{text(title)}</h1>\n<p class="soft">{text(opening)}</p></header>\n'
+        f'<nav aria-label="Sections"><ul><li><a href="#content">{text(first)}</a></li>{links}</ul></nav>\n'
+        f"<main>\n{answer}\n{sections}\n</main>\n"
+        f"<footer>Made with Calipers {text(__version__)}. Not a medical device.</footer>"
+    )
+    return document(title, body, skip=skip, styles=styles)
+
+
+def answer_section(verdict: str, inner: str) -> str:
+    """Return the section ``content``: a verdict, escaped here, and HTML below it."""
+    return (
+        '<section id="content" aria-labelledby="content-title" tabindex="-1"><h2 id="content-title">The answer</h2>'
+        f'<p class="verdict">{text(verdict)}</p>{inner}</section>'
+    )
+
+
+def further(sentences: Sequence[str]) -> str:
+    """Return sentences as the list below a verdict."""
+    return '<ul class="further">' + "".join(f"<li>{text(sentence)}</li>" for sentence in sentences) + "</ul>"
+
+
+def paired(blocks: Sequence[str]) -> str:
+    """Return figures, two in a row where there is room."""
+    return "\n".join(f'<div class="pair">{"".join(blocks[k : k + 2])}</div>' for k in range(0, len(blocks), 2))
+
+
+def reproduced(command: Sequence[str], settings: Mapping[str, Any] | None = None) -> str:
+    """Return the command, and a table of versions and settings, as HTML."""
+    from calipers import __version__
+
+    facts = {"calipers": __version__, **environment(), **(settings or {})}
+    rows = tuple((name, str(value)) for name, value in facts.items())
+    asked = f"<pre>{text(shlex.join(command))}</pre>" if command else ""
+    return asked + data_table(Table(("what", "value"), rows), "table-run", "The run")
+
+
+def made_by(command: Sequence[str]) -> dict[str, Any]:
+    """Return for a JSON document by which command, where and when it was made."""
+    ended = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"command": list(command), "environment": environment(), "ended": ended}
+
+
+def as_bytes(content: str) -> bytes:
+    """Return text as UTF-8; half a surrogate pair in a name, which has no bytes, becomes a question mark."""
+    return content.encode("utf-8", "replace")

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims that are judged trial by trial: what holds in each of them, and what a reader should make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from calipers.studies.judging import Judgement, share
+from calipers.studies.monitors.found import Found
+from calipers.studies.monitors.trials import Trial
+
+Finding = tuple[Sequence[bool], str]  # what has to hold, and the numbers in words
+
+NOT_JUDGED = "Needs safe and unsafe images, and OOD labels for some images but not for all: --ood COLUMN."
+MADE_ONLY = "Made data: that it can happen, not how often it does."
+
+
+def not_judged(words: str = NOT_JUDGED) -> Judgement:
+    """Return that the run has nothing to judge a claim by."""
+    return Judgement(None, words, tested=False)
+
+
+def note_of(trials: Iterable[Trial]) -> str:
+    """Return what a reader should make of results on made data."""
+    return MADE_ONLY if any(trial.planted is not None for trial in trials) else ""
+
+
+def in_each_trial(
+    rule: str = "", *, noted: bool = True
+) -> Callable[[Callable[[Trial], Finding]], Callable[[Found], Judgement]]:
+    """Judge a claim by all trials in which both paradigms can be judged; without any it is not judged.
+
+    Parameters
+    ----------
+    rule
+        When the claim holds, if that needs a word.
+    noted
+        Whether results on made data are marked as such.
+    """
+
+    def judged_by(look: Callable[[Trial], Finding]) -> Callable[[Found], Judgement]:
+        def judge(found: Found) -> Judgement:
+            if not found.both:
+                return not_judged()
+            findings = [look(trial) for trial in found.both]
+            note = f"{rule} {note_of(found.both) if noted else ''}".strip()
+            return Judgement(share([flag for flags, _ in findings for flag in flags]), _joined(findings), note)
+
+        return judge
+
+    return judged_by
+
+
+def _joined(findings: Iterable[Finding]) -> str:
+    return " ".join(words for _, words in findings)
