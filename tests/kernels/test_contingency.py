@@ -117,7 +117,7 @@ def test_large_counts_stay_defined_where_they_are():
 @pytest.mark.parametrize(
     ("counts", "said"),
     [
-        ((1, 2, 3, -1), "not negative; n11"),
+        ((1, 2, 3, -1), "not negative.*n11 has -1"),
         ((1, math.nan, 3, 1), "finite"),
         (([1, 2], 1, 1, 1), "one shape"),
         (("many", 1, 1, 1), "numbers"),

@@ -21,6 +21,7 @@ TWINS = (
     "common_voxels",
     "count_draws",
     "decide",
+    "error_types",
     "group_runs",
     "intersections",
     "joint_counts",

@@ -95,6 +95,7 @@ def agreement_scores(n00: ArrayLike, n01: ArrayLike, n10: ArrayLike, n11: ArrayL
         shapes = ", ".join(f"{name} {count.shape}" for name, count in counts.items())
         raise UsageError(f"the four counts have one shape, got {shapes}")
     for name, count in counts.items():
-        if not ((count >= 0) & (count <= 2.0**53)).all():
-            raise UsageError(f"counts are finite and not negative, and at most 2^53; {name} is not: {shown(count)}")
+        wrong = np.extract(~((count >= 0) & (count <= 2.0**53)), count)
+        if len(wrong):
+            raise UsageError(f"counts are finite and not negative, and at most 2^53; {name} has {wrong[0]:g}")
     return AgreementScores(**counts)
