@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calipers.results.digits import shown
+from calipers.results.digits import percent, shown, two_decimals
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,25 @@ from calipers.results.digits import shown
 )
 def test_a_number_has_as_many_digits_as_a_reader_needs(value: float, text: str) -> None:
     assert shown(value) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.0, "0"),
+        (0.0001, "under 0.1"),
+        (0.002, "0.2"),
+        (0.01, "1"),
+        (0.566, "57"),
+        (0.99, "99"),
+        (0.998, "99.8"),
+        (0.9999, "over 99.9"),
+        (1.0, "100"),
+    ],
+)
+def test_only_nothing_is_0_percent_and_only_all_is_100(share: float, text: str) -> None:
+    assert percent(share) == text
+
+
+def test_what_rounds_to_zero_has_no_sign() -> None:
+    assert [two_decimals(value) for value in (-0.001, -0.01, 0.126)] == ["0.00", "-0.01", "0.13"]

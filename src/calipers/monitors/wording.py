@@ -13,6 +13,7 @@ from calipers.monitors.estimating import flipped
 from calipers.monitors.labellings import OMS, OOD
 from calipers.monitors.thresholds import in_words
 from calipers.results import Estimate
+from calipers.results.digits import percent
 from calipers.statistics.estimate_words import interval_of, reason_of
 from calipers.statistics.weights import plural
 
@@ -78,15 +79,15 @@ def _at_threshold(found: MonitorEvaluation, name: str, threshold: str) -> Iterat
     n = hit.n_references
     passed = flipped(hit)
     yield (
-        f"Of 100 unsafe images {name} lets {100 * passed.value:.0f} through ({_span(passed)}; {n} unsafe images), and "
+        f"Of 100 unsafe images {name} lets {percent(passed.value)} through ({_span(passed)}; {n} unsafe images), and "
         f"it rejects {_percent(false)} of the safe ones ({false.n_images - n} safe images; {threshold})."
     )
     left, gain = found.get("RH", name), found.get("SG", name)
     if not math.isnan(left.value) and found.settings["stakes"] == "labels":
         before = left.value + gain.value
         yield (
-            f"Of 100 images {100 * before:.0f} are unsafe without the monitor, and with it "
-            f"{100 * left.value:.0f} still are unsafe and accepted ({_span(left)}), at the "
+            f"Of 100 images {percent(before)} are unsafe without the monitor, and with it "
+            f"{percent(left.value)} still are unsafe and accepted ({_span(left)}), at the "
             f"price of {_percent(found.get('AC', name))} of all images that are safe and rejected."
         )
 
@@ -113,7 +114,7 @@ def _swept(found: MonitorEvaluation, name: str) -> Iterator[str]:
         return
     ends = " to ".join(f"{table.tau[k]:.4g}" for k in known[[0, -1]])
     span = " to ".join(
-        f"{values[k]:.3f} (tau = {table.tau[k]:.3g}, {100 * table.prevalence[k]:.0f} % of images unsafe)"
+        f"{values[k]:.3f} (tau = {table.tau[k]:.3g}, {percent(table.prevalence[k])} % of images unsafe)"
         for k in (known[np.argmin(values[known])], known[np.argmax(values[known])])
     )
     yield f"No tau was given. Over {len(known)} values of tau, {ends}, the AUROC of {name} runs from {span}."
@@ -158,7 +159,7 @@ def _of_order(found: MonitorEvaluation) -> Iterator[str]:
         )
         agreement = "" if math.isnan(ranking.agreement) else f" (Kendall's tau of the orders {ranking.agreement:.2f})"
         share = oms.wins.get(oms.winners[0], math.nan)
-        luck = "" if math.isnan(share) else f" {first} stays first in {100 * share:.0f} % of bootstrap replicates."
+        luck = "" if math.isnan(share) else f" {first} stays first in {percent(share)} % of bootstrap replicates."
         yield f"{told}{agreement}.{luck if len(oms.winners) == 1 else ''}"
     if len(ranking.swept) > 1:
         wins = sorted(ranking.wins.items(), key=lambda pair: -pair[1])
@@ -169,7 +170,7 @@ def _of_order(found: MonitorEvaluation) -> Iterator[str]:
 def _percent(e: Estimate) -> str:
     if math.isnan(e.value):
         return f"an unknown share ({_reason(e)})"
-    return f"{100 * e.value:.0f} % ({_span(e)})"
+    return f"{percent(e.value)} % ({_span(e)})"
 
 
 def _span(e: Estimate) -> str:
@@ -177,7 +178,7 @@ def _span(e: Estimate) -> str:
     if math.isnan(e.low):
         return "interval not asked for" if e.reason == "not_requested" else f"no interval: {_reason(e)}"
     whose = f" of the share of {plural(e.unit)}:" if e.method == "clopper-pearson-units" and e.unit != "image" else ""
-    return f"{interval_of(e)}{whose} {100 * e.low:.0f} to {100 * e.high:.0f}"
+    return f"{interval_of(e)}{whose} {percent(e.low)} to {percent(e.high)}"
 
 
 def _reason(e: Estimate) -> str:

@@ -15,3 +15,16 @@ def shown(value: float) -> str:
     if abs(value) >= LARGE or (abs(value) > 1 and value == round(value)):
         return f"{value:.0f}"
     return f"{value:.3f}" if abs(value) < SMALL else f"{value:.1f}"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, without the sign: 0, 0.2, 57, 99.8, 100. Only nothing is 0, and only all is 100."""
+    whole = 100 * share
+    if 0 < whole < 1 or 99 < whole < 100:
+        return "under 0.1" if whole < 0.05 else "over 99.9" if whole >= 99.95 else f"{whole:.1f}"
+    return f"{whole:.0f}"
+
+
+def two_decimals(value: float) -> str:
+    """Return a number with two decimals; what rounds to zero has no sign."""
+    return f"{round(value, 2) + 0.0:.2f}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calipers.results import Estimate
+from calipers.results.digits import percent
 from calipers.statistics.estimate_words import interval_of, reason_of
 from calipers.statistics.weights import plural
 
@@ -138,7 +139,7 @@ def _many(n: int, what: str) -> str:
 def _share(estimate: Estimate) -> str:
     if math.isnan(estimate.value):
         return "an undefined share"
-    value = f"{_percent(estimate.value)} %"
+    value = f"{percent(estimate.value)} %"
     if math.isnan(estimate.low):
         return value
     if estimate.method == "clopper-pearson-units":  # too few exceptions for a bootstrap
@@ -147,9 +148,4 @@ def _share(estimate: Estimate) -> str:
 
 
 def _between(estimate: Estimate) -> str:
-    return f"{_percent(estimate.low)} to {_percent(estimate.high)} %"
-
-
-def _percent(share: float) -> str:
-    """Return percents, near the ends with a tenth more, where it matters."""
-    return f"{100 * share:.1f}" if 0 < share < 0.1 or 0.95 < share < 1 else f"{100 * share:.0f}"
+    return f"{percent(estimate.low)} to {percent(estimate.high)} %"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from calipers.results.digits import percent, two_decimals
 from calipers.stability.paradox import APART, ONE_SIDED, Paradox
 from calipers.statistics.weights import plural
 
@@ -71,7 +72,7 @@ def _undefined(result: StabilityResult) -> Iterator[Remark]:
         other = result.with_convention("APJ")
         told = (
             f"APJ and AJ are undefined for {binary.pairs} of {binary.of_pairs} pairs of maps "
-            f"({100 * binary.share:.0f} %), which both call nothing or everything positive; {binary.bags} of "
+            f"({percent(binary.share)} %), which both call nothing or everything positive; {binary.bags} of "
             f"{binary.of_bags} bags have no value. They are skipped; counted as agreement, APJ is {other.value:.2f}"
         )
         yield Remark("undefined-pairs", told)
@@ -100,6 +101,6 @@ def _told(odd: Paradox) -> str:
     return (
         f"APJ and AJ may mislead: on {odd.pairs} of {odd.of_pairs} pairs of maps nearly all instances are {which} "
         f"(|prevalence index| at least {ONE_SIDED:g}) and kappa is at least {APART:g} below PABAK. On these, models "
-        f"call {100 * odd.total_agreement:.0f} % of the instances alike, and AJ is {odd.kappa:.2f}. Read PAR, NAR and "
-        "AC1 beside them, and do not compare APJ between data sets with other shares of positive instances"
+        f"call {percent(odd.total_agreement)} % of the instances alike, and AJ is {two_decimals(odd.kappa)}. Read "
+        "PAR, NAR and AC1 beside them, and do not compare APJ between data sets with other shares of positive instances"
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from calipers.results import Estimate
+from calipers.results.digits import percent, two_decimals
 from calipers.statistics.weights import plural
 
 
@@ -20,12 +21,12 @@ def as_share(estimate: Estimate, faultless: str) -> str:
         What the bound on units without an error says (clopper-pearson-units), such as
         ``"{span} % of {units} are without a fault"``.
     """
-    return _stated(estimate, lambda share: f"{100 * share:.0f}", " %", faultless)
+    return _stated(estimate, percent, " %", faultless)
 
 
 def as_value(estimate: Estimate, faultless: str) -> str:
     """Return ``0.84 (95 % interval 0.80 to 0.88)``; ``faultless`` as in `as_share`."""
-    return _stated(estimate, lambda value: f"{value:.2f}", "", faultless)
+    return _stated(estimate, two_decimals, "", faultless)
 
 
 def interval_of(estimate: Estimate) -> str:
@@ -42,7 +43,7 @@ def _stated(estimate: Estimate, number: Callable[[float], str], sign: str, fault
     if estimate.low != estimate.low:
         known = f"no interval: {reason_of(estimate)}"
     elif estimate.method == "clopper-pearson-units":  # the bounds are shares of units, whatever the value is
-        span = f"{100 * estimate.low:.0f} to {100 * estimate.high:.0f}"
+        span = f"{percent(estimate.low)} to {percent(estimate.high)}"
         known = f"{faultless.format(span=span, units=plural(estimate.unit))}, at {100 * estimate.level:g} %"
     else:
         known = f"{interval_of(estimate)} {number(estimate.low)} to {number(estimate.high)}{sign}"
