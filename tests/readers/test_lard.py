@@ -148,16 +148,19 @@ def test_corners_outside_are_not_clipped(folder):
 
 def test_a_line_is_no_runway(folder):
     line = put(folder, LIST.replace("10;10;20;10;8;30;22;30", "10;10;20;10;8;10;22;10"))
-    refused_or_set_aside(partial(read, line), 0, "zero-area", "3:9")
+    _, cohort = refused_or_set_aside(partial(read, line), 0, "zero-area", "3:9")
+    assert len(cohort.references) == len(read(put(folder, LIST)).references) - 1
 
 
 def test_a_row_of_another_length_is_refused(folder):
-    refused_or_set_aside(partial(read, put(folder, LIST + "images/z.png;1;2\n")), 0, "ragged", "5:4")
+    _, cohort = refused_or_set_aside(partial(read, put(folder, LIST + "images/z.png;1;2\n")), 0, "ragged", "5:4")
+    assert "images/z.png" not in cohort.images.ids
 
 
 def test_two_broken_cells_of_a_row_are_one_record(folder):
     broken = put(folder, LIST.replace("50;20;60;20", "far;20;off;20"))
-    refused_or_set_aside(partial(read, broken), 0, "type", "2:9")
+    _, cohort = refused_or_set_aside(partial(read, broken), 0, "type", "2:9")
+    assert len(cohort.references) == len(read(put(folder, LIST)).references) - 1
 
 
 def test_quoted_headers_are_known(folder):

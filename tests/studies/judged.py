@@ -5,8 +5,7 @@ from __future__ import annotations
 from calipers.studies.framework import StudyResult
 
 
-def has_verdict(result: StudyResult, name: str, wanted: str) -> None:
-    """Check the verdict on a claim, and that its evidence has numbers."""
+def verdict_by_numbers(result: StudyResult, name: str) -> str:
+    """Return the verdict on a claim; that it has no numbers, if its evidence has none."""
     claim = result.claim(name)
-    assert claim.verdict == wanted, claim.evidence
-    assert any(character.isdigit() for character in claim.evidence)
+    return claim.verdict if any(character.isdigit() for character in claim.evidence) else "without numbers"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,12 +15,12 @@ if TYPE_CHECKING:
     from calipers.results.estimate import Row
 
 
-class Document:
+class Document(ABC):
     """A result that is a JSON document."""
 
+    @abstractmethod
     def as_dict(self) -> dict[str, Any]:
         """Return the document; every result has a contract of its own."""
-        raise NotImplementedError
 
     def to_json(self) -> str:
         """Return the document as JSON text, in ASCII so that no name can drive a terminal; null for undefined."""

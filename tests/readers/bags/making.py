@@ -58,15 +58,15 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-def same(bags: FileBags, maps: np.ndarray) -> None:
-    """Check that the bags are those that were written, to the last bit."""
-    assert bags.models == MODELS
-    assert len(bags) == maps.shape[1]
-    for i in range(len(bags)):
-        bag = bags[i]
-        assert bag.shape == maps.shape[2:]
-        assert bag.values.dtype == np.float64
-        assert np.array_equal(bag.values, maps[:, i].reshape(len(maps), -1))
+def same(bags: FileBags, maps: np.ndarray) -> bool:
+    """Return whether the bags are those that were written, to the last bit."""
+    as_written = [
+        bag.shape == maps.shape[2:]
+        and bag.values.dtype == np.float64
+        and np.array_equal(bag.values, maps[:, i].reshape(len(maps), -1))
+        for i, bag in enumerate(bags[k] for k in range(len(bags)))
+    ]
+    return bags.models == MODELS and len(bags) == maps.shape[1] and all(as_written)
 
 
 def refused(*arguments: Any, read: bool = False, **options: Any) -> InputError:

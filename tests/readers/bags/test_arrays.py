@@ -21,7 +21,7 @@ def test_npy_is_paired_by_position(tmp_path: Path, shape: tuple[int, ...], order
     for model, own in zip(MODELS, maps):
         np.save(tmp_path / f"{model}.npy", np.asarray(own, order=order))
     bags = read_bags([tmp_path / f"{model}.npy" for model in MODELS])
-    same(bags, maps)
+    assert same(bags, maps)
     assert bags.ids == ("0", "1", "2", "3")
     assert any("paired by position" in note for note in bags.notes)
     assert bags.positive is None
@@ -33,7 +33,7 @@ def test_numbers_of_every_kind_become_doubles(tmp_path: Path, kind: str) -> None
     maps = (values() > 0.5).astype(kind) if kind in ("u1", "?") else values().astype(kind)
     for model, own in zip(MODELS, maps):
         np.save(tmp_path / f"{model}.npy", own)
-    same(read_bags([tmp_path / f"{model}.npy" for model in MODELS]), maps.astype(np.float64))
+    assert same(read_bags([tmp_path / f"{model}.npy" for model in MODELS]), maps.astype(np.float64))
 
 
 def test_an_array_per_bag_is_paired_by_its_name_whatever_the_order(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_an_array_per_bag_is_paired_by_its_name_whatever_the_order(tmp_path: Pat
     files = archives(tmp_path, maps)
     np.savez(files[1], **dict(reversed(list(zip(IDS, maps[1])))))
     bags = read_bags(files)
-    same(bags, maps)
+    assert same(bags, maps)
     assert bags.ids == IDS
     assert any("b stand in another order" in note for note in bags.notes)
 
@@ -60,7 +60,7 @@ def test_maps_and_ids_are_one_array(tmp_path: Path, save) -> None:
         turned = [0, 1, 2, 3] if k != 2 else [3, 1, 0, 2]
         save(tmp_path / f"{model}.npz", maps=maps[k][turned], ids=np.array(IDS)[turned], epoch=3)
     bags = read_bags({model: tmp_path / f"{model}.npz" for model in MODELS})
-    same(bags, maps)
+    assert same(bags, maps)
     assert bags.ids == IDS
     assert any("not read: epoch" in note for note in bags.notes)
     again = [bags[i].values for i in (3, 0, 2, 2, 1, 0)]  # back and forth
@@ -82,7 +82,7 @@ def test_a_single_array_without_a_name_is_one_of_all_bags(tmp_path: Path) -> Non
     maps = values()
     for model, own in zip(MODELS, maps):
         np.savez(tmp_path / f"{model}.npz", own)
-    same(read_bags([tmp_path / f"{model}.npz" for model in MODELS]), maps)
+    assert same(read_bags([tmp_path / f"{model}.npz" for model in MODELS]), maps)
 
 
 @pytest.mark.parametrize("packed", [False, True])

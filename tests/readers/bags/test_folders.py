@@ -17,13 +17,13 @@ from readers.bags.making import IDS, MODELS, folders, refused, same, values
 def test_folders_of_every_format(tmp_path: Path, suffix: str, shape: tuple[int, ...]) -> None:
     maps = values(shape=shape).astype(np.float32)
     bags = read_bags(folders(tmp_path, maps, suffix))
-    same(bags, maps.astype(np.float64))
+    assert same(bags, maps.astype(np.float64))
     assert bags.ids == IDS
 
 
 def test_instances_in_a_row(tmp_path: Path) -> None:
     maps = values(shape=(7,))
-    same(read_bags(folders(tmp_path, maps)), maps)
+    assert same(read_bags(folders(tmp_path, maps)), maps)
 
 
 def test_formats_may_differ_between_models(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_formats_may_differ_between_models(tmp_path: Path) -> None:
         (tmp_path / "b" / f"{bag}.npy").unlink()
         write_volume(tmp_path / "b" / f"{bag}.nii.gz", one, affine=np.diag([2.0, 2.0, 3.0, 1.0]))
     bags = read_bags([tmp_path / model for model in MODELS])
-    same(bags, maps.astype(np.float64))
+    assert same(bags, maps.astype(np.float64))
     assert any("only one of the two has an orientation" in note for note in bags.notes)
 
 

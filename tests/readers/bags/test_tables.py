@@ -29,7 +29,7 @@ def test_one_table_holds_all_models_in_any_order_of_rows(tmp_path: Path) -> None
 def test_a_table_per_model(tmp_path: Path) -> None:
     rows = long_rows(values())
     files = [write_rows(tmp_path / f"{m}.csv", without([r for r in rows if r["model"] == m], "model")) for m in MODELS]
-    same(read_bags(files), values())
+    assert same(read_bags(files), values())
 
 
 def test_parquet_and_counting_from_one(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_parquet_and_counting_from_one(tmp_path: Path) -> None:
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     columns |= {name: [cell + 1 for cell in columns[name]] for name in ("row", "column")}
     write_table(tmp_path / "all.parquet", columns)
-    same(read_bags([tmp_path / "all.parquet"]), values())
+    assert same(read_bags([tmp_path / "all.parquet"]), values())
 
 
 def test_instances_in_a_row_and_bags_of_different_length(tmp_path: Path) -> None:

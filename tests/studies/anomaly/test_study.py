@@ -20,7 +20,7 @@ from calipers.studies.anomaly.measures import F1S, METRICS
 from calipers.studies.anomaly.ranking import Ranking
 from calipers.studies.page import study_page
 from calipers.studies.writing import write_study
-from studies.judged import has_verdict
+from studies.judged import verdict_by_numbers
 
 # What a full run gives too; those that a quick run has too little data for are in DATA.
 VERDICTS = {
@@ -74,7 +74,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.mark.parametrize("name", VERDICTS)
 def test_a_claim_has_its_verdict(run: Run, name: str) -> None:
-    has_verdict(run.result, name, VERDICTS[name])
+    assert verdict_by_numbers(run.result, name) == VERDICTS[name]
 
 
 def test_every_statement_is_judged_in_the_order_of_the_paper(run: Run) -> None:

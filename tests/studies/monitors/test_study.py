@@ -22,7 +22,7 @@ from calipers.studies.monitors.trials import IDEAL, made_trial, ranked
 from calipers.studies.page import study_page
 from calipers.studies.writing import write_study
 from calipers.synthetic.runways import runway_cohort, write_runways
-from studies.judged import has_verdict
+from studies.judged import verdict_by_numbers
 
 # What a quick run and a full one agree on.
 VERDICTS = {
@@ -81,7 +81,7 @@ def given(files: Path, ood: str | None) -> StudyResult:
 
 @pytest.mark.parametrize("name", VERDICTS)
 def test_a_claim_has_its_verdict(run: Run, name: str) -> None:
-    has_verdict(run.result, name, VERDICTS[name])
+    assert verdict_by_numbers(run.result, name) == VERDICTS[name]
 
 
 def test_every_statement_is_judged_in_order(run: Run) -> None:

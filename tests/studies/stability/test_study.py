@@ -22,7 +22,7 @@ from calipers.studies.stability.given import given_maps
 from calipers.studies.stability.printed import MAX, NOR, XRAY
 from calipers.studies.writing import write_study
 from calipers.synthetic.bags import demo_bags, write_bags
-from studies.judged import has_verdict
+from studies.judged import verdict_by_numbers
 
 # What a full run gives too. Those at the end are judged on simulated families, the two last need maps of networks.
 VERDICTS = {
@@ -99,7 +99,7 @@ def run() -> Run:
 
 @pytest.mark.parametrize("name", VERDICTS)
 def test_a_claim_has_its_verdict(run: Run, name: str) -> None:
-    has_verdict(run.result, name, VERDICTS[name])
+    assert verdict_by_numbers(run.result, name) == VERDICTS[name]
 
 
 def test_every_statement_is_judged_in_the_order_of_the_paper(run: Run) -> None:
