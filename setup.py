@@ -16,7 +16,15 @@ NATIVE = "src/calipers/kernels/native"
 # No fused multiply-add: the twins promise the same bits as NumPy, on every machine. That nobody reads the exception
 # flags of the processor changes no bit, and lets loops with a choice in them be vectorised.
 FLAGS = {"msvc": ["/O2", "/std:c++17", "/fp:precise", "/EHsc"]}
-UNIX = ["-O3", "-std=c++17", "-ffp-contract=off", "-fno-trapping-math", "-fvisibility=hidden", "-Wall", "-Wextra"]
+UNIX = [
+    "-O3",
+    "-std=c++17",
+    "-ffp-contract=off",
+    "-fno-trapping-math",
+    "-fvisibility=hidden",
+    "-Wall",
+    "-Wextra",
+]
 
 
 class build_native(build_ext):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How things are measured: contestants take turns in one process, the median of several rounds counts, memory is the
-peak of a child process. Machines are noisy, so only ratios of one run mean anything.
+"""How things are measured: contestants take turns in one process, the median of several rounds
+counts, memory is the peak of a child process. Machines are noisy, so only ratios of one run mean
+anything.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ ROUNDS = 7
 
 @dataclass(frozen=True)
 class Result:
-    """One line of the table: how many times faster (or smaller) Calipers is than a peer, and what the bar is."""
+    """One line of the table: how many times faster (or smaller) Calipers is than a peer, and what
+    the bar is.
+    """
 
     name: str
     what: str
@@ -48,7 +51,9 @@ class Result:
         return {**asdict(self), "ratio": self.ratio, "met": self.met}
 
 
-def take_turns(contestants: Mapping[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, float]:
+def take_turns(
+    contestants: Mapping[str, Callable[[], object]], rounds: int = ROUNDS
+) -> dict[str, float]:
     """Return the median seconds of each contestant; the first round warms up and does not count.
 
     The garbage collector is left alone, as it is for users.
@@ -65,7 +70,8 @@ def take_turns(contestants: Mapping[str, Callable[[], object]], rounds: int = RO
 
 def peak_memory(code: str, **environment: str) -> float:
     """Return the peak memory of a Python program in MB, measured in a child process of its own."""
-    # ru_maxrss would begin with the memory of the parent at the time of the fork; the high-water mark does not.
+    # ru_maxrss would begin with the memory of the parent at the time of the fork; the high-water
+    # mark does not.
     report = "\nprint('PEAK', next(x for x in open('/proc/self/status') if x.startswith('VmHWM')).split()[1])"
     done = subprocess.run(
         [sys.executable, "-c", code + report],
@@ -74,7 +80,9 @@ def peak_memory(code: str, **environment: str) -> float:
         check=True,
         env={**os.environ, **environment},
     )
-    kilobytes = next(line for line in done.stdout.splitlines() if line.startswith("PEAK")).split()[1]
+    kilobytes = next(line for line in done.stdout.splitlines() if line.startswith("PEAK")).split()[
+        1
+    ]
     return int(kilobytes) / 1024
 
 
@@ -111,12 +119,16 @@ def as_table(results: list[Result]) -> str:
         for r in results
     ]
     widths = [max(len(row[k]) for row in [head, *rows]) for k in range(len(head))]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in [head, *rows])
+    return "\n".join(
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in [head, *rows]
+    )
 
 
 def as_json(results: list[Result]) -> str:
     """Return the results as JSON."""
-    return json.dumps({"schema": "calipers.bench/1", "results": [r.as_dict() for r in results]}, indent=1)
+    return json.dumps(
+        {"schema": "calipers.bench/1", "results": [r.as_dict() for r in results]}, indent=1
+    )
 
 
 def _amount(value: float, unit: str) -> str:

@@ -16,13 +16,19 @@ from benchmarks import workloads
 from benchmarks.contest import Result, peer_name, take_turns
 from benchmarks.rows import _evaluated, row
 
-DRAWING = ("cv2", "seaborn", "appdirs")  # what tidecv draws and downloads with; nothing of it is used here
+DRAWING = (
+    "cv2",
+    "seaborn",
+    "appdirs",
+)  # what tidecv draws and downloads with; nothing of it is used here
 REPLICATES = 1000
 
 
 @row("error-types")
 def error_types() -> Iterator[Result]:
-    """Kinds, gains and counts from a cohort in memory; hotcoco's matches are there before its time begins."""
+    """Kinds, gains and counts from a cohort in memory; hotcoco's matches are there before its time
+    begins.
+    """
     import hotcoco
 
     data = workloads.make("b")
@@ -32,11 +38,31 @@ def error_types() -> Iterator[Result]:
         raise AssertionError("the counts differ")
     times = take_turns({"native": lambda: _ours(cohort), "hotcoco": peer.tide_errors})
     what = "error types, b"
-    yield Result("error-types", what, "native", peer_name("hotcoco"), times["hotcoco"], times["native"], "s", 1.0, 7)
+    yield Result(
+        "error-types",
+        what,
+        "native",
+        peer_name("hotcoco"),
+        times["hotcoco"],
+        times["native"],
+        "s",
+        1.0,
+        7,
+    )
     tide = _tidecv(data)
     if tide is not None:
         slow = take_turns({"native": lambda: _ours(cohort), "peer": tide}, 5)
-        yield Result("error-types", what, "native", peer_name("tidecv"), slow["peer"], slow["native"], "s", 50.0, 5)
+        yield Result(
+            "error-types",
+            what,
+            "native",
+            peer_name("tidecv"),
+            slow["peer"],
+            slow["native"],
+            "s",
+            50.0,
+            5,
+        )
 
 
 @row("error-replicates")
@@ -51,7 +77,11 @@ def error_replicates() -> Iterator[Result]:
 
     def run() -> Any:
         units = Units.of("image", None, cohort.n_images)
-        return drawn([(metric, metric.recipe.collect(cohort, model))], units, Certainty(replicates=REPLICATES))
+        return drawn(
+            [(metric, metric.recipe.collect(cohort, model))],
+            units,
+            Certainty(replicates=REPLICATES),
+        )
 
     ours = take_turns({"ours": run}, 5)["ours"]
     what = f"{REPLICATES} replicates of error types, b882"
@@ -61,7 +91,9 @@ def error_replicates() -> Iterator[Result]:
 def _metric() -> Any:
     from calipers.protocol import Protocol
 
-    return next(metric for metric in Protocol.load("tide").compile() if "dAP/cls" in metric.facts.names)
+    return next(
+        metric for metric in Protocol.load("tide").compile() if "dAP/cls" in metric.facts.names
+    )
 
 
 def _ours(cohort: Any) -> dict[str, float]:
@@ -88,7 +120,9 @@ def _tidecv(data: workloads.Workload) -> Any:
         references.add_image(k, str(k))
     for k in range(data["n_cls"]):
         references.add_class(k, str(k))
-    for image, label, box in zip(data["gt_img"].tolist(), data["gt_cls"].tolist(), data["gt_box"].tolist()):
+    for image, label, box in zip(
+        data["gt_img"].tolist(), data["gt_cls"].tolist(), data["gt_box"].tolist()
+    ):
         references.add_ground_truth(image, label, box)
     columns = (data[name].tolist() for name in ("dt_img", "dt_cls", "dt_score", "dt_box"))
     for entry in zip(*columns):

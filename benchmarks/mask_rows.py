@@ -44,12 +44,16 @@ def balls(n: int, seed: int, side: int = 256) -> np.ndarray[Any, Any]:
 
 
 def grains(share: float, seed: int, side: int = 256) -> np.ndarray[Any, Any]:
-    """Return a volume of which every voxel is set with the same chance: as many runs as there can be."""
+    """Return a volume of which every voxel is set with the same chance: as many runs as there can
+    be.
+    """
     return np.random.default_rng(seed).random((side,) * 3, np.float32) < share
 
 
 def moved(labels: np.ndarray[Any, Any], seed: int) -> np.ndarray[Any, Any]:
-    """Return a label volume like another one: every object is some voxels away, and its number is another one."""
+    """Return a label volume like another one: every object is some voxels away, and its number is
+    another one.
+    """
     from scipy import ndimage
 
     random = np.random.default_rng(seed)
@@ -64,9 +68,11 @@ def moved(labels: np.ndarray[Any, Any], seed: int) -> np.ndarray[Any, Any]:
 
 @row("rle-iou")
 def rle_iou() -> Iterator[Result]:
-    """IoU of 1,000 predicted with 100 reference masks of one image, from run lengths that are there.
+    """IoU of 1,000 predicted with 100 reference masks of one image, from run lengths that are
+    there.
 
-    Both find the boxes of the masks anew; the peer also unpacks its strings, the only form in which it keeps masks.
+    Both find the boxes of the masks anew; the peer also unpacks its strings, the only form in which
+    it keeps masks.
     """
     from pycocotools import mask as peer
 
@@ -74,9 +80,13 @@ def rle_iou() -> Iterator[Result]:
     from calipers.criteria import masks as criteria
 
     arrays = discs(1000, 1), discs(100, 2)
-    theirs = [peer.encode(np.asfortranarray(array.transpose(1, 2, 0).astype(np.uint8))) for array in arrays]
+    theirs = [
+        peer.encode(np.asfortranarray(array.transpose(1, 2, 0).astype(np.uint8)))
+        for array in arrays
+    ]
     predictions, references = (
-        {"masks": array, "labels": [0] * len(array), "scores": [1.0] * len(array)} for array in arrays
+        {"masks": array, "labels": [0] * len(array), "scores": [1.0] * len(array)}
+        for array in arrays
     )
     cohort = calipers.Cohort.from_arrays([references], [predictions], classes=("a",))
     model = cohort.predictions("model")
@@ -91,25 +101,36 @@ def rle_iou() -> Iterator[Result]:
     if not np.array_equal(np.sort(found), np.sort(expected[expected > 0])):
         raise AssertionError("the two IoU differ")
     times = take_turns(on_both(ours) | {"peer": lambda: peer.iou(*theirs, [0] * 100)}, ROUNDS)
-    yield from results("rle-iou", "IoU of 1,000 x 100 masks, 512^2", "pycocotools", times, (2.0, 0.3))
+    yield from results(
+        "rle-iou", "IoU of 1,000 x 100 masks, 512^2", "pycocotools", times, (2.0, 0.3)
+    )
 
 
 @row("rle-components")
 def rle_components() -> Iterator[Result]:
-    """Connected components of a volume of 256^3 voxels, from the array to run-length masks: of objects and of noise."""
+    """Connected components of a volume of 256^3 voxels, from the array to run-length masks: of
+    objects and of noise.
+    """
     from scipy import ndimage
 
     from calipers.tables.masks import Masks
 
     structure = np.ones((3, 3, 3))
-    for what, volume, bars in (("objects", balls(200, 1) > 0, (5.0, 3.0)), ("10 % noise", grains(0.1, 1), (2.0,))):
+    for what, volume, bars in (
+        ("objects", balls(200, 1) > 0, (5.0, 3.0)),
+        ("10 % noise", grains(0.1, 1), (2.0,)),
+    ):
         if len(Masks.from_components(volume)) != ndimage.label(volume, structure)[1]:
             raise AssertionError("the numbers of components differ")
         contestants = on_both(lambda volume=volume: Masks.from_components(volume))
         if len(bars) == 1:  # NumPy has no chance on noise
             del contestants["NumPy"]
-        times = take_turns(contestants | {"peer": lambda volume=volume: ndimage.label(volume, structure)}, ROUNDS)
-        yield from results("rle-components", f"components, 256^3, 26 neighbours, {what}", "scipy", times, bars)
+        times = take_turns(
+            contestants | {"peer": lambda volume=volume: ndimage.label(volume, structure)}, ROUNDS
+        )
+        yield from results(
+            "rle-components", f"components, 256^3, 26 neighbours, {what}", "scipy", times, bars
+        )
 
 
 @row("rle-overlaps")
@@ -129,10 +150,15 @@ def rle_overlaps() -> Iterator[Result]:
 
     a, b, voxels = ours()
     expected = peer()
-    if not (np.array_equal(a.astype(np.int64) * n + b, np.flatnonzero(expected)) and voxels.sum() == expected.sum()):
+    if not (
+        np.array_equal(a.astype(np.int64) * n + b, np.flatnonzero(expected))
+        and voxels.sum() == expected.sum()
+    ):
         raise AssertionError("the two tables differ")
     times = take_turns(on_both(ours) | {"peer": peer}, ROUNDS)
-    yield from results("rle-overlaps", "overlaps of two label volumes, 256^3", "numpy", times, (1.0, 0.5))
+    yield from results(
+        "rle-overlaps", "overlaps of two label volumes, 256^3", "numpy", times, (1.0, 0.5)
+    )
 
 
 PARTS = ("PQ", "SQ", "RQ")
@@ -145,7 +171,9 @@ criterion = "mask-iou"
 assignment = "by-overlap"
 thresholds = 0.5
 max_dets = inf
-""" + "".join(f'[[metric]]\nname = "{part}"\nkind = "panoptic-quality"\npart = "{part}"\n' for part in PARTS)
+""" + "".join(
+    f'[[metric]]\nname = "{part}"\nkind = "panoptic-quality"\npart = "{part}"\n' for part in PARTS
+)
 
 
 @row("instances")
@@ -163,7 +191,9 @@ def instances() -> Iterator[Result]:
     protocol = cal.Protocol.from_toml(PANOPTIC)
     evaluator = panoptica.Panoptica_Evaluator(
         expected_input=panoptica.InputType.UNMATCHED_INSTANCE,
-        instance_matcher=panoptica.NaiveThresholdMatching(matching_metric=panoptica.Metric.IOU, matching_threshold=0.5),
+        instance_matcher=panoptica.NaiveThresholdMatching(
+            matching_metric=panoptica.Metric.IOU, matching_threshold=0.5
+        ),
         instance_metrics=[panoptica.Metric.IOU],
         global_metrics=[],
         verbose=False,
@@ -172,7 +202,9 @@ def instances() -> Iterator[Result]:
     def ours() -> list[float]:
         sides = [Masks.from_labels(labels) for labels in (references, predictions)]
         one, other = ({"masks": masks, "labels": [0] * len(masks)} for masks in sides)
-        cohort = cal.Cohort.from_arrays([one], [{**other, "scores": [1.0] * len(sides[1])}], classes=("object",))
+        cohort = cal.Cohort.from_arrays(
+            [one], [{**other, "scores": [1.0] * len(sides[1])}], classes=("object",)
+        )
         found = cal.evaluate(cohort, protocol, ci=False)
         return [found[part].value for part in PARTS]
 
@@ -183,7 +215,9 @@ def instances() -> Iterator[Result]:
     if not np.allclose(ours(), peer(), rtol=0, atol=1e-12):
         raise AssertionError(f"{ours()} and {peer()} differ")
     times = take_turns(on_both(ours) | {"peer": peer}, ROUNDS)
-    yield from results("instances", "two label volumes, 256^3, to PQ, SQ, RQ", "panoptica", times, (15.0, 8.0))
+    yield from results(
+        "instances", "two label volumes, 256^3, to PQ, SQ, RQ", "panoptica", times, (15.0, 8.0)
+    )
 
 
 def quiet_panoptica() -> Any:
@@ -202,7 +236,11 @@ def on_both(run: Callable[[], Any]) -> dict[str, Callable[[], Any]]:
     return {"native": on("native", run), "NumPy": on("numpy", run)}
 
 
-def results(name: str, what: str, peer: str, times: dict[str, float], bars: tuple[float, ...]) -> Iterator[Result]:
+def results(
+    name: str, what: str, peer: str, times: dict[str, float], bars: tuple[float, ...]
+) -> Iterator[Result]:
     """Yield a line for every route; bars are those of the native and the NumPy one."""
     for route, bar in zip(("native", "NumPy"), bars):
-        yield Result(name, what, route, peer_name(peer), times["peer"], times[route], "s", bar, ROUNDS)
+        yield Result(
+            name, what, route, peer_name(peer), times["peer"], times[route], "s", bar, ROUNDS
+        )

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A monitor with intervals against a bootstrap loop over scikit-learn, which is what people write today.
+"""A monitor with intervals against a bootstrap loop over scikit-learn, which is what people write
+today.
 
-Calipers states all quantities of both halves of a threshold; the loop has three: AUROC, average precision and the false
-alarm rate at 95 % sensitivity. The loop runs some replicates, scaled to all; the row says how many.
+Calipers states all quantities of both halves of a threshold; the loop has three: AUROC, average
+precision and the false alarm rate at 95 % sensitivity. The loop runs some replicates, scaled to
+all; the row says how many.
 """
 
 from __future__ import annotations
@@ -43,7 +45,17 @@ def monitor_intervals() -> Iterator[Result]:
     )
     slow = times["peer"] * REPLICATES / PEER_REPLICATES
     what = f"monitor, {IMAGES:,} images, {REPLICATES:,} replicates (peer: {PEER_REPLICATES})"
-    yield Result("monitor-intervals", what, "NumPy", peer_name("scikit-learn"), slow, times["ours"], "s", BAR, ROUNDS)
+    yield Result(
+        "monitor-intervals",
+        what,
+        "NumPy",
+        peer_name("scikit-learn"),
+        slow,
+        times["ours"],
+        "s",
+        BAR,
+        ROUNDS,
+    )
 
 
 def _scores(alarm: F64, unsafe: Flags) -> tuple[float, float, float]:

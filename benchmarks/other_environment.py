@@ -3,7 +3,8 @@
 
     python3 -m venv .venv-torch && .venv-torch/bin/pip install -r requirements/torch-peers.txt
 
-or name the interpreter in ``CALIPERS_TORCH_PEERS``. Where there is none, the rows say that they are skipped.
+or name the interpreter in ``CALIPERS_TORCH_PEERS``. Where there is none, the rows say that they are
+skipped.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def interpreter() -> str | None:
 def version(package: str) -> str:
     """Return the name and version of a package there."""
     code = f"from importlib.metadata import version; print(version({package!r}))"
-    found = subprocess.run([str(interpreter()), "-c", code], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [str(interpreter()), "-c", code], capture_output=True, text=True, check=True
+    )
     return f"{package} {found.stdout.strip()}"
 
 
@@ -39,14 +42,19 @@ class Peer:
 
     def __init__(self, kind: str, file: Path) -> None:
         command = [str(interpreter()), str(SCRIPT), kind, str(file)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         self._read("ready")
 
     def __enter__(self) -> Peer:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._process.communicate()
 

@@ -21,7 +21,12 @@ from benchmarks.contest import Result, peak_memory, peer_name, seconds_of, take_
 
 Row = Callable[[], Iterator[Result]]
 ROWS: dict[str, Row] = {}
-ONE_THREAD = {"CALIPERS_THREADS": "1", "RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+ONE_THREAD = {
+    "CALIPERS_THREADS": "1",
+    "RAYON_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
 
 
 def row(name: str) -> Callable[[Row], Row]:
@@ -53,7 +58,9 @@ def ap_c() -> Iterator[Result]:
 
 
 def average_precision(kind: str, native_bar: float) -> Iterator[Result]:
-    """Compare both routes with hotcoco, and the NumPy route with faster-coco-eval, from data in memory."""
+    """Compare both routes with hotcoco, and the NumPy route with faster-coco-eval, from data in
+    memory.
+    """
     data, (references, results) = workloads.make(kind), coco_files(kind)
     cohort = workloads.to_cohort(data)
     times = take_turns(
@@ -66,17 +73,23 @@ def average_precision(kind: str, native_bar: float) -> Iterator[Result]:
     )
     what = f"12 COCO numbers, {kind}"
     peer, n = peer_name("hotcoco"), 5 if kind == "c" else 7
-    yield Result(f"ap-{kind}", what, "native", peer, times["hotcoco"], times["native"], "s", native_bar, n)
+    yield Result(
+        f"ap-{kind}", what, "native", peer, times["hotcoco"], times["native"], "s", native_bar, n
+    )
     yield Result(f"ap-{kind}", what, "NumPy", peer, times["hotcoco"], times["numpy"], "s", 0.6, n)
     if kind == "b":
-        slow = take_turns({"numpy": lambda: ours(cohort, "coco", "numpy"), "peer": faster(references, results)}, 5)
+        slow = take_turns(
+            {"numpy": lambda: ours(cohort, "coco", "numpy"), "peer": faster(references, results)}, 5
+        )
         peer = peer_name("faster-coco-eval")
         yield Result(f"ap-{kind}", what, "NumPy", peer, slow["peer"], slow["numpy"], "s", 10.0, 5)
 
 
 @row("memory-c")
 def memory_c() -> Iterator[Result]:
-    """Peak memory of the 12 numbers on 200,000 images, less what the data alone needs with the interpreter."""
+    """Peak memory of the 12 numbers on 200,000 images, less what the data alone needs with the
+    interpreter.
+    """
     base = "from benchmarks import workloads\nd = workloads.make('c')\n"
     made = base + "c = workloads.to_cohort(d)\ndel d\n"
     run = made + "import calipers\ncalipers.evaluate(c, 'coco', ci=False)\n"
@@ -99,7 +112,17 @@ def memory_c() -> Iterator[Result]:
         1.0,
         1,
     )
-    yield Result("memory-c", "peak, 12 COCO numbers, c", "native", "limit of 350 MB", 350.0, ours_mb, "MB", 1.0, 1)
+    yield Result(
+        "memory-c",
+        "peak, 12 COCO numbers, c",
+        "native",
+        "limit of 350 MB",
+        350.0,
+        ours_mb,
+        "MB",
+        1.0,
+        1,
+    )
 
 
 @row("rodeo")
@@ -107,19 +130,34 @@ def rodeo() -> Iterator[Result]:
     """RoDeO on 10,000 images against the authors' package, and 100,000 images in memory."""
     data = workloads.make("b")
     cohort = workloads.to_cohort(data)
-    times = take_turns({"native": lambda: rodeo_of(cohort, "native"), "numpy": lambda: rodeo_of(cohort, "numpy")}, 7)
+    times = take_turns(
+        {"native": lambda: rodeo_of(cohort, "native"), "numpy": lambda: rodeo_of(cohort, "numpy")},
+        7,
+    )
     peer = take_turns({"peer": rodeometric(data)}, 3)["peer"]
     name, what = peer_name("rodeometric"), "RoDeO, 10,000 images"
     yield Result("rodeo", what, "native", name, peer, times["native"], "s", 500.0, 7)
     yield Result("rodeo", what, "NumPy", name, peer, times["numpy"], "s", 100.0, 7)
     code = "from benchmarks import workloads\nimport calipers\nc = workloads.to_cohort(workloads.make('b100k'))\n"
     used = peak_memory(code + "calipers.rodeo(c)\n", **ONE_THREAD)
-    yield Result("rodeo", "peak, RoDeO, 100,000 images", "native", "limit of 300 MB", 300.0, used, "MB", 1.0, 1)
+    yield Result(
+        "rodeo",
+        "peak, RoDeO, 100,000 images",
+        "native",
+        "limit of 300 MB",
+        300.0,
+        used,
+        "MB",
+        1.0,
+        1,
+    )
 
 
 @row("bootstrap-a")
 def bootstrap_a() -> Iterator[Result]:
-    """Replicates of the 12 numbers of two models, natural-image-like; the peer is slow, so fewer of them."""
+    """Replicates of the 12 numbers of two models, natural-image-like; the peer is slow, so fewer of
+    them.
+    """
     return bootstrap("a", replicates=500, rounds=2)
 
 
@@ -130,7 +168,9 @@ def bootstrap_b() -> Iterator[Result]:
 
 
 def bootstrap(kind: str, replicates: int, rounds: int) -> Iterator[Result]:
-    """Compare the bootstrap of two models' 12 numbers with hotcoco's, both from matches that are there."""
+    """Compare the bootstrap of two models' 12 numbers with hotcoco's, both from matches that are
+    there.
+    """
     import hotcoco
 
     from calipers.evaluate import evaluate
@@ -140,8 +180,15 @@ def bootstrap(kind: str, replicates: int, rounds: int) -> Iterator[Result]:
 
     data = workloads.make(kind)
     rng = np.random.default_rng(1)
-    noisy = {**data, "dt_score": np.clip(data["dt_score"] + rng.normal(0, 0.1, len(data["dt_score"])), 0.001, 0.999)}
-    evaluations = [evaluate(workloads.to_cohort(entry), "coco", ci=False) for entry in (data, noisy)]
+    noisy = {
+        **data,
+        "dt_score": np.clip(
+            data["dt_score"] + rng.normal(0, 0.1, len(data["dt_score"])), 0.001, 0.999
+        ),
+    }
+    evaluations = [
+        evaluate(workloads.to_cohort(entry), "coco", ci=False) for entry in (data, noisy)
+    ]
     units = Units.of("image", None, evaluations[0].cohort.n_images)
 
     def ours_of(route: str) -> Any:
@@ -166,7 +213,17 @@ def bootstrap(kind: str, replicates: int, rounds: int) -> Iterator[Result]:
     )
     what = f"{replicates} replicates of 12 numbers, 2 models, {kind}"
     peer = peer_name("hotcoco")
-    yield Result(f"bootstrap-{kind}", what, "native", peer, times["hotcoco"], times["native"], "s", 40.0, rounds)
+    yield Result(
+        f"bootstrap-{kind}",
+        what,
+        "native",
+        peer,
+        times["hotcoco"],
+        times["native"],
+        "s",
+        40.0,
+        rounds,
+    )
 
 
 def _evaluated(hotcoco: Any, data: workloads.Workload) -> Any:
@@ -183,7 +240,9 @@ def _evaluated(hotcoco: Any, data: workloads.Workload) -> Any:
 
 @row("mixed")
 def mixed() -> Iterator[Result]:
-    """IoU of 1,400 polyps by size and type, with three nested random intercepts, against statsmodels."""
+    """IoU of 1,400 polyps by size and type, with three nested random intercepts, against
+    statsmodels.
+    """
     import warnings
 
     import pandas as pd
@@ -225,8 +284,12 @@ def startup() -> Iterator[Result]:
         9,
     )
     added = max(times["both"] - times["numpy"], 1e-4)
-    yield Result("startup", "import calipers, beyond numpy", "-", "limit of 60 ms", 0.060, added, "s", 1.0, 9)
-    yield Result("startup", "calipers --help", "-", "limit of 0.3 s", 0.3, times["help"], "s", 1.0, 9)
+    yield Result(
+        "startup", "import calipers, beyond numpy", "-", "limit of 60 ms", 0.060, added, "s", 1.0, 9
+    )
+    yield Result(
+        "startup", "calipers --help", "-", "limit of 0.3 s", 0.3, times["help"], "s", 1.0, 9
+    )
 
 
 @row("command")
@@ -234,10 +297,23 @@ def command() -> Iterator[Result]:
     """The whole command on COCO files of workload a, from process start to JSON."""
     references, results = (str(path) for path in coco_files("a"))
     binaries = Path(sys.executable).parent
-    calipers = [str(binaries / "calipers"), "evaluate", references, results, "--preset", "coco", "--no-ci", "--json"]
+    calipers = [
+        str(binaries / "calipers"),
+        "evaluate",
+        references,
+        results,
+        "--preset",
+        "coco",
+        "--no-ci",
+        "--json",
+    ]
     peer = [str(binaries / "coco"), "eval", "--json", "--gt", references, "--dt", results]
     times = take_turns(
-        {"ours": lambda: seconds_of(calipers, **ONE_THREAD), "peer": lambda: seconds_of(peer, **ONE_THREAD)}, 5
+        {
+            "ours": lambda: seconds_of(calipers, **ONE_THREAD),
+            "peer": lambda: seconds_of(peer, **ONE_THREAD),
+        },
+        5,
     )
     yield Result(
         "command",
@@ -254,11 +330,19 @@ def command() -> Iterator[Result]:
 
 @row("growth")
 def growth() -> Iterator[Result]:
-    """Time per image from 10,000 to 1,000,000 images; the ratio is small / large, at least 1 / 1.3 (NumPy: 1 / 2)."""
+    """Time per image from 10,000 to 1,000,000 images; the ratio is small / large, at least 1 / 1.3
+    (NumPy: 1 / 2).
+    """
     small, large = (workloads.to_cohort(workloads.make(kind)) for kind in ("b", "b1M"))
     for route, bar in (("native", 1 / 1.3), ("NumPy", 0.5)):
-        few = take_turns({"x": lambda route=route: ours(small, "coco", route.lower())}, 7)["x"] / small.n_images
-        many = take_turns({"x": lambda route=route: ours(large, "coco", route.lower())}, 2)["x"] / large.n_images
+        few = (
+            take_turns({"x": lambda route=route: ours(small, "coco", route.lower())}, 7)["x"]
+            / small.n_images
+        )
+        many = (
+            take_turns({"x": lambda route=route: ours(large, "coco", route.lower())}, 2)["x"]
+            / large.n_images
+        )
         what = "per image and 1000: 10 k, then 1 M images"
         yield Result("growth", what, route, "itself", few * 1000, many * 1000, "s", bar, 2)
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows for the stability of repeated trainings: scores of all pairs of K models, bag by bag.
 
-The bars are set for 10 models: 20x, for tau-b at 256 instances. Rows beside these have lower ones: 5x for tau-b of
-larger maps, and half of the bar with 5 models, where fewer pairs share the work on a map. Ratios do not depend on the
-number of bags, so each size has as many as keep the row short, and the peer scores some pairs of one bag, scaled to all
-pairs of 1,000 bags; the row says both.
+The bars are set for 10 models: 20x, for tau-b at 256 instances. Rows beside these have lower ones:
+5x for tau-b of larger maps, and half of the bar with 5 models, where fewer pairs share the work on
+a map. Ratios do not depend on the number of bags, so each size has as many as keep the row short,
+and the peer scores some pairs of one bag, scaled to all pairs of 1,000 bags; the row says both.
 """
 
 from __future__ import annotations
@@ -44,7 +44,12 @@ def spearman() -> Iterator[Result]:
     from calipers.kernels import pairwise
 
     yield from contest(
-        "stability-spearman", "Spearman", pairwise.spearman, lambda x, y: spearmanr(x, y)[0], "scipy", 20.0
+        "stability-spearman",
+        "Spearman",
+        pairwise.spearman,
+        lambda x, y: spearmanr(x, y)[0],
+        "scipy",
+        20.0,
     )
 
 
@@ -78,13 +83,29 @@ def kendall() -> Iterator[Result]:
     def ours(values: F64) -> F64:
         return pairwise.kendall(values)[0]
 
-    yield from contest("stability-kendall", "tau-b", ours, lambda x, y: kendalltau(x, y)[0], "scipy", 20.0, large=5.0)
+    yield from contest(
+        "stability-kendall",
+        "tau-b",
+        ours,
+        lambda x, y: kendalltau(x, y)[0],
+        "scipy",
+        20.0,
+        large=5.0,
+    )
 
 
 def contest(
-    name: str, score: str, ours: Score, peer: Callable[[F64, F64], float], package: str, bar: float, large: float = 20.0
+    name: str,
+    score: str,
+    ours: Score,
+    peer: Callable[[F64, F64], float],
+    package: str,
+    bar: float,
+    large: float = 20.0,
 ) -> Iterator[Result]:
-    """Compare the native route with pairwise calls of a peer: time per 1,000 bags, for all numbers of models."""
+    """Compare the native route with pairwise calls of a peer: time per 1,000 bags, for all numbers
+    of models.
+    """
     for n, n_bags in BAGS.items():
         for n_models in MODELS:
             values = bags(n_bags, n_models, n)
@@ -94,7 +115,9 @@ def contest(
             def scored(values: F64 = values) -> list[F64]:
                 return [ours(bag) for bag in values]
 
-            def paired(values: F64 = values, some: Any = some, first: Any = first, second: Any = second) -> list[float]:
+            def paired(
+                values: F64 = values, some: Any = some, first: Any = first, second: Any = second
+            ) -> list[float]:
                 return [peer(values[0, first[p]], values[0, second[p]]) for p in some]
 
             same(scored()[0][some], paired(), 1e-12)
@@ -122,4 +145,6 @@ def memory(name: str, score: str) -> Result:
     )
     used = peak_memory(code, **ONE_THREAD)
     limit = f"limit of {MEMORY:.0f} MB"
-    return Result(name, f"peak, {score}, K=10, N=1,048,576", "native", limit, MEMORY, used, "MB", 1.0, 1)
+    return Result(
+        name, f"peak, {score}, K=10, N=1,048,576", "native", limit, MEMORY, used, "MB", 1.0, 1
+    )

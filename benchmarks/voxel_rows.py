@@ -38,7 +38,9 @@ def same(found: Any, expected: Any, tolerance: float) -> None:
 
 @row("voxels")
 def ranking() -> Iterator[Result]:
-    """AUROC and AP of 20 M voxels together, from a map and a mask, against scikit-learn and torchmetrics."""
+    """AUROC and AP of 20 M voxels together, from a map and a mask, against scikit-learn and
+    torchmetrics.
+    """
     from sklearn.metrics import average_precision_score, roc_auc_score
 
     from calipers.kernels import voxel_ranking
@@ -50,15 +52,23 @@ def ranking() -> Iterator[Result]:
         return float(found.auroc[0]), float(found.ap[0])
 
     def peer() -> tuple[float, float]:
-        return float(roc_auc_score(positive, scores)), float(average_precision_score(positive, scores))
+        return float(roc_auc_score(positive, scores)), float(
+            average_precision_score(positive, scores)
+        )
 
-    contestants: dict[str, Callable[[], Any]] = {"native": on("native", ours), "numpy": on("numpy", ours), "peer": peer}
+    contestants: dict[str, Callable[[], Any]] = {
+        "native": on("native", ours),
+        "numpy": on("numpy", ours),
+        "peer": peer,
+    }
     what = "voxel AUROC + AP, 20 M voxels"
     with ExitStack() as stack:
         if other_environment.interpreter():
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             np.savez(folder / "set.npz", scores_0=scores, labels_0=positive.astype(np.int64))
-            contestants["torch"] = stack.enter_context(other_environment.Peer("ranking", folder / "set.npz"))
+            contestants["torch"] = stack.enter_context(
+                other_environment.Peer("ranking", folder / "set.npz")
+            )
             same(contestants["torch"]()[0], ours(), 1e-3)
         else:
             print(f"voxels: torchmetrics is skipped, {other_environment.HOW}")
@@ -69,7 +79,9 @@ def ranking() -> Iterator[Result]:
     yield Result("voxels", what, "NumPy", name, times["peer"], times["numpy"], "s", 20.0, ROUNDS)
     if "torch" in times:
         name = other_environment.version("torchmetrics")
-        yield Result("voxels", what, "native", name, times["torch"], times["native"], "s", 25.0, ROUNDS)
+        yield Result(
+            "voxels", what, "native", name, times["torch"], times["native"], "s", 25.0, ROUNDS
+        )
 
 
 @row("memory-voxels")

@@ -5,8 +5,8 @@
 - ``b``: 10,000 medical-like images, 8 classes, 0 to 3 references and 0 to 6 predictions each;
 - ``b882``, ``b100k``, ``c`` (200 k), ``b1M``: the same kind at another number of images.
 
-Coordinates are multiples of 1/64 pixel and scores are float32 numbers, so that tools that work in single precision read
-the same values.
+Coordinates are multiples of 1/64 pixel and scores are float32 numbers, so that tools that work in
+single precision read the same values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ Workload = dict[str, Any]
 
 
 def make(kind: str, seed: int = 20260101) -> Workload:
-    """Return flat arrays: ``gt_img gt_cls gt_box gt_area dt_img dt_cls dt_box dt_score`` (boxes x y w h) and sizes."""
+    """Return flat arrays: ``gt_img gt_cls gt_box gt_area dt_img dt_cls dt_box dt_score`` (boxes x y
+    w h) and sizes.
+    """
     rng = np.random.default_rng(seed)
     return _natural(rng) if kind == "a" else _medical(rng, IMAGES[kind])
 
@@ -38,7 +40,9 @@ def _natural(rng: np.random.Generator) -> Workload:
     chosen = np.zeros(n_images, np.bool_)
     chosen[rng.permutation(n_images)[: n_images // 2]] = True
     where = np.repeat(np.flatnonzero(chosen), 100)
-    found = _predictions(rng, where, counts, label, boxes, size, (0.25, 0.12, 0.85), (8, 300), share, (4,))
+    found = _predictions(
+        rng, where, counts, label, boxes, size, (0.25, 0.12, 0.85), (8, 300), share, (4,)
+    )
     return _workload(n_images, n_classes, size, (image, label, boxes), (where, *found))
 
 
@@ -50,7 +54,9 @@ def _medical(rng: np.random.Generator, n_images: int) -> Workload:
     label = rng.choice(n_classes, len(image), p=share)
     boxes = _boxes(rng, len(image), size, 24, 500)
     where = np.repeat(np.arange(n_images), rng.integers(0, 7, n_images))
-    found = _predictions(rng, where, counts, label, boxes, size, (0.5, 0.15, 0.8), (24, 500), share, (3,))
+    found = _predictions(
+        rng, where, counts, label, boxes, size, (0.5, 0.15, 0.8), (24, 500), share, (3,)
+    )
     return _workload(n_images, n_classes, size, (image, label, boxes), (where, *found))
 
 
@@ -73,7 +79,9 @@ def _predictions(
     source = start[image] + (rng.random(n) * np.maximum(here, 1)).astype(int)
     used = (rng.random(n) < near) & (here > 0)
     source = np.minimum(source, len(label) - 1)
-    box = np.where(used[:, None], _jitter(rng, boxes[source], spread, size), _boxes(rng, n, size, *sides))
+    box = np.where(
+        used[:, None], _jitter(rng, boxes[source], spread, size), _boxes(rng, n, size, *sides)
+    )
     kept = used & (rng.random(n) < right)
     klass = np.where(kept, label[source], rng.choice(len(share), n, p=share))
     score = np.where(used, rng.beta(3, 2, n), rng.beta(1, noise[0], n))
@@ -84,7 +92,9 @@ def _boxes(rng: np.random.Generator, n: int, size: tuple[int, int], low: int, hi
     side = np.exp(rng.uniform(np.log(low), np.log(high), n))
     aspect = np.exp(rng.normal(0, 0.4, n))
     w, h = side * np.sqrt(aspect), side / np.sqrt(aspect)
-    return _inside(rng.uniform(0, 1, n) * (size[0] - w), rng.uniform(0, 1, n) * (size[1] - h), w, h, size)
+    return _inside(
+        rng.uniform(0, 1, n) * (size[0] - w), rng.uniform(0, 1, n) * (size[1] - h), w, h, size
+    )
 
 
 def _jitter(rng: np.random.Generator, box: F64, spread: float, size: tuple[int, int]) -> F64:
@@ -101,7 +111,11 @@ def _inside(x: F64, y: F64, w: F64, h: F64, size: tuple[int, int]) -> F64:
 
 
 def _workload(
-    n_images: int, n_classes: int, size: tuple[int, int], references: tuple[Any, ...], predictions: tuple[Any, ...]
+    n_images: int,
+    n_classes: int,
+    size: tuple[int, int],
+    references: tuple[Any, ...],
+    predictions: tuple[Any, ...],
 ) -> Workload:
     image, label, boxes = references
     return {
@@ -122,16 +136,31 @@ def _workload(
 
 def to_coco(d: Workload) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return COCO annotations and results; ids are index + 1."""
-    images = [{"id": i + 1, "width": d["W"], "height": d["H"], "file_name": f"{i}.png"} for i in range(d["n_img"])]
+    images = [
+        {"id": i + 1, "width": d["W"], "height": d["H"], "file_name": f"{i}.png"}
+        for i in range(d["n_img"])
+    ]
     categories = [{"id": c + 1, "name": f"c{c}"} for c in range(d["n_cls"])]
-    columns = zip(d["gt_img"].tolist(), d["gt_cls"].tolist(), d["gt_box"].tolist(), d["gt_area"].tolist())
+    columns = zip(
+        d["gt_img"].tolist(), d["gt_cls"].tolist(), d["gt_box"].tolist(), d["gt_area"].tolist()
+    )
     annotations = [
         {"id": k + 1, "image_id": i + 1, "category_id": c + 1, "bbox": b, "area": a, "iscrowd": 0}
         for k, (i, c, b, a) in enumerate(columns)
     ]
-    found = zip(d["dt_img"].tolist(), d["dt_cls"].tolist(), d["dt_box"].tolist(), d["dt_score"].tolist())
-    results = [{"image_id": i + 1, "category_id": c + 1, "bbox": b, "score": s} for i, c, b, s in found]
-    document = {"info": {}, "licenses": [], "images": images, "annotations": annotations, "categories": categories}
+    found = zip(
+        d["dt_img"].tolist(), d["dt_cls"].tolist(), d["dt_box"].tolist(), d["dt_score"].tolist()
+    )
+    results = [
+        {"image_id": i + 1, "category_id": c + 1, "bbox": b, "score": s} for i, c, b, s in found
+    ]
+    document = {
+        "info": {},
+        "licenses": [],
+        "images": images,
+        "annotations": annotations,
+        "categories": categories,
+    }
     return document, results
 
 
@@ -149,18 +178,24 @@ def to_cohort(d: Workload) -> Any:
     images = Images(tuple(map(str, range(n))), size, np.full((n, 2), np.nan), {})
     predictions = as_predictions(delivery("dt", d["dt_score"]), size)
     classes = tuple(f"c{c}" for c in range(d["n_cls"]))
-    return Cohort(images, classes, as_references(delivery("gt"), size), {"model": predictions}, Intake())
+    return Cohort(
+        images, classes, as_references(delivery("gt"), size), {"model": predictions}, Intake()
+    )
 
 
 def polyps(seed: int = 2) -> dict[str, NDArray[Any]]:
-    """Return a table of 1,400 polyps on 1,315 images of 274 patients in 6 centres, with effects of size and type.
+    """Return a table of 1,400 polyps on 1,315 images of 274 patients in 6 centres, with effects of
+    size and type.
 
-    The seed is one on which statsmodels finds the optimum; on others it may stop at a deviance that is higher by 2.
+    The seed is one on which statsmodels finds the optimum; on others it may stop at a deviance that
+    is higher by 2.
     """
     rng = np.random.default_rng(seed)
     n_centres, n_patients, n_images, n = 6, 274, 1315, 1400
     centre_of = rng.integers(0, n_centres, n_patients)
-    patient_of = np.concatenate([np.arange(n_patients), rng.integers(0, n_patients, n_images - n_patients)])
+    patient_of = np.concatenate(
+        [np.arange(n_patients), rng.integers(0, n_patients, n_images - n_patients)]
+    )
     image = np.concatenate([np.arange(n_images), rng.integers(0, n_images, n - n_images)])
     patient = patient_of[image]
     centre = centre_of[patient]
@@ -168,11 +203,20 @@ def polyps(seed: int = 2) -> dict[str, NDArray[Any]]:
     iou = 0.75 - 0.05 * (size == "medium") - 0.28 * (size == "small") + 0.08 * (kind == "protruded")
     for code, sd in ((centre, 0.04), (patient, 0.08), (image, 0.06), (np.arange(n), 0.12)):
         iou = iou + sd * rng.standard_normal(int(code.max()) + 1)[code]
-    return {"iou": iou, "size": size, "type": kind, "centre": centre, "patient": patient, "image": image}
+    return {
+        "iou": iou,
+        "size": size,
+        "type": kind,
+        "centre": centre,
+        "patient": patient,
+        "image": image,
+    }
 
 
 def voxels(n: int, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Return scores in [0, 1] and the flags of positive voxels, 3 % of them, made piece by piece to save memory."""
+    """Return scores in [0, 1] and the flags of positive voxels, 3 % of them, made piece by piece to
+    save memory.
+    """
     rng = np.random.default_rng(seed)
     scores, positive = np.empty(n, np.float32), np.empty(n, np.bool_)
     for start in range(0, n, 1_000_000):
@@ -183,10 +227,17 @@ def voxels(n: int, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.bool_
     return scores, positive
 
 
-def regions(n: int, side: int = 256, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-    """Return (n, side, side) scores and components: up to three discs a map, numbered inside of their map."""
+def regions(
+    n: int, side: int = 256, seed: int = 0
+) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """Return (n, side, side) scores and components: up to three discs a map, numbered inside of
+    their map.
+    """
     rng = np.random.default_rng(seed)
-    scores, components = rng.random((n, side, side), np.float32), np.zeros((n, side, side), np.int32)
+    scores, components = (
+        rng.random((n, side, side), np.float32),
+        np.zeros((n, side, side), np.int32),
+    )
     y, x = np.mgrid[:side, :side]
     for k in range(n):
         for number in range(1, 1 + int(rng.integers(0, 4))):

@@ -12,7 +12,10 @@ def main() -> None:
     evaluation = cal.evaluate(cal.demo_cohort(), "overview")
     for metric in ("AP@0.5", "sensitivity@0.5", "PPV@0.5", "RoDeO"):
         ranked = sorted(evaluation.models, key=lambda model: -float(evaluation[model, metric]))
-        print(f"{metric:<16}", " > ".join(f"{model} ({float(evaluation[model, metric]):.2f})" for model in ranked))
+        print(
+            f"{metric:<16}",
+            " > ".join(f"{model} ({float(evaluation[model, metric]):.2f})" for model in ranked),
+        )
 
 
 if __name__ == "__main__":

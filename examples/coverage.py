@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does a 95 % interval hold the truth in 95 % of the cases? Simulated detectors, whose true AP is known, tell.
+"""Does a 95 % interval hold the truth in 95 % of the cases? Simulated detectors, whose true AP is
+known, tell.
 
-A detector finds the one lesion of an image or not, and raises false alarms. How well it does depends on the patient,
-so images of a patient are alike. The interval over patients should hold the truth in about 95 % of the cohorts and be
-about as wide as AP really varies from cohort to cohort. The interval over images takes images of a patient for
-independent: it is too narrow, and the last line shows by how much.
+A detector finds the one lesion of an image or not, and raises false alarms. How well it does
+depends on the patient, so images of a patient are alike. The interval over patients should hold the
+truth in about 95 % of the cohorts and be about as wide as AP really varies from cohort to cohort.
+The interval over images takes images of a patient for independent: it is too narrow, and the last
+line shows by how much.
 
 Run it with: python examples/coverage.py --simulations 400
 """
@@ -36,7 +38,9 @@ LARGE = 1000  # cohorts that tell the truth
 
 @dataclass(frozen=True)
 class Design:
-    """Cohorts of one kind: how many units with how many images, how alike these are, how good the detector is."""
+    """Cohorts of one kind: how many units with how many images, how alike these are, how good the
+    detector is.
+    """
 
     name: str
     units: int
@@ -86,13 +90,19 @@ def cohort_of(design: Design, times: int, seed: int) -> cal.Cohort:
     sizes = np.full((n, 2), 64.0)
     images = Images(tuple(map(str, range(n))), sizes, np.full((n, 2), np.nan), {})
     references = as_references(_delivered(np.arange(n), [(LESION, n)]), sizes)
-    said = _delivered(np.concatenate([hit, alarm]), [(LESION, len(hit)), (ELSEWHERE, len(alarm))], score)
-    return cal.Cohort(images, ("lesion",), references, {MODEL: as_predictions(said, sizes)}, Intake(()))
+    said = _delivered(
+        np.concatenate([hit, alarm]), [(LESION, len(hit)), (ELSEWHERE, len(alarm))], score
+    )
+    return cal.Cohort(
+        images, ("lesion",), references, {MODEL: as_predictions(said, sizes)}, Intake(())
+    )
 
 
 def _delivered(image: I64, boxes: list[tuple[Box, int]], score: F64 | None = None) -> Delivery:
     placed = np.concatenate([np.tile(box, (number, 1)) for box, number in boxes])
-    return Delivery(image, np.zeros(len(image), np.int64), placed, "xyxy", np.arange(len(image)), score)
+    return Delivery(
+        image, np.zeros(len(image), np.int64), placed, "xyxy", np.arange(len(image)), score
+    )
 
 
 class Simulation:
@@ -122,7 +132,9 @@ class Simulation:
                 yield evidence.take(np.arange(k * self.n_images, (k + 1) * self.n_images))
 
 
-def coverage(design: Design, *, over: str, simulations: int, replicates: int = 400, extra: int = 1000) -> Found:
+def coverage(
+    design: Design, *, over: str, simulations: int, replicates: int = 400, extra: int = 1000
+) -> Found:
     """Return how often the intervals of simulated cohorts hold the truth, and how wide they are.
 
     Parameters
@@ -140,14 +152,23 @@ def coverage(design: Design, *, over: str, simulations: int, replicates: int = 4
     for k, cohort in enumerate(simulation.cohorts(simulations + extra)):
         values.append(float(simulation.values(cohort, once)[0]))
         if k < simulations:
-            sample = [simulation.values(cohort, block) for block in bootstrap(units, replicates, seed=k)]
+            sample = [
+                simulation.values(cohort, block) for block in bootstrap(units, replicates, seed=k)
+            ]
             found = interval(values[-1], np.concatenate(sample), n_units=units.number)
             ends.append((found.low, found.high))
     low, high = np.array(ends).T
     truth = simulation.truth()
     held = (low <= truth) & (truth <= high)  # an interval that is missing holds nothing
     bottom, top = np.quantile(values, [0.025, 0.975])
-    return Found(design, over, truth, simulations, float(held.mean()), float(np.nanmean(high - low) / (top - bottom)))
+    return Found(
+        design,
+        over,
+        truth,
+        simulations,
+        float(held.mean()),
+        float(np.nanmean(high - low) / (top - bottom)),
+    )
 
 
 def table(simulations: int) -> Iterator[Found]:
@@ -166,5 +187,7 @@ def main(simulations: int) -> None:
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
-    options.add_argument("--simulations", type=int, default=20, help="cohorts with an interval, per design")
+    options.add_argument(
+        "--simulations", type=int, default=20, help="cohorts with an interval, per design"
+    )
     main(options.parse_known_args()[0].simulations)

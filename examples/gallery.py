@@ -17,9 +17,23 @@ from calipers.plots.svg import stylesheet, svg
 
 RATES = tuple(2.0**k for k in range(-3, 4))
 FALSE_ALARMS = f.Axis(
-    "false alarms per image", 0.125, 8.0, log=True, ticks=RATES, names=("1/8", "1/4", "1/2", "1", "2", "4", "8")
+    "false alarms per image",
+    0.125,
+    8.0,
+    log=True,
+    ticks=RATES,
+    names=("1/8", "1/4", "1/2", "1", "2", "4", "8"),
 )
-CLASSES = ("nodule", "effusion", "atelectasis", "cardiomegaly", "pneumothorax", "consolidation", "infiltration", "mass")
+CLASSES = (
+    "nodule",
+    "effusion",
+    "atelectasis",
+    "cardiomegaly",
+    "pneumothorax",
+    "consolidation",
+    "infiltration",
+    "mass",
+)
 PAGE = """<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content="width=device-width">
 <title>Figures of Calipers</title><style>{style}
 *{{box-sizing:border-box}}body{{margin:0;font:16px/1.4 system-ui,sans-serif}}
@@ -54,14 +68,24 @@ def forest(series: tuple[str, ...], names: tuple[str, ...]) -> f.Forest:
     rows = []
     for k, name in enumerate((*names, "all classes")):
         n = int(random.integers(4, 240)) if name != "all classes" else 900
-        middle = random.uniform(0.35, 0.85, len(series)) if name != "all classes" else np.full(len(series), 0.64)
+        middle = (
+            random.uniform(0.35, 0.85, len(series))
+            if name != "all classes"
+            else np.full(len(series), 0.64)
+        )
         half = 0.9 / math.sqrt(n)
         marks = [f.Mark(v, v - half, min(v + half, 1.0)) for v in middle.tolist()]
         if k == 3:
             marks[0] = f.Mark(math.nan, reason="no references of this class")
         rows.append(f.ForestRow(name, str(n), tuple(marks), strong=name == "all classes"))
     axis = f.Axis("average precision at IoU 0.5", 0.0, 1.0)
-    return f.Forest("Common findings are found more reliably than rare ones", axis, series, tuple(rows), n="references")
+    return f.Forest(
+        "Common findings are found more reliably than rare ones",
+        axis,
+        series,
+        tuple(rows),
+        n="references",
+    )
 
 
 def forest_of_differences() -> f.Forest:
@@ -74,7 +98,12 @@ def forest_of_differences() -> f.Forest:
     ]
     axis = f.Axis("difference of sensitivity, B minus A", -0.1, 0.2)
     return f.Forest(
-        "Model B finds more lesions in hospital A only", axis, ("B minus A",), tuple(rows), n="images", reference=0.0
+        "Model B finds more lesions in hospital A only",
+        axis,
+        ("B minus A",),
+        tuple(rows),
+        n="images",
+        reference=0.0,
     )
 
 
@@ -84,12 +113,23 @@ def bars(stacked: bool) -> f.Bars:
         series = ("duplicate", "wrong class", "wrong place", "background")
         heights = np.array([[12, 30, 9], [22, 18, 31], [40, 25, 22], [61, 33, 47]], float)
         x = f.Axis("model", names=("baseline", "with attention", "ensemble"))
-        return f.Bars("Most false alarms lie on background", x, f.Axis("false alarms"), series, heights, stacked=True)
-    heights = np.array([[0.42, 0.63, 0.81, 0.9], [0.51, 0.7, 0.8, 0.93], [0.3, 0.66, 0.85, math.nan]])
+        return f.Bars(
+            "Most false alarms lie on background",
+            x,
+            f.Axis("false alarms"),
+            series,
+            heights,
+            stacked=True,
+        )
+    heights = np.array(
+        [[0.42, 0.63, 0.81, 0.9], [0.51, 0.7, 0.8, 0.93], [0.3, 0.66, 0.85, math.nan]]
+    )
     x = f.Axis("diameter (mm)", names=("below 6", "6 to 10", "10 to 20", "above 20"))
     y = f.Axis("sensitivity", 0.0, 1.0)
     ends = heights - 0.06, np.minimum(heights + 0.06, 1)
-    return f.Bars("Small lesions are missed", x, y, ("baseline", "with attention", "ensemble"), heights, *ends)
+    return f.Bars(
+        "Small lesions are missed", x, y, ("baseline", "with attention", "ensemble"), heights, *ends
+    )
 
 
 def heat(n: int) -> f.HeatMap:
@@ -109,9 +149,13 @@ def scatter() -> f.Scatter:
     for slot, name in enumerate(("detectors", "oracles")):
         x, y = random.uniform(0.3, 0.9, 5), random.uniform(0.3, 0.9, 5)
         names = tuple(f"{name[:-1]} {k + 1}" for k in range(5))
-        dots.append(f.Dots(name, x, y, x - 0.05, x + 0.05, y - 0.04, y + 0.06, names=names, slot=slot))
+        dots.append(
+            f.Dots(name, x, y, x - 0.05, x + 0.05, y - 0.04, y + 0.06, names=names, slot=slot)
+        )
     axes = f.Axis("localization", 0.2, 1.0), f.Axis("shape matching", 0.2, 1.0)
-    return f.Scatter("Models that find the place do not always find the shape", *axes, tuple(dots), diagonal=True)
+    return f.Scatter(
+        "Models that find the place do not always find the shape", *axes, tuple(dots), diagonal=True
+    )
 
 
 def cloud() -> f.Scatter:
@@ -120,15 +164,28 @@ def cloud() -> f.Scatter:
     x = random.lognormal(2, 0.6, 900)
     y = x * random.lognormal(0, 0.2, 900)
     axes = f.Axis("reference diameter (mm)", log=True), f.Axis("predicted diameter (mm)", log=True)
-    return f.Scatter("Diameters agree within a fifth", *axes, (f.Dots("hits", x, y),), diagonal=True)
+    return f.Scatter(
+        "Diameters agree within a fifth", *axes, (f.Dots("hits", x, y),), diagonal=True
+    )
 
 
 def blob() -> f.Blob:
     """Return ranks of models."""
-    shares = np.array([[0.82, 0.15, 0.03, 0.0], [0.14, 0.6, 0.2, 0.06], [0.04, 0.2, 0.62, 0.14], [0, 0.05, 0.15, 0.8]])
+    shares = np.array(
+        [
+            [0.82, 0.15, 0.03, 0.0],
+            [0.14, 0.6, 0.2, 0.06],
+            [0.04, 0.2, 0.62, 0.14],
+            [0, 0.05, 0.15, 0.8],
+        ]
+    )
     spans = ((1.0, 2.0), (1.0, 3.0), (1.0, 4.0), (3.0, 4.0))
     return f.Blob(
-        "The first rank is firm", ("ensemble", "with attention", "baseline", "small"), shares, (1, 2, 3, 4), spans
+        "The first rank is firm",
+        ("ensemble", "with attention", "baseline", "small"),
+        shares,
+        (1, 2, 3, 4),
+        spans,
     )
 
 
@@ -137,16 +194,23 @@ def boxes() -> f.BoxDots:
     random = np.random.default_rng(3)
     samples = (random.beta(8, 3, 25), random.beta(6, 3, 48), random.beta(5, 3, 900))
     return f.BoxDots(
-        "Overlap varies least with attention", f.Axis("IoU of hits"), ("baseline", "attention", "ensemble"), samples
+        "Overlap varies least with attention",
+        f.Axis("IoU of hits"),
+        ("baseline", "attention", "ensemble"),
+        samples,
     )
 
 
 def contour() -> f.Contour:
     """Return a smooth surface."""
     xs, ys = np.linspace(0.1, 0.9, 17), np.linspace(0.0, 1.0, 21)
-    values = 0.75 * np.exp(-(((xs[None, :] - 0.45) / 0.4) ** 2) - ((ys[:, None] - 0.35) / 0.55) ** 2)
+    values = 0.75 * np.exp(
+        -(((xs[None, :] - 0.45) / 0.4) ** 2) - ((ys[:, None] - 0.35) / 0.55) ** 2
+    )
     axes = f.Axis("IoU threshold"), f.Axis("score threshold")
-    return f.Contour("The score is highest at moderate thresholds", *axes, xs, ys, values, "F1 score")
+    return f.Contour(
+        "The score is highest at moderate thresholds", *axes, xs, ys, values, "F1 score"
+    )
 
 
 def histogram() -> f.Histogram:
@@ -156,7 +220,14 @@ def histogram() -> f.Histogram:
     samples = random.beta(6, 2, 400), random.beta(2, 5, 700)
     counts = np.stack([np.histogram(sample, edges)[0].astype(float) for sample in samples])
     axes = f.Axis("score", 0.0, 1.0), f.Axis("predictions")
-    return f.Histogram("A threshold of 0.55 separates most", *axes, edges, ("hits", "false alarms"), counts, cut=0.55)
+    return f.Histogram(
+        "A threshold of 0.55 separates most",
+        *axes,
+        edges,
+        ("hits", "false alarms"),
+        counts,
+        cut=0.55,
+    )
 
 
 def overlay() -> f.Overlay:
@@ -183,8 +254,17 @@ def gallery() -> list[f.Figure]:
     many = tuple(f.Line(line.name, line.x, line.y, slot=line.slot) for line in many)
     sensitivity = f.Axis("sensitivity", 0.0, 1.0)
     return [
-        f.Curves("All models find most lesions at one false alarm per image", FALSE_ALARMS, sensitivity, froc),
-        f.Curves("Precision falls late", *recall, tuple(steps(name, k, k) for k, name in enumerate(models))),
+        f.Curves(
+            "All models find most lesions at one false alarm per image",
+            FALSE_ALARMS,
+            sensitivity,
+            froc,
+        ),
+        f.Curves(
+            "Precision falls late",
+            *recall,
+            tuple(steps(name, k, k) for k, name in enumerate(models)),
+        ),
         f.Curves("Ten models are close to each other", FALSE_ALARMS, sensitivity, many),
         forest(("baseline",), CLASSES),
         forest(("baseline", "with attention", "ensemble"), CLASSES[:5]),
@@ -221,8 +301,12 @@ def page(figures: list[f.Figure]) -> str:
         for k, figure in enumerate(figures):
             broad, narrow = (svg(figure, width=w, name=f"{theme}-{k}-{w}") for w in (600, 360))
             pictures = f"<div class=broad>{broad}</div><div class=narrow>{narrow}</div>"
-            shown.append(f"<figure><figcaption>{escape(figure.title)}</figcaption>{pictures}</figure>")
-        body.append(f'<section data-theme="{theme}"><div class=wall>{"".join(shown)}</div></section>')
+            shown.append(
+                f"<figure><figcaption>{escape(figure.title)}</figcaption>{pictures}</figure>"
+            )
+        body.append(
+            f'<section data-theme="{theme}"><div class=wall>{"".join(shown)}</div></section>'
+        )
     return PAGE.format(style=stylesheet(), body="".join(body))
 
 

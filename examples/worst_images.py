@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where to look first: the images with most missed findings and false alarms, from a saved evaluation.
+"""Where to look first: the images with most missed findings and false alarms, from a saved
+evaluation.
 
 Run it with: python examples/worst_images.py
 """
@@ -20,7 +21,9 @@ def main() -> None:
             rows = [row for row in csv.DictReader(file) if row["model"] == "misses-small"]
     rows.sort(key=lambda row: int(row["missed"]) + int(row["false_alarms"]), reverse=True)
     for row in rows[:5]:
-        print(f"{row['image']}  missed {row['missed']}  false alarms {row['false_alarms']}  centre {row['centre']}")
+        print(
+            f"{row['image']}  missed {row['missed']}  false alarms {row['false_alarms']}  centre {row['centre']}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Cohorts and metrics that many tests use: random sets of every awkward kind, and one metric built from its options."""
+"""Cohorts and metrics that many tests use: random sets of every awkward kind, and one metric built
+from its options.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,14 @@ from calipers.tables.boxes import box_extent
 from calipers.tables.masks import Masks, no_masks
 
 MODEL = "model-1"
-NEED_MASKS = ("mask-iou", "dice", "hull-iou", "boundary-iou", "point-in-mask", "point-in-hull")  # criteria
+NEED_MASKS = (
+    "mask-iou",
+    "dice",
+    "hull-iou",
+    "boundary-iou",
+    "point-in-mask",
+    "point-in-hull",
+)  # criteria
 DATA = Path(os.environ.get("CALIPERS_DATA") or Path(__file__).parents[2] / "shared" / "data")
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -47,7 +56,10 @@ def cohort_of(kind: str, seed: int, n_images: int = 12, models: int = 1) -> Coho
 
 
 def metric_of(
-    kind: str, matching: Mapping[str, Any] | None = None, sizes: Mapping[str, Any] | None = None, **options: Any
+    kind: str,
+    matching: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> Metric[Any]:
     """Return one metric, compiled through a protocol as users do."""
     lines = ['schema = "calipers.protocol/1"', 'name = "test"', 'source = "test"', "[matching]"]
@@ -64,9 +76,13 @@ def evidence_of(metric: Metric[Any], cohort: Cohort, model: str = MODEL) -> Evid
     return metric.recipe.collect(cohort, model)
 
 
-def values_of(metric: Metric[Any], cohort: Cohort, weights: Any = None, model: str = MODEL) -> np.ndarray:
+def values_of(
+    metric: Metric[Any], cohort: Cohort, weights: Any = None, model: str = MODEL
+) -> np.ndarray:
     """Return (1 + n_classes, n_names) with weight 1 for every image, or with the given weights."""
-    weights = np.ones(cohort.n_images, np.int64) if weights is None else np.asarray(weights, np.int64)
+    weights = (
+        np.ones(cohort.n_images, np.int64) if weights is None else np.asarray(weights, np.int64)
+    )
     return metric.value(evidence_of(metric, cohort, model), weights[None, :])[0]
 
 
@@ -93,9 +109,14 @@ def references_as_predictions(cohort: Cohort, model: str = MODEL) -> Cohort:
 
 
 def masked(cohort: Cohort, cell: float = 8.0) -> Cohort:
-    """Return the cohort with discs (balls) for boxes, on a grid with cells of so many pixels; boxes are around them."""
+    """Return the cohort with discs (balls) for boxes, on a grid with cells of so many pixels; boxes
+    are around them.
+    """
     size = np.ceil(cohort.images.size / cell).astype(np.int64)
-    tables = {name: _discs(table, size, cell) for name, table in [("", cohort.references), *cohort.models.items()]}
+    tables = {
+        name: _discs(table, size, cell)
+        for name, table in [("", cohort.references), *cohort.models.items()]
+    }
     images = replace(cohort.images, size=size.astype(np.float64))
     return replace(cohort, images=images, references=tables.pop(""), models=tables)
 
@@ -112,4 +133,6 @@ def _discs(table: Any, size: np.ndarray, cell: float) -> Any:
         arrays.append(inside)
     masks = Masks.from_dense(arrays) if arrays else no_masks(table.dimensions)
     boxes = masks.boxes()
-    return replace(table, masks=masks, boxes=boxes, extent=box_extent(boxes), area=masks.voxels.astype(float))
+    return replace(
+        table, masks=masks, boxes=boxes, extent=box_extent(boxes), area=masks.voxels.astype(float)
+    )

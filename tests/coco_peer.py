@@ -1,4 +1,6 @@
-"""pycocotools beside Calipers: both evaluate the same files or records, and their twelve numbers are compared."""
+"""pycocotools beside Calipers: both evaluate the same files or records, and their twelve numbers
+are compared.
+"""
 
 from __future__ import annotations
 
@@ -62,13 +64,19 @@ def cohort_of(
     results: tuple[list[Record], Mapping[str, str]],
     **options: Any,
 ) -> cal.Cohort:
-    """Return the cohort of records with ``image``; each side comes with its columns, ours -> that of the records."""
+    """Return the cohort of records with ``image``; each side comes with its columns, ours -> that
+    of the records.
+    """
 
     def of_image(side: tuple[list[Record], Mapping[str, str]], image: int) -> Record:
         records, columns = side
         chosen = [record for record in records if record["image"] == image]
-        found: Record = {ours: [record[name] for record in chosen] for ours, name in columns.items()}
-        return {ours: values if ours == "masks" else np.array(values) for ours, values in found.items()}
+        found: Record = {
+            ours: [record[name] for record in chosen] for ours, name in columns.items()
+        }
+        return {
+            ours: values if ours == "masks" else np.array(values) for ours, values in found.items()
+        }
 
     places = list(images)
     return cal.Cohort.from_arrays(
@@ -80,7 +88,9 @@ def cohort_of(
 
 
 def twelve(rows: Iterable[Mapping[str, Any]]) -> np.ndarray:
-    """Return the twelve numbers among the rows of a document, undefined ones as pycocotools writes them."""
+    """Return the twelve numbers among the rows of a document, undefined ones as pycocotools writes
+    them.
+    """
     pooled = {row["metric"]: row["value"] for row in rows if row["class"] is None}
     return np.array([-1.0 if pooled[name] is None else pooled[name] for name in NAMES])
 
@@ -89,4 +99,6 @@ def assert_the_twelve(ours: cal.Evaluation, theirs: COCOeval, where: str) -> Non
     """Each number to 1e-12, and undefined on both sides or on none."""
     for name, value in zip(NAMES, theirs.stats):
         expected = np.nan if value == -1 else value
-        assert ours[name].value == pytest.approx(expected, rel=0, abs=1e-12, nan_ok=True), f"{where}: {name}"
+        assert ours[name].value == pytest.approx(expected, rel=0, abs=1e-12, nan_ok=True), (
+            f"{where}: {name}"
+        )

@@ -42,7 +42,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say in one line each why tests were skipped; by itself pytest says so test by test or not at all."""
+    """Say in one line each why tests were skipped; by itself pytest says so test by test or not at
+    all.
+    """
     skipped = terminalreporter.stats.get("skipped", [])
-    for reason, n in Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped).items():
+    for reason, n in Counter(
+        report.longrepr[2].removeprefix("Skipped: ") for report in skipped
+    ).items():
         terminalreporter.write_line(f"skipped {n}: {reason}")

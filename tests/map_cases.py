@@ -14,7 +14,12 @@ from calipers.protocol_schema import _toml
 from calipers.synthetic.discs import Disc, labelled
 
 Sample = dict[str, Any]
-KINDS = {"AP": "voxel-average-precision", "AUROC": "voxel-auroc", "Dice": "voxel-dice", "IoU": "voxel-iou"}
+KINDS = {
+    "AP": "voxel-average-precision",
+    "AUROC": "voxel-auroc",
+    "Dice": "voxel-dice",
+    "IoU": "voxel-iou",
+}
 LEVELS = ("dataset", "sample", "slice", "batch")
 
 
@@ -24,7 +29,11 @@ def map_protocol(metrics: Mapping[str, Mapping[str, Any]], **settings: Any) -> c
     lines += ["[matching]", 'criterion = "mask-iou"', 'assignment = "by-overlap"', "max_dets = inf"]
     lines += ["[maps]", *(f"{key} = {_toml(value)}" for key, value in settings.items())]
     for name, options in metrics.items():
-        lines += ["[[metric]]", f"name = {_toml(name)}", *(f"{key} = {_toml(value)}" for key, value in options.items())]
+        lines += [
+            "[[metric]]",
+            f"name = {_toml(name)}",
+            *(f"{key} = {_toml(value)}" for key, value in options.items()),
+        ]
     return cal.Protocol.from_toml("\n".join(lines))
 
 
@@ -36,12 +45,20 @@ def every_level() -> dict[str, dict[str, Any]]:
             found[f"{quantity}/{level}"] = {"kind": kind, "level": level}
             if quantity in ("Dice", "IoU"):
                 found[f"{quantity}/{level}@0.5"] = {"kind": kind, "level": level, "at": 0.5}
-                found[f"{quantity}/{level}@fpr:0.2"] = {"kind": kind, "level": level, "at": "fpr:0.2"}
+                found[f"{quantity}/{level}@fpr:0.2"] = {
+                    "kind": kind,
+                    "level": level,
+                    "at": "fpr:0.2",
+                }
     for level in ("dataset", "sample"):
         found[f"AUPRO/{level}"] = {"kind": "aupro", "level": level}
         found[f"AUPRO-all/{level}"] = {"kind": "aupro", "level": level, "limit": 1.0}
     for variant in ("tversky", "jaccard", "printed"):
-        found[f"softIoU/{variant}"] = {"kind": "soft-instance-iou", "variant": variant, "alpha": 0.3}
+        found[f"softIoU/{variant}"] = {
+            "kind": "soft-instance-iou",
+            "variant": variant,
+            "alpha": 0.3,
+        }
     found["softIoU"] = {"kind": "soft-instance-iou"}
     found["F1@0.5"] = {"kind": "instance-f1", "thresholds": 0.5}
     found["F1@0.01"] = {"kind": "instance-f1", "thresholds": 0.01}
@@ -64,10 +81,11 @@ def random_samples(
     side: int = 9,
     constant: bool = True,
 ) -> list[Sample]:
-    """Return samples with objects of all sizes, some without any, and maps of ``steps`` scores (0: any score).
+    """Return samples with objects of all sizes, some without any, and maps of ``steps`` scores (0:
+    any score).
 
-    Some maps are ``constant``. The centre of such an object may lie between two voxels, where it belongs to the right
-    one: mirrored, that is another voxel.
+    Some maps are ``constant``. The centre of such an object may lie between two voxels, where it
+    belongs to the right one: mirrored, that is another voxel.
     """
     random = np.random.default_rng([61, seed])
     d = dimensions or 2 + seed % 2
@@ -78,7 +96,9 @@ def random_samples(
         labels = np.asarray(random.random(shape) < share, np.uint8)
         maps = {}
         for model in models:
-            scores = np.clip(random.normal(0.3, 0.2, shape) + 0.4 * labels * (random.random() < 0.8), 0, 1)
+            scores = np.clip(
+                random.normal(0.3, 0.2, shape) + 0.4 * labels * (random.random() < 0.8), 0, 1
+            )
             if steps:
                 scores = np.round(scores * steps) / steps
             if random.random() < 0.1 and constant:
@@ -99,7 +119,9 @@ def disc_sample(
     name: str = "s",
     score: float = 1.0,
 ) -> Sample:
-    """Return a sample with discs as references, and a map that is ``score`` on other discs and 0 elsewhere."""
+    """Return a sample with discs as references, and a map that is ``score`` on other discs and 0
+    elsewhere.
+    """
     return {
         "name": name,
         "labels": (labelled(discs, shape) > 0).astype(np.uint8),
@@ -110,4 +132,8 @@ def disc_sample(
 def values_of(evaluation: cal.Evaluation, model: str | None = None) -> dict[str, float]:
     """Return metric -> pooled value of a model."""
     chosen = model or evaluation.models[0]
-    return {row.metric: row.estimate.value for row in evaluation.rows if row.model == chosen and row.label is None}
+    return {
+        row.metric: row.estimate.value
+        for row in evaluation.rows
+        if row.model == chosen and row.label is None
+    }

@@ -21,13 +21,18 @@ def random_mask(rng: np.random.Generator, largest: int = 30) -> np.ndarray:
     elif kind == 3:
         mask[:: int(rng.integers(1, 4))] = True
     elif kind == 4:
-        (top, bottom), (left, right) = np.sort(rng.integers(0, h + 1, 2)), np.sort(rng.integers(0, w + 1, 2))
+        (top, bottom), (left, right) = (
+            np.sort(rng.integers(0, h + 1, 2)),
+            np.sort(rng.integers(0, w + 1, 2)),
+        )
         mask[top:bottom, left:right] = True
     return mask
 
 
 def random_ring(rng: np.random.Generator, w: int, h: int) -> np.ndarray:
-    """Corners inside, outside, far away, on the grid, on halves and tenths; stars, rectangles, slivers, crossings."""
+    """Corners inside, outside, far away, on the grid, on halves and tenths; stars, rectangles,
+    slivers, crossings.
+    """
     k, kind = int(rng.integers(3, 12)), int(rng.integers(9))
     if kind == 0:
         return rng.uniform(0, 1, (k, 2)) * [w, h]

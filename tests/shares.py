@@ -1,4 +1,6 @@
-"""The simplest evidence there is: one numerator and one denominator per image, and their ratio as the metric."""
+"""The simplest evidence there is: one numerator and one denominator per image, and their ratio as
+the metric.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class Shares:
 
     @classmethod
     def concat(cls, parts: Sequence[Shares]) -> Shares:
-        return cls(np.concatenate([p.over for p in parts]), np.concatenate([p.under for p in parts]))
+        return cls(
+            np.concatenate([p.over for p in parts]), np.concatenate([p.under for p in parts])
+        )
 
 
 class Recipe:
@@ -49,7 +53,9 @@ class Ratio:
     def value(self, evidence: Shares, weights: np.ndarray) -> np.ndarray:
         weights = weights.astype(np.float64)
         over, under = weights @ evidence.over, weights @ evidence.under
-        return np.divide(over, under, out=np.full(len(weights), np.nan), where=under > 0)[:, None, None]
+        return np.divide(over, under, out=np.full(len(weights), np.nan), where=under > 0)[
+            :, None, None
+        ]
 
 
 def sides(*values: Any) -> list[dict[Any, Shares]]:

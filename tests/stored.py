@@ -1,4 +1,6 @@
-"""Saved evaluations made by hand: rows of the JSON contract, and the folder that `calipers evaluate -o` would leave."""
+"""Saved evaluations made by hand: rows of the JSON contract, and the folder that `calipers evaluate
+-o` would leave.
+"""
 
 from __future__ import annotations
 
@@ -44,12 +46,19 @@ def row(metric: str = "AP50", **changes: Any) -> dict[str, Any]:
 
 def by_centre(*lows: float, **changes: Any) -> list[dict[str, Any]]:
     """Rows of the centres C1, C2, ... with these lower bounds."""
-    return [row(low=low, group={"centre": f"C{k}"}, **changes) for k, low in enumerate(lows, start=1)]
+    return [
+        row(low=low, group={"centre": f"C{k}"}, **changes) for k, low in enumerate(lows, start=1)
+    ]
 
 
 def document(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The content of evaluation.json."""
-    head = {"schema": "calipers.evaluation/1", "calipers": "0.1.0", "protocol": PROTOCOL, "cohort": {}}
+    head = {
+        "schema": "calipers.evaluation/1",
+        "calipers": "0.1.0",
+        "protocol": PROTOCOL,
+        "cohort": {},
+    }
     return {**head, "rows": rows, "warnings": []}
 
 
@@ -58,14 +67,19 @@ def save(folder: Path, rows: list[dict[str, Any]], *, run: bool = True) -> Path:
     folder.mkdir(exist_ok=True)
     (folder / "evaluation.json").write_text(json.dumps(document(rows), indent=1), encoding="utf-8")
     if run:
-        record = {"schema": "calipers.run/1", "result_hash": sha256_of({"protocol": PROTOCOL, "rows": rows})}
+        record = {
+            "schema": "calipers.run/1",
+            "result_hash": sha256_of({"protocol": PROTOCOL, "rows": rows}),
+        }
         (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
     return folder
 
 
 def vouch(folder: Path) -> None:
     """Write a run.json that agrees with whatever the folder holds now."""
-    run, document = (json.loads((folder / name).read_text()) for name in ("run.json", "evaluation.json"))
+    run, document = (
+        json.loads((folder / name).read_text()) for name in ("run.json", "evaluation.json")
+    )
     run["result_hash"] = sha256_of({"protocol": document["protocol"], "rows": document["rows"]})
     for name, facts in run["files"].items():
         facts["sha256"] = hashlib.sha256((folder / name).read_bytes()).hexdigest()

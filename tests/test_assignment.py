@@ -41,7 +41,9 @@ def assert_fates_are(cohort: Cohort, view: View, rule: Rule, matches=None, k: in
 def test_fates_equal_the_twin_in_every_view(strategy: str, kind: str) -> None:
     for seed in range(4):
         cohort = cohort_of(kind, seed)
-        views = [View(assignment=strategy, threshold=t, size=size) for size in SIZES for t in THRESHOLDS]
+        views = [
+            View(assignment=strategy, threshold=t, size=size) for size in SIZES for t in THRESHOLDS
+        ]
         matches = match(cohort, MODEL, views)
         for k, view in enumerate(views):
             rule = Rule(iou_or_crowd, lambda s, t=view.threshold: s >= t, view.size)
@@ -53,9 +55,26 @@ def test_fates_equal_the_twin_in_every_view(strategy: str, kind: str) -> None:
 def test_limits_cuts_and_class_rule(strategy: str, kind: str) -> None:
     for seed in range(4):
         cohort = cohort_of(kind, seed)
-        for max_dets, cut, within in ((1, -np.inf, True), (2, 0.4, True), (3, 0.3, False), (100, -np.inf, False)):
-            view = View(assignment=strategy, threshold=0.3, max_dets=max_dets, score_cut=cut, within_class=within)
-            rule = Rule(iou_or_crowd, lambda s: s >= 0.3, max_dets=max_dets, score_cut=cut, within_class=within)
+        for max_dets, cut, within in (
+            (1, -np.inf, True),
+            (2, 0.4, True),
+            (3, 0.3, False),
+            (100, -np.inf, False),
+        ):
+            view = View(
+                assignment=strategy,
+                threshold=0.3,
+                max_dets=max_dets,
+                score_cut=cut,
+                within_class=within,
+            )
+            rule = Rule(
+                iou_or_crowd,
+                lambda s: s >= 0.3,
+                max_dets=max_dets,
+                score_cut=cut,
+                within_class=within,
+            )
             assert_fates_are(cohort, view, rule)
 
 
@@ -68,24 +87,37 @@ def test_limits_cuts_and_class_rule(strategy: str, kind: str) -> None:
         ("ior", 0.25, boxes.ior, lambda s: s >= 0.25),
         ("any-overlap", 0.5, boxes.iou, lambda s: s > 0),
         ("centre-distance", 20.0, lambda t, p: -boxes.centre_distance(t, p), lambda s: s >= -20),
-        ("centre-distance-relative", 0.5, lambda t, p: -boxes.relative_distance(t, p), lambda s: s >= -0.5),
+        (
+            "centre-distance-relative",
+            0.5,
+            lambda t, p: -boxes.relative_distance(t, p),
+            lambda s: s >= -0.5,
+        ),
         (
             "point-in-box",
             0.5,
-            lambda t, p: 1 / (1 + boxes.centre_distance(t, p)) if boxes.contains_centre(t, p) else 0.0,
+            lambda t, p: (
+                1 / (1 + boxes.centre_distance(t, p)) if boxes.contains_centre(t, p) else 0.0
+            ),
             lambda s: s > 0,
         ),
     ],
 )
 @pytest.mark.parametrize("strategy", ["by-score", "by-overlap"])
-def test_every_criterion_decides_fates(criterion, threshold, similarity, admissible, strategy) -> None:
+def test_every_criterion_decides_fates(
+    criterion, threshold, similarity, admissible, strategy
+) -> None:
     for kind in ("plain", "ignored", "volumes"):
         cohort = cohort_of(kind, seed=5)
         rule = Rule(lambda t, p: similarity(t.box, p.box), admissible)
-        assert_fates_are(cohort, View(criterion=criterion, assignment=strategy, threshold=threshold), rule)
+        assert_fates_are(
+            cohort, View(criterion=criterion, assignment=strategy, threshold=threshold), rule
+        )
 
 
-@pytest.mark.parametrize("kind", ["plain", "grid and ties", "integer grid", "ignored", "crowded images", "volumes"])
+@pytest.mark.parametrize(
+    "kind", ["plain", "grid and ties", "integer grid", "ignored", "crowded images", "volumes"]
+)
 def test_optimal_finds_most_pairs_then_the_largest_total(kind: str) -> None:
     for seed in range(5):
         cohort = cohort_of(kind, seed, n_images=6)
@@ -96,7 +128,11 @@ def test_optimal_finds_most_pairs_then_the_largest_total(kind: str) -> None:
             references, predictions = things(cohort, MODEL)
             for image in range(cohort.n_images):
                 for label in range(len(cohort.classes)):
-                    refs = [r for r in references if (r.image, r.label) == (image, label) and rule.counted(r)]
+                    refs = [
+                        r
+                        for r in references
+                        if (r.image, r.label) == (image, label) and rule.counted(r)
+                    ]
                     preds = [p for p in predictions if (p.image, p.label) == (image, label)]
                     if max(len(refs), len(preds)) > 6 or min(len(refs), len(preds)) > 4:
                         continue
@@ -119,7 +155,9 @@ def test_optimal_uses_no_reference_twice_and_ignored_ones_last() -> None:
 def two_on_one(**options) -> Cohort:
     boxes_ = [[0, 0, 10, 10]]
     references = [{"boxes": boxes_, "labels": [0], **options}]
-    predictions = [{"boxes": [[0, 0, 10, 9], [0, 0, 10, 10]], "labels": [0, 0], "scores": [0.9, 0.8]}]
+    predictions = [
+        {"boxes": [[0, 0, 10, 9], [0, 0, 10, 10]], "labels": [0, 0], "scores": [0.9, 0.8]}
+    ]
     return Cohort.from_arrays(references, {MODEL: predictions}, classes=("a",))
 
 
@@ -138,7 +176,9 @@ def test_two_predictions_on_one_reference(strategy: str, expected: list[str]) ->
     assert [FATES[fate] for fate in matches.prediction_fate[0]] == expected
 
 
-@pytest.mark.parametrize("strategy", ["by-score", "by-overlap", "optimal", "per-reference-argmax", "many-to-one"])
+@pytest.mark.parametrize(
+    "strategy", ["by-score", "by-overlap", "optimal", "per-reference-argmax", "many-to-one"]
+)
 def test_forgiven_duplicates_do_not_count(strategy: str) -> None:
     view = View(assignment=strategy, duplicates="forgiven")
     found = [FATES[fate] for fate in match(two_on_one(), MODEL, [view]).prediction_fate[0]]
@@ -150,7 +190,9 @@ def test_forgiven_duplicates_equal_the_twin(strategy: str) -> None:
     for kind in KINDS:
         cohort = cohort_of(kind, seed=6)
         rule = Rule(iou_or_crowd, lambda s: s >= 0.2, duplicates="forgiven")
-        assert_fates_are(cohort, View(assignment=strategy, threshold=0.2, duplicates="forgiven"), rule)
+        assert_fates_are(
+            cohort, View(assignment=strategy, threshold=0.2, duplicates="forgiven"), rule
+        )
 
 
 @pytest.mark.parametrize("strategy", ["by-score", "by-overlap", "optimal", "many-to-one"])
@@ -168,7 +210,11 @@ def test_an_ignored_reference_takes_one() -> None:
 def test_threshold_is_reached_by_equality_unless_strict_and_never_at_zero() -> None:
     cohort = Cohort.from_arrays(
         [{"boxes": [[0, 0, 10, 10], [50, 0, 60, 10]], "labels": [0, 0]}],
-        {MODEL: [{"boxes": [[0, 0, 10, 5], [60, 0, 70, 10]], "labels": [0, 0], "scores": [0.9, 0.8]}]},
+        {
+            MODEL: [
+                {"boxes": [[0, 0, 10, 5], [60, 0, 70, 10]], "labels": [0, 0], "scores": [0.9, 0.8]}
+            ]
+        },
         classes=("a",),
     )
     views = [View(threshold=0.5), View(threshold=0.5, strict=True), View(threshold=0.0)]
@@ -193,8 +239,15 @@ def test_distance_limit_is_closed_and_zero_is_reached() -> None:
         classes=("a",),
     )
     limits = [(5.0, False), (5.0, True), (0.0, False)]
-    views = [View(criterion="centre-distance", threshold=limit, strict=strict) for limit, strict in limits]
-    assert (match(cohort, MODEL, views).prediction_fate == HIT).tolist() == [[True, True], [False, True], [False, True]]
+    views = [
+        View(criterion="centre-distance", threshold=limit, strict=strict)
+        for limit, strict in limits
+    ]
+    assert (match(cohort, MODEL, views).prediction_fate == HIT).tolist() == [
+        [True, True],
+        [False, True],
+        [False, True],
+    ]
 
 
 def test_a_sparse_search_finds_the_same_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,8 +260,16 @@ def test_a_sparse_search_finds_the_same_pairs(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_recipes_merge_only_when_one_matching_serves_both() -> None:
-    one, two = MatchRecipe((View(threshold=0.5),)), MatchRecipe((View(threshold=0.7, size=(0.0, 5.0)),))
+    one, two = (
+        MatchRecipe((View(threshold=0.5),)),
+        MatchRecipe((View(threshold=0.7, size=(0.0, 5.0)),)),
+    )
     assert one.key == two.key
     assert one.merge(two).merge(one).views == (*one.views, *two.views)
-    for other in (View(criterion="iop"), View(assignment="optimal"), View(max_dets=1), View(score_cut=0.1)):
+    for other in (
+        View(criterion="iop"),
+        View(assignment="optimal"),
+        View(max_dets=1),
+        View(score_cut=0.1),
+    ):
         assert MatchRecipe((other,)).key != one.key

@@ -1,4 +1,6 @@
-"""From an evaluation to differences and a ranking: every metric, every option, every reason for no answer."""
+"""From an evaluation to differences and a ranking: every metric, every option, every reason for no
+answer.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +36,21 @@ def little(n_units: int, models=("a", "b"), found=(1.0, 0.6), silent=(), rare=No
     """
     rng = np.random.default_rng(n_units)
     boxes = np.array([[10.0, 10, 20, 20], [40, 40, 55, 60], [70, 10, 90, 25]])
-    references = [{"boxes": boxes, "labels": [0, 1, 0], "width": 100, "height": 100} for _ in range(n_units)]
+    references = [
+        {"boxes": boxes, "labels": [0, 1, 0], "width": 100, "height": 100} for _ in range(n_units)
+    ]
     predictions = {}
     for model, share in zip(models, found):
         kept = [rng.random(3) < (0.0 if model in silent else share) for _ in range(n_units)]
         if model == rare:
             kept = [np.full(3, k == 0) for k in range(n_units)]
         predictions[model] = [
-            {"boxes": boxes[k], "labels": np.array([0, 1, 0])[k], "scores": rng.random(int(k.sum()))} for k in kept
+            {
+                "boxes": boxes[k],
+                "labels": np.array([0, 1, 0])[k],
+                "scores": rng.random(int(k.sum())),
+            }
+            for k in kept
         ]
     cohort = cal.Cohort.from_arrays(references, predictions, classes=("x", "y"))
     return cal.evaluate(cohort, replace(OVERVIEW, replicates=300), ci=False)
@@ -51,7 +60,11 @@ def test_the_headline_of_all_pairs_is_compared(demo):
     found = demo.compare()
     assert [(row.model_a, row.model_b, row.metric) for row in found.rows] == [
         (a, b, metric)
-        for a, b in (("mislabels", "overpredicts"), ("mislabels", "misses-small"), ("overpredicts", "misses-small"))
+        for a, b in (
+            ("mislabels", "overpredicts"),
+            ("mislabels", "misses-small"),
+            ("overpredicts", "misses-small"),
+        )
         for metric in demo.protocol.headline
     ]
     assert found.family == len(found.rows) == 18
@@ -88,16 +101,23 @@ def test_exchanging_the_models_turns_the_signs(demo):
 
 
 def test_the_test_follows_the_metric_unless_asked(demo):
-    tests = {row.metric: row.test for row in demo.compare("mislabels", "misses-small", metrics=["all"]).rows}
+    tests = {
+        row.metric: row.test
+        for row in demo.compare("mislabels", "misses-small", metrics=["all"]).rows
+    }
     assert {name for name, test in tests.items() if test == "bootstrap"} == {"AP", "AP@0.5", "FROC"}
     forced = demo.compare("mislabels", "misses-small", metrics=["AP", "F1@0.5"], test="permutation")
     assert {row.test for row in forced.rows} == {"permutation"}
     assert any("mixes the scores" in warning and "(AP)" in warning for warning in forced.warnings)
-    assert {r.test for r in demo.compare("mislabels", metrics=["F1@0.5"], test="bootstrap").rows} == {"bootstrap"}
+    assert {
+        r.test for r in demo.compare("mislabels", metrics=["F1@0.5"], test="bootstrap").rows
+    } == {"bootstrap"}
 
 
 def test_less_is_better_for_false_alarms(demo):
-    row = demo.compare("overpredicts", "misses-small", metrics=["FP/image@0.5"], margin=0.5).get("FP/image@0.5")
+    row = demo.compare("overpredicts", "misses-small", metrics=["FP/image@0.5"], margin=0.5).get(
+        "FP/image@0.5"
+    )
     assert row.estimate.value > 0
     assert (row.verdict, row.margin_verdict) == ("b_better", "b_superior")
     assert "lower is better" in row.sentence
@@ -125,7 +145,9 @@ def test_corrections_change_p_and_nothing_else(demo):
 
 
 def test_margins_per_metric(demo):
-    found = demo.compare("mislabels", "misses-small", metrics=["AP@0.5", "F1@0.5"], margin={"F1@0.5": 0.3})
+    found = demo.compare(
+        "mislabels", "misses-small", metrics=["AP@0.5", "F1@0.5"], margin={"F1@0.5": 0.3}
+    )
     assert found.get("AP@0.5").margin is found.get("AP@0.5").margin_verdict is None
     assert found.get("F1@0.5").margin_verdict == "equivalent"
     assert "Equivalent within 30.0 points" in found.get("F1@0.5").sentence
@@ -145,7 +167,12 @@ def test_a_model_against_its_copy_shows_no_difference():
     twin = cohort.with_predictions("twin", cohort.models["mislabels"])
     ev = cal.evaluate(twin, replace(OVERVIEW, replicates=200), ci=False)
     for row in ev.compare("mislabels", "twin", metrics=["all"], margin=0.01).rows:
-        assert (row.estimate.value, row.estimate.low, row.estimate.high, row.p) == (0.0, 0.0, 0.0, 1.0)
+        assert (row.estimate.value, row.estimate.low, row.estimate.high, row.p) == (
+            0.0,
+            0.0,
+            0.0,
+            1.0,
+        )
         assert row.verdict == "no_difference_shown"
         assert "identical_units" in row.estimate.flags
         assert "no certainty" in row.sentence
@@ -154,7 +181,9 @@ def test_a_model_against_its_copy_shows_no_difference():
 
 @pytest.mark.parametrize("n_units", [2, 3, 4])
 def test_too_few_units_have_no_interval_but_an_exact_permutation(n_units):
-    found = little(n_units, found=(1.0, 0.0)).compare(metrics=["AP@0.5", "sensitivity@0.5"], margin=0.1)
+    found = little(n_units, found=(1.0, 0.0)).compare(
+        metrics=["AP@0.5", "sensitivity@0.5"], margin=0.1
+    )
     by_rank, by_count = found.get("AP@0.5"), found.get("sensitivity@0.5")
     assert by_rank.estimate.reason == by_count.estimate.reason == "too_few_units"
     assert math.isnan(by_rank.p)
@@ -177,7 +206,10 @@ def test_five_units_may_have_an_interval_without_0_and_still_show_nothing():
     row = little(5, found=(1.0, 0.1)).compare(metrics=["sensitivity@0.5"], test="bootstrap").rows[0]
     assert row.estimate.low > 0.0
     assert (row.p, row.verdict) == (0.0625, "no_difference_shown")
-    assert "With 5 images no p value can be below 0.0625, also where the interval leaves 0 out." in row.sentence
+    assert (
+        "With 5 images no p value can be below 0.0625, also where the interval leaves 0 out."
+        in row.sentence
+    )
 
 
 def test_undefined_values_have_a_reason_and_no_test():
@@ -201,7 +233,16 @@ def test_undefined_replicates_are_counted():
 
 def test_the_document_is_json_of_the_contract(demo):
     document = demo.compare(metrics=["AP@0.5", "F1@0.5"], margin=0.05, per_class=True).as_dict()
-    assert list(document) == ["schema", "calipers", "protocol", "cohort", "settings", "rows", "ranking", "warnings"]
+    assert list(document) == [
+        "schema",
+        "calipers",
+        "protocol",
+        "cohort",
+        "settings",
+        "rows",
+        "ranking",
+        "warnings",
+    ]
     assert document["schema"] == "calipers.comparison/1"
     assert document["settings"]["generalises_to"] == "other patients like these 80"
     again = json.loads(json.dumps(document, allow_nan=False))
@@ -223,19 +264,31 @@ def test_seeds_and_only_seeds_change_the_replicates(demo):
 
 def test_the_cluster_decides_what_is_drawn(demo):
     pair = ("mislabels", "misses-small")
-    found = {c: clustered(demo, cluster=c).compare(*pair, metrics=["F1@0.5"]).rows[0] for c in ("image", "patient")}
+    found = {
+        c: clustered(demo, cluster=c).compare(*pair, metrics=["F1@0.5"]).rows[0]
+        for c in ("image", "patient")
+    }
     assert [row.estimate.n_units for row in found.values()] == [120, 80]
     centre = clustered(demo, cluster="centre").compare(*pair, metrics=["F1@0.5"]).rows[0]
     assert (centre.estimate.n_units, centre.estimate.reason) == (4, "too_few_units")
 
 
-@pytest.mark.parametrize("kind", ["plain", "tied scores", "crowds", "ignored", "mostly empty", "volumes"])
+@pytest.mark.parametrize(
+    "kind", ["plain", "tied scores", "crowds", "ignored", "mostly empty", "volumes"]
+)
 def test_every_kind_of_cohort_and_both_routes(kind, kernel_route):
-    ev = cal.evaluate(cohort_of(kind, seed=3, n_images=24, models=2), replace(OVERVIEW, replicates=100), ci=False)
+    ev = cal.evaluate(
+        cohort_of(kind, seed=3, n_images=24, models=2), replace(OVERVIEW, replicates=100), ci=False
+    )
     for row in ev.compare(metrics=["all"], per_class=True).rows:
         assert math.isnan(row.p) or 0.0 < row.p <= row.p_adjusted <= 1.0
-        assert math.isnan(row.estimate.low) or row.estimate.low <= row.estimate.value <= row.estimate.high
-        assert (row.estimate.reason is None) == (row.estimate.method != "none" and not math.isnan(row.p))
+        assert (
+            math.isnan(row.estimate.low)
+            or row.estimate.low <= row.estimate.value <= row.estimate.high
+        )
+        assert (row.estimate.reason is None) == (
+            row.estimate.method != "none" and not math.isnan(row.p)
+        )
 
 
 def test_both_routes_give_the_same_bits():
@@ -244,7 +297,9 @@ def test_both_routes_give_the_same_bits():
     found = []
     for name in ("numpy", "native"):
         with route.forced(name):
-            ev = cal.evaluate(cohort_of("plain", 5, 30, models=2), replace(OVERVIEW, replicates=100), ci=False)
+            ev = cal.evaluate(
+                cohort_of("plain", 5, 30, models=2), replace(OVERVIEW, replicates=100), ci=False
+            )
             found.append((ev.compare(metrics=["all"]).as_dict()["rows"], ev.rank().as_dict()))
     assert found[0] == found[1]
 
@@ -302,13 +357,18 @@ def test_a_row_that_is_not_there(demo):
 def test_of_several_pairs_one_must_be_named(demo):
     found = demo.compare(metrics=["F1@0.5"], replicates=100)
     with pytest.raises(
-        cal.UsageError, match=r"3 pairs of models .* a='mislabels', b='overpredicts'; a='mislabels', b="
+        cal.UsageError,
+        match=r"3 pairs of models .* a='mislabels', b='overpredicts'; a='mislabels', b=",
     ):
         found.get("F1@0.5")
     with pytest.raises(cal.UsageError, match="2 pairs of models"):
         found.get("F1@0.5", a="mislabels")
-    assert found.get("F1@0.5", a="overpredicts") == found.get("F1@0.5", a="overpredicts", b="misses-small")
-    with pytest.raises(cal.UsageError, match=r"no row for 'F1@0.5', class None, models misses-small and None"):
+    assert found.get("F1@0.5", a="overpredicts") == found.get(
+        "F1@0.5", a="overpredicts", b="misses-small"
+    )
+    with pytest.raises(
+        cal.UsageError, match=r"no row for 'F1@0.5', class None, models misses-small and None"
+    ):
         found.get("F1@0.5", a="misses-small")
 
 
@@ -327,12 +387,21 @@ def test_few_random_trades_for_many_tests_are_told(demo):
     assert too_few(demo, metrics=counts, replicates=120) == []
     assert too_few(demo, metrics=counts, replicates=100, correction="bh") == []
     assert too_few(demo, a="mislabels", metrics=["F1@0.5"]) == []
-    (said,) = too_few(clustered(demo, level=0.995), a="mislabels", b="overpredicts", metrics=["F1@0.5"], replicates=100)
+    (said,) = too_few(
+        clustered(demo, level=0.995),
+        a="mislabels",
+        b="overpredicts",
+        metrics=["F1@0.5"],
+        replicates=100,
+    )
     assert said.startswith("100 replicates are too few for 1 test:")
 
 
 def test_replicates_do_not_limit_the_t_of_the_bootstrap(demo):
-    assert too_few(demo, metrics=["sensitivity@0.5", "PPV@0.5"], replicates=100, test="bootstrap") == []
+    assert (
+        too_few(demo, metrics=["sensitivity@0.5", "PPV@0.5"], replicates=100, test="bootstrap")
+        == []
+    )
     (said,) = too_few(demo, metrics=["AP@0.5", "sensitivity@0.5", "PPV@0.5"], replicates=100)
     assert "of a permutation" in said
 
@@ -345,7 +414,9 @@ def test_few_units_for_many_tests_are_told_however_many_replicates(test):
         f"7 images are too few for 4 tests: the smallest p value of a {test}, 0.016, is 0.062 after Holm if it comes "
         "first. Test less."
     )
-    assert too_few(little(7), metrics=names[:3], replicates=100, test=test) == []  # 3 x 2 / 2^7 = .047
+    assert (
+        too_few(little(7), metrics=names[:3], replicates=100, test=test) == []
+    )  # 3 x 2 / 2^7 = .047
     assert too_few(little(8), metrics=names, replicates=100, test=test) == []
 
 
@@ -355,11 +426,15 @@ def test_few_units_for_many_tests_are_told_however_many_replicates(test):
 def test_ranking_of_a_data_set_metric(demo):
     found = demo.rank("AP@0.5")
     assert found.models == ("overpredicts", "misses-small", "mislabels")
-    assert [place.value for place in found.places] == [demo[model, "AP@0.5"].value for model in found.models]
+    assert [place.value for place in found.places] == [
+        demo[model, "AP@0.5"].value for model in found.models
+    ]
     assert (found.unit, found.n_units, found.test, found.family) == ("patient", 80, "bootstrap", 6)
     assert found.replicates == 300
     assert found.winner_kept == found["overpredicts"].shares[0] == 1.0
-    assert found.sentence().startswith("overpredicts is first in AP@0.5, and in 100 % of 300 replicates.")
+    assert found.sentence().startswith(
+        "overpredicts is first in AP@0.5, and in 100 % of 300 replicates."
+    )
     json.dumps(found.as_dict(), allow_nan=False)
     with pytest.raises(KeyError):
         found["nobody"]
@@ -367,29 +442,43 @@ def test_ranking_of_a_data_set_metric(demo):
 
 def test_less_is_better_ranks_the_other_way(demo):
     assert demo.rank("FP/image@0.5").models == ("misses-small", "mislabels", "overpredicts")
-    assert demo.rank("FP/image@0.5", method="rank-then-mean").models == ("misses-small", "mislabels", "overpredicts")
+    assert demo.rank("FP/image@0.5", method="rank-then-mean").models == (
+        "misses-small",
+        "mislabels",
+        "overpredicts",
+    )
 
 
-@pytest.mark.parametrize("method", ["mean-then-rank", "median-then-rank", "rank-then-mean", "test-then-rank"])
+@pytest.mark.parametrize(
+    "method", ["mean-then-rank", "median-then-rank", "rank-then-mean", "test-then-rank"]
+)
 def test_rankings_over_patients(demo, method):
     found = demo.rank("sensitivity@0.5", method=method)
     assert found.models[0] == "overpredicts"
     assert found.n_cases + found.left_out == 80
     assert found.left_out == 19  # healthy patients have nothing to be found, for any model
     assert (found.filled, found.test) == (0, "signed-rank")
-    assert [pair.significant for pair in found.pairs if pair.worse == "overpredicts"] == [False, False]
+    assert [pair.significant for pair in found.pairs if pair.worse == "overpredicts"] == [
+        False,
+        False,
+    ]
 
 
 def test_ranking_of_a_class(demo):
     found = demo.rank("sensitivity@0.5", label="nodule")
     assert found.models[-1] == "misses-small"
-    assert found["misses-small"].value == demo.get("sensitivity@0.5", model="misses-small", label="nodule").value
+    assert (
+        found["misses-small"].value
+        == demo.get("sensitivity@0.5", model="misses-small", label="nodule").value
+    )
     with pytest.raises(cal.UsageError, match="no class 'nodul'"):
         demo.rank("sensitivity@0.5", label="nodul")
 
 
 def test_a_missing_value_of_one_model_is_an_error_or_the_worst(demo):
-    with pytest.raises(cal.UsageError, match=r"undefined for mislabels, misses-small on \d+ of 80 cases"):
+    with pytest.raises(
+        cal.UsageError, match=r"undefined for mislabels, misses-small on \d+ of 80 cases"
+    ):
         demo.rank("F1@0.5", method="mean-then-rank")
     filled = demo.rank("F1@0.5", method="mean-then-rank", missing="worst")
     assert filled.filled > 0
@@ -418,7 +507,9 @@ def test_many_cases_in_few_centres_do_not_say_how_firmly(method):
     assert (found.n_units, found.n_cases, found.replicates) == (4, 40, 0)
     assert (found.models[0], found.reason, found.family) == ("a", "too_few_units", 0)
     assert all(math.isnan(pair.p) and not pair.significant for pair in found.pairs)
-    assert found.sentence() == "a is first in sensitivity@0.5; how firmly is unknown (too few units)."
+    assert (
+        found.sentence() == "a is first in sensitivity@0.5; how firmly is unknown (too few units)."
+    )
 
 
 @pytest.mark.parametrize(("per_stratum", "n_strata"), [(2, 6), (2, 3)])
@@ -427,7 +518,10 @@ def test_the_map_of_a_ranking_and_the_comparison_spend_the_same_on_strata(per_st
     ev = little(n, found=(0.9, 0.5))
     ev = replace(ev, cohort=ev.cohort.with_groups({"centre": np.arange(n) % n_strata}))
     ev = clustered(ev, cluster="image", strata="centre")
-    ranked, row = ev.rank("sensitivity@0.5"), ev.compare(metrics=["sensitivity@0.5"], test="bootstrap").rows[0]
+    ranked, row = (
+        ev.rank("sensitivity@0.5"),
+        ev.compare(metrics=["sensitivity@0.5"], test="bootstrap").rows[0],
+    )
     assert ranked.reason == row.estimate.reason == (None if n_strata == 6 else "too_few_units")
     better = next(pair for pair in ranked.pairs if pair.better == ranked.models[0])
     assert better.p == pytest.approx(row.p / 2, nan_ok=True)
@@ -436,9 +530,14 @@ def test_the_map_of_a_ranking_and_the_comparison_spend_the_same_on_strata(per_st
 
 def test_equal_models_share_rank_one():
     cohort = cal.demo_cohort()
-    ev = cal.evaluate(cohort.with_predictions("twin", cohort.models["overpredicts"]), OVERVIEW, ci=False)
+    ev = cal.evaluate(
+        cohort.with_predictions("twin", cohort.models["overpredicts"]), OVERVIEW, ci=False
+    )
     found = ev.rank("sensitivity@0.5", replicates=100)
-    assert [(place.model, place.rank) for place in found.places[:2]] == [("overpredicts", 1), ("twin", 1)]
+    assert [(place.model, place.rank) for place in found.places[:2]] == [
+        ("overpredicts", 1),
+        ("twin", 1),
+    ]
     assert "overpredicts and twin share rank 1" in found.sentence()
 
 
@@ -471,7 +570,9 @@ def test_a_metric_without_classes_has_no_ranking_of_one():
 @pytest.mark.slow
 @pytest.mark.parametrize("n_images", [10, 40])
 def test_equal_models_are_told_apart_in_one_of_twenty_cases(n_images):
-    """Two random models of one kind: the bootstrap for AP and the permutation for F1 both keep a size of about .05."""
+    """Two random models of one kind: the bootstrap for AP and the permutation for F1 both keep a
+    size of about .05.
+    """
     protocol = replace(OVERVIEW, replicates=200, cluster="image").only(["AP@0.5", "F1@0.5"])
     rejected, sims = np.zeros(2), 300
     for seed in range(sims):

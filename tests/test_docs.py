@@ -1,8 +1,9 @@
-"""README and documentation do what they say: commands run, examples give what is printed, tables are complete.
+"""README and documentation do what they say: commands run, examples give what is printed, tables
+are complete.
 
-In a page, a block with ``title="name"`` is written to that file; lines ``$ calipers ...`` of console blocks are run and
-what follows them is compared (``...`` stands for anything); Python blocks are executed, with output checked where they
-are written as a session.
+In a page, a block with ``title="name"`` is written to that file; lines ``$ calipers ...`` of
+console blocks are run and what follows them is compared (``...`` stands for anything); Python
+blocks are executed, with output checked where they are written as a session.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ from calipers.sensitivity.choices import CHOICES
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]+)\n(?P<body>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<info>[^\n`]+)\n(?P<body>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE
+)
 CHECKER, LOOSELY = doctest.OutputChecker(), doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 RULES = ROOT / "docs" / "how-to" / "bad-input.md"
 
@@ -67,7 +70,9 @@ def commands(body: str) -> list[tuple[str, str]]:
 
 
 def call(command: str, last: int) -> tuple[int, str]:
-    """Run one line of a console block in the working folder; return its exit code and everything it printed."""
+    """Run one line of a console block in the working folder; return its exit code and everything it
+    printed.
+    """
     words = shlex.split(command)
     if command == "echo $?":
         return 0, f"{last}\n"
@@ -75,7 +80,9 @@ def call(command: str, last: int) -> tuple[int, str]:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             return run(words[1:]), printed.getvalue()
-    assert words[0] in ("cat", "head", "ls"), f"cannot run {command!r}; a block that is not run is marked sh or text"
+    assert words[0] in ("cat", "head", "ls"), (
+        f"cannot run {command!r}; a block that is not run is marked sh or text"
+    )
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
@@ -96,7 +103,9 @@ def execute(body: str, names: dict[str, Any], page: Path) -> None:
         return
     test = doctest.DocTestParser().get_doctest(body, names, page.name, str(page), 0)
     said: list[str] = []
-    result = doctest.DocTestRunner(optionflags=LOOSELY).run(test, out=said.append, clear_globs=False)
+    result = doctest.DocTestRunner(optionflags=LOOSELY).run(
+        test, out=said.append, clear_globs=False
+    )
     names.update(test.globs)
     assert result.failed == 0, "".join(said)
 
@@ -112,7 +121,9 @@ def blank_images(cohort: cal.Cohort, folder: Path, seed: int = 0) -> list[Path]:
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to work in; the pictures of the demo are black, because to draw them takes most of its time."""
+    """A folder to work in; the pictures of the demo are black, because to draw them takes most of
+    its time.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("calipers.synthetic.draw_images", blank_images)
     return tmp_path
@@ -147,7 +158,9 @@ def test_examples_in_docstrings_run(name: str, desk: Path) -> None:
     assert result.failed == 0
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.py")), ids=lambda file: file.name)
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "examples").glob("*.py")), ids=lambda file: file.name
+)
 def test_examples_run(file: Path, desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(file), run_name="__main__")
     assert capsys.readouterr().out
@@ -158,18 +171,25 @@ def test_links_within_the_documentation_lead_somewhere() -> None:
     broken = []
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            if not target.startswith(("http:", "https:", "mailto:")) and not (page.parent / target).exists():
+            if (
+                not target.startswith(("http:", "https:", "mailto:"))
+                and not (page.parent / target).exists()
+            ):
                 broken.append(f"{page.relative_to(ROOT)}: {target}")
     assert not broken
 
 
 def test_every_page_is_in_the_navigation() -> None:
     listed = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
-    assert listed == {str(page.relative_to(ROOT / "docs")) for page in PAGES if "docs" in page.parts}
+    assert listed == {
+        str(page.relative_to(ROOT / "docs")) for page in PAGES if "docs" in page.parts
+    }
 
 
 def rules_in_source() -> set[str]:
-    """Return every rule id that the sources can put into an error: arguments named or placed as `rule`."""
+    """Return every rule id that the sources can put into an error: arguments named or placed as
+    `rule`.
+    """
     places = {"Finding": 0, "Problem": 0, "_error": 1, "_unknown": 3}
     places |= dict.fromkeys(("_found", "_problem", "problem", "note"), 2)
     found: set[str] = set()
@@ -193,7 +213,9 @@ def _leaves(node: ast.expr) -> list[str]:
 
 
 def test_every_rule_is_explained() -> None:
-    explained = set(re.findall(r"^\| `([a-z-]+)` \|", RULES.read_text(encoding="utf-8"), re.MULTILINE))
+    explained = set(
+        re.findall(r"^\| `([a-z-]+)` \|", RULES.read_text(encoding="utf-8"), re.MULTILINE)
+    )
     source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
     assert len(rules_in_source()) > 40
     assert not rules_in_source() - explained
@@ -206,7 +228,10 @@ def test_every_rule_is_explained() -> None:
         ("reference/presets.md", cal.presets()),
         ("reference/metrics.md", registry.known("metric")),
         ("reference/protocol.md", [*registry.known("criterion"), *registry.known("assignment")]),
-        ("reference/json.md", ["calipers.evaluation/1", "calipers.error/1", "calipers.inspect/1", "calipers.run/1"]),
+        (
+            "reference/json.md",
+            ["calipers.evaluation/1", "calipers.error/1", "calipers.inspect/1", "calipers.run/1"],
+        ),
         (
             "reference/json.md",
             [
@@ -234,7 +259,9 @@ def test_reference_pages_name_everything(page: str, names: list[str]) -> None:
     assert not [name for name in names if f"`{name}`" not in text]
 
 
-@pytest.mark.parametrize("file", [ROOT / "CITATION.cff", ROOT / "CONTRIBUTING.md", *PAGES], ids=lambda file: file.name)
+@pytest.mark.parametrize(
+    "file", [ROOT / "CITATION.cff", ROOT / "CONTRIBUTING.md", *PAGES], ids=lambda file: file.name
+)
 def test_only_verbs_that_ship_are_named(file: Path) -> None:
     named = set(re.findall(r"`calipers ([a-z]+)\b", file.read_text(encoding="utf-8")))
     assert named <= set(VERBS)

@@ -14,7 +14,20 @@ from calipers.synthetic import random_cohort
 from calipers.tables.objects import empty_predictions
 
 ROW_KEYS = [
-    *("model", "metric", "metric_id", "class", "group", "value", "low", "high", "level", "method", "unit", "n_units"),
+    *(
+        "model",
+        "metric",
+        "metric_id",
+        "class",
+        "group",
+        "value",
+        "low",
+        "high",
+        "level",
+        "method",
+        "unit",
+        "n_units",
+    ),
     *("n_images", "n_references", "n_predictions", "bias", "undefined", "reason"),
 ]
 
@@ -29,10 +42,30 @@ def evaluation(cohort: cal.Cohort) -> cal.Evaluation:
     return cal.evaluate(cohort, "coco")
 
 
-def test_rows_are_models_then_metrics_then_pooled_before_classes(evaluation: cal.Evaluation) -> None:
-    metrics = ["AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl"]
+def test_rows_are_models_then_metrics_then_pooled_before_classes(
+    evaluation: cal.Evaluation,
+) -> None:
+    metrics = [
+        "AP",
+        "AP50",
+        "AP75",
+        "APs",
+        "APm",
+        "APl",
+        "AR1",
+        "AR10",
+        "AR100",
+        "ARs",
+        "ARm",
+        "ARl",
+    ]
     labels = [None, "class-1", "class-2", "class-3"]
-    expected = [(model, metric, label) for model in ("model-1", "model-2") for metric in metrics for label in labels]
+    expected = [
+        (model, metric, label)
+        for model in ("model-1", "model-2")
+        for metric in metrics
+        for label in labels
+    ]
     assert [(row.model, row.metric, row.label) for row in evaluation.rows] == expected
     assert all(row.group is None for row in evaluation.rows)
 
@@ -43,7 +76,9 @@ def test_rows_follow_the_protocol_when_kinds_alternate(cohort: cal.Cohort) -> No
     assert in_order == [plan.name for plan in evaluation.protocol.metrics]
 
 
-def test_the_id_of_a_metric_does_not_depend_on_its_neighbours(cohort: cal.Cohort, tmp_path: Path) -> None:
+def test_the_id_of_a_metric_does_not_depend_on_its_neighbours(
+    cohort: cal.Cohort, tmp_path: Path
+) -> None:
     kinds = {"AP": "coco101", "VOC": "voc11", "AUC": "every-point", "AP50": "coco101"}
     entries = [
         f'[[metric]]\nname = "{name}"\nkind = "average-precision"\ninterpolation = "{kind}"\n'
@@ -59,7 +94,15 @@ def test_the_id_of_a_metric_does_not_depend_on_its_neighbours(cohort: cal.Cohort
 
 def test_the_document_has_the_keys_of_the_contract(evaluation: cal.Evaluation) -> None:
     document = json.loads(evaluation.to_json())
-    assert list(document) == ["schema", "calipers", "protocol", "cohort", "rows", "warnings", "statistics"]
+    assert list(document) == [
+        "schema",
+        "calipers",
+        "protocol",
+        "cohort",
+        "rows",
+        "warnings",
+        "statistics",
+    ]
     assert document["schema"] == "calipers.evaluation/1"
     assert document["calipers"] == cal.__version__
     assert all(list(row) == ROW_KEYS for row in document["rows"])
@@ -69,7 +112,9 @@ def test_the_document_has_the_keys_of_the_contract(evaluation: cal.Evaluation) -
 
 
 def test_an_undefined_value_is_null_with_a_reason(cohort: cal.Cohort) -> None:
-    nobody = replace(cohort, references=cohort.references.keep(np.zeros(len(cohort.references), bool)))
+    nobody = replace(
+        cohort, references=cohort.references.keep(np.zeros(len(cohort.references), bool))
+    )
     document = json.loads(cal.evaluate(nobody, "coco").to_json())
     assert {(row["value"], row["reason"]) for row in document["rows"]} == {(None, "no_references")}
 
@@ -80,7 +125,9 @@ def test_reasons_by_metric() -> None:
     assert cal.evaluate(silent, "voc2007")["PPV@0.5"].reason == "no_predictions"
     assert cal.evaluate(silent, "voc2007")["sensitivity@0.5"].value == 0.0
     assert cal.evaluate(cohort, "rodeo")["RoDeO/cls"].reason == "single_class"
-    nobody = replace(cohort, references=cohort.references.keep(np.zeros(len(cohort.references), bool)))
+    nobody = replace(
+        cohort, references=cohort.references.keep(np.zeros(len(cohort.references), bool))
+    )
     empty = nobody.with_predictions("model-1", empty_predictions(5))
     assert cal.evaluate(empty, "rodeo")["RoDeO"].reason == "no_objects"
     assert cal.evaluate(empty, "voc2007")["PPV@0.5"].reason == "no_objects"
@@ -88,7 +135,9 @@ def test_reasons_by_metric() -> None:
 
 def test_a_class_that_is_only_said_of_objects_of_another_one_has_no_references() -> None:
     there = {"boxes": [[0, 0, 10, 10]], "labels": [0]}
-    cohort = cal.Cohort.from_arrays([there], [{**there, "labels": [1], "scores": [1.0]}], classes=("a", "b"))
+    cohort = cal.Cohort.from_arrays(
+        [there], [{**there, "labels": [1], "scores": [1.0]}], classes=("a", "b")
+    )
     found = cal.evaluate(cohort, "rodeo").get("RoDeO", label="b")
     assert (found.reason, found.n_references, found.n_predictions) == ("no_references", 0, 1)
 
@@ -102,20 +151,40 @@ def test_a_value_without_an_interval_says_that_none_was_asked_for(cohort: cal.Co
     assert (said["interval"], said["replicates"], said["beside"]) == (None, 0, [])
 
 
-def test_an_interval_surrounds_its_value_and_says_how_it_was_made(evaluation: cal.Evaluation) -> None:
+def test_an_interval_surrounds_its_value_and_says_how_it_was_made(
+    evaluation: cal.Evaluation,
+) -> None:
     estimate = evaluation["model-1", "AP"]
     assert estimate.low < estimate.value < estimate.high
     assert (estimate.method, estimate.reason, estimate.level) == ("bootse-t-logit", None, 0.95)
 
 
-def test_the_document_says_whom_the_intervals_speak_for(evaluation: cal.Evaluation, cohort: cal.Cohort) -> None:
+def test_the_document_says_whom_the_intervals_speak_for(
+    evaluation: cal.Evaluation, cohort: cal.Cohort
+) -> None:
     document = json.loads(evaluation.to_json())
     said, n = document["statistics"], len(set(cohort.group("patient")))
-    keys = ["unit", "n_units", "generalises_to", "interval", "level", "replicates", "seed", "beside", "groups", "each"]
+    keys = [
+        "unit",
+        "n_units",
+        "generalises_to",
+        "interval",
+        "level",
+        "replicates",
+        "seed",
+        "beside",
+        "groups",
+        "each",
+    ]
     assert list(said) == keys
     assert (said["unit"], said["n_units"]) == ("patient", n)
     assert said["generalises_to"] == f"other patients like these {n}"
-    assert (said["interval"], said["level"], said["replicates"], said["seed"]) == ("bootse-t-logit", 0.95, 2000, 0)
+    assert (said["interval"], said["level"], said["replicates"], said["seed"]) == (
+        "bootse-t-logit",
+        0.95,
+        2000,
+        0,
+    )
     assert len(said["beside"]) == len(document["rows"])
     estimate = evaluation["model-1", "AP"]
     assert said["beside"][0] == {
@@ -127,9 +196,17 @@ def test_the_document_says_whom_the_intervals_speak_for(evaluation: cal.Evaluati
 
 
 def test_groupings_find_their_rows_again(cohort: cal.Cohort) -> None:
-    evaluation = cal.evaluate(cohort, "coco", ci=False, by=["centre", "class", "size,class", "centre,size"])
-    assert [grouping.by for grouping in evaluation.groupings] == ["centre", "size,class", "centre,size"]
-    columns = [{tuple(row.group or {}) for row in grouping.rows} for grouping in evaluation.groupings]
+    evaluation = cal.evaluate(
+        cohort, "coco", ci=False, by=["centre", "class", "size,class", "centre,size"]
+    )
+    assert [grouping.by for grouping in evaluation.groupings] == [
+        "centre",
+        "size,class",
+        "centre,size",
+    ]
+    columns = [
+        {tuple(row.group or {}) for row in grouping.rows} for grouping in evaluation.groupings
+    ]
     assert columns == [{("centre",)}, {("size",)}, {("centre", "size")}]
     assert sum(len(grouping.rows) for grouping in evaluation.groupings) == sum(
         bool(row.group) for row in evaluation.rows
@@ -146,13 +223,20 @@ def test_groupings_find_their_rows_again(cohort: cal.Cohort) -> None:
     assert (summary.lowest, summary.highest) == (min(values), max(values))
 
 
-def test_groupings_asked_for_one_after_the_other_are_those_asked_for_at_once(cohort: cal.Cohort) -> None:
+def test_groupings_asked_for_one_after_the_other_are_those_asked_for_at_once(
+    cohort: cal.Cohort,
+) -> None:
     plain = cal.evaluate(cohort, "coco", ci=False)
-    chained, at_once = plain.by("class", "centre").by("centre", "size"), plain.by("class", "centre", "size")
+    chained, at_once = (
+        plain.by("class", "centre").by("centre", "size"),
+        plain.by("class", "centre", "size"),
+    )
     assert repr(chained.groups) == repr(at_once.groups)
     assert repr(chained.groupings) == repr(at_once.groupings)
     assert plain.groupings == ()
-    assert [row for grouping in chained.groupings for row in grouping.rows] == list(chained.rows[len(plain.rows) :])
+    assert [row for grouping in chained.groupings for row in grouping.rows] == list(
+        chained.rows[len(plain.rows) :]
+    )
     by = [summary.by for summary in chained.groups]
     assert list(dict.fromkeys(by)) == ["class", "centre", "size"]
 
@@ -170,7 +254,10 @@ def test_numbers_behind_an_estimate(cohort: cal.Cohort, evaluation: cal.Evaluati
 
 def test_the_unit_is_the_patient_if_there_are_patients(cohort: cal.Cohort) -> None:
     with_patients = cal.evaluate(cohort, "coco").rows[0].estimate
-    assert (with_patients.unit, with_patients.n_units) == ("patient", len(set(cohort.group("patient"))))
+    assert (with_patients.unit, with_patients.n_units) == (
+        "patient",
+        len(set(cohort.group("patient"))),
+    )
     bare = replace(cohort, images=replace(cohort.images, groups={}))
     without = cal.evaluate(bare, "coco").rows[0].estimate
     assert (without.unit, without.n_units) == ("image", 20)
@@ -195,7 +282,9 @@ def test_access_by_name(evaluation: cal.Evaluation) -> None:
         (("model-1", "AP5"), "no metric 'AP5'; did you mean 'AP"),
     ],
 )
-def test_wrong_names_are_answered_with_the_nearest_one(evaluation: cal.Evaluation, key, words: str) -> None:
+def test_wrong_names_are_answered_with_the_nearest_one(
+    evaluation: cal.Evaluation, key, words: str
+) -> None:
     with pytest.raises(cal.UsageError) as caught:
         evaluation[key]
     assert words in str(caught.value)
@@ -229,7 +318,9 @@ def test_one_model_needs_no_name() -> None:
 def test_flat_has_defined_values_only(evaluation: cal.Evaluation) -> None:
     flat = evaluation.flat()
     assert flat["model-1/AP"] == evaluation["model-1", "AP"].value
-    assert flat["model-2/AP/class-3"] == evaluation.get("AP", model="model-2", label="class-3").value
+    assert (
+        flat["model-2/AP/class-3"] == evaluation.get("AP", model="model-2", label="class-3").value
+    )
     assert len(flat) == sum(not np.isnan(row.estimate.value) for row in evaluation.rows)
 
 
@@ -258,7 +349,9 @@ def test_a_cohort_without_models_or_images_is_refused() -> None:
 def test_sizes_come_from_the_declared_area_or_the_box(how: str) -> None:
     square = {"boxes": [[0, 0, 40, 40]], "labels": [0]}
     cohort = cal.Cohort.from_arrays(
-        [{**square, "area": [900], "width": 100, "height": 100}], [{**square, "scores": [0.9]}], classes=("a",)
+        [{**square, "area": [900], "width": 100, "height": 100}],
+        [{**square, "scores": [0.9]}],
+        classes=("a",),
     )
     protocol = replace(cal.Protocol.load("coco"), size_from=how)
     small = {"declared": 1.0, "box": np.nan}[how]
@@ -273,15 +366,21 @@ def test_sizes_come_from_the_pixels_of_masks() -> None:
     frame = np.zeros((100, 100), bool)
     frame[10:60, 10:60], frame[15:55, 15:55] = True, False  # 900 pixels in a box of 2,500
     square = {"masks": [frame], "labels": [0], "area": [5000.0]}
-    masks = cal.Cohort.from_arrays([square], [{"masks": [frame], "labels": [0], "scores": [0.9]}], classes=("a",))
+    masks = cal.Cohort.from_arrays(
+        [square], [{"masks": [frame], "labels": [0], "scores": [0.9]}], classes=("a",)
+    )
     protocol = replace(cal.Protocol.load("coco"), size_from="mask")
     assert cal.evaluate(masks, protocol)["APs"].value == pytest.approx(1.0)
-    assert cal.evaluate(masks, replace(protocol, size_from="box"))["APm"].value == pytest.approx(1.0)
+    assert cal.evaluate(masks, replace(protocol, size_from="box"))["APm"].value == pytest.approx(
+        1.0
+    )
     larger = replace(protocol, rescale_to=(200.0, 200.0))  # four times the pixels
     assert np.isnan(cal.evaluate(masks, larger)["APs"].value)
     box = {"boxes": [[10, 10, 60, 60]], "labels": [0], "scores": [0.9]}
     boxed = cal.Cohort.from_arrays([square], [box], classes=("a",))
-    assert cal.evaluate(boxed, protocol)["APs"].value == pytest.approx(1.0), "a hit counts, whatever its own size"
+    assert cal.evaluate(boxed, protocol)["APs"].value == pytest.approx(1.0), (
+        "a hit counts, whatever its own size"
+    )
 
 
 def test_rescaling_needs_image_sizes_and_masks_need_masks() -> None:
@@ -305,8 +404,12 @@ def test_warnings_say_what_a_reader_must_know() -> None:
     assert warnings_of(cohort) == ""
     assert "tie" in warnings_of(random_cohort(10, 3, seed=2, tie_levels=2))
     assert "all scores are equal" in warnings_of(random_cohort(10, 3, seed=2, tie_levels=1))
-    assert "images have no prediction" in warnings_of(cohort.with_predictions("silent", empty_predictions(10)))
-    assert "RoDeO knows no ignored references" in warnings_of(random_cohort(10, 3, seed=2, crowd_share=0.5), "rodeo")
+    assert "images have no prediction" in warnings_of(
+        cohort.with_predictions("silent", empty_predictions(10))
+    )
+    assert "RoDeO knows no ignored references" in warnings_of(
+        random_cohort(10, 3, seed=2, crowd_share=0.5), "rodeo"
+    )
     unscored = replace(cohort.predictions("model-1"), scored=False)
     assert "has no scores" in warnings_of(cohort.with_predictions("model-1", unscored))
     wider = replace(cohort, classes=(*cohort.classes, "rare"))
@@ -315,8 +418,14 @@ def test_warnings_say_what_a_reader_must_know() -> None:
 
 
 def test_predictions_beyond_the_limit_are_told() -> None:
-    many = {"boxes": [[0, 0, 10, 10]] * 103, "labels": [0] * 103, "scores": np.linspace(0.1, 0.9, 103)}
-    cohort = cal.Cohort.from_arrays([{"boxes": [[0, 0, 10, 10]], "labels": [0]}], [many], classes=("a",))
+    many = {
+        "boxes": [[0, 0, 10, 10]] * 103,
+        "labels": [0] * 103,
+        "scores": np.linspace(0.1, 0.9, 103),
+    }
+    cohort = cal.Cohort.from_arrays(
+        [{"boxes": [[0, 0, 10, 10]], "labels": [0]}], [many], classes=("a",)
+    )
     assert "model: 3 predictions beyond the best 100" in warnings_of(cohort)
 
 
@@ -324,7 +433,9 @@ def test_shortcuts_agree_with_the_presets(cohort: cal.Cohort, evaluation: cal.Ev
     thresholds = np.linspace(0.5, 0.95, 10)
     found = cal.average_precision(cohort, thresholds, model="model-1", area=(0, 1e10))
     assert found == pytest.approx(evaluation["model-1", "AP"].value, abs=1e-15)
-    assert cal.average_precision(cohort, 0.5, model="model-2") == evaluation["model-2", "AP50"].value
+    assert (
+        cal.average_precision(cohort, 0.5, model="model-2") == evaluation["model-2", "AP50"].value
+    )
     rodeo = cal.evaluate(cohort, "rodeo")
     assert cal.rodeo(cohort, "model-2").total == rodeo["model-2", "RoDeO"].value
     assert cal.rodeo(cohort, "model-2").per_class["class-1"].shape == (
@@ -348,7 +459,9 @@ def test_shortcuts_need_one_model(cohort: cal.Cohort) -> None:
 
 def test_too_few_units_are_shown_by_themselves() -> None:
     cohort = cal.demo_cohort()
-    few = cal.evaluate(cohort, replace(cal.Protocol.load("rodeo"), cluster="centre", replicates=100))
+    few = cal.evaluate(
+        cohort, replace(cal.Protocol.load("rodeo"), cluster="centre", replicates=100)
+    )
     centres = sorted(set(cohort.group("centre").tolist()))
     assert len(centres) < 5
     assert few["mislabels", "RoDeO"].reason == "too_few_units"
@@ -364,7 +477,14 @@ def test_too_few_units_are_shown_by_themselves() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"level": float("nan")}, {"level": 1.0}, {"replicates": 10**12}, {"seed": 2**64}, {"replicates": 7}]
+    "change",
+    [
+        {"level": float("nan")},
+        {"level": 1.0},
+        {"replicates": 10**12},
+        {"seed": 2**64},
+        {"replicates": 7},
+    ],
 )
 def test_statistics_that_cannot_be_are_usage_errors(change: dict[str, float]) -> None:
     with pytest.raises(cal.UsageError):
@@ -374,7 +494,9 @@ def test_statistics_that_cannot_be_are_usage_errors(change: dict[str, float]) ->
 def test_patients_of_several_centres_are_told() -> None:
     cohort = cal.demo_cohort()
     crossed = cohort.with_groups({**cohort.images.groups, "half": np.array(["a", "b"] * 60)})
-    told = cal.evaluate(crossed, replace(cal.Protocol.load("rodeo"), strata="half", replicates=100)).warnings
+    told = cal.evaluate(
+        crossed, replace(cal.Protocol.load("rodeo"), strata="half", replicates=100)
+    ).warnings
     assert any("occur in more than one half" in words for words in told)
 
 

@@ -14,7 +14,9 @@ from calipers.cli.main import run
 from calipers.findings import MARKS, legend, marks_of, speaks_for, without_interval
 from calipers.results.estimate import FLAGS
 
-BOXES = np.array([[40.0, 60, 30, 20], [200, 100, 50, 80], [300, 220, 40, 40], [120, 300, 60, 30]])  # x y w h
+BOXES = np.array(
+    [[40.0, 60, 30, 20], [200, 100, 50, 80], [300, 220, 40, 40], [120, 300, 60, 30]]
+)  # x y w h
 
 
 def corners(boxes: np.ndarray) -> np.ndarray:
@@ -38,7 +40,9 @@ def warned(predicted: np.ndarray, words: str, **options: Any) -> bool:
 
 
 def test_predictions_that_meet_nothing_are_questioned() -> None:
-    assert warned(BOXES + np.array([1000, 0, 0, 0]), "are box format, axis order and classes right?")
+    assert warned(
+        BOXES + np.array([1000, 0, 0, 0]), "are box format, axis order and classes right?"
+    )
     assert not warned(BOXES, "are box format")
     assert not warned(BOXES + np.array([10, 0, 0, 0]), "are box format")
 
@@ -51,9 +55,18 @@ def test_exact_copies_are_counted() -> None:
 def files(folder: Path) -> tuple[Path, Path]:
     """References as x y w h, results of the same boxes as corners."""
     images = [{"id": 1, "width": 400, "height": 400}]
-    annotations = [{"id": k + 1, "image_id": 1, "category_id": 1, "bbox": b} for k, b in enumerate(BOXES.tolist())]
-    document = {"images": images, "annotations": annotations, "categories": [{"id": 1, "name": "nodule"}]}
-    results = [{"image_id": 1, "category_id": 1, "bbox": b, "score": 0.9} for b in corners(BOXES).tolist()]
+    annotations = [
+        {"id": k + 1, "image_id": 1, "category_id": 1, "bbox": b}
+        for k, b in enumerate(BOXES.tolist())
+    ]
+    document = {
+        "images": images,
+        "annotations": annotations,
+        "categories": [{"id": 1, "name": "nodule"}],
+    }
+    results = [
+        {"image_id": 1, "category_id": 1, "bbox": b, "score": 0.9} for b in corners(BOXES).tolist()
+    ]
     references, predictions = folder / "references.json", folder / "results.json"
     references.write_text(json.dumps(document))
     predictions.write_text(json.dumps(results))
@@ -104,14 +117,23 @@ SENSITIVITY = cal.Protocol.load("overview").only(["sensitivity@0.5"])
     [
         ([1, 0], "fewer than 5 patients stand behind them"),
         ([1, 0] * 4, "fewer than 10 patients"),
-        ([1] * 11 + [0], "too few errors for a bootstrap: the interval is for the share of error-free patients"),
+        (
+            [1] * 11 + [0],
+            "too few errors for a bootstrap: the interval is for the share of error-free patients",
+        ),
     ],
 )
-def test_what_must_be_known_of_intervals_is_said_with_the_name_of_the_unit(predicted: list[int], said: str) -> None:
+def test_what_must_be_known_of_intervals_is_said_with_the_name_of_the_unit(
+    predicted: list[int], said: str
+) -> None:
     cohort = patients(len(predicted), predicted)
     warnings = cal.evaluate(cohort, SENSITIVITY).warnings
     assert any(said in warning and "all 2 rows" in warning for warning in warnings)
-    assert not [warning for warning in cal.evaluate(cohort, SENSITIVITY, ci=False).warnings if "nterval" in warning]
+    assert not [
+        warning
+        for warning in cal.evaluate(cohort, SENSITIVITY, ci=False).warnings
+        if "nterval" in warning
+    ]
 
 
 def test_sound_intervals_need_no_words() -> None:
@@ -135,7 +157,10 @@ def test_a_missing_interval_has_words() -> None:
     few = cal.evaluate(patients(4, [1, 0, 1, 0]), SENSITIVITY)
     estimates = [row.estimate for row in few.rows]
     assert {without_interval(estimate) for estimate in estimates} == {"too few patients"}
-    assert speaks_for(few.statistics, estimates) == "No intervals: fewer than 5 patients stand behind them."
+    assert (
+        speaks_for(few.statistics, estimates)
+        == "No intervals: fewer than 5 patients stand behind them."
+    )
     nobody = cal.evaluate(patients(4, [1, 0, 1, 0]), SENSITIVITY, ci=False)
     assert speaks_for(nobody.statistics, [row.estimate for row in nobody.rows]) == ""
     assert {without_interval(row.estimate) for row in nobody.rows} == {""}

@@ -1,4 +1,6 @@
-"""What may be given to `evaluate_maps`, and what is refused with one clear error that names the place."""
+"""What may be given to `evaluate_maps`, and what is refused with one clear error that names the
+place.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ def changed(array: np.ndarray, place: tuple[int, ...], value: float) -> np.ndarr
 
 
 BAD: dict[str, tuple[Any, str, str]] = {
-    "shape": ((SCORES.T, LABELS), "shape-mismatch", r"samples\[1\] map of model.*\(2, 3\).*\(3, 2\)"),
+    "shape": (
+        (SCORES.T, LABELS),
+        "shape-mismatch",
+        r"samples\[1\] map of model.*\(2, 3\).*\(3, 2\)",
+    ),
     "one more axis": ((SCORES[..., None], LABELS), "shape-mismatch", r"samples\[1\]"),
     "one axis": ((SCORES[0], LABELS[0]), "volume-shape", "2 or 3 axes"),
     "four axes": ((SCORES[None, None], LABELS[None, None]), "volume-shape", "2 or 3 axes"),
@@ -48,15 +54,27 @@ BAD: dict[str, tuple[Any, str, str]] = {
     "no models": ({"labels": LABELS, "maps": {}}, "missing-key", "'labels' and 'map'"),
     "maps as a list": ({"labels": LABELS, "maps": [SCORES]}, "missing-key", "'labels' and 'map'"),
     "another model": ({"labels": LABELS, "maps": {"other": SCORES}}, "models", "model"),
-    "more models": ({"labels": LABELS, "maps": {"model": SCORES, "more": SCORES}}, "models", "model"),
+    "more models": (
+        {"labels": LABELS, "maps": {"model": SCORES, "more": SCORES}},
+        "models",
+        "model",
+    ),
     "a volume": ((SCORES[None], LABELS[None]), "volume-shape", "2 axes"),
     "the same name": ({**GOOD, "name": "0"}, "dup-image", "differ"),
     "spacing of a volume": ({**GOOD, "spacing": (1, 1, 1)}, "spacing", "2 positive numbers"),
     "spacing of 0": ({**GOOD, "spacing": (1, 0)}, "spacing", "2 positive numbers"),
     "spacing without end": ({**GOOD, "spacing": (1, np.inf)}, "spacing", "2 positive numbers"),
     "one spacing": ({**GOOD, "spacing": 1.0}, "spacing", "2 positive numbers"),
-    "a sample of four axes": (Sample("x", LABELS[None, None], {"model": SCORES[None, None]}), "volume-shape", "x"),
-    "a sample with NaN": (Sample("x", LABELS, {"model": SCORES * np.nan}), "non-finite", r"samples\[1\] \(x\)"),
+    "a sample of four axes": (
+        Sample("x", LABELS[None, None], {"model": SCORES[None, None]}),
+        "volume-shape",
+        "x",
+    ),
+    "a sample with NaN": (
+        Sample("x", LABELS, {"model": SCORES * np.nan}),
+        "non-finite",
+        r"samples\[1\] \(x\)",
+    ),
 }
 
 
@@ -117,32 +135,48 @@ def test_a_tuning_group_has_to_exist_and_to_leave_something() -> None:
 
 
 def test_what_is_left_out_for_tuning_is_accounted_for() -> None:
-    samples = [{**sample, "split": "tune" if k < 2 else "test"} for k, sample in enumerate(random_samples(1, 6))]
+    samples = [
+        {**sample, "split": "tune" if k < 2 else "test"}
+        for k, sample in enumerate(random_samples(1, 6))
+    ]
     for given in (samples, iter(samples)):
-        evaluation = cal.evaluate_maps(given, with_maps(threshold=0.25, tuning="split=tune"), ci=False)
+        evaluation = cal.evaluate_maps(
+            given, with_maps(threshold=0.25, tuning="split=tune"), ci=False
+        )
         for file in evaluation.cohort.intake.files:
             assert (file.read, file.used, file.quarantined) == (6, 4, {"tuning": 2})
         assert evaluation.cohort.n_images == 4
-        assert any("2 of 6 records were set aside (tuning 2)" in warning for warning in evaluation.warnings)
+        assert any(
+            "2 of 6 records were set aside (tuning 2)" in warning for warning in evaluation.warnings
+        )
 
 
 def test_chosen_thresholds_and_small_objects_are_told() -> None:
     samples = random_samples(1, 6, constant=False)
     told = cal.evaluate_maps(samples, with_maps(threshold="fpr:0.1", least=2), ci=False).warnings
-    assert any("objects of model are voxels with a score of at least" in warning for warning in told)
-    assert any("predicted objects of model of fewer than 2 voxels were left out" in warning for warning in told)
+    assert any(
+        "objects of model are voxels with a score of at least" in warning for warning in told
+    )
+    assert any(
+        "predicted objects of model of fewer than 2 voxels were left out" in warning
+        for warning in told
+    )
 
 
 @pytest.mark.parametrize("threshold", ["fpr:0.05", "best-dice"])
 @pytest.mark.parametrize("level", [0.0, 0.3])
 def test_a_model_that_says_nothing_has_no_objects(threshold: str, level: float) -> None:
-    """Its maps are constant: no threshold calls few voxels, and none above 0 is there if it is all 0."""
+    """Its maps are constant: no threshold calls few voxels, and none above 0 is there if it is all
+    0.
+    """
     flat = np.full(LABELS.shape, level)
     samples = [
         {"name": name, "labels": LABELS, "maps": {"flat": flat, "good": SCORES}, "split": split}
         for name, split in (("a", "tune"), ("b", "test"))
     ]
-    evaluation = cal.evaluate_maps(samples, with_maps(threshold=threshold, tuning="split=tune"), ci=False)
+    evaluation = cal.evaluate_maps(
+        samples, with_maps(threshold=threshold, tuning="split=tune"), ci=False
+    )
     assert float(evaluation["good", "F1@0.5"]) == 1.0
     if threshold == "best-dice" and level:
         assert float(evaluation["flat", "sensitivity@0.01"]) == 1.0  # everything is called
@@ -162,13 +196,16 @@ def test_a_rate_that_just_fits_is_within() -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "voxels"), [("nonzero", 3), ((1,), 1), ((2, 3), 2), ([3], 1), ("instances", 3), ((7,), 0)]
+    ("labels", "voxels"),
+    [("nonzero", 3), ((1,), 1), ((2, 3), 2), ([3], 1), ("instances", 3), ((7,), 0)],
 )
 def test_values_of_labels_that_count(labels: Any, voxels: int) -> None:
     given = np.array([[1, 0, 2], [0, 0, 3]])
     evaluation = cal.evaluate_maps([(SCORES, given)], labels=labels, ci=False)
     assert evaluation.cohort.maps["model"].histograms.positives.sum() == voxels
-    assert len(evaluation.cohort.references) == {3: 2, 1: 1, 2: 1, 0: 0}[voxels] + (labels == "instances")
+    assert len(evaluation.cohort.references) == {3: 2, 1: 1, 2: 1, 0: 0}[voxels] + (
+        labels == "instances"
+    )
 
 
 def test_maps_may_be_normalised_on_purpose() -> None:
@@ -189,10 +226,19 @@ def test_anything_that_becomes_an_array_will_do() -> None:
         def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
             return SCORES
 
-    for scores in (Tensor(), SCORES.tolist(), SCORES.astype(np.float32), SCORES.astype(np.float16), SCORES > 0.5):
+    for scores in (
+        Tensor(),
+        SCORES.tolist(),
+        SCORES.astype(np.float32),
+        SCORES.astype(np.float16),
+        SCORES > 0.5,
+    ):
         found = cal.evaluate_maps([(scores, LABELS.tolist())], ci=False)
         assert float(found["AP/dataset"]) == 1.0
-    assert float(cal.evaluate_maps([(np.asfortranarray(SCORES), LABELS[::1])], ci=False)["AP/dataset"]) == 1.0
+    assert (
+        float(cal.evaluate_maps([(np.asfortranarray(SCORES), LABELS[::1])], ci=False)["AP/dataset"])
+        == 1.0
+    )
 
 
 def test_samples_are_not_changed() -> None:
@@ -205,7 +251,10 @@ def test_samples_are_not_changed() -> None:
 
 
 def test_samples_can_be_loaded_again_for_pictures() -> None:
-    samples = [{**sample, "split": "tune" if k == 1 else "test"} for k, sample in enumerate(random_samples(2, 4))]
+    samples = [
+        {**sample, "split": "tune" if k == 1 else "test"}
+        for k, sample in enumerate(random_samples(2, 4))
+    ]
     evaluation = cal.evaluate_maps(samples, with_maps(tuning="split=tune"), ci=False)
     assert evaluation.load_sample is not None
     assert [evaluation.load_sample(k).name for k in range(3)] == ["s0", "s2", "s3"]
@@ -214,15 +263,22 @@ def test_samples_can_be_loaded_again_for_pictures() -> None:
 
 def test_progress_counts_to_its_total() -> None:
     calls: list[tuple[int, int]] = []
-    samples = [{**sample, "split": "tune" if k == 1 else "test"} for k, sample in enumerate(random_samples(2, 4))]
+    samples = [
+        {**sample, "split": "tune" if k == 1 else "test"}
+        for k, sample in enumerate(random_samples(2, 4))
+    ]
     settings = with_maps(threshold="fpr:0.3", tuning="split=tune")
-    cal.evaluate_maps(samples, settings, ci=False, progress=lambda done, total: calls.append((done, total)))
+    cal.evaluate_maps(
+        samples, settings, ci=False, progress=lambda done, total: calls.append((done, total))
+    )
     assert calls[:4] == [(1, 1), (1, 3), (2, 3), (3, 3)]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_iterator_is_not_held(jobs: int) -> None:
-    """When a sample is asked for, those that were given before are gone, but for those that are being examined."""
+    """When a sample is asked for, those that were given before are gone, but for those that are
+    being examined.
+    """
     import gc
     import weakref
 

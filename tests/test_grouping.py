@@ -1,4 +1,6 @@
-"""Rows per group: the same as evaluating the group alone; sizes, bins, classes, summaries, refusals."""
+"""Rows per group: the same as evaluating the group alone; sizes, bins, classes, summaries,
+refusals.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def cohort() -> cal.Cohort:
 
 @pytest.mark.parametrize("preset", ["overview", "coco"])
 @pytest.mark.parametrize("cluster", ["patient", "image", ("centre", "patient")])
-def test_rows_of_a_group_are_those_of_its_images_alone(cohort: cal.Cohort, preset: str, cluster) -> None:
+def test_rows_of_a_group_are_those_of_its_images_alone(
+    cohort: cal.Cohort, preset: str, cluster
+) -> None:
     protocol = quick(preset, cluster=cluster)
     found = cal.evaluate(cohort, protocol, by="device,class")
     for device in "xyz":
@@ -89,7 +93,11 @@ def test_cuts_of_sizes_are_areas(cohort: cal.Cohort) -> None:
     found = cal.evaluate(cohort, quick("coco"), by=["size=1024:9216", "size=5000"], ci=False)
     assert found.get("AP", model="model-1", size="medium").value == found["model-1", "APm"].value
     counted = cohort.references.keep(~cohort.references.ignore)
-    two = [row.estimate.n_references for row in found.rows if row.group and row.metric == "AP75" and row.label is None]
+    two = [
+        row.estimate.n_references
+        for row in found.rows
+        if row.group and row.metric == "AP75" and row.label is None
+    ]
     small, large = (counted.area <= 5000).sum(), (counted.area >= 5000).sum()
     assert small in two
     assert large in two
@@ -108,7 +116,14 @@ def test_sizes_by_centre_are_sizes_of_the_centre(cohort: cal.Cohort) -> None:
 
 def test_metrics_of_one_size_only_have_no_sizes(cohort: cal.Cohort) -> None:
     found = cal.evaluate(cohort, quick("coco"), by="size", ci=False)
-    assert {row.metric for row in found.rows if row.group} == {"AP", "AP50", "AP75", "AR1", "AR10", "AR100"}
+    assert {row.metric for row in found.rows if row.group} == {
+        "AP",
+        "AP50",
+        "AP75",
+        "AR1",
+        "AR10",
+        "AR100",
+    }
     only = cal.Protocol.load("coco").only(["APs"])
     with pytest.raises(cal.UsageError, match="no metric of protocol 'coco' looks at all sizes"):
         cal.evaluate(cohort, only, by="size", ci=False)
@@ -141,7 +156,10 @@ def test_images_without_a_number_are_a_group_of_their_own(cohort: cal.Cohort) ->
     assert counted == {"0.0": 26, "1.0": 27, "unknown": 7}
     endless = cohort.with_groups({"dose": np.where(np.arange(60) < 7, np.inf, 1.0)})
     bins = cal.evaluate(endless, quick("overview"), by="dose=2", ci=False).rows
-    assert {row.group["dose"]: row.estimate.n_images for row in bins if row.group} == {"below 2": 53, "2 or more": 7}
+    assert {row.group["dose"]: row.estimate.n_images for row in bins if row.group} == {
+        "below 2": 53,
+        "2 or more": 7,
+    }
 
 
 def test_empty_bins_do_not_exist(cohort: cal.Cohort) -> None:
@@ -151,7 +169,8 @@ def test_empty_bins_do_not_exist(cohort: cal.Cohort) -> None:
 
 def test_classes_are_shown_per_group_if_asked_for(cohort: cal.Cohort) -> None:
     without, with_classes = (
-        cal.evaluate(cohort, quick("overview"), by=by, ci=False) for by in ("centre", "centre,class")
+        cal.evaluate(cohort, quick("overview"), by=by, ci=False)
+        for by in ("centre", "centre,class")
     )
     assert {row.label for row in without.rows if row.group} == {None}
     assert {row.label for row in with_classes.rows if row.group} == {None, *cohort.classes}
@@ -164,9 +183,13 @@ def test_class_alone_summarises_the_rows_that_are_there(cohort: cal.Cohort) -> N
     )
     assert said(found.rows) == said(plain.rows)
     of_classes = [
-        row.estimate.value for row in plain.rows if row.metric == "AP" and row.label and row.model == plain.models[0]
+        row.estimate.value
+        for row in plain.rows
+        if row.metric == "AP" and row.label and row.model == plain.models[0]
     ]
-    summary = next(entry for entry in found.groups if entry.metric == "AP" and entry.model == plain.models[0])
+    summary = next(
+        entry for entry in found.groups if entry.metric == "AP" and entry.model == plain.models[0]
+    )
     assert (summary.by, summary.label, summary.n_groups) == ("class", None, len(cohort.classes))
     assert summary.mean == pytest.approx(np.nanmean(of_classes))
     assert summary.sd == pytest.approx(np.nanstd(of_classes, ddof=1))
@@ -177,15 +200,23 @@ def test_summaries_are_unweighted_over_the_groups(cohort: cal.Cohort) -> None:
     assert len(found.groups) == 2 * len(found.metrics) * 4
     for summary in found.groups:
         chosen = {"model": summary.model, "label": summary.label}
-        values = np.array([found.get(summary.metric, centre=c, **chosen).value for c in ("C1", "C2", "C3")])
+        values = np.array(
+            [found.get(summary.metric, centre=c, **chosen).value for c in ("C1", "C2", "C3")]
+        )
         defined = values[~np.isnan(values)]
-        assert (summary.by, summary.n_groups, summary.n_defined) == ("centre,class", 3, len(defined))
+        assert (summary.by, summary.n_groups, summary.n_defined) == (
+            "centre,class",
+            3,
+            len(defined),
+        )
         assert summary.mean == pytest.approx(defined.mean(), abs=1e-15)
         assert summary.sd == pytest.approx(np.std(defined, ddof=1), abs=1e-15)
         assert (summary.lowest, summary.highest) == (defined.min(), defined.max())
 
 
-def test_a_summary_of_one_group_has_no_deviation_and_one_of_none_nothing(cohort: cal.Cohort) -> None:
+def test_a_summary_of_one_group_has_no_deviation_and_one_of_none_nothing(
+    cohort: cal.Cohort,
+) -> None:
     one = cohort.with_groups({"site": np.full(60, "here")})
     summary = cal.evaluate(one, quick("overview"), by="site", ci=False).groups[0]
     assert (summary.n_groups, summary.n_defined) == (1, 1)
@@ -199,14 +230,22 @@ def test_a_summary_of_one_group_has_no_deviation_and_one_of_none_nothing(cohort:
 
 
 def test_intervals_of_small_groups_say_why_they_are_missing(cohort: cal.Cohort) -> None:
-    found = cal.evaluate(cohort.with_groups({"site": np.arange(60) // 3}), quick("overview"), by="site")
+    found = cal.evaluate(
+        cohort.with_groups({"site": np.arange(60) // 3}), quick("overview"), by="site"
+    )
     for row in found.rows:
         if row.group:
             e = row.estimate
             assert e.n_images == 3
             assert e.n_units <= 3
             assert math.isnan(e.low)
-            assert e.reason in ("one_unit", "too_few_units", "no_references", "no_predictions", "no_objects")
+            assert e.reason in (
+                "one_unit",
+                "too_few_units",
+                "no_references",
+                "no_predictions",
+                "no_objects",
+            )
 
 
 @pytest.mark.parametrize(
@@ -237,6 +276,8 @@ def test_what_cannot_be_grouped_is_told(cohort: cal.Cohort, by: str, words: str)
 
 def test_too_many_groups_are_refused_with_a_way_out() -> None:
     cohort = random_cohort(501, 1, seed=1).with_groups({"weight": np.arange(501)})
-    with pytest.raises(cal.UsageError, match="more than 500 groups; bin a numeric column with weight=40:60"):
+    with pytest.raises(
+        cal.UsageError, match="more than 500 groups; bin a numeric column with weight=40:60"
+    ):
         cal.evaluate(cohort, quick("voc2007"), by="weight", ci=False)
     assert len(cal.evaluate(cohort, quick("voc2007"), by="weight=250", ci=False).groups) == 3

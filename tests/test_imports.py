@@ -18,17 +18,26 @@ RUNS = 5
 
 
 def _python(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     return done.stdout.strip()
 
 
 def _import_seconds(statement: str) -> float:
-    return float(_python(f"import time; t = time.perf_counter(); {statement}; print(time.perf_counter() - t)"))
+    return float(
+        _python(
+            f"import time; t = time.perf_counter(); {statement}; print(time.perf_counter() - t)"
+        )
+    )
 
 
 def _extra_seconds() -> float:
     """Median cost of calipers and numpy together above numpy alone, runs interleaved."""
-    pairs = [(_import_seconds("import numpy"), _import_seconds("import calipers, numpy")) for _ in range(RUNS)]
+    pairs = [
+        (_import_seconds("import numpy"), _import_seconds("import calipers, numpy"))
+        for _ in range(RUNS)
+    ]
     alone, both = zip(*pairs)
     return statistics.median(both) - statistics.median(alone)
 
@@ -40,9 +49,13 @@ def test_import_costs_little_more_than_numpy() -> None:
     assert min(rounds) <= IMPORT_LIMIT, f"seconds above numpy, by round: {rounds}"
 
 
-@pytest.mark.parametrize("statement", ["import calipers", "import calipers.tables", "from calipers import Cohort"])
+@pytest.mark.parametrize(
+    "statement", ["import calipers", "import calipers.tables", "from calipers import Cohort"]
+)
 def test_import_leaves_heavy_packages_alone(statement: str) -> None:
-    loaded = _python(f"import sys; {statement}; print(*sorted({{n.split('.')[0] for n in sys.modules}}))")
+    loaded = _python(
+        f"import sys; {statement}; print(*sorted({{n.split('.')[0] for n in sys.modules}}))"
+    )
     assert not set(HEAVY) & set(loaded.split())
 
 

@@ -61,9 +61,11 @@ PART_OF = {
 
 # The only upward imports, inside functions or for types: an Evaluation offers these as methods.
 # (Its methods also call statistics, which lies below and needs no exception.)
-# Results show themselves in notebooks through the report; so do sweeps, which also offer their figures.
+# Results show themselves in notebooks through the report; so do sweeps, which also offer their
+# figures.
 UPWARD = frozenset(
-    ("evaluation", upper) for upper in ("grouping", "saving", "comparing", "monitors", "plots", "report")
+    ("evaluation", upper)
+    for upper in ("grouping", "saving", "comparing", "monitors", "plots", "report")
 ) | {
     ("results", "report"),
     ("sensitivity", "plots"),
@@ -86,7 +88,9 @@ class Import(NamedTuple):
 def _parts() -> list[str]:
     """The modules and packages right below calipers."""
     modules = {file.stem for file in SOURCE.glob("*.py")} - {"__init__"}
-    packages = {folder.name for folder in SOURCE.iterdir() if folder.is_dir() and any(folder.rglob("*.py"))}
+    packages = {
+        folder.name for folder in SOURCE.iterdir() if folder.is_dir() and any(folder.rglob("*.py"))
+    }
     return sorted(modules | packages)
 
 
@@ -144,7 +148,11 @@ def test_every_module_has_a_layer() -> None:
 
 @pytest.mark.parametrize("part", _parts())
 def test_imports_go_down(part: str) -> None:
-    files = [SOURCE / f"{part}.py"] if (SOURCE / f"{part}.py").exists() else sorted((SOURCE / part).rglob("*.py"))
+    files = (
+        [SOURCE / f"{part}.py"]
+        if (SOURCE / f"{part}.py").exists()
+        else sorted((SOURCE / part).rglob("*.py"))
+    )
     wrong = [found for file in files for found in _imports(file) if not _allowed(found)]
     said = [f"{found.file}:{found.line} imports calipers.{found.imported}" for found in wrong]
     assert not said, "\n".join(said)
@@ -153,7 +161,9 @@ def test_imports_go_down(part: str) -> None:
 def test_public_surface_is_lazy() -> None:
     """`import calipers` itself runs no import of a part of calipers at module level."""
     tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
-    typing_only = {id(node) for block in ast.walk(tree) if _is_type_checking(block) for node in ast.walk(block)}
+    typing_only = {
+        id(node) for block in ast.walk(tree) if _is_type_checking(block) for node in ast.walk(block)
+    }
     eager = [
         target
         for node, inside in _walk(tree)
@@ -186,7 +196,9 @@ def test_the_rule_itself(importer: str, imported: str, inside: bool, allowed: bo
     assert _allowed(Import("file.py", 1, importer, imported, inside)) is allowed
 
 
-def test_imports_are_seen_wherever_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imports_are_seen_wherever_they_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(f"{__name__}.SOURCE", tmp_path)
     (tmp_path / "tables").mkdir()
     file = tmp_path / "tables" / "one.py"

@@ -1,4 +1,6 @@
-"""What must be known of numbers on maps is said: what has no value, what is counted in bins, what misleads."""
+"""What must be known of numbers on maps is said: what has no value, what is counted in bins, what
+misleads.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,11 @@ def test_samples_and_slices_without_references_are_counted() -> None:
     empty = sum(int((~sample.labels.any(axis=(1, 2))).sum()) for sample in samples)
     found = warned(samples)
     rest = f"the mean is over the other {8 - healthy}"
-    assert f"AP/sample, AUROC/sample: {healthy} of 8 samples have no references and no value; {rest}." in found
-    slices = (
-        f"AP/slice: {empty} of 256 slices have no references and no value; the mean is over the other {256 - empty}."
+    assert (
+        f"AP/sample, AUROC/sample: {healthy} of 8 samples have no references and no value; {rest}."
+        in found
     )
+    slices = f"AP/slice: {empty} of 256 slices have no references and no value; the mean is over the other {256 - empty}."
     assert slices in found
 
 
@@ -66,9 +69,13 @@ def test_faint_scores_everywhere_are_pointed_out() -> None:
     labels = np.zeros((64, 64), int)
     labels[:4, :4] = 1
     faint, clear = np.where(labels, 0.9, 0.05), 0.9 * labels
-    assert any("lies in voxels scored below 0.1" in warning for warning in warned([(faint, labels)]))
+    assert any(
+        "lies in voxels scored below 0.1" in warning for warning in warned([(faint, labels)])
+    )
     assert not any("scored below" in warning for warning in warned([(clear, labels)]))
-    low, whole = faint_scores(cal.evaluate_maps([(faint, labels)], ci=False).cohort.maps["model"].histograms)
+    low, whole = faint_scores(
+        cal.evaluate_maps([(faint, labels)], ci=False).cohort.maps["model"].histograms
+    )
     assert low == pytest.approx(0.05 * (64 * 64 - 16))
     assert whole == pytest.approx(low)
 
@@ -76,8 +83,15 @@ def test_faint_scores_everywhere_are_pointed_out() -> None:
 def test_thresholds_that_were_found_are_told_with_their_model() -> None:
     assert QUICK.maps is not None
     chosen = replace(QUICK, maps=replace(QUICK.maps, threshold="fpr:0.05"))
-    found = [said for said in warned(list(demo_samples(3, 2, 32)), chosen) if "with a score of at least" in said]
-    assert [warning.split(":")[0] for warning in found] == ["predictions of sharp", "predictions of diffuse"]
+    found = [
+        said
+        for said in warned(list(demo_samples(3, 2, 32)), chosen)
+        if "with a score of at least" in said
+    ]
+    assert [warning.split(":")[0] for warning in found] == [
+        "predictions of sharp",
+        "predictions of diffuse",
+    ]
 
 
 def test_boxes_get_no_such_warnings() -> None:

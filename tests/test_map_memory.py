@@ -1,4 +1,6 @@
-"""Volumes are read one after the other and forgotten: memory grows by what is left of them, not by their voxels."""
+"""Volumes are read one after the other and forgotten: memory grows by what is left of them, not by
+their voxels.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def volumes(side: int, n: int) -> Iterator[dict[str, Any]]:
         random = np.random.default_rng(k)
         labels = np.zeros((side,) * 3, np.uint8)
         for c in random.integers(side // 4, 3 * side // 4, (3, 3)):
-            labels |= ((z - c[0]) ** 2 + (y - c[1]) ** 2 + (x - c[2]) ** 2 <= (side // 16) ** 2).astype(np.uint8)
+            labels |= (
+                (z - c[0]) ** 2 + (y - c[1]) ** 2 + (x - c[2]) ** 2 <= (side // 16) ** 2
+            ).astype(np.uint8)
         maps = {}
         for model in ("a", "b"):
             maps[model] = random.random(labels.shape, np.float32)
@@ -44,7 +48,9 @@ def volumes(side: int, n: int) -> Iterator[dict[str, Any]]:
 
 
 def peaks(side: int, n: int) -> tuple[float, float]:
-    """Return the largest memory in MB of a process of its own: after one volume was made, and after the evaluation."""
+    """Return the largest memory in MB of a process of its own: after one volume was made, and after
+    the evaluation.
+    """
     words = [sys.executable, "-c", PROGRAM, str(side), str(n), json.dumps(sys.path)]
     done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=1200)
     before, after = json.loads(done.stdout)
@@ -56,7 +62,10 @@ def test_what_is_left_of_a_volume_is_small() -> None:
     cohort = cal.evaluate_maps(volumes(48, 4), ci=False).cohort
     for maps in cohort.maps.values():
         held = maps.histograms
-        assert sum(getattr(held, name).nbytes for name in ("bin", "positives", "negatives", "overlap")) < 4 * 48**3 * 4
+        assert (
+            sum(getattr(held, name).nbytes for name in ("bin", "positives", "negatives", "overlap"))
+            < 4 * 48**3 * 4
+        )
         assert np.diff(held.offsets).max() < 65_536
     masks = cohort.references.masks
     assert masks is not None
@@ -73,7 +82,9 @@ def test_memory_grows_by_a_few_megabytes_per_volume() -> None:
 
 @pytest.mark.slow
 def test_volumes_of_256_fit_on_a_laptop() -> None:
-    """Six volumes of 256^3 with two maps, 900 MB of voxels, in less than 1.2 GB; so do a hundred, by the test above."""
+    """Six volumes of 256^3 with two maps, 900 MB of voxels, in less than 1.2 GB; so do a hundred,
+    by the test above.
+    """
     before, after = peaks(256, 6)
     assert after < 1200
     assert after > before

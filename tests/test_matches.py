@@ -1,4 +1,6 @@
-"""Matches as evidence: choosing images and joining parts never changes what is known about an image."""
+"""Matches as evidence: choosing images and joining parts never changes what is known about an
+image.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,15 @@ from cases import MODEL, cohort_of
 pytestmark = pytest.mark.usefixtures("kernel_route")
 
 VIEWS = (View(threshold=0.3), View(threshold=0.6), View(threshold=0.3, size=(0.0, 1024.0)))
-COLUMNS = ("reference_label", "prediction_label", "score", "rank", "partner", "similarity", "reference_offsets")
+COLUMNS = (
+    "reference_label",
+    "prediction_label",
+    "score",
+    "rank",
+    "partner",
+    "similarity",
+    "reference_offsets",
+)
 
 
 def assert_same(a: Matches, b: Matches) -> None:
@@ -54,7 +64,9 @@ def test_partners_point_at_a_reference_of_the_same_image() -> None:
     matches = match(cohort_of("plain", seed=3), MODEL, VIEWS).take(np.array([7, 2, 9]))
     matched = np.flatnonzero(matches.partner >= 0)
     assert len(matched) > 0
-    np.testing.assert_array_equal(matches.prediction_image[matched], matches.reference_image[matches.partner[matched]])
+    np.testing.assert_array_equal(
+        matches.prediction_image[matched], matches.reference_image[matches.partner[matched]]
+    )
     hits = np.flatnonzero(matches.prediction_fate[0] == HIT)
     assert (matches.reference_fate[0, matches.partner[hits]] == HIT).all()
     assert np.isnan(matches.similarity[matches.partner < 0]).all()
@@ -73,9 +85,13 @@ def test_rank_counts_within_image_and_class_by_descending_score() -> None:
 def test_ranking_holds_the_best_of_every_cell(max_dets: int) -> None:
     matches = match(cohort_of("tied scores", seed=4), MODEL, VIEWS)
     kept = np.flatnonzero(matches.rank < max_dets)
-    problem = matches.curves(VIEWS, np.ones((1, matches.n_images), np.int64), max_dets, blocks=False)
+    problem = matches.curves(
+        VIEWS, np.ones((1, matches.n_images), np.int64), max_dets, blocks=False
+    )
     chosen = kept[problem.ranked.order]
-    assert chosen.tolist() == sorted(kept, key=lambda row: (matches.prediction_label[row], -matches.score[row], row))
+    assert chosen.tolist() == sorted(
+        kept, key=lambda row: (matches.prediction_label[row], -matches.score[row], row)
+    )
 
 
 def test_totals_count_hits_and_counted_objects_by_class_and_weight() -> None:
@@ -86,10 +102,14 @@ def test_totals_count_hits_and_counted_objects_by_class_and_weight() -> None:
         for r, view, entry, c in np.ndindex(references.shape):
             chosen = matches.reference_label == c
             chosen &= _entry(matches.reference_fate[view], entry)
-            assert references[r, view, entry, c] == weights[r, matches.reference_image[chosen]].sum()
+            assert (
+                references[r, view, entry, c] == weights[r, matches.reference_image[chosen]].sum()
+            )
             chosen = (matches.prediction_label == c) & (matches.rank < max_dets)
             chosen &= _entry(matches.prediction_fate[view], entry)
-            assert predictions[r, view, entry, c] == weights[r, matches.prediction_image[chosen]].sum()
+            assert (
+                predictions[r, view, entry, c] == weights[r, matches.prediction_image[chosen]].sum()
+            )
 
 
 def _entry(fate: np.ndarray, entry: int) -> np.ndarray:
@@ -101,6 +121,10 @@ def test_pairs_are_sorted_by_prediction_and_lie_in_one_image_and_class() -> None
     pairs = match(cohort, MODEL, VIEWS).pairs
     predictions = cohort.predictions(MODEL)
     assert (np.diff(pairs.prediction) >= 0).all()
-    np.testing.assert_array_equal(cohort.references.image[pairs.reference], predictions.image[pairs.prediction])
-    np.testing.assert_array_equal(cohort.references.label[pairs.reference], predictions.label[pairs.prediction])
+    np.testing.assert_array_equal(
+        cohort.references.image[pairs.reference], predictions.image[pairs.prediction]
+    )
+    np.testing.assert_array_equal(
+        cohort.references.label[pairs.reference], predictions.label[pairs.prediction]
+    )
     assert (pairs.similarity > 0).all()

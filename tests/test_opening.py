@@ -1,4 +1,6 @@
-"""A saved evaluation comes back from its folder alone, bit by bit; what does not come out the same is named."""
+"""A saved evaluation comes back from its folder alone, bit by bit; what does not come out the same
+is named.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ FAST = replace(cal.Protocol.load("overview"), replicates=100)
 def _quick_page(monkeypatch, request):
     """Pages take longer than all the rest, and only one test looks at them."""
     if "pages" not in request.fixturenames:
-        monkeypatch.setattr(cal.Evaluation, "report", lambda self, path, **options: path.write_text("page"))
+        monkeypatch.setattr(
+            cal.Evaluation, "report", lambda self, path, **options: path.write_text("page")
+        )
 
 
 @pytest.fixture
@@ -50,13 +54,18 @@ def assert_same_objects(a: Any, b: Any) -> None:
         elif field.name == "scored" or one is None:
             assert one is other
         elif field.name == "masks":
-            assert all(same_bits(getattr(one, part.name), getattr(other, part.name)) for part in fields(one))
+            assert all(
+                same_bits(getattr(one, part.name), getattr(other, part.name))
+                for part in fields(one)
+            )
         else:
             assert same_bits(one, other), field.name
 
 
 def assert_same(a: cal.Evaluation, b: cal.Evaluation) -> None:
-    """Two evaluations are one: cohort, protocol, every estimate, groups, warnings, document and page."""
+    """Two evaluations are one: cohort, protocol, every estimate, groups, warnings, document and
+    page.
+    """
     assert a.protocol == b.protocol
     assert (a.cohort.classes, a.models, a.ci) == (b.cohort.classes, b.models, b.ci)
     assert a.cohort.images.ids == b.cohort.images.ids
@@ -69,7 +78,9 @@ def assert_same(a: cal.Evaluation, b: cal.Evaluation) -> None:
     for model in a.models:
         assert_same_objects(a.cohort.models[model], b.cohort.models[model])
     assert a.cohort.intake == b.cohort.intake
-    assert [repr(row) for row in a.rows] == [repr(row) for row in b.rows]  # the digits of repr are the bits
+    assert [repr(row) for row in a.rows] == [
+        repr(row) for row in b.rows
+    ]  # the digits of repr are the bits
     assert repr(a.groups) == repr(b.groups)
     assert a.warnings == b.warnings
     assert a.to_json() == b.to_json()
@@ -84,7 +95,10 @@ def returns(evaluation: cal.Evaluation, place: Path) -> cal.Evaluation:
 
 
 def arrays(n: int = 6, **further: Any) -> list[dict[str, Any]]:
-    return [{**BOX, "width": 99, "height": 99, **{key: value[k] for key, value in further.items()}} for k in range(n)]
+    return [
+        {**BOX, "width": 99, "height": 99, **{key: value[k] for key, value in further.items()}}
+        for k in range(n)
+    ]
 
 
 def said(n: int = 6, **changes: Any) -> list[dict[str, Any]]:
@@ -98,7 +112,16 @@ def test_the_demo_comes_back(preset, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kind", ["crowds", "ignored", "declared areas", "tied scores", "mostly empty", "volumes", "volumes on a grid"]
+    "kind",
+    [
+        "crowds",
+        "ignored",
+        "declared areas",
+        "tied scores",
+        "mostly empty",
+        "volumes",
+        "volumes on a grid",
+    ],
 )
 def test_awkward_cohorts_come_back(kind, tmp_path):
     evaluation = cal.evaluate(cohort_of(kind, seed=3, n_images=30, models=2), FAST, seed=7)
@@ -106,7 +129,13 @@ def test_awkward_cohorts_come_back(kind, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "by", [("centre",), ("size",), ("centre,size", "class"), ("visits=1:2", "size=400:2500", "centre,class")]
+    "by",
+    [
+        ("centre",),
+        ("size",),
+        ("centre,size", "class"),
+        ("visits=1:2", "size=400:2500", "centre,class"),
+    ],
 )
 def test_groups_come_back(by, tmp_path):
     cohort = cal.demo_cohort()
@@ -137,18 +166,33 @@ def test_an_evaluation_without_intervals_comes_back(tmp_path):
     assert not returns(cal.evaluate(cal.demo_cohort(), FAST, ci=False, by="centre"), tmp_path).ci
 
 
-NAMES = ['"quoted", comma', "=1+1", "Ünïcödé 肺 🫁", "", "a\nb\tc", "'; DROP TABLE", " ", "x" * 5000]
+NAMES = [
+    '"quoted", comma',
+    "=1+1",
+    "Ünïcödé 肺 🫁",
+    "",
+    "a\nb\tc",
+    "'; DROP TABLE",
+    " ",
+    "x" * 5000,
+]
 
 
 def test_names_come_back_to_the_letter(tmp_path):
     n = len(NAMES)
     records = [
         {**record, "labels": [k], "image_id": f"{k}{NAMES[k]}"}
-        for k, record in enumerate(arrays(n, patient=NAMES, model=NAMES, group_model=NAMES, image_=NAMES))
+        for k, record in enumerate(
+            arrays(n, patient=NAMES, model=NAMES, group_model=NAMES, image_=NAMES)
+        )
     ]
-    found = [{**record, "labels": [k], "image_id": f"{k}{NAMES[k]}"} for k, record in enumerate(said(n))]
+    found = [
+        {**record, "labels": [k], "image_id": f"{k}{NAMES[k]}"} for k, record in enumerate(said(n))
+    ]
     found = [{**record, "scores": [0.5]} for record in found]
-    cohort = cal.Cohort.from_arrays(records, dict.fromkeys(NAMES, found), classes=[f"c{name}" for name in NAMES])
+    cohort = cal.Cohort.from_arrays(
+        records, dict.fromkeys(NAMES, found), classes=[f"c{name}" for name in NAMES]
+    )
     again = returns(cal.evaluate(cohort, replace(FAST, cluster="image"), by=["patient"]), tmp_path)
     assert again.models == tuple(NAMES)
     assert "" in {row.group["patient"] for row in again.rows if row.group}
@@ -170,8 +214,12 @@ def test_names_come_back_to_the_letter(tmp_path):
 )
 def test_columns_keep_their_kind_and_with_it_the_order_of_units(column, tmp_path):
     cohort = cal.Cohort.from_arrays(arrays(), said(), classes=("a",)).with_groups({"unit": column})
-    missing = (column != column) | (column == "")  # images without a unit: it cannot be what is drawn
-    evaluation = cal.evaluate(cohort, replace(FAST, cluster="image" if missing.any() else "unit"), by="unit")
+    missing = (column != column) | (
+        column == ""
+    )  # images without a unit: it cannot be what is drawn
+    evaluation = cal.evaluate(
+        cohort, replace(FAST, cluster="image" if missing.any() else "unit"), by="unit"
+    )
     folder = evaluation.save(tmp_path / "out")
     again = cal.open_evaluation(folder)
     assert [repr(row) for row in again.rows] == [repr(row) for row in evaluation.rows]
@@ -182,12 +230,18 @@ def test_columns_keep_their_kind_and_with_it_the_order_of_units(column, tmp_path
 
 def test_facts_come_back_also_where_two_tables_mean_different_things(tmp_path):
     cohort = cal.Cohort.from_arrays(arrays(), {"a": said(), "b": said()}, classes=("a", "never"))
-    facts = {"rating": np.array([0.1, 1e300, -0.0, 3.0, 4.0, 5.0]), "type": np.array(list("abcdef"))}
+    facts = {
+        "rating": np.array([0.1, 1e300, -0.0, 3.0, 4.0, 5.0]),
+        "type": np.array(list("abcdef")),
+    }
     cohort = replace(
         cohort,
         references=replace(cohort.references, facts=facts),
         models={
-            "a": replace(cohort.models["a"], facts={"rating": np.array(list("ghijkl")), "flag": np.arange(6) > 2}),
+            "a": replace(
+                cohort.models["a"],
+                facts={"rating": np.array(list("ghijkl")), "flag": np.arange(6) > 2},
+            ),
             "b": replace(cohort.models["b"], facts={"flag": np.arange(6)}),
         },
     )
@@ -197,7 +251,9 @@ def test_facts_come_back_also_where_two_tables_mean_different_things(tmp_path):
 
 def test_a_model_that_says_nothing_and_one_without_scores_come_back(tmp_path):
     nothing = [{"boxes": np.zeros((0, 4)), "labels": [], "scores": []}] * 6
-    cohort = cal.Cohort.from_arrays(arrays(), {"silent": nothing, "plain": said()}, classes=("a", "b"))
+    cohort = cal.Cohort.from_arrays(
+        arrays(), {"silent": nothing, "plain": said()}, classes=("a", "b")
+    )
     plain = replace(cohort.models["plain"], score=np.ones(6), scored=False)
     again = returns(cal.evaluate(cohort.with_predictions("plain", plain), FAST), tmp_path)
     assert [p.scored for p in again.cohort.models.values()] == [True, False]
@@ -219,13 +275,17 @@ def test_raw_scores_come_back(tmp_path):
 
 
 def test_areas_from_sides_as_delivered_come_back(tmp_path):
-    """`(x + w) - x` is not `w`: the area of the box has to be stored, not computed from the corners."""
+    """`(x + w) - x` is not `w`: the area of the box has to be stored, not computed from the
+    corners.
+    """
     boxes = [{"boxes": [[1000.1 + k, 0.7, 32.3, 31.7]], "labels": [0]} for k in range(6)]
     found = [{**record, "scores": [0.5]} for record in boxes]
     cohort = cal.Cohort.from_arrays(boxes, found, classes=("a",), box_format="xywh")
     corners = cohort.references.boxes
     assert ((corners[:, 2:] - corners[:, :2]).prod(axis=1) != cohort.references.extent).any()
-    evaluation = cal.evaluate(cohort, replace(cal.Protocol.load("coco"), replicates=100, size_from="box"))
+    evaluation = cal.evaluate(
+        cohort, replace(cal.Protocol.load("coco"), replicates=100, size_from="box")
+    )
     assert returns(evaluation, tmp_path).to_json() == evaluation.to_json()
 
 
@@ -233,10 +293,16 @@ def test_areas_from_sides_as_delivered_come_back(tmp_path):
 def files(tmp_path):
     """References and predictions on disk, some records broken."""
     images = [{"id": k, "width": 90, "height": 90, "patient": f"p{k}"} for k in (1, 2, 3, "x")]
-    objects = [{"id": k, "image_id": i, "category_id": 1, "bbox": [5, 5, 9, 9]} for k, i in enumerate((1, 2, "x"))]
+    objects = [
+        {"id": k, "image_id": i, "category_id": 1, "bbox": [5, 5, 9, 9]}
+        for k, i in enumerate((1, 2, "x"))
+    ]
     objects.append({"id": 9, "image_id": 3, "category_id": 1, "bbox": [5, 5, 0, 9]})
     references = {"images": images, "categories": [{"id": 1, "name": "n"}], "annotations": objects}
-    found = [{"image_id": i, "category_id": 1, "bbox": [5, 5, 9, 8], "score": s} for i, s in ((1, 0.5), ("x", 0.2))]
+    found = [
+        {"image_id": i, "category_id": 1, "bbox": [5, 5, 9, 8], "score": s}
+        for i, s in ((1, 0.5), ("x", 0.2))
+    ]
     found.append({"image_id": 2, "category_id": 1, "bbox": [5, 5, 9, 8], "score": 7})
     folder = tmp_path / "inputs"
     folder.mkdir()
@@ -253,7 +319,10 @@ def test_what_was_set_aside_comes_back_and_the_inputs_may_be_gone(files, tmp_pat
     shutil.rmtree(files)
     again = cal.open_evaluation(folder)
     assert_same(evaluation, again)
-    assert [record.rule for record in again.cohort.intake.quarantine] == ["zero-area", "score-range"]
+    assert [record.rule for record in again.cohort.intake.quarantine] == [
+        "zero-area",
+        "score-range",
+    ]
     assert sum("set aside" in warning for warning in again.warnings) == 2
 
 
@@ -261,7 +330,9 @@ def test_what_was_set_aside_comes_back_and_the_inputs_may_be_gone(files, tmp_pat
 def test_the_page_is_the_same_to_the_byte(tmp_path):
     folder = cal.evaluate(cal.demo_cohort(), FAST, by="centre").save(tmp_path / "saved")
     again = cal.open_evaluation(folder)
-    assert again.report(tmp_path / "page.html").read_bytes() == (folder / "report.html").read_bytes()
+    assert (
+        again.report(tmp_path / "page.html").read_bytes() == (folder / "report.html").read_bytes()
+    )
 
 
 def test_what_was_opened_can_be_saved_compared_and_opened_again(tmp_path):
@@ -269,7 +340,9 @@ def test_what_was_opened_can_be_saved_compared_and_opened_again(tmp_path):
     second = cal.open_evaluation(first.save(tmp_path / "a"))
     third = cal.open_evaluation(second.save(tmp_path / "b"))
     assert_same(first, third)
-    assert repr(third.compare("mislabels", "overpredicts")) == repr(first.compare("mislabels", "overpredicts"))
+    assert repr(third.compare("mislabels", "overpredicts")) == repr(
+        first.compare("mislabels", "overpredicts")
+    )
     for name in ("evaluation.json", "objects.parquet", "images.parquet"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
@@ -292,7 +365,11 @@ def test_a_number_that_does_not_come_out_is_named(folder):
     now = json.loads((folder / "evaluation.json").read_text())["rows"][7]
     edit(folder, change)
     error = refusal(folder)
-    assert (error.rule, error.location, error.value) == ("not-reproduced", "/rows/7/value", repr(now["value"]))
+    assert (error.rule, error.location, error.value) == (
+        "not-reproduced",
+        "/rows/7/value",
+        repr(now["value"]),
+    )
     assert "0.125" in error.expected
     assert f"{now['model']}, {now['metric']}" in error.expected
     assert f"calipers {cal.__version__}, numpy {np.__version__}" in error.hint
@@ -306,12 +383,17 @@ def test_the_last_bit_counts_and_so_does_the_sign_of_zero(folder):
 
     edit(folder, change)
     opened = open_folder(folder)
-    assert [one.place for one in opened.changed] == ["/rows/0/high", "/statistics/beside/3/percentile"]
+    assert [one.place for one in opened.changed] == [
+        "/rows/0/high",
+        "/statistics/beside/3/percentile",
+    ]
 
 
 def test_differences_can_be_a_warning_that_stays_with_the_numbers(folder):
     edit(folder, lambda document: document["rows"][0].update(value=0.5))
-    with pytest.warns(UserWarning, match="1 of .* stored values differ; the first is /rows/0/value"):
+    with pytest.warns(
+        UserWarning, match="1 of .* stored values differ; the first is /rows/0/value"
+    ):
         evaluation = cal.open_evaluation(folder, differences="warn")
     assert evaluation.rows[0].estimate.value != 0.5
     assert any("stored values differ" in warning for warning in evaluation.warnings)

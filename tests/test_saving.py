@@ -1,4 +1,6 @@
-"""The folder of an evaluation: a row per object, a row per image, and that they add up to the pooled numbers."""
+"""The folder of an evaluation: a row per object, a row per image, and that they add up to the
+pooled numbers.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ COLUMNS = [
     "model", "kind", "image", "row", "class", "fate", "partner", "similarity", "score", "x0", "y0", "x1", "y1", "area",
     "extent", "ignore", "crowd", "place",
 ]  # fmt: skip
-FATES = {"reference": {"hit", "missed", "ignored"}, "prediction": {"hit", "duplicate", "false alarm", "ignored"}}
+FATES = {
+    "reference": {"hit", "missed", "ignored"},
+    "prediction": {"hit", "duplicate", "false alarm", "ignored"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +69,9 @@ def test_objects_are_all_there(objects, cohort):
 
 def test_columns_keep_their_types_without_any_prediction(tmp_path):
     empty = {"boxes": np.zeros((0, 4)), "labels": [], "scores": []}
-    cohort = cal.Cohort.from_arrays([{"boxes": [[0, 0, 1, 1]], "labels": [0]}], [empty], classes=("a",))
+    cohort = cal.Cohort.from_arrays(
+        [{"boxes": [[0, 0, 1, 1]], "labels": [0]}], [empty], classes=("a",)
+    )
     full = pq.read_schema(cal.evaluate(cal.demo_cohort()).save(tmp_path / "a") / "objects.parquet")
     assert pq.read_schema(cal.evaluate(cohort).save(tmp_path / "b") / "objects.parquet") == full
     assert {name: str(full.field(name).type) for name in ("row", "partner", "score", "fate")} == {
@@ -80,8 +87,14 @@ def test_partners_point_at_each_other(objects):
     hits = [o for o in objects if o["fate"] == "hit"]
     assert hits
     for o in hits:
-        other = known[o["model"], "prediction" if o["kind"] == "reference" else "reference", o["partner"]]
-        assert (other["partner"], other["fate"], other["similarity"]) == (o["row"], "hit", o["similarity"])
+        other = known[
+            o["model"], "prediction" if o["kind"] == "reference" else "reference", o["partner"]
+        ]
+        assert (other["partner"], other["fate"], other["similarity"]) == (
+            o["row"],
+            "hit",
+            o["similarity"],
+        )
         assert (other["image"], other["class"]) == (o["image"], o["class"])
         assert o["similarity"] >= 0.5
     assert all(o["partner"] is None for o in objects if o["fate"] in ("missed", "false alarm"))
@@ -102,20 +115,30 @@ def test_what_makes_the_cohort_is_exact(folder, cohort):
         assert rows[name].to_numpy().tobytes() == getattr(references, name).tobytes()
     assert rows["image"].to_pylist() == [cohort.images.ids[k] for k in references.image]
     predictions = table.filter(pc.field("kind") == "prediction")
-    assert predictions["ignore"].null_count == predictions["crowd"].null_count == predictions.num_rows
+    assert (
+        predictions["ignore"].null_count == predictions["crowd"].null_count == predictions.num_rows
+    )
 
 
 def test_images_have_a_table_with_their_kinds(tmp_path):
     record = {"boxes": [[0, 0, 1, 1]], "labels": [0], "width": 9, "height": 8, "age": 4, "f": 0.1}
     record |= {"ok": True, "name": "n", "spacing": [0.5, 0.25], "width_": 1}
     found = [{"boxes": [[0, 0, 1, 1]], "labels": [0], "scores": [1.0]}]
-    saved = cal.evaluate(cal.Cohort.from_arrays([record], found, classes=("a",))).save(tmp_path / "out")
+    saved = cal.evaluate(cal.Cohort.from_arrays([record], found, classes=("a",))).save(
+        tmp_path / "out"
+    )
     table = pq.read_table(saved / "images.parquet")
     assert table.to_pylist() == [
         {"image": "0", "width": 9.0, "height": 8.0, "spacing_x": 0.5, "spacing_y": 0.25}
         | {"group_age": 4, "group_f": 0.1, "group_ok": True, "group_name": "n", "group_width_": 1}
     ]
-    assert [str(field.type) for field in table.schema][-5:] == ["int64", "double", "bool", "string", "int64"]
+    assert [str(field.type) for field in table.schema][-5:] == [
+        "int64",
+        "double",
+        "bool",
+        "string",
+        "int64",
+    ]
 
 
 def test_the_record_of_the_run_vouches_for_all_but_the_page(folder):
@@ -138,13 +161,19 @@ def test_images_add_up_to_the_pooled_numbers(images, evaluation, objects, model)
     def total(name):
         return sum(int(row[name]) for row in images if row["model"] == model)
 
-    hits, missed, alarms = total("hits"), total("missed"), total("false_alarms") + total("duplicates")
+    hits, missed, alarms = (
+        total("hits"),
+        total("missed"),
+        total("false_alarms") + total("duplicates"),
+    )
     assert hits + missed == total("references") == 189
     assert hits + alarms == total("predictions")
     assert hits / (hits + missed) == evaluation[model, "sensitivity@0.5"].value
     assert hits / (hits + alarms) == evaluation[model, "PPV@0.5"].value
     assert alarms / 120 == evaluation[model, "FP/image@0.5"].value
-    counted = [o for o in objects if (o["model"], o["kind"], o["fate"]) == (model, "prediction", "hit")]
+    counted = [
+        o for o in objects if (o["model"], o["kind"], o["fate"]) == (model, "prediction", "hit")
+    ]
     assert len(counted) == hits
 
 
@@ -172,7 +201,10 @@ def test_groups_never_collide_with_our_columns(tmp_path):
     folder = cal.evaluate(cohort).save(tmp_path / "out")
     with (folder / "images.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [(row["model"], row["hits"], row["group_hits"], row["group_model"], row["site"]) for row in rows] == [
+    assert [
+        (row["model"], row["hits"], row["group_hits"], row["group_model"], row["site"])
+        for row in rows
+    ] == [
         ("model", "1", "A", "scanner", "S"),
         ("model", "1", "B", "scanner", "S"),
     ]
@@ -183,7 +215,11 @@ def test_what_is_shown_is_the_matching_of_the_protocol(cohort, preset):
     evaluation = cal.evaluate(cohort, preset)
     view = shown_matches(evaluation, "mislabels").views[0]
     wanted = evaluation.protocol.matching
-    assert (view.criterion, view.assignment, view.threshold) == (wanted.criterion, wanted.assignment, wanted.threshold)
+    assert (view.criterion, view.assignment, view.threshold) == (
+        wanted.criterion,
+        wanted.assignment,
+        wanted.threshold,
+    )
     assert view.size[1] >= 1e10
 
 
@@ -199,9 +235,17 @@ def test_a_first_metric_on_small_objects_does_not_hide_the_others(tmp_path):
 
 def test_saving_twice_gives_equal_files(evaluation, folder, tmp_path):
     again = evaluation.save(tmp_path / "again")
-    for name in ("evaluation.json", "objects.parquet", "images.parquet", "images.csv", "report.html"):
+    for name in (
+        "evaluation.json",
+        "objects.parquet",
+        "images.parquet",
+        "images.csv",
+        "report.html",
+    ):
         assert (again / name).read_bytes() == (folder / name).read_bytes()
-    hashes = [json.loads((place / "run.json").read_text())["result_hash"] for place in (folder, again)]
+    hashes = [
+        json.loads((place / "run.json").read_text())["result_hash"] for place in (folder, again)
+    ]
     assert hashes[0] == hashes[1]
 
 
@@ -210,7 +254,9 @@ def test_force_is_needed_to_replace(evaluation, folder):
         evaluation.save(folder)
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), OSError(13, "Permission denied")])
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), OSError(13, "Permission denied")]
+)
 def test_a_write_that_fails_is_typed_and_leaves_nothing(tmp_path, monkeypatch, error):
     def refuse(handle):
         raise error
@@ -233,7 +279,19 @@ def test_an_interruption_while_staging_leaves_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-FORMULAS = ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "\0x", "'=1", "''+1", "=HYPERLINK(1)", "-2+3|cmd"]
+FORMULAS = [
+    "=1+1",
+    "+1",
+    "-1",
+    "@x",
+    "\tx",
+    "\rx",
+    "\0x",
+    "'=1",
+    "''+1",
+    "=HYPERLINK(1)",
+    "-2+3|cmd",
+]
 
 
 @pytest.mark.parametrize("text", FORMULAS)

@@ -21,7 +21,9 @@ def modules() -> list[str]:
 
 def run(program: str) -> subprocess.CompletedProcess[str]:
     """Run a program in an interpreter of its own."""
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def test_the_surface_is_small_and_sorted_out() -> None:
@@ -36,7 +38,9 @@ def test_every_name_can_be_imported(name: str) -> None:
     assert getattr(cal, name) is not None
 
 
-@pytest.mark.parametrize("name", ["evaluate_maps", "read_maps", "soft_instance_iou", "boxes_from_heatmaps"])
+@pytest.mark.parametrize(
+    "name", ["evaluate_maps", "read_maps", "soft_instance_iou", "boxes_from_heatmaps"]
+)
 def test_maps_are_part_of_the_surface(name: str) -> None:
     assert name in cal.__all__
     assert callable(getattr(cal, name))
@@ -48,7 +52,9 @@ def test_star_import_gives_the_surface() -> None:
     assert set(cal.__all__) <= set(space)
 
 
-@pytest.mark.parametrize(("wrong", "right"), [("evalute", "evaluate"), ("Cohorts", "Cohort"), ("preset", "presets")])
+@pytest.mark.parametrize(
+    ("wrong", "right"), [("evalute", "evaluate"), ("Cohorts", "Cohort"), ("preset", "presets")]
+)
 def test_a_misspelt_name_is_answered_with_the_nearest_one(wrong: str, right: str) -> None:
     with pytest.raises(AttributeError, match=f"did you mean '{right}'"):
         getattr(cal, wrong)
@@ -65,7 +71,9 @@ def test_a_misspelt_name_is_answered_with_the_nearest_one(wrong: str, right: str
     ],
 )
 def test_a_submodule_never_hides_the_function(statements: str) -> None:
-    program = f"import calipers; {statements}; assert callable(calipers.evaluate), calipers.evaluate"
+    program = (
+        f"import calipers; {statements}; assert callable(calipers.evaluate), calipers.evaluate"
+    )
     done = run(program)
     assert done.returncode == 0, done.stderr
 
@@ -85,7 +93,11 @@ def test_examples_in_docstrings_run(name: str) -> None:
 
 def test_the_examples_are_found() -> None:
     finder = doctest.DocTestFinder()
-    shown = sum(bool(test.examples) for name in modules() for test in finder.find(importlib.import_module(name)))
+    shown = sum(
+        bool(test.examples)
+        for name in modules()
+        for test in finder.find(importlib.import_module(name))
+    )
     assert shown >= 6
 
 
@@ -100,15 +112,26 @@ def test_errors_are_one_family_with_exit_codes() -> None:
     assert issubclass(cal.InputError, cal.CalipersError)
     assert issubclass(cal.UsageError, cal.CalipersError)
     assert issubclass(cal.InputError, ValueError)
-    assert (cal.CalipersError.exit_code, cal.InputError.exit_code, cal.UsageError.exit_code) == (3, 2, 2)
+    assert (cal.CalipersError.exit_code, cal.InputError.exit_code, cal.UsageError.exit_code) == (
+        3,
+        2,
+        2,
+    )
 
 
 def test_errors_cross_process_borders() -> None:
     import pickle
 
-    error = cal.InputError("a number", rule="type", location="x[0]", field="y", value="z", hint="do this")
+    error = cal.InputError(
+        "a number", rule="type", location="x[0]", field="y", value="z", hint="do this"
+    )
     again = pickle.loads(pickle.dumps(error))
-    assert (str(again), again.rule, again.value, again.hint) == (str(error), "type", "'z'", "do this")
+    assert (str(again), again.rule, again.value, again.hint) == (
+        str(error),
+        "type",
+        "'z'",
+        "do this",
+    )
     several = pickle.loads(pickle.dumps(cal.InputProblems([error, error], 7)))
     assert str(several) == str(cal.InputProblems([error, error], 7))
     assert "7 problems" in str(several)
@@ -116,7 +139,11 @@ def test_errors_cross_process_borders() -> None:
 
 
 def test_python_dash_m_is_the_command_line() -> None:
-    done = subprocess.run([sys.executable, "-m", "calipers", "--version"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "calipers", "--version"], capture_output=True, text=True, timeout=60
+    )
     assert (done.returncode, done.stdout.startswith("calipers ")) == (0, True)
-    wrong = subprocess.run([sys.executable, "-m", "calipers", "nonsense"], capture_output=True, text=True, timeout=60)
+    wrong = subprocess.run(
+        [sys.executable, "-m", "calipers", "nonsense"], capture_output=True, text=True, timeout=60
+    )
     assert (wrong.returncode, "no verb 'nonsense'" in wrong.stderr) == (2, True)

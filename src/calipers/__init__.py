@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calipers tells whether a model finds the right thing in the right place, and how sure that answer is.
+"""Calipers tells whether a model finds the right thing in the right place, and how sure that answer
+is.
 
 >>> import calipers as cal
 >>> ev = cal.evaluate(cal.demo_cohort(), "coco")
@@ -124,7 +125,9 @@ def __getattr__(name: str) -> Any:
     if name not in _SURFACE:
         from calipers.errors import did_you_mean
 
-        raise AttributeError(f"module 'calipers' has no attribute {name!r}; {did_you_mean(name, _SURFACE)}")
+        raise AttributeError(
+            f"module 'calipers' has no attribute {name!r}; {did_you_mean(name, _SURFACE)}"
+        )
     value = getattr(import_module(_SURFACE[name]), name)
     globals()[name] = value
     return value
@@ -135,7 +138,8 @@ def __dir__() -> list[str]:
 
 
 class _Surface(ModuleType):
-    """The package as a module on which importing a submodule never hides a function of the same name.
+    """The package as a module on which importing a submodule never hides a function of the same
+    name.
 
     `calipers.evaluate` is the function, whoever imported the module ``calipers.evaluate`` and when.
     """

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain arguments of public functions: what is none of the kind is refused by name, before anything is computed."""
+"""Plain arguments of public functions: what is none of the kind is refused by name, before anything
+is computed.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,11 @@ def word(name: str, value: Any) -> str:
 
 def several(name: str, value: Any) -> list[Any]:
     """Return the entries of a list, tuple, array or other sequence; a single word is none."""
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable) or getattr(value, "shape", None) == ():
+    if (
+        isinstance(value, str | bytes)
+        or not isinstance(value, Iterable)
+        or getattr(value, "shape", None) == ()
+    ):
         raise UsageError(f"{name} takes several entries, such as a list, not {shown(value)}")
     return list(value)
 

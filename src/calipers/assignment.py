@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Assignment: the fate and the partner of every object, for all views at once.
 
-`match` turns a cohort and a model into `Matches`, the evidence of all metrics that count objects. The work itself is
-done by `kernels.pairs` (who could belong to whom) and `kernels.fates` (who does).
+`match` turns a cohort and a model into `Matches`, the evidence of all metrics that count objects.
+The work itself is done by `kernels.pairs` (who could belong to whom) and `kernels.fates` (who
+does).
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ Flags = NDArray[np.bool_]
 def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
     """Match the predictions of a model with the references under every view.
 
-    All views must share criterion, assignment, class rule, ``max_dets`` and score cut: what differs is the threshold
-    and the size range.
+    All views must share criterion, assignment, class rule, ``max_dets`` and score cut: what differs
+    is the threshold and the size range.
     """
     first = views[0]
     criterion: Criterion = registry.resolve("criterion", first.criterion)
@@ -48,7 +49,9 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
         _rules(criterion, references, predictions, views),
     )
     table = decided.prediction
-    if first.duplicates == "forgiven" and first.assignment != "many-to-one":  # which has done so by itself
+    if (
+        first.duplicates == "forgiven" and first.assignment != "many-to-one"
+    ):  # which has done so by itself
         table = FateTable(np.where(table.fates == DUPLICATE, np.int8(IGNORED), table.fates))
     label, said = references.label, predictions.label
     if not first.within_class:  # a hit may have two classes: without classes all objects are of one
@@ -72,8 +75,11 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
     return matches
 
 
-def candidate_pairs(cohort: Cohort, predictions: Predictions, criterion: Criterion, n_classes: int) -> fates.PairList:
-    """Return the candidate pairs of a criterion: those nearer than objects that have nothing to do with each other.
+def candidate_pairs(
+    cohort: Cohort, predictions: Predictions, criterion: Criterion, n_classes: int
+) -> fates.PairList:
+    """Return the candidate pairs of a criterion: those nearer than objects that have nothing to do
+    with each other.
 
     With ``n_classes`` 0 the classes do not matter.
     """
@@ -88,7 +94,9 @@ def candidate_pairs(cohort: Cohort, predictions: Predictions, criterion: Criteri
     if criterion.crowd is not None and references.crowd.any():
         similarity = np.where(references.crowd[reference], criterion.crowd(table), similarity)
     near = np.flatnonzero(similarity > criterion.none)
-    return fates.PairList(reference[near].astype(np.int32), prediction[near].astype(np.int32), similarity[near])
+    return fates.PairList(
+        reference[near].astype(np.int32), prediction[near].astype(np.int32), similarity[near]
+    )
 
 
 def _rules(
@@ -113,9 +121,11 @@ def _rules(
 
 @dataclass(frozen=True)
 class MatchRecipe:
-    """The expensive half of every metric that counts objects: which views are needed of which matching.
+    """The expensive half of every metric that counts objects: which views are needed of which
+    matching.
 
-    Recipes that differ only in thresholds and sizes are merged, so that geometry and matching happen once.
+    Recipes that differ only in thresholds and sizes are merged, so that geometry and matching
+    happen once.
     """
 
     views: tuple[View, ...]
@@ -139,7 +149,8 @@ class MatchRecipe:
 class PairRecipe(MatchRecipe):
     """A matching under one view alone, for metrics on who belongs to whom and how near.
 
-    `Matches` keeps partners and similarities of its first view only; what is needed of another one is matched anew.
+    `Matches` keeps partners and similarities of its first view only; what is needed of another one
+    is matched anew.
     """
 
     @cached_property

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an evaluation of several models to their differences: pairs x metrics, tested, corrected, and said in words.
+"""From an evaluation of several models to their differences: pairs x metrics, tested, corrected,
+and said in words.
 
-The evidence was collected by the evaluation; here it is only weighed again. All tests of one comparison are one family.
+The evidence was collected by the evaluation; here it is only weighed again. All tests of one
+comparison are one family.
 """
 
 from __future__ import annotations
@@ -67,7 +69,9 @@ def compare(
     order = {name: k for k, name in enumerate(evaluation.metrics)}
     raw = [row for found in work.rows() for row in sorted(found, key=lambda row: order[row.metric])]
     rows, family = _corrected(raw, correction, protocol.level)
-    manners = {name: work.manner(metric, name) for metric in work.metrics for name in metric.facts.names}
+    manners = {
+        name: work.manner(metric, name) for metric in work.metrics for name in metric.facts.names
+    }
     said = tuple(replace(row, sentence=describe(row, manners[row.metric])) for row in rows)
     found = Comparison(
         rows=said,
@@ -85,7 +89,12 @@ def compare(
         warnings=(),
     )
     return replace(
-        found, warnings=(*_warnings(found, work.mixed()), *_hopeless(found, work.units), *evaluation.warnings)
+        found,
+        warnings=(
+            *_warnings(found, work.mixed()),
+            *_hopeless(found, work.units),
+            *evaluation.warnings,
+        ),
     )
 
 
@@ -111,22 +120,40 @@ class _Work:
         # With too few units there is no interval, and nothing needs to be drawn.
         number = self.replicates if self.units.number >= FEWEST_UNITS else 1
         drawn = paired.bootstrapped(
-            self.metrics, list(evidence.values()), self.units, number, seed, rows=self.n_rows, progress=tell
+            self.metrics,
+            list(evidence.values()),
+            self.units,
+            number,
+            seed,
+            rows=self.n_rows,
+            progress=tell,
         )
         of_model = dict(zip(models, drawn))
-        swapped = [k for k, metric in enumerate(self.metrics) if self._test(metric) == "permutation"]
+        swapped = [
+            k for k, metric in enumerate(self.metrics) if self._test(metric) == "permutation"
+        ]
         chosen = [self.metrics[k] for k in swapped]
         for a, b in self.pairs:
             both = (evidence[a], evidence[b])
             found = (
-                paired.traded(chosen, *both, self.units, self.replicates, seed, rows=self.n_rows, progress=tell)
+                paired.traded(
+                    chosen,
+                    *both,
+                    self.units,
+                    self.replicates,
+                    seed,
+                    rows=self.n_rows,
+                    progress=tell,
+                )
                 if chosen
                 else []
             )
             trades = dict(zip(swapped, map(flat, found)))
             rows: list[Difference] = []
             for k, metric in enumerate(self.metrics):
-                rows += self._rows_of(metric, (a, b), flat(of_model[a][k] - of_model[b][k]), trades.get(k))
+                rows += self._rows_of(
+                    metric, (a, b), flat(of_model[a][k] - of_model[b][k]), trades.get(k)
+                )
             yield rows
 
     def _rows_of(
@@ -149,7 +176,11 @@ class _Work:
             n_predictions = int(counts[0][r, k, 2] + counts[1][r, k, 2])
             margin, higher = self._margin(name), self.higher_is_better(metric, name)
             # A width of zero is no certainty, and decides nothing.
-            shown = (math.nan, math.nan) if "identical_units" in interval.flags else (interval.low, interval.high)
+            shown = (
+                (math.nan, math.nan)
+                if "identical_units" in interval.flags
+                else (interval.low, interval.high)
+            )
             yield Difference(
                 metric=name,
                 metric_id=facts.id_of(k),
@@ -158,14 +189,18 @@ class _Work:
                 model_b=pair[1],
                 value_a=float(a[r, k]),
                 value_b=float(b[r, k]),
-                estimate=self._estimate(float(d[at]), interval, (n_images, n_references, n_predictions)),
+                estimate=self._estimate(
+                    float(d[at]), interval, (n_images, n_references, n_predictions)
+                ),
                 p=float(judged.p[at]),
                 p_adjusted=NAN,
                 p_share=float(judged.p_share[at]),
                 test=self._test(metric),
                 correction="none",
                 family=0,
-                verdict="a_better" if bool(d[at] > 0) == higher else "b_better",  # if the test says so: _corrected
+                verdict="a_better"
+                if bool(d[at] > 0) == higher
+                else "b_better",  # if the test says so: _corrected
                 margin=margin,
                 margin_verdict=None
                 if margin is None
@@ -180,7 +215,11 @@ class _Work:
 
     def mixed(self) -> list[str]:
         """Return the metrics for which a permutation that was asked for mixes two scales of scores."""
-        wrong = [metric for metric in self.metrics if self.test == "permutation" and not metric.facts.swap]
+        wrong = [
+            metric
+            for metric in self.metrics
+            if self.test == "permutation" and not metric.facts.swap
+        ]
         return [name for metric in wrong for name in metric.facts.names]
 
     def manner(self, metric: Metric[Any], name: str) -> Manner:
@@ -198,13 +237,18 @@ class _Work:
         return self.margin.get(name) if isinstance(self.margin, Mapping) else self.margin
 
     def _evidence(self, model: str) -> paired.Evidences:
-        return {metric.recipe.key: self.evaluation.evidence[model, metric.recipe.key] for metric in self.metrics}
+        return {
+            metric.recipe.key: self.evaluation.evidence[model, metric.recipe.key]
+            for metric in self.metrics
+        }
 
     def _counter(self) -> Callable[[], None]:
         """Return what is called after every block of weights."""
         permuted = any(self._test(metric) == "permutation" for metric in self.metrics)
         total = paired.n_blocks("bootstrap", self.units, self.replicates)
-        total += permuted * len(self.pairs) * paired.n_blocks("permutation", self.units, self.replicates)
+        total += (
+            permuted * len(self.pairs) * paired.n_blocks("permutation", self.units, self.replicates)
+        )
         done = 0
 
         def tell() -> None:
@@ -222,7 +266,9 @@ def flat(values: F64) -> F64:
 
 
 def chosen_metrics(protocol: Protocol, metrics: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the metrics to compare: the named ones, all for ``["all"]``, the protocol's headline if none is named."""
+    """Return the metrics to compare: the named ones, all for ``["all"]``, the protocol's headline
+    if none is named.
+    """
     every = tuple(plan.name for plan in protocol.metrics)
     if metrics is None:
         return protocol.headline or every
@@ -234,7 +280,9 @@ def chosen_metrics(protocol: Protocol, metrics: Sequence[str] | None) -> tuple[s
 
 
 def narrowed(protocol: Protocol, names: Sequence[str]) -> list[Metric[Any]]:
-    """Return the protocol's metrics with only some of their outputs; they look at the same evidence."""
+    """Return the protocol's metrics with only some of their outputs; they look at the same
+    evidence.
+    """
     plans, found = {plan.name: plan for plan in protocol.resolved()}, []
     for metric in protocol.compile():
         kept = [plans[name] for name in metric.facts.names if name in names]
@@ -244,7 +292,9 @@ def narrowed(protocol: Protocol, names: Sequence[str]) -> list[Metric[Any]]:
 
 
 def higher_is_better(protocol: Protocol, metric: Metric[Any], name: str) -> bool:
-    """Return the direction of a metric; counts of false alarms and of missed references are better when small."""
+    """Return the direction of a metric; counts of false alarms and of missed references are better
+    when small.
+    """
     plan = next(plan for plan in protocol.metrics if plan.name == name)
     return metric.facts.higher_is_better and plan.options.get("of") not in ("FP", "FN")
 
@@ -269,7 +319,9 @@ def n_replicates(given: int | None, default: int) -> int:
 def check_choice(what: str, given: str | None, known: Sequence[str | None]) -> None:
     """Raise for an option that does not exist."""
     if given not in known:
-        raise UsageError(f"no {what} {given!r}; {did_you_mean(str(given), [name for name in known if name])}")
+        raise UsageError(
+            f"no {what} {given!r}; {did_you_mean(str(given), [name for name in known if name])}"
+        )
 
 
 def _pairs(evaluation: Evaluation, a: str | None, b: str | None) -> tuple[tuple[str, str], ...]:
@@ -296,17 +348,35 @@ def _check_margin(margin: float | Mapping[str, float] | None, names: Sequence[st
     for name, value in given.items():
         if name and name not in names:
             raise UsageError(f"margin: {name!r} is not compared; {did_you_mean(name, names)}")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-            raise UsageError(f"a margin is a number above 0 in units of the metric, such as 0.02, not {value!r}")
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not 0 < value < math.inf
+        ):
+            raise UsageError(
+                f"a margin is a number above 0 in units of the metric, such as 0.02, not {value!r}"
+            )
 
 
-def _corrected(rows: Sequence[Difference], correction: str, level: float) -> tuple[list[Difference], int]:
-    """Return the rows with adjusted p values and the verdict that follows, and the size of the family."""
+def _corrected(
+    rows: Sequence[Difference], correction: str, level: float
+) -> tuple[list[Difference], int]:
+    """Return the rows with adjusted p values and the verdict that follows, and the size of the
+    family.
+    """
     corrected, family = adjusted(np.array([row.p for row in rows]), correction)
     found = []
     for row, p in zip(rows, corrected.tolist()):
-        verdict = "undefined" if math.isnan(p) else row.verdict if p < 1.0 - level else "no_difference_shown"
-        found.append(replace(row, p_adjusted=p, correction=correction, family=family, verdict=verdict))
+        verdict = (
+            "undefined"
+            if math.isnan(p)
+            else row.verdict
+            if p < 1.0 - level
+            else "no_difference_shown"
+        )
+        found.append(
+            replace(row, p_adjusted=p, correction=correction, family=family, verdict=verdict)
+        )
     return found, family
 
 
@@ -317,7 +387,9 @@ def _why_undefined(metric: Metric[Any], tables: Sequence[Evidence], place: tuple
 
 
 def _warnings(c: Comparison, mixed: Sequence[str]) -> Iterator[str]:
-    """Yield what a reader of the differences must know; ``mixed`` metrics are permuted though they rank by score."""
+    """Yield what a reader of the differences must know; ``mixed`` metrics are permuted though they
+    rank by score.
+    """
     name, least = plural(c.unit), paired.smallest_p(c.n_units)
     if c.n_units < FEWEST_UNITS:
         yield f"{c.n_units} {name} are too few for intervals; no p value can be below {least:g}."
@@ -331,7 +403,9 @@ def _warnings(c: Comparison, mixed: Sequence[str]) -> Iterator[str]:
 
 
 def _hopeless(c: Comparison, units: Units) -> Iterator[str]:
-    """Yield the tests whose smallest p value does not survive Holm's correction, which multiplies it by the family."""
+    """Yield the tests whose smallest p value does not survive Holm's correction, which multiplies
+    it by the family.
+    """
     for test in paired.TESTS if c.correction == "holm" else ():
         least = paired.least_p(test, units, c.replicates)
         tested = any(row.test == test and not math.isnan(row.p) for row in c.rows)

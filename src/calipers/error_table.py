@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every mistake with the objects behind it: one row per prediction that is wrong and per reference nobody came near."""
+"""Every mistake with the objects behind it: one row per prediction that is wrong and per reference
+nobody came near.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,10 @@ WORDS = {code: kind for kind, code in KINDS.items()}
 class ErrorTable:
     """Mistakes as columns of one length, None where a row has no such thing.
 
-    ``prediction`` and ``reference`` are rows of the cohort's tables, as ``row`` in ``objects.parquet``. The reference
-    of a mistake is the one that made it what it is: of another class, roughly in the place, or taken already.
-    ``mendable``: mending it would make it a hit. ``ignored``: it lies in an ignored region and costs nothing.
+    ``prediction`` and ``reference`` are rows of the cohort's tables, as ``row`` in
+    ``objects.parquet``. The reference of a mistake is the one that made it what it is: of another
+    class, roughly in the place, or taken already. ``mendable``: mending it would make it a hit.
+    ``ignored``: it lies in an ignored region and costs nothing.
     """
 
     columns: Mapping[str, tuple[Any, ...]]
@@ -49,7 +52,9 @@ class ErrorTable:
         counts = Counter(zip(self.columns["model"], self.columns["kind"]))
         told = [f"{len(self)} mistakes (rows(), to_frame(), write())"]
         for model in dict.fromkeys(self.columns["model"]):
-            kinds = ", ".join(f"{kind} {counts[model, kind]}" for kind in KINDS if counts[model, kind])
+            kinds = ", ".join(
+                f"{kind} {counts[model, kind]}" for kind in KINDS if counts[model, kind]
+            )
             told.append(f"  {model}: {kinds}")
         return "\n".join(told)
 
@@ -64,7 +69,9 @@ class ErrorTable:
         return frame(self.rows())
 
     def write(self, path: str | Path) -> Path:
-        """Write the mistakes as CSV; names that a spreadsheet would take for a formula are protected."""
+        """Write the mistakes as CSV; names that a spreadsheet would take for a formula are
+        protected.
+        """
         write_atomically(Path(path), delimited(self.columns))
         return Path(path)
 
@@ -75,7 +82,9 @@ def error_table(evaluation: Evaluation, model: str | None = None) -> ErrorTable:
         raise UsageError(f"no model {model!r}; {did_you_mean(model, evaluation.models)}")
     models = evaluation.models if model is None else (model,)
     parts = [_columns(evaluation.cohort, name, mistakes_of(evaluation, name)) for name in models]
-    return ErrorTable({name: tuple(entry for part in parts for entry in part[name]) for name in NAMES})
+    return ErrorTable(
+        {name: tuple(entry for part in parts for entry in part[name]) for name in NAMES}
+    )
 
 
 def mistakes_of(evaluation: Evaluation, model: str) -> Mistakes:
@@ -107,7 +116,9 @@ NAMES = (
 
 
 def _columns(cohort: Cohort, model: str, found: Mistakes) -> dict[str, list[Any]]:
-    """Return the columns of one model: by image, predictions in input order, then missed references."""
+    """Return the columns of one model: by image, predictions in input order, then missed
+    references.
+    """
     said = np.flatnonzero(np.isin(found.prediction_kind, list(WORDS)))
     lost = np.flatnonzero(found.reference_kind == MISS)
     image = np.concatenate([found.prediction_image[said], found.reference_image[lost]])
@@ -142,6 +153,8 @@ def _entries(values: NDArray[Any], rows: NDArray[np.integer]) -> list[Any]:
     return [None if row < 0 else every[row] for row in rows.tolist()]
 
 
-def _names(classes: Sequence[str], label: NDArray[np.int32], rows: NDArray[np.integer]) -> list[str | None]:
+def _names(
+    classes: Sequence[str], label: NDArray[np.int32], rows: NDArray[np.integer]
+) -> list[str | None]:
     labels = label.tolist()
     return [None if row < 0 else classes[labels[row]] for row in rows.tolist()]

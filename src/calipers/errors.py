@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors that Calipers raises: one family, every member says where, what was expected, what came, what to do."""
+"""The errors that Calipers raises: one family, every member says where, what was expected, what
+came, what to do.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The middle of an evaluation: which evidence to collect, and the rows of estimates that come of it."""
+"""The middle of an evaluation: which evidence to collect, and the rows of estimates that come of
+it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ MOST_KEPT = 256_000_000  # bytes of replicates at a time; more models go in seve
 
 
 def with_areas(cohort: Cohort, protocol: Protocol) -> Cohort:
-    """Return the cohort with the areas that size cuts shall see: declared, of boxes or masks, rescaled or not."""
+    """Return the cohort with the areas that size cuts shall see: declared, of boxes or masks,
+    rescaled or not.
+    """
     if protocol.size_from == "mask" and cohort.references.masks is None and len(cohort.references):
         raise UsageError(
             "sizes from masks need references with masks; these have boxes: use from = 'declared' or 'box'"
@@ -41,7 +45,9 @@ def with_areas(cohort: Cohort, protocol: Protocol) -> Cohort:
 
     def resized(table: References | Predictions) -> Any:
         area = table.area if protocol.size_from == "declared" else table.extent
-        if protocol.size_from == "mask" and table.masks is not None:  # a predicted box is a shape of its own
+        if (
+            protocol.size_from == "mask" and table.masks is not None
+        ):  # a predicted box is a shape of its own
             area = table.masks.voxels.astype(np.float64)
         return replace(table, area=area * scale[table.image])
 
@@ -55,12 +61,16 @@ def jobs_of(cohort: Cohort, metrics: Sequence[Metric[Any]]) -> dict[Key, Job]:
     for metric in metrics:
         recipe = metric.recipe
         recipes[recipe.key] = recipes[recipe.key].merge(recipe) if recipe.key in recipes else recipe
-    return {(model, key): (model, recipe) for model in cohort.models for key, recipe in recipes.items()}
+    return {
+        (model, key): (model, recipe) for model in cohort.models for key, recipe in recipes.items()
+    }
 
 
 def certainty_of(protocol: Protocol, *, ci: bool) -> Certainty:
     """Return how the protocol states uncertainty; not at all without ``ci``."""
-    return Certainty(protocol.level, protocol.interval, protocol.replicates if ci else 0, protocol.seed)
+    return Certainty(
+        protocol.level, protocol.interval, protocol.replicates if ci else 0, protocol.seed
+    )
 
 
 def units_for(cohort: Cohort, protocol: Protocol) -> Units:
@@ -79,8 +89,14 @@ def estimated_rows(
     per_class: bool = True,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """Return the rows of all models on all images, or on those of a group: metrics as in the protocol, pooled first."""
-    units, metrics, certainty = units_for(cohort, protocol), protocol.compile(), certainty_of(protocol, ci=ci)
+    """Return the rows of all models on all images, or on those of a group: metrics as in the
+    protocol, pooled first.
+    """
+    units, metrics, certainty = (
+        units_for(cohort, protocol),
+        protocol.compile(),
+        certainty_of(protocol, ci=ci),
+    )
     units = units if images is None else units.take(images)
     found: list[Row] = []
     for models in _rounds(cohort, metrics, certainty):
@@ -101,7 +117,9 @@ def estimated_rows(
     return sorted(found, key=lambda row: (place[row.model], order[row.metric]))
 
 
-def _rounds(cohort: Cohort, metrics: Sequence[Metric[Any]], certainty: Certainty) -> Iterator[list[str]]:
+def _rounds(
+    cohort: Cohort, metrics: Sequence[Metric[Any]], certainty: Certainty
+) -> Iterator[list[str]]:
     """Yield models whose replicates fit into memory together."""
     names = sum(len(metric.facts.names) for metric in metrics)
     size = 8 * max(1, certainty.replicates) * (1 + len(cohort.classes)) * max(1, names)
@@ -111,7 +129,11 @@ def _rounds(cohort: Cohort, metrics: Sequence[Metric[Any]], certainty: Certainty
 
 
 def _rows(
-    model: str, metric: Metric[Any], table: list[Any], classes: Sequence[str], group: Mapping[str, str] | None
+    model: str,
+    metric: Metric[Any],
+    table: list[Any],
+    classes: Sequence[str],
+    group: Mapping[str, str] | None,
 ) -> Iterator[Row]:
     labels = [None, *classes]
     for row, k, estimate in rows_of(table):

@@ -2,9 +2,11 @@
 """The whole flow on one page: a cohort and a protocol in, an evaluation out.
 
 - The protocol names the metrics (`Protocol.compile`).
-- Metrics that share an evidence share its collection (`jobs_of`), which runs over blocks of images (`collect`).
-- Every metric is a function of its evidence and of one weight per image: weights 1 give the point estimate, random
-  weights of the units its interval, weights 0 and 1 a group of images (`estimated_rows`, `grouped`).
+- Metrics that share an evidence share its collection (`jobs_of`), which runs over blocks of images
+  (`collect`).
+- Every metric is a function of its evidence and of one weight per image: weights 1 give the point
+  estimate, random weights of the units its interval, weights 0 and 1 a group of images
+  (`estimated_rows`, `grouped`).
 - What a reader of the numbers must know is said in words (`findings.warnings_of`).
 """
 
@@ -45,10 +47,12 @@ def evaluate(
     seed
         Replaces the seed of the protocol.
     ci
-        State intervals: by default bootstrap t intervals over patients if the cohort knows them, else over images; see
-        ``[statistics]`` of the protocol. Without it estimates say ``not_requested``.
+        State intervals: by default bootstrap t intervals over patients if the cohort knows them,
+        else over images; see ``[statistics]`` of the protocol. Without it estimates say
+        ``not_requested``.
     by
-        Further rows per group: ``"centre"``, ``"centre,size"``, ``"age=40:60"``; several groupings as a list.
+        Further rows per group: ``"centre"``, ``"centre,size"``, ``"age=40:60"``; several groupings
+        as a list.
     jobs
         Threads for the per-image work; the result does not depend on it.
     progress
@@ -80,6 +84,10 @@ def evaluate(
 
 def _check(cohort: Cohort) -> None:
     if not cohort.models:
-        raise InputError("at least one model", rule="no-predictions", hint="give predictions to read or from_arrays")
+        raise InputError(
+            "at least one model",
+            rule="no-predictions",
+            hint="give predictions to read or from_arrays",
+        )
     if cohort.n_images == 0:
         raise InputError("at least one image", rule="no-images")

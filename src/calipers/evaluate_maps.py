@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps against labels: samples are read one after the other, and what is left of them is evaluated like any cohort.
+"""Maps against labels: samples are read one after the other, and what is left of them is evaluated
+like any cohort.
 
 - `given_samples` makes of what the user gives something that loads one sample at a time.
 - If the threshold is to be found on the maps, they are read once more for it (`chosen_thresholds`).
-- Every sample is examined (`engine.samples`) and forgotten; `engine.sample_cohort` puts together what is left.
+- Every sample is examined (`engine.samples`) and forgotten; `engine.sample_cohort` puts together
+  what is left.
 - `evaluate` does the rest: values, intervals, groups.
 """
 
@@ -52,18 +54,20 @@ def evaluate_maps(
     Parameters
     ----------
     samples
-        One entry per sample: a pair ``(map, labels)``; a mapping with ``map`` (or ``maps``, a mapping from model to
-        map), ``labels``, and as one likes ``name``, ``spacing``, ``image``, ``patient``, ``centre`` or any other
-        column; a `calipers.tables.samples.Sample`; or what `calipers.read_maps` returns. Arrays are ``[z, ]y, x``.
-        An iterator is read once and never held as a whole.
+        One entry per sample: a pair ``(map, labels)``; a mapping with ``map`` (or ``maps``, a
+        mapping from model to map), ``labels``, and as one likes ``name``, ``spacing``, ``image``,
+        ``patient``, ``centre`` or any other column; a `calipers.tables.samples.Sample`; or what
+        `calipers.read_maps` returns. Arrays are ``[z, ]y, x``. An iterator is read once and never
+        held as a whole.
     protocol
         A preset name such as ``anomaly`` or ``mood``, the path of a TOML file, or a `Protocol`.
     labels
-        What the values of the label arrays mean: ``binary`` (0 and one other value; objects are connected components),
-        ``nonzero`` (all but 0), ``instances`` (every value is an object), or the values that count, such as ``(1, 3)``.
+        What the values of the label arrays mean: ``binary`` (0 and one other value; objects are
+        connected components), ``nonzero`` (all but 0), ``instances`` (every value is an object), or
+        the values that count, such as ``(1, 3)``.
     normalise
-        How maps come to scores in [0, 1]: ``none`` (others are an error), ``minmax``, ``sigmoid``, ``clip``,
-        ``uint8``, ``uint16`` or ``rank``.
+        How maps come to scores in [0, 1]: ``none`` (others are an error), ``minmax``, ``sigmoid``,
+        ``clip``, ``uint8``, ``uint16`` or ``rank``.
     label
         What the objects are called.
     seed, ci, by, jobs
@@ -83,7 +87,9 @@ def evaluate_maps(
     protocol = Protocol.load(protocol)
     settings = protocol.maps or MapSettings()
     given = given_samples(samples, labels=labels, normalise=normalise)
-    if (columns := given.columns) is not None:  # before the first sample is read; `evaluate` looks closer
+    if (
+        columns := given.columns
+    ) is not None:  # before the first sample is read; `evaluate` looks closer
         for text in [by] if isinstance(by, str) else by:
             Grouping.parse(text, columns, "samples")
     tuning, given = given.split(settings.tuning) if settings.tuning else (given, given)
@@ -97,7 +103,11 @@ def evaluate_maps(
 def _named_measures(protocol: Protocol) -> dict[str, Measure]:
     """Return what has to be measured on every map, by the name of the metric."""
     found = [metric for metric in protocol.compile() if isinstance(metric, MapMetric)]
-    return {name: measure for metric in found for name, measure in zip(metric.facts.names, metric.measures)}
+    return {
+        name: measure
+        for metric in found
+        for name, measure in zip(metric.facts.names, metric.measures)
+    }
 
 
 @dataclass(frozen=True)
@@ -120,7 +130,10 @@ class _Plan:
         missing = [model for model in sample.maps if model not in chosen]
         if missing:
             raise InputError(
-                f"the models {', '.join(chosen)}", rule="models", location=sample.name, value=list(sample.maps)
+                f"the models {', '.join(chosen)}",
+                rule="models",
+                location=sample.name,
+                value=list(sample.maps),
             )
         return MapPlan(self.settings, self.measures, chosen, instances, keep=keep)
 
@@ -148,13 +161,23 @@ def _gathered(given: GivenSamples, plan: _Plan, jobs: int, progress: Progress | 
     values = {model: exact.values(model, plan.measures) for model in maps}
     notes = {model: _notes(model, found, plan) for model, found in maps.items()}
     intake = given.intake(len(seen), notes)
-    return cohort_of(seen, maps, values, plan.measures, label=plan.label, batch=plan.settings.batch, intake=intake)
+    return cohort_of(
+        seen,
+        maps,
+        values,
+        plan.measures,
+        label=plan.label,
+        batch=plan.settings.batch,
+        intake=intake,
+    )
 
 
 def _check_number(seen: Sequence[Examined], given: GivenSamples, settings: MapSettings) -> None:
     """Samples are needed, and a group that is to be left out exists."""
     if not seen:
-        value = f"all are of {settings.tuning}, to choose a threshold on" if given.left_out else "none"
+        value = (
+            f"all are of {settings.tuning}, to choose a threshold on" if given.left_out else "none"
+        )
         raise InputError("at least one sample to evaluate", rule="no-images", value=value)
     if settings.tuning and not given.left_out:
         raise InputError(f"samples of the group {settings.tuning}", rule="no-images", value="none")
@@ -171,12 +194,16 @@ def _notes(model: str, gathered: Gathered, plan: _Plan) -> tuple[str, ...]:
         found.append(f"{told} ({settings.threshold}{where})")
     small = sum(objects.small for objects in gathered.objects)
     if small:
-        found.append(f"{small} predicted objects of {model} of fewer than {settings.least} voxels were left out")
+        found.append(
+            f"{small} predicted objects of {model} of fewer than {settings.least} voxels were left out"
+        )
     return tuple(found)
 
 
 class _Alike:
-    """Samples of one evaluation have the same models and the same number of axes, and names that differ."""
+    """Samples of one evaluation have the same models and the same number of axes, and names that
+    differ.
+    """
 
     def __init__(self) -> None:
         self.first: Examined | None = None
@@ -199,5 +226,10 @@ class _Alike:
                 value=list(sample.models),
             )
         if sample.name in self.names:
-            raise InputError("names of samples that differ", rule="dup-image", location=sample.name, value=sample.name)
+            raise InputError(
+                "names of samples that differ",
+                rule="dup-image",
+                location=sample.name,
+                value=sample.name,
+            )
         self.names.add(sample.name)

@@ -56,10 +56,18 @@ class Evaluation(RowsDocument):
     rows: tuple[Row, ...]
     evidence: Mapping[tuple[str, tuple[Any, ...]], Evidence]
     ci: bool  # whether intervals were asked for
-    groups: tuple[GroupSummary, ...] = ()  # of all groupings, in the order in which they were asked for
-    groupings: tuple[GroupedRows, ...] = ()  # without that by class alone, whose rows are those of the evaluation
-    load_sample: Callable[[int], Sample] | None = field(default=None, compare=False, repr=False)  # of an image, anew
-    slices: Slices | None = field(default=None, compare=False, repr=False)  # pictures that were kept for the page
+    groups: tuple[
+        GroupSummary, ...
+    ] = ()  # of all groupings, in the order in which they were asked for
+    groupings: tuple[
+        GroupedRows, ...
+    ] = ()  # without that by class alone, whose rows are those of the evaluation
+    load_sample: Callable[[int], Sample] | None = field(
+        default=None, compare=False, repr=False
+    )  # of an image, anew
+    slices: Slices | None = field(
+        default=None, compare=False, repr=False
+    )  # pictures that were kept for the page
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -73,7 +81,9 @@ class Evaluation(RowsDocument):
 
     @property
     def statistics(self) -> dict[str, Any]:
-        """How sure the numbers are and for whom they speak: unit, method, and what stands beside each interval."""
+        """How sure the numbers are and for whom they speak: unit, method, and what stands beside
+        each interval.
+        """
         units, p = self._units, self.protocol
         return {
             "unit": units.name,
@@ -92,9 +102,15 @@ class Evaluation(RowsDocument):
 
     @cached_property
     def each(self) -> tuple[Row, ...]:
-        """The pooled values of every unit by itself, where there are too few of them for an interval; else nothing."""
+        """The pooled values of every unit by itself, where there are too few of them for an
+        interval; else nothing.
+        """
         name, number_of_units = self._units.name, self._units.number
-        if not self.ci or not 1 < number_of_units < FEWEST_UNITS or name not in self.cohort.images.groups:
+        if (
+            not self.ci
+            or not 1 < number_of_units < FEWEST_UNITS
+            or name not in self.cohort.images.groups
+        ):
             return ()
         alone = replace(self, ci=False, rows=(), groups=(), groupings=()).by(name)
         return alone.groupings[0].rows
@@ -125,11 +141,15 @@ class Evaluation(RowsDocument):
         return tuple(metric for metric in self.metrics if metric in found)
 
     def __getitem__(self, key: str | tuple[str, str]) -> Estimate:
-        """Return the pooled estimate: ``ev["AP"]`` with one model, ``ev["ours", "AP"]`` with several."""
+        """Return the pooled estimate: ``ev["AP"]`` with one model, ``ev["ours", "AP"]`` with
+        several.
+        """
         model, metric = (None, key) if isinstance(key, str) else key
         return self.get(metric, model=model)
 
-    def get(self, metric: str, *, model: str | None = None, label: str | None = None, **group: str) -> Estimate:
+    def get(
+        self, metric: str, *, model: str | None = None, label: str | None = None, **group: str
+    ) -> Estimate:
         """Return one estimate; unknown names are errors that name the nearest one.
 
         Parameters
@@ -149,7 +169,9 @@ class Evaluation(RowsDocument):
             ("class", label, (None, *self.cohort.classes)),
         ):
             if name not in known:
-                raise UsageError(f"no {what} {name!r}; {did_you_mean(str(name), [n for n in known if n])}")
+                raise UsageError(
+                    f"no {what} {name!r}; {did_you_mean(str(name), [n for n in known if n])}"
+                )
         found = self._estimates.get((model, metric, label, frozenset(group.items())))
         if found is not None:
             return found
@@ -160,7 +182,8 @@ class Evaluation(RowsDocument):
     @cached_property
     def _estimates(self) -> dict[tuple[Any, ...], Estimate]:
         return {
-            (row.model, row.metric, row.label, frozenset((row.group or {}).items())): row.estimate for row in self.rows
+            (row.model, row.metric, row.label, frozenset((row.group or {}).items())): row.estimate
+            for row in self.rows
         }
 
     def as_dict(self) -> dict[str, Any]:
@@ -179,14 +202,21 @@ class Evaluation(RowsDocument):
                 "beside": [beside(row.estimate) for row in self.rows] if self.ci else [],
                 "groups": [summary.as_dict() for summary in self.groups],
                 "each": [
-                    {**(row.group or {}), "model": row.model, "metric": row.metric, "value": number(row.estimate.value)}
+                    {
+                        **(row.group or {}),
+                        "model": row.model,
+                        "metric": row.metric,
+                        "value": number(row.estimate.value),
+                    }
                     for row in self.each
                 ],
             },
         }
 
     def flat(self, prefix: str = "") -> dict[str, float]:
-        """Return name -> value for loggers, such as ``{"val/AP": 0.41, "val/AP/nodule": 0.3}``, if defined."""
+        """Return name -> value for loggers, such as ``{"val/AP": 0.41, "val/AP/nodule": 0.3}``, if
+        defined.
+        """
         several = len(self.models) > 1
         found = {}
         for row in self.rows:
@@ -209,16 +239,20 @@ class Evaluation(RowsDocument):
         per_class: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> Comparison:
-        """Compare models on the same images: differences with intervals, tests, and what they say in words.
+        """Compare models on the same images: differences with intervals, tests, and what they say
+        in words.
 
         Parameters
         ----------
         a, b
-            Two models; with ``a`` alone it is compared with every other one, with neither all pairs are.
+            Two models; with ``a`` alone it is compared with every other one, with neither all pairs
+            are.
         metrics
-            Names; the headline of the protocol if left out, ``["all"]`` for all. Fewer are tested more sharply.
+            Names; the headline of the protocol if left out, ``["all"]`` for all. Fewer are tested
+            more sharply.
         margin
-            The largest difference that does not matter, in units of the metric: one number, or one per metric.
+            The largest difference that does not matter, in units of the metric: one number, or one
+            per metric.
         test
             ``"permutation"`` or ``"bootstrap"``; if left out, what suits each metric.
         correction
@@ -271,8 +305,9 @@ class Evaluation(RowsDocument):
         label
             A class; None is the pooled metric.
         method
-            ``data-set`` ranks the metric itself; ``mean-then-rank``, ``median-then-rank``, ``quantile-then-rank``,
-            ``rank-then-mean``, ``rank-then-median`` and ``test-then-rank`` look at single units.
+            ``data-set`` ranks the metric itself; ``mean-then-rank``, ``median-then-rank``,
+            ``quantile-then-rank``, ``rank-then-mean``, ``rank-then-median`` and ``test-then-rank``
+            look at single units.
         quantile
             Of ``quantile-then-rank``.
         missing
@@ -288,23 +323,35 @@ class Evaluation(RowsDocument):
         """
         from calipers.ranking import rank
 
-        return rank(self, metric, label=label, method=method, quantile=quantile, missing=missing, replicates=replicates)
+        return rank(
+            self,
+            metric,
+            label=label,
+            method=method,
+            quantile=quantile,
+            missing=missing,
+            replicates=replicates,
+        )
 
     def by(self, *groupings: str) -> Evaluation:
-        """Return the evaluation with further rows per group, such as ``ev.by("centre")`` or ``ev.by("centre,size")``.
+        """Return the evaluation with further rows per group, such as ``ev.by("centre")`` or
+        ``ev.by("centre,size")``.
 
-        A grouping crosses columns of the images, bins of a number (``"age=40:60"``), ``size`` and ``class``. Each also
-        gives a `GroupSummary` of mean, standard deviation and range over its groups.
+        A grouping crosses columns of the images, bins of a number (``"age=40:60"``), ``size`` and
+        ``class``. Each also gives a `GroupSummary` of mean, standard deviation and range over its
+        groups.
         """
         from calipers.grouping import grouped
 
         return grouped(self, groupings)
 
     def errors(self, model: str | None = None) -> ErrorTable:
-        """Return every mistake of a model, or of all models, with its kind and the objects behind it.
+        """Return every mistake of a model, or of all models, with its kind and the objects behind
+        it.
 
-        Kinds are those of the metric ``error-types``: cls, loc, both, dup, bkg, miss; with the limits of the protocol's
-        own metric of that kind, else with the protocol's criterion and threshold.
+        Kinds are those of the metric ``error-types``: cls, loc, both, dup, bkg, miss; with the
+        limits of the protocol's own metric of that kind, else with the protocol's criterion and
+        threshold.
 
         Examples
         --------
@@ -318,17 +365,25 @@ class Evaluation(RowsDocument):
         return error_table(self, model)
 
     def check(self, requirements: str | Path | Requirements) -> tuple[Outcome, ...]:
-        """Judge the rows by acceptance limits, from a TOML file or a `Requirements`; see `calipers check`.
+        """Judge the rows by acceptance limits, from a TOML file or a `Requirements`; see `calipers
+        check`.
 
-        Each outcome says ``met``, ``not met``, or ``not shown`` with its reason; what is not shown is not met.
+        Each outcome says ``met``, ``not met``, or ``not shown`` with its reason; what is not shown
+        is not met.
         """
         from calipers.results.requirements import Requirements, check
 
-        demanded = requirements if isinstance(requirements, Requirements) else Requirements.load(requirements)
+        demanded = (
+            requirements
+            if isinstance(requirements, Requirements)
+            else Requirements.load(requirements)
+        )
         return check([row.as_dict() for row in self.rows], demanded)
 
     def figure(self, name: str, **choices: Any) -> Figure:
-        """Return a figure as data: its finding, its axes and, by its ``table()``, its numbers; names as in `plot`."""
+        """Return a figure as data: its finding, its axes and, by its ``table()``, its numbers;
+        names as in `plot`.
+        """
         from calipers.plots.catalogue import figure
 
         return figure(self, name, **choices)
@@ -339,7 +394,8 @@ class Evaluation(RowsDocument):
         Parameters
         ----------
         name, choices
-            Such as ``"pr"``, or ``"classes", metric="AP@0.5"``; an unknown name is answered with the nearest.
+            Such as ``"pr"``, or ``"classes", metric="AP@0.5"``; an unknown name is answered with
+            the nearest.
         ax
             Axes to draw into; those of a new figure if left out, of which pyplot knows nothing.
         """
@@ -373,9 +429,11 @@ class Evaluation(RowsDocument):
         multiverse
             Add what the order of two models or more hangs on; see `calipers.multiverse`.
         stability
-            Add which objects all, some and none of the models find: for models that were trained alike.
+            Add which objects all, some and none of the models find: for models that were trained
+            alike.
         monitor
-            Add what is known of monitors of a model on these images; see `calipers.evaluate_monitor`.
+            Add what is known of monitors of a model on these images; see
+            `calipers.evaluate_monitor`.
         command
             How the evaluation was asked for; shown in the page.
         step
@@ -384,8 +442,15 @@ class Evaluation(RowsDocument):
         from calipers.report import context_of, write_page
 
         folder = None if images is None else Path(images)
-        told = {"pictures": pictures, "redact": redact, "multiverse": multiverse, "stability": stability}
-        context = context_of(self, images=folder, monitor=monitor, command=command, step=step, **told)
+        told = {
+            "pictures": pictures,
+            "redact": redact,
+            "multiverse": multiverse,
+            "stability": stability,
+        }
+        context = context_of(
+            self, images=folder, monitor=monitor, command=command, step=step, **told
+        )
         return write_page(context, Path(path), step)
 
     def save(
@@ -402,17 +467,20 @@ class Evaluation(RowsDocument):
         stability: bool = False,
         step: Callable[[str], None] = lambda name: None,
     ) -> Path:
-        """Write numbers, cohort and page into a folder; `calipers.open_evaluation` makes the evaluation of it again.
+        """Write numbers, cohort and page into a folder; `calipers.open_evaluation` makes the
+        evaluation of it again.
 
-        These are ``evaluation.json``, ``objects.parquet``, ``images.parquet``, ``images.csv``, ``report.html`` and,
-        last, ``run.json``; of samples with maps also ``slices.parquet``, the pictures of the page.
+        These are ``evaluation.json``, ``objects.parquet``, ``images.parquet``, ``images.csv``,
+        ``report.html`` and, last, ``run.json``; of samples with maps also ``slices.parquet``, the
+        pictures of the page.
 
         Parameters
         ----------
         folder
             New or empty, and not the folder of an input.
         force
-            Replace results that are already there; they stay untouched until the new ones are complete.
+            Replace results that are already there; they stay untouched until the new ones are
+            complete.
         command
             How the evaluation was asked for; kept in ``run.json``.
         started
@@ -424,18 +492,28 @@ class Evaluation(RowsDocument):
 
         of_page = {"images": images, "redact": redact, "pictures": pictures, "step": step}
         of_page |= {"multiverse": multiverse, "stability": stability}
-        kept = self if redact or not pictures else self._with_slices(None if images is None else Path(images))
-        return save(kept, Path(folder), force=force, command=command, started=started, pictures=of_page)
+        kept = (
+            self
+            if redact or not pictures
+            else self._with_slices(None if images is None else Path(images))
+        )
+        return save(
+            kept, Path(folder), force=force, command=command, started=started, pictures=of_page
+        )
 
     def _with_slices(self, images: Path | None) -> Evaluation:
-        """Return the evaluation with the pictures of its samples, read now: they may be gone when it is opened."""
+        """Return the evaluation with the pictures of its samples, read now: they may be gone when
+        it is opened.
+        """
         from calipers.report.context import slices_of
 
         return replace(self, slices=slices_of(self, images))
 
 
 def beside(estimate: Estimate) -> dict[str, Any]:
-    """Return what stands beside an interval, for JSON: the percentile interval, Monte-Carlo error and flags."""
+    """Return what stands beside an interval, for JSON: the percentile interval, Monte-Carlo error
+    and flags.
+    """
     return {
         "percentile": [number(value) for value in estimate.percentile],
         "mc_error": [number(value) for value in estimate.mc_error],
@@ -452,7 +530,9 @@ def cohort_counts(cohort: Cohort) -> dict[str, Any]:
         "ignored": int(cohort.references.ignore.sum()),
         "classes": list(cohort.classes),
         "dimensions": cohort.dimensions,
-        "groups": {name: len(set(column.tolist())) for name, column in cohort.images.groups.items()},
+        "groups": {
+            name: len(set(column.tolist())) for name, column in cohort.images.groups.items()
+        },
         "models": {name: len(predictions) for name, predictions in cohort.models.items()},
         "unscored": [name for name, predictions in cohort.models.items() if not predictions.scored],
         "files": [file.as_dict() for file in cohort.intake.files],

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reader of the numbers must know, in words: cut predictions, tied scores, and what intervals speak for."""
+"""What a reader of the numbers must know, in words: cut predictions, tied scores, and what
+intervals speak for.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,17 @@ NO_INTERVAL = {  # reason -> beside the value, and as a clause
     "one_unit": ("one {unit} only", "there is only one {unit}"),
     "too_few_units": ("too few {units}", "fewer than 5 {units} stand behind them"),
     "too_many_undefined": ("often undefined", "more than 5 % of the replicates have no value"),
-    "constant_input": ("no such interval", "the replicates do not vary in the way that this kind of interval needs"),
+    "constant_input": (
+        "no such interval",
+        "the replicates do not vary in the way that this kind of interval needs",
+    ),
 }
-SAID_OF_MODELS = ("scores are equal", "scores are tied", "reach outside", "images without prediction")
+SAID_OF_MODELS = (
+    "scores are equal",
+    "scores are tied",
+    "reach outside",
+    "images without prediction",
+)
 
 
 def warnings_of(
@@ -63,13 +73,19 @@ def warnings_of(
 
 
 def interval_warnings(rows: Sequence[Row], *, ci: bool) -> tuple[str, ...]:
-    """Return what must be known of the intervals, each thing said once with how many rows it concerns."""
+    """Return what must be known of the intervals, each thing said once with how many rows it
+    concerns.
+    """
     estimates = [row.estimate for row in rows if row.estimate.value == row.estimate.value]
     if not ci or not estimates:
         return ()
 
     def among(number: int) -> str:
-        return f"all {number} rows" if number == len(estimates) > 1 else f"{number} of {len(estimates)} rows"
+        return (
+            f"all {number} rows"
+            if number == len(estimates) > 1
+            else f"{number} of {len(estimates)} rows"
+        )
 
     found, one = [], estimates[0]
     for flag in FLAGS:
@@ -83,7 +99,9 @@ def interval_warnings(rows: Sequence[Row], *, ci: bool) -> tuple[str, ...]:
     partly = sum(estimate.undefined > 0 and estimate.method != "none" for estimate in estimates)
     if partly:
         most = max(estimate.undefined for estimate in estimates if estimate.method != "none")
-        found.append(f"Intervals of {among(partly)} leave out replicates without a value, at most {most} of them.")
+        found.append(
+            f"Intervals of {among(partly)} leave out replicates without a value, at most {most} of them."
+        )
     return tuple(found)
 
 
@@ -91,7 +109,9 @@ def unit_warnings(units: Units, *, ci: bool) -> tuple[str, ...]:
     """Return what must be known of the units."""
     if not ci or not units.n_split:
         return ()
-    inner, outer = (units.parent_name, units.name) if units.nested else (units.name, units.parent_name)
+    inner, outer = (
+        (units.parent_name, units.name) if units.nested else (units.name, units.parent_name)
+    )
     told = f"{units.n_split} {plural(inner)} occur in more than one {outer}"
     return (f"{told}; they count as different ones in each, which is wrong if they are the same.",)
 
@@ -102,11 +122,14 @@ def group_warnings(rows: Sequence[Row], metrics: Sequence[str]) -> tuple[str, ..
     without = [metric for metric in metrics if seen and metric not in seen]
     if not without:
         return ()
-    return (f"By size there is no {', '.join(without)}: such a matching knows no sizes, or has a size of its own.",)
+    return (
+        f"By size there is no {', '.join(without)}: such a matching knows no sizes, or has a size of its own.",
+    )
 
 
 def speaks_for(statistics: Mapping[str, Any], estimates: Sequence[Estimate]) -> str:
-    """Return the sentence below a table: whom its intervals speak for, or why it has none; empty if none were asked.
+    """Return the sentence below a table: whom its intervals speak for, or why it has none; empty if
+    none were asked.
 
     ``statistics`` is that of the evaluation.
     """
@@ -117,11 +140,17 @@ def speaks_for(statistics: Mapping[str, Any], estimates: Sequence[Estimate]) -> 
         over = f"{statistics['n_units']} {plural(statistics['unit'])}"
         return f"{100 * statistics['level']:g} % intervals over {over}: they speak for {statistics['generalises_to']}."
     reason = valued[0].reason
-    return f"No intervals: {_of_units(NO_INTERVAL[reason][1], valued[0])}." if reason in NO_INTERVAL else ""
+    return (
+        f"No intervals: {_of_units(NO_INTERVAL[reason][1], valued[0])}."
+        if reason in NO_INTERVAL
+        else ""
+    )
 
 
 def without_interval(estimate: Estimate) -> str:
-    """Return in few words why a value has no interval; empty if it has one, or if none was asked for."""
+    """Return in few words why a value has no interval; empty if it has one, or if none was asked
+    for.
+    """
     if estimate.low == estimate.low or estimate.reason not in NO_INTERVAL:
         return ""
     return _of_units(NO_INTERVAL[estimate.reason][0], estimate)
@@ -136,19 +165,36 @@ def lower_is_better(protocol: Protocol) -> set[str]:
 
 
 def same_for_all(estimates: Sequence[Estimate]) -> bool:
-    """Return whether all values have an interval, or none has for one reason, so that it need not be said of each."""
-    return len({without_interval(estimate) for estimate in estimates if estimate.value == estimate.value}) <= 1
+    """Return whether all values have an interval, or none has for one reason, so that it need not
+    be said of each.
+    """
+    return (
+        len(
+            {
+                without_interval(estimate)
+                for estimate in estimates
+                if estimate.value == estimate.value
+            }
+        )
+        <= 1
+    )
 
 
 def marks_of(estimate: Estimate) -> str:
     """Return the marks behind an interval; `legend` explains them."""
-    return "".join(mark for flag, mark in MARKS.items() if flag in estimate.flags and estimate.low == estimate.low)
+    return "".join(
+        mark
+        for flag, mark in MARKS.items()
+        if flag in estimate.flags and estimate.low == estimate.low
+    )
 
 
 def legend(estimates: Sequence[Estimate]) -> list[str]:
     """Return what the marks of these estimates mean, a line each."""
     shown = {mark for estimate in estimates for mark in marks_of(estimate)}
-    return [f"{mark} {_of_flag(flag, estimates[0])}" for flag, mark in MARKS.items() if mark in shown]
+    return [
+        f"{mark} {_of_flag(flag, estimates[0])}" for flag, mark in MARKS.items() if mark in shown
+    ]
 
 
 def _of_flag(flag: str, estimate: Estimate) -> str:
@@ -160,7 +206,9 @@ def _of_units(words: str, estimate: Estimate) -> str:
 
 
 def _notes(cohort: Cohort) -> Iterator[str]:
-    """Yield what the readers noted, with the file; what `_models` says with the name of the model is not said twice."""
+    """Yield what the readers noted, with the file; what `_models` says with the name of the model
+    is not said twice.
+    """
     for file in cohort.intake.files:
         again = SAID_OF_MODELS if file.role.startswith("predictions") else ()
         for note in file.notes:
@@ -180,7 +228,9 @@ def _classes(cohort: Cohort, metrics: list[Metric[Any]]) -> Iterator[str]:
     counted = cohort.references.label[~cohort.references.ignore]
     absent = np.flatnonzero(np.bincount(counted, minlength=len(cohort.classes)) == 0)
     if len(absent) and any(metric.facts.id.startswith(("ap@", "ar.")) for metric in metrics):
-        names = ", ".join(cohort.classes[c] for c in absent[:5]) + (", ..." if len(absent) > 5 else "")
+        names = ", ".join(cohort.classes[c] for c in absent[:5]) + (
+            ", ..." if len(absent) > 5 else ""
+        )
         yield f"Classes without references are left out of class means ({len(absent)}): {names}."
     ignored = int(cohort.references.ignore.sum())
     if ignored and any(metric.facts.id.startswith("rodeo") for metric in metrics):
@@ -210,7 +260,9 @@ def _models(cohort: Cohort, protocol: Protocol, metrics: list[Metric[Any]]) -> I
 
 
 def _far(model: str, matches: Matches) -> Iterator[str]:
-    """Shapes that never meet a reference of their class point to a wrong box format, axis order or class numbering."""
+    """Shapes that never meet a reference of their class point to a wrong box format, axis order or
+    class numbering.
+    """
     if (
         matches.views[0].criterion not in ("box-iou", "mask-iou")
         or not len(matches.score)

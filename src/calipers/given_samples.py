@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples as users give them: pairs, mappings, samples in memory, or files that are read when their turn comes."""
+"""Samples as users give them: pairs, mappings, samples in memory, or files that are read when their
+turn comes.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class GivenSamples:
     labels: str | Sequence[int]  # meaning of the label values, or the values that count
     normalise: str
     kept: Callable[[Mapping[str, Any]], bool] = _everything
-    left_out: list[int] = field(default_factory=list)  # entries that `loaders` came by and that are not kept
+    left_out: list[int] = field(
+        default_factory=list
+    )  # entries that `loaders` came by and that are not kept
 
     @property
     def instances(self) -> bool:
@@ -47,7 +51,9 @@ class GivenSamples:
         """How many samples are kept, 0 if only reading them tells."""
         if not isinstance(self.entries, Sequence):
             return 0
-        if self.kept is _everything:  # an entry may be made on the spot: none is looked at for its number
+        if (
+            self.kept is _everything
+        ):  # an entry may be made on the spot: none is looked at for its number
             return len(self.entries)
         return sum(self.kept(_groups(entry)) for entry in self.entries)
 
@@ -76,7 +82,8 @@ class GivenSamples:
     def loaders(self) -> Iterator[Callable[[], Sample]]:
         """Yield functions that load one sample each, checked."""
         self.left_out.clear()
-        numbers = count()  # enumerate would hold on to an entry while an iterator makes the next one, and so would we
+        # enumerate would hold on to an entry while an iterator makes the next one, and so would we
+        numbers = count()
         for entry in self.entries:
             k = next(numbers)
             if self.kept(_groups(entry)):
@@ -86,7 +93,9 @@ class GivenSamples:
             del entry
 
     def again_one(self) -> Callable[[int], Sample] | None:
-        """Return what loads the k-th of the samples that are kept once more, for pictures; None for an iterator."""
+        """Return what loads the k-th of the samples that are kept once more, for pictures; None for
+        an iterator.
+        """
         if not isinstance(self.entries, Sequence):
             return None
         entries = self.entries
@@ -123,26 +132,42 @@ class GivenSamples:
             return account
         aside = {"tuning": len(self.left_out)} if self.left_out else {}
         counts = (number + len(self.left_out), number, aside)
-        roles = {"references": (), **{f"predictions of {model}": told for model, told in notes.items()}}
+        roles = {
+            "references": (),
+            **{f"predictions of {model}": told for model, told in notes.items()},
+        }
         return Intake(
-            tuple(FileIntake("<arrays>", role, "arrays", *counts, notes=told) for role, told in roles.items())
+            tuple(
+                FileIntake("<arrays>", role, "arrays", *counts, notes=told)
+                for role, told in roles.items()
+            )
         )
 
 
-def given_samples(samples: Iterable[Any], *, labels: str | Sequence[int], normalise: str) -> GivenSamples:
+def given_samples(
+    samples: Iterable[Any], *, labels: str | Sequence[int], normalise: str
+) -> GivenSamples:
     """Check the choices and wrap what was given; no sample is looked at yet."""
     if labels not in MEANINGS if isinstance(labels, str) else not _whole_numbers(labels):
-        raise UsageError(f"labels is one of {', '.join(MEANINGS)}, or the values that count; not {labels!r}")
+        raise UsageError(
+            f"labels is one of {', '.join(MEANINGS)}, or the values that count; not {labels!r}"
+        )
     if normalise not in NORMALISATIONS:
-        raise UsageError(f"no normalisation {normalise!r}; {did_you_mean(normalise, NORMALISATIONS)}")
+        raise UsageError(
+            f"no normalisation {normalise!r}; {did_you_mean(normalise, NORMALISATIONS)}"
+        )
     if isinstance(samples, Mapping | np.ndarray | str) or not isinstance(samples, Iterable):
-        raise UsageError(f"samples is a list of (map, labels) pairs or mappings, not {type(samples).__name__}")
+        raise UsageError(
+            f"samples is a list of (map, labels) pairs or mappings, not {type(samples).__name__}"
+        )
     return GivenSamples(samples, labels, normalise)
 
 
 def _whole_numbers(labels: Any) -> bool:
     found = list(labels) if isinstance(labels, Iterable) else []
-    return bool(found) and all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in found)
+    return bool(found) and all(
+        isinstance(n, int | np.integer) and not isinstance(n, bool) for n in found
+    )
 
 
 def _groups(entry: Any) -> Mapping[str, Any]:
@@ -159,7 +184,9 @@ def _sample(entry: Any, k: int) -> tuple[Sample, str]:
         where = f"{where} ({entry.name})"
         maps = {model: _array(scores, where) for model, scores in entry.maps.items()}
         labels = _array(entry.labels, where)
-        return replace(entry, labels=labels, maps=maps, spacing=_spacing(entry.spacing, labels.ndim, where)), where
+        return replace(
+            entry, labels=labels, maps=maps, spacing=_spacing(entry.spacing, labels.ndim, where)
+        ), where
     if isinstance(entry, Mapping):
         return _from_mapping(entry, k, where), where
     if isinstance(entry, tuple | list) and len(entry) == 2:
@@ -170,7 +197,12 @@ def _sample(entry: Any, k: int) -> tuple[Sample, str]:
 
 def _from_mapping(entry: Mapping[str, Any], k: int, where: str) -> Sample:
     maps = entry.get("maps", {MODEL: entry["map"]} if "map" in entry else None)
-    if "labels" not in entry or ("map" in entry) == ("maps" in entry) or not isinstance(maps, Mapping) or not maps:
+    if (
+        "labels" not in entry
+        or ("map" in entry) == ("maps" in entry)
+        or not isinstance(maps, Mapping)
+        or not maps
+    ):
         expected = "the keys 'labels' and 'map' (or 'maps', a mapping from model to map)"
         raise InputError(expected, rule="missing-key", location=where, value=list(entry))
     found = _array(entry["labels"], where)
@@ -201,7 +233,14 @@ def _array(given: Any, where: str) -> NDArray[Any]:
     try:
         found = np.asarray(given)
     except ValueError:  # rows of different lengths
-        raise InputError("an array with 2 or 3 axes", rule="type", location=where, value=type(given).__name__) from None
+        raise InputError(
+            "an array with 2 or 3 axes", rule="type", location=where, value=type(given).__name__
+        ) from None
     if found.ndim not in (2, 3) or not found.size:
-        raise InputError("an array with 2 or 3 axes, [z, ]y, x", rule="volume-shape", location=where, value=found.shape)
+        raise InputError(
+            "an array with 2 or 3 axes, [z, ]y, x",
+            rule="volume-shape",
+            location=where,
+            value=found.shape,
+        )
     return found

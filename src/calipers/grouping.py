@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Estimates per group: columns of the images, bins of a number, sizes of the objects, classes.
 
-A grouping is written as ``centre``, ``centre,size`` (crossed), ``age=40:60`` (bins of a numeric column, cut at 40 and
-60), ``size`` (the protocol's sizes), ``size=10000:40000`` (areas in px^2, cut there), or with ``class`` among the
-columns (values per class in every group). Groups of images take the evidence that is there. Sizes are strata of
-objects: fates are decided anew, and objects outside the range are ignored by pycocotools' rule, closed at both ends.
+A grouping is written as ``centre``, ``centre,size`` (crossed), ``age=40:60`` (bins of a numeric
+column, cut at 40 and 60), ``size`` (the protocol's sizes), ``size=10000:40000`` (areas in px^2, cut
+there), or with ``class`` among the columns (values per class in every group). Groups of images take
+the evidence that is there. Sizes are strata of objects: fates are decided anew, and objects outside
+the range are ignored by pycocotools' rule, closed at both ends.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ class Grouping:
 
     @classmethod
     def parse(cls, text: str, known: Collection[str], holders: str = "images") -> Grouping:
-        """Return the grouping that is written as ``centre,age=40:60,class``; ``known`` are the columns that exist."""
+        """Return the grouping that is written as ``centre,age=40:60,class``; ``known`` are the
+        columns that exist.
+        """
         columns, cuts, per_class = [], {}, False
         for entry in text.split(","):
             name, sign, numbers = entry.strip().partition("=")
@@ -74,23 +77,35 @@ class Grouping:
         return cls(tuple(columns), cuts, per_class)
 
 
-def grouped(evaluation: Evaluation, by: Sequence[str], progress: Progress | None = None) -> Evaluation:
+def grouped(
+    evaluation: Evaluation, by: Sequence[str], progress: Progress | None = None
+) -> Evaluation:
     """Return the evaluation with the rows of all groups behind its own, and their summaries."""
-    rows, summaries, groupings = list(evaluation.rows), list(evaluation.groups), list(evaluation.groupings)
+    rows, summaries, groupings = (
+        list(evaluation.rows),
+        list(evaluation.groups),
+        list(evaluation.groupings),
+    )
     known = {summary.by for summary in summaries}
     for text in dict.fromkeys(canonical(entry) for entry in by):
         grouping = Grouping.parse(text, evaluation.cohort.images.groups)
         if text in known:
             continue
         if not grouping.columns:  # the classes are the groups, and their rows are there
-            own = [replace(row, label=None) for row in evaluation.rows if row.label is not None and row.group is None]
+            own = [
+                replace(row, label=None)
+                for row in evaluation.rows
+                if row.label is not None and row.group is None
+            ]
             summaries += _summaries(own, text)
             continue
         found = _rows(evaluation, grouping, progress)
         groupings.append(GroupedRows(text, found, tuple(_summaries(found, text))))
         rows += found
         summaries += groupings[-1].summaries
-    return replace(evaluation, rows=tuple(rows), groups=tuple(summaries), groupings=tuple(groupings))
+    return replace(
+        evaluation, rows=tuple(rows), groups=tuple(summaries), groupings=tuple(groupings)
+    )
 
 
 def _rows(evaluation: Evaluation, grouping: Grouping, progress: Progress | None) -> tuple[Row, ...]:
@@ -116,9 +131,13 @@ def _rows(evaluation: Evaluation, grouping: Grouping, progress: Progress | None)
 
 
 def canonical(text: str) -> str:
-    """Return a grouping without blanks and repetitions of ``class``, so that equal ones are written in one way."""
+    """Return a grouping without blanks and repetitions of ``class``, so that equal ones are written
+    in one way.
+    """
     names = [entry.strip() for entry in text.split(",")]
-    return ",".join(name for k, name in enumerate(names) if name != "class" or "class" not in names[:k])
+    return ",".join(
+        name for k, name in enumerate(names) if name != "class" or "class" not in names[:k]
+    )
 
 
 def check_groupings(cohort: Cohort, by: Sequence[str]) -> None:
@@ -130,7 +149,9 @@ def check_groupings(cohort: Cohort, by: Sequence[str]) -> None:
 def _strata(
     evaluation: Evaluation, grouping: Grouping, progress: Progress | None
 ) -> Iterator[tuple[Protocol, Mapping[Any, Any], list[Group]]]:
-    """Yield, for every range of sizes, the protocol and evidence that see it, and the groups of images."""
+    """Yield, for every range of sizes, the protocol and evidence that see it, and the groups of
+    images.
+    """
     cohort, protocol = evaluation.cohort, evaluation.protocol
     if "size" not in grouping.columns:
         yield protocol, evaluation.evidence, _image_groups(cohort, grouping, None)
@@ -149,29 +170,48 @@ def _image_groups(cohort: Cohort, grouping: Grouping, size: str | None) -> list[
         if name == "size":
             axes.append([(name, str(size), np.ones(cohort.n_images, np.bool_))])
         else:
-            axes.append([(name, value, here) for value, here in _values(cohort, name, grouping.cuts.get(name))])
+            axes.append(
+                [
+                    (name, value, here)
+                    for value, here in _values(cohort, name, grouping.cuts.get(name))
+                ]
+            )
     if math.prod(len(axis) for axis in axes) > MOST_GROUPS:
         most = max(axes, key=len)
         hint = f"bin a numeric column with {most[0][0]}=40:60"
-        raise UsageError(f"by {','.join(grouping.columns)} makes more than {MOST_GROUPS} groups; {hint}")
+        raise UsageError(
+            f"by {','.join(grouping.columns)} makes more than {MOST_GROUPS} groups; {hint}"
+        )
     found = []
     for cell in product(*axes):
-        inside = np.logical_and.reduce([np.ones(cohort.n_images, np.bool_), *(here for _, _, here in cell)])
+        inside = np.logical_and.reduce(
+            [np.ones(cohort.n_images, np.bool_), *(here for _, _, here in cell)]
+        )
         if inside.any():
-            found.append(Group({name: value for name, value, _ in cell}, np.flatnonzero(inside), size))
+            found.append(
+                Group({name: value for name, value, _ in cell}, np.flatnonzero(inside), size)
+            )
     return found
 
 
-def _values(cohort: Cohort, name: str, cuts: tuple[float, ...] | None) -> list[tuple[str, NDArray[np.bool_]]]:
+def _values(
+    cohort: Cohort, name: str, cuts: tuple[float, ...] | None
+) -> list[tuple[str, NDArray[np.bool_]]]:
     """Return the values of a column, or its bins, each with the images that have it."""
     column = cohort.group(name)
     if cuts is None:
-        missing = np.asarray(column != column)  # NaN of a numeric column; it equals nothing, not even itself
+        missing = np.asarray(
+            column != column
+        )  # NaN of a numeric column; it equals nothing, not even itself
         found = [(str(value), column == value) for value in np.unique(column[~missing]).tolist()]
         return [*found, *([(UNKNOWN, missing)] if missing.any() else [])]
     try:
         blank = column == "" if column.dtype.kind in "UO" else np.zeros(len(column), np.bool_)
-        numbers = np.where(blank, "nan", column).astype(np.float64) if blank.any() else column.astype(np.float64)
+        numbers = (
+            np.where(blank, "nan", column).astype(np.float64)
+            if blank.any()
+            else column.astype(np.float64)
+        )
     except ValueError:
         bad = next(str(value) for value in column.tolist() if value != "" and not _is_number(value))
         raise UsageError(f"by {name}=...: bins need numbers, but the column has {bad!r}") from None
@@ -199,10 +239,14 @@ def _narrowed(protocol: Protocol, name: str, size: tuple[float, float]) -> Proto
             "size" not in plan.options or _whole(protocol.sizes[plan.options["size"]])
         )
 
-    kept = tuple(replace(p, options={**p.options, "size": name}) for p in protocol.metrics if every_size(p))
+    kept = tuple(
+        replace(p, options={**p.options, "size": name}) for p in protocol.metrics if every_size(p)
+    )
     if not kept:
         raise UsageError(f"by size: no metric of protocol {protocol.name!r} looks at all sizes")
-    headline = tuple(metric for metric in protocol.headline if metric in {plan.name for plan in kept})
+    headline = tuple(
+        metric for metric in protocol.headline if metric in {plan.name for plan in kept}
+    )
     return replace(protocol, sizes={**protocol.sizes, name: size}, metrics=kept, headline=headline)
 
 
@@ -211,7 +255,9 @@ def _whole(size: tuple[float, float]) -> bool:
 
 
 def _summaries(rows: Sequence[Row], by: str) -> Iterator[GroupSummary]:
-    """Yield range, unweighted mean and standard deviation over the groups, for every model, metric and class."""
+    """Yield range, unweighted mean and standard deviation over the groups, for every model, metric
+    and class.
+    """
     cells: dict[tuple[str, str, str | None], list[Row]] = {}
     for row in rows:
         cells.setdefault((row.model, row.metric, row.label), []).append(row)
@@ -235,7 +281,9 @@ def _cuts(name: str, text: str) -> tuple[float, ...]:
     try:
         cuts = tuple(float(entry) for entry in text.split(":"))
     except ValueError:
-        raise UsageError(f"by {name}={text}: cuts are numbers with colons, such as {name}=40:60") from None
+        raise UsageError(
+            f"by {name}={text}: cuts are numbers with colons, such as {name}=40:60"
+        ) from None
     if not all(a < b for a, b in pairwise(cuts)) or not all(map(math.isfinite, cuts)):
         raise UsageError(f"by {name}={text}: cuts ascend and are finite")
     if name == "size" and cuts[0] <= 0:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reader of numbers on maps must know: what was left out of means, what rests on bins, and what misleads."""
+"""What a reader of numbers on maps must know: what was left out of means, what rests on bins, and
+what misleads.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,22 @@ F64 = NDArray[np.float64]
 
 EXACT = 1e-6  # a bound of this width changes no digit that is shown
 FAINT = 0.1  # a score below which a voxel is hardly called
-HEAVY = 0.25  # of the reference voxels: faint scores that sum up to more than this lower the soft IoU visibly
+# of the reference voxels: faint scores that sum up to more than this lower the soft IoU visibly
+HEAVY = 0.25
 
 
-def map_warnings(cohort: Cohort, protocol: Protocol, metrics: Sequence[Metric[Any]]) -> Iterator[str]:
+def map_warnings(
+    cohort: Cohort, protocol: Protocol, metrics: Sequence[Metric[Any]]
+) -> Iterator[str]:
     """Yield the warnings of an evaluation of maps; none without maps."""
     if not cohort.maps:
         return
-    named = {name: m for metric in metrics if isinstance(metric, MapMetric) for name, m in measures_of(metric).items()}
+    named = {
+        name: m
+        for metric in metrics
+        if isinstance(metric, MapMetric)
+        for name, m in measures_of(metric).items()
+    }
     yield from _undefined(cohort, protocol, named)
     for model, maps in cohort.maps.items():
         yield from _binned(model, maps, named)
@@ -44,12 +54,16 @@ def measures_of(metric: MapMetric) -> dict[str, Measure]:
 
 
 def _undefined(cohort: Cohort, protocol: Protocol, named: Mapping[str, Measure]) -> Iterator[str]:
-    """Say how many samples or slices have no value, once for all metrics of which it is the same number."""
+    """Say how many samples or slices have no value, once for all metrics of which it is the same
+    number.
+    """
     maps = next(iter(cohort.maps.values()))  # the references are the same for all models
     told: dict[tuple[str, int, int], list[str]] = {}
     for name, measure in named.items():
         if measure.level in ("sample", "slice"):
-            total = cohort.n_images if measure.level == "sample" else number_of_slices(cohort, protocol)
+            total = (
+                cohort.n_images if measure.level == "sample" else number_of_slices(cohort, protocol)
+            )
             defined = int(maps.sums[measure.key][:, 1].sum())
             if defined < total:
                 told.setdefault((measure.level, defined, total), []).append(name)
@@ -98,7 +112,9 @@ def _constant(model: str, histograms: Histograms) -> Iterator[str]:
 
 
 def _faint(model: str, histograms: Histograms, named: Mapping[str, Measure]) -> Iterator[str]:
-    """Faint scores all over the background lower the soft IoU more than false objects do: nobody sees them."""
+    """Faint scores all over the background lower the soft IoU more than false objects do: nobody
+    sees them.
+    """
     soft = [name for name, measure in named.items() if measure.quantity == "softIoU"]
     if not soft:
         return
@@ -113,7 +129,9 @@ def _faint(model: str, histograms: Histograms, named: Mapping[str, Measure]) -> 
 
 
 def faint_scores(histograms: Histograms) -> tuple[float, float]:
-    """Return the sum of the scores of voxels outside of references: of those with faint scores, and of all."""
+    """Return the sum of the scores of voxels outside of references: of those with faint scores, and
+    of all.
+    """
     score = 0.5 * (histograms.lowest[histograms.bin] + histograms.highest[histograms.bin])
     sums = histograms.negatives * score
     return float(sums[score < FAINT].sum()), float(sums.sum())

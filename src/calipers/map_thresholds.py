@@ -25,14 +25,16 @@ def chosen_thresholds(
 ) -> dict[str, float] | None:
     """Return model -> threshold, None if the settings name a number.
 
-    Scores are counted in bins: the threshold is the lowest score of its bin that occurs, so that the rate of false
-    voxels stays within what was asked for. It is above 0. A model that has no such score, as its maps are empty or
-    constant, has the threshold inf: it calls nothing.
+    Scores are counted in bins: the threshold is the lowest score of its bin that occurs, so that
+    the rate of false voxels stays within what was asked for. It is above 0. A model that has no
+    such score, as its maps are empty or constant, has the threshold inf: it calls nothing.
     """
     if not settings.chosen:
         return None
     if not given.again:
-        raise UsageError(f"a threshold of {settings.threshold!r} reads the maps twice: give a list, not an iterator")
+        raise UsageError(
+            f"a threshold of {settings.threshold!r} reads the maps twice: give a list, not an iterator"
+        )
     maps: dict[str, GatheredHistograms] = {}
     for done, found in enumerate(in_order(given.loaders(), _counted, jobs), start=1):
         for model, part in found.items():
@@ -41,7 +43,9 @@ def chosen_thresholds(
             progress(done, given.number)
     if not maps:
         raise InputError(f"samples to choose a threshold on ({settings.tuning})", rule="no-images")
-    return {model: _threshold(model, gathered.settled(), settings) for model, gathered in maps.items()}
+    return {
+        model: _threshold(model, gathered.settled(), settings) for model, gathered in maps.items()
+    }
 
 
 def _counted(sample: Sample) -> dict[str, Histogram]:
@@ -66,7 +70,8 @@ def _threshold(model: str, held: Histograms, settings: MapSettings) -> float:
 
 
 def _score(values: F64, pooled: Pooled, rate: float | None) -> float:
-    """Return the lowest score of the bin of the best Dice, or of the lowest one within a rate of false voxels.
+    """Return the lowest score of the bin of the best Dice, or of the lowest one within a rate of
+    false voxels.
 
     Of equally good ones for Dice the highest; inf if no score above 0 will do.
     """

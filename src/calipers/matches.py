@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matches: what is left of the images once the matching is done. The evidence of all object metrics."""
+"""Matches: what is left of the images once the matching is done. The evidence of all object
+metrics.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Candidate pairs of one criterion, sorted by prediction: enough for every sweep over thresholds."""
+    """Candidate pairs of one criterion, sorted by prediction: enough for every sweep over
+    thresholds.
+    """
 
     reference: I32
     prediction: I32
@@ -85,7 +89,9 @@ class ObjectsByImage:
 
 @dataclass(frozen=True)
 class Matches(ObjectsByImage):
-    """Fates of all objects under all views; partner and similarity under ``views[0]``, the one that is shown."""
+    """Fates of all objects under all views; partner and similarity under ``views[0]``, the one that
+    is shown.
+    """
 
     views: tuple[View, ...]
     n_classes: int
@@ -114,7 +120,11 @@ class Matches(ObjectsByImage):
         return int(self.rank.max(initial=0))
 
     @cached_property
-    def _rankings(self) -> dict[tuple[int, bool, bool], tuple[compiled.FateTable, curves.Ranking, I64, dict[Any, Any]]]:
+    def _rankings(
+        self,
+    ) -> dict[
+        tuple[int, bool, bool], tuple[compiled.FateTable, curves.Ranking, I64, dict[Any, Any]]
+    ]:
         return {}
 
     @cached_property
@@ -139,7 +149,9 @@ class Matches(ObjectsByImage):
         return {}
 
     def remember(self, table: compiled.FateTable) -> None:
-        """Keep the numbering of the prediction rows that came with the matching; it would be made again otherwise."""
+        """Keep the numbering of the prediction rows that came with the matching; it would be made
+        again otherwise.
+        """
         self.__dict__["_prediction_table"] = table
 
     def index(self, view: View) -> int:
@@ -154,9 +166,11 @@ class Matches(ObjectsByImage):
         return known[1]
 
     def totals(self, weights: I64, max_dets: int = sys.maxsize) -> tuple[I64, I64]:
-        """Return (R, V, 2, K) for references and for the best ``max_dets`` predictions of every cell.
+        """Return (R, V, 2, K) for references and for the best ``max_dets`` predictions of every
+        cell.
 
-        Entries ``HITS`` and ``COUNTED`` are the weight of the hits and of all objects that are not ignored.
+        Entries ``HITS`` and ``COUNTED`` are the weight of the hits and of all objects that are not
+        ignored.
         """
         return self.reference_totals(weights), self.prediction_totals(weights, max_dets)
 
@@ -168,10 +182,13 @@ class Matches(ObjectsByImage):
             known["references"] = fates.totals(*side, weights, self.n_classes)
         return known["references"]
 
-    def prediction_totals(self, weights: I64, max_dets: int = sys.maxsize, *, only_hits: bool = False) -> I64:
+    def prediction_totals(
+        self, weights: I64, max_dets: int = sys.maxsize, *, only_hits: bool = False
+    ) -> I64:
         """Return (R, V, 2, K) for the best ``max_dets`` predictions of every cell.
 
-        With ``only_hits`` the entry ``COUNTED`` may leave out predictions that hit nothing, which are most of them.
+        With ``only_hits`` the entry ``COUNTED`` may leave out predictions that hit nothing, which
+        are most of them.
         """
         limit = min(max_dets, self._deepest + 1)
         known = self._known_totals(weights)
@@ -180,16 +197,26 @@ class Matches(ObjectsByImage):
         key = (limit, only_hits)
         if key not in known:
             rank = self.rank if limit <= self._deepest else np.zeros(0, np.int32)
-            side = (self._prediction_table, self.prediction_label, rank, limit, self.prediction_image)
+            side = (
+                self._prediction_table,
+                self.prediction_label,
+                rank,
+                limit,
+                self.prediction_image,
+            )
             whole = not only_hits or known is self._plain_totals
-            known[limit if whole else key] = fates.totals(*side, weights, self.n_classes, only_hits=not whole)
+            known[limit if whole else key] = fates.totals(
+                *side, weights, self.n_classes, only_hits=not whole
+            )
             return known[limit if whole else key]
         return known[key]
 
     def _known_totals(self, weights: I64) -> dict[Any, I64]:
-        """Return what is known under these weights: all metrics of a block of replicates ask for the same totals.
+        """Return what is known under these weights: all metrics of a block of replicates ask for
+        the same totals.
 
-        Only the last block is kept, by identity: blocks are worked off one after the other, and never changed.
+        Only the last block is kept, by identity: blocks are worked off one after the other, and
+        never changed.
         """
         if len(weights) == 1 and bool((weights == 1).all()):
             return self._plain_totals
@@ -201,9 +228,11 @@ class Matches(ObjectsByImage):
     def curves(
         self, views: list[int], weights: I64, max_dets: int, *, blocks: bool, pooled: bool = False
     ) -> curves.Problem:
-        """Return what the curves of some views are made of: the best ``max_dets`` predictions of every cell, ranked.
+        """Return what the curves of some views are made of: the best ``max_dets`` predictions of
+        every cell, ranked.
 
-        Sorted once and kept: all views and replicates share the order. ``pooled`` ranks all classes together.
+        Sorted once and kept: all views and replicates share the order. ``pooled`` ranks all classes
+        together.
         """
         limit = min(max_dets, self._deepest + 1)
         key = (limit, blocks, pooled)
@@ -213,7 +242,11 @@ class Matches(ObjectsByImage):
             label, n = (np.zeros_like(label), 1) if pooled else (label, self.n_classes)
             ranked = curves.ranking(self.score[rows], label, n, blocks=blocks)
             everyone = isinstance(rows, slice)
-            table = self._prediction_table if everyone else compiled.FateTable(self.prediction_fate[:, rows])
+            table = (
+                self._prediction_table
+                if everyone
+                else compiled.FateTable(self.prediction_fate[:, rows])
+            )
             self._rankings[key] = table, ranked, self.prediction_image[rows], {}
         table, ranked, image, plans = self._rankings[key]
         return curves.Problem(table, views, ranked, image, weights, plans)
@@ -244,14 +277,18 @@ class Matches(ObjectsByImage):
             similarity=self.similarity[prediction_rows],
             pairs=Pairs(
                 (self.pairs.reference[pair_rows] + reference_move[image_of_pair]).astype(np.int32),
-                (self.pairs.prediction[pair_rows] + prediction_move[image_of_pair]).astype(np.int32),
+                (self.pairs.prediction[pair_rows] + prediction_move[image_of_pair]).astype(
+                    np.int32
+                ),
                 self.pairs.similarity[pair_rows],
             ),
         )
 
     @classmethod
     def concat(cls, parts: Sequence[Matches]) -> Matches:
-        """Return the matches of all images of several parts: blocks of one run, or shards of many machines."""
+        """Return the matches of all images of several parts: blocks of one run, or shards of many
+        machines.
+        """
         if len(parts) == 1:
             return parts[0]
         first = parts[0]
@@ -261,10 +298,16 @@ class Matches(ObjectsByImage):
         def joined(name: str, axis: int = 0) -> NDArray[np.generic]:
             return np.concatenate([getattr(part, name) for part in parts], axis=axis)
 
-        partner = [np.where(p.partner < 0, -1, p.partner + start) for p, start in zip(parts, n_references)]
+        partner = [
+            np.where(p.partner < 0, -1, p.partner + start) for p, start in zip(parts, n_references)
+        ]
         pairs = Pairs(
-            np.concatenate([p.pairs.reference + start for p, start in zip(parts, n_references)]).astype(np.int32),
-            np.concatenate([p.pairs.prediction + start for p, start in zip(parts, n_predictions)]).astype(np.int32),
+            np.concatenate(
+                [p.pairs.reference + start for p, start in zip(parts, n_references)]
+            ).astype(np.int32),
+            np.concatenate(
+                [p.pairs.prediction + start for p, start in zip(parts, n_predictions)]
+            ).astype(np.int32),
             np.concatenate([part.pairs.similarity for part in parts]),
         )
         names = ("reference_label", "prediction_label", "score", "rank", "similarity")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A saved evaluation, opened again: made anew from the folder alone, and compared with what was stored.
+"""A saved evaluation, opened again: made anew from the folder alone, and compared with what was
+stored.
 
-Nobody has to believe a stored number: the cohort and the protocol are in the folder, so every row is computed once
-more, and has to come out with the same bits. The inputs may be gone.
+Nobody has to believe a stored number: the cohort and the protocol are in the folder, so every row
+is computed once more, and has to come out with the same bits. The inputs may be gone.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class Changed:
 
 @dataclass(frozen=True)
 class Opened:
-    """An evaluation made anew, the record of the run that was stored, and every value that came out differently."""
+    """An evaluation made anew, the record of the run that was stored, and every value that came out
+    differently.
+    """
 
     evaluation: Evaluation
     run: Mapping[str, Any]
@@ -80,7 +83,9 @@ class Opened:
         then, now = versions(self.run)
         found = [f"saved with {then}; this is {now}"] if then != now else []
         if self.changed:
-            found.append(f"{len(self.changed)} of {self.n_values} stored values differ; the first is {self.changed[0]}")
+            found.append(
+                f"{len(self.changed)} of {self.n_values} stored values differ; the first is {self.changed[0]}"
+            )
         return tuple(found)
 
     def require_equal(self) -> None:
@@ -107,15 +112,17 @@ def open_evaluation(
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Open an evaluation that was saved: made anew from its folder, and compared with the stored values.
+    """Open an evaluation that was saved: made anew from its folder, and compared with the stored
+    values.
 
     Parameters
     ----------
     folder
         What `Evaluation.save` or ``calipers evaluate -o`` wrote. The inputs of then are not needed.
     differences
-        What happens if a value comes out with other bits, after an update of NumPy for instance: ``"refuse"`` raises,
-        ``"warn"`` gives a warning and returns the values of now; they carry the warning with them.
+        What happens if a value comes out with other bits, after an update of NumPy for instance:
+        ``"refuse"`` raises, ``"warn"`` gives a warning and returns the values of now; they carry
+        the warning with them.
     jobs
         Threads; the result does not depend on it.
     progress
@@ -146,7 +153,9 @@ def open_evaluation(
 
 
 def open_folder(folder: str | Path, *, jobs: int = 1, progress: Progress | None = None) -> Opened:
-    """Make the evaluation of a folder anew, and say what came out differently; `open_evaluation` explains it."""
+    """Make the evaluation of a folder anew, and say what came out differently; `open_evaluation`
+    explains it.
+    """
     stored = read_folder(Path(folder))
     protocol = Protocol.from_dict(stored.document["protocol"], file=stored.file)
     statistics = _statistics(stored)
@@ -167,7 +176,9 @@ def open_folder(folder: str | Path, *, jobs: int = 1, progress: Progress | None 
 
 
 def compared(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Changed]:
-    """Yield every value of the rows, and of what stands beside them, as it is stored and as it is now."""
+    """Yield every value of the rows, and of what stands beside them, as it is stored and as it is
+    now.
+    """
     names = [_in_words(row) for row in stored["rows"]]
     yield from _entries("/rows", stored["rows"], now["rows"], names)
     for part in PARTS:
@@ -188,18 +199,28 @@ def versions(run: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _entries(
-    place: str, stored: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]], names: Sequence[str]
+    place: str,
+    stored: Sequence[Mapping[str, Any]],
+    now: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
 ) -> Iterator[Changed]:
     if len(stored) != len(now):
         yield Changed(place, "number of entries", len(stored), len(now))
         return
     for k, (then, again) in enumerate(zip(stored, now)):
         for key in dict.fromkeys((*again, *then)):
-            yield Changed(f"{place}/{k}/{key}", names[k] if k < len(names) else "", then.get(key), again.get(key))
+            yield Changed(
+                f"{place}/{k}/{key}",
+                names[k] if k < len(names) else "",
+                then.get(key),
+                again.get(key),
+            )
 
 
 def _bits(value: Any) -> str:
-    """Return text that is equal for equal bits: JSON writes the shortest digits that give the number, and -0.0."""
+    """Return text that is equal for equal bits: JSON writes the shortest digits that give the
+    number, and -0.0.
+    """
     return json.dumps(value, sort_keys=True)
 
 
@@ -217,12 +238,16 @@ def _statistics(stored: StoredFolder) -> Mapping[str, Any]:
         entries = found.get(part) if isinstance(found, dict) else None
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             place = f"/statistics/{part}"
-            raise InputError("a list of objects", rule="type", file=stored.file, location=place, value=entries)
+            raise InputError(
+                "a list of objects", rule="type", file=stored.file, location=place, value=entries
+            )
     assert isinstance(found, dict)
     for k, summary in enumerate(found["groups"]):
         if not isinstance(summary.get("by"), str):
             place = f"/statistics/groups/{k}/by"
-            raise InputError("text", rule="type", file=stored.file, location=place, value=summary.get("by"))
+            raise InputError(
+                "text", rule="type", file=stored.file, location=place, value=summary.get("by")
+            )
     return found
 
 
@@ -246,7 +271,15 @@ def _noted(opened: Opened, stored: StoredFolder) -> Evaluation:
     """Return the evaluation with the difference among its warnings, so that no page hides it."""
     rows = len(opened.evaluation.rows)
     account = FileIntake(
-        opened.file, "evaluation", "calipers", rows, rows, {}, stored.sha256, stored.bytes, (opened.notes[-1],)
+        opened.file,
+        "evaluation",
+        "calipers",
+        rows,
+        rows,
+        {},
+        stored.sha256,
+        stored.bytes,
+        (opened.notes[-1],),
     )
     cohort = opened.evaluation.cohort
     intake = replace(cohort.intake, files=(*cohort.intake.files, account))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The protocol: a written-down evaluation plan, as TOML or as one of the presets.
 
-A protocol says how places are compared, who is assigned to whom, which metrics are computed and how uncertainty is
-stated. Unknown keys are errors that name the nearest known one; nothing is taken from the environment.
+A protocol says how places are compared, who is assigned to whom, which metrics are computed and how
+uncertainty is stated. Unknown keys are errors that name the nearest known one; nothing is taken
+from the environment.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ MOST_REPLICATES = 10_000_000
 
 @dataclass(frozen=True)
 class Protocol:
-    """A complete, checked plan. Make one with `Protocol.load`, change it with `dataclasses.replace`."""
+    """A complete, checked plan. Make one with `Protocol.load`, change it with
+    `dataclasses.replace`.
+    """
 
     name: str
     source: str
@@ -55,7 +58,9 @@ class Protocol:
     def __post_init__(self) -> None:
         check_level(self.level)
         if not 0 <= self.replicates <= MOST_REPLICATES:
-            raise UsageError(f"replicates are a number from 0 to {MOST_REPLICATES:,}, got {self.replicates}")
+            raise UsageError(
+                f"replicates are a number from 0 to {MOST_REPLICATES:,}, got {self.replicates}"
+            )
         check_seed(self.seed)
 
     @classmethod
@@ -78,7 +83,9 @@ class Protocol:
             try:
                 return cls.from_toml(path.read_text(encoding="utf-8"), file=text)
             except (OSError, UnicodeDecodeError) as error:
-                raise InputError("a readable TOML file", rule="not-found", file=text, value=str(error)) from None
+                raise InputError(
+                    "a readable TOML file", rule="not-found", file=text, value=str(error)
+                ) from None
         raise UsageError(f"no preset {text!r}; {did_you_mean(text, presets())}")
 
     @classmethod
@@ -87,7 +94,9 @@ class Protocol:
         try:
             document = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise InputError("valid TOML", rule="toml-syntax", file=file, value=str(error)) from None
+            raise InputError(
+                "valid TOML", rule="toml-syntax", file=file, value=str(error)
+            ) from None
         check_document(document, file)
         if "extends" not in document:
             return _build(document, file)
@@ -107,7 +116,9 @@ class Protocol:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any], *, file: str = "<protocol>") -> Protocol:
-        """Return the protocol that `as_dict` gave, from a document that may have been changed since."""
+        """Return the protocol that `as_dict` gave, from a document that may have been changed
+        since.
+        """
         from calipers.protocol_stored import toml_document
 
         document = toml_document(stored, file)
@@ -115,7 +126,9 @@ class Protocol:
         found = _build(document, file)
         if found.as_dict() != stored:
             hint = "only protocols that can be written as TOML are found again"
-            raise InputError("a protocol that says everything once", rule="stored-protocol", file=file, hint=hint)
+            raise InputError(
+                "a protocol that says everything once", rule="stored-protocol", file=file, hint=hint
+            )
         return found
 
     def to_toml(self) -> str:
@@ -138,7 +151,9 @@ class Protocol:
         return [_resolve(self, plan) for plan in self.metrics]
 
     def compile(self) -> list[Metric[Any]]:
-        """Return the metric objects: one for all plans of a kind that share their evidence, in order of appearance."""
+        """Return the metric objects: one for all plans of a kind that share their evidence, in
+        order of appearance.
+        """
         return self._compiled
 
     @cached_property
@@ -154,9 +169,15 @@ class Protocol:
         known = [plan.name for plan in self.metrics]
         for name in names:
             if name not in known:
-                raise UsageError(f"protocol {self.name!r} has no metric {name!r}; {did_you_mean(name, known)}")
+                raise UsageError(
+                    f"protocol {self.name!r} has no metric {name!r}; {did_you_mean(name, known)}"
+                )
         kept = tuple(plan for plan in self.metrics if plan.name in names)
-        return replace(self, metrics=kept, headline=tuple(n for n in self.headline if n in names) or tuple(names))
+        return replace(
+            self,
+            metrics=kept,
+            headline=tuple(n for n in self.headline if n in names) or tuple(names),
+        )
 
 
 def presets() -> list[str]:
@@ -178,7 +199,9 @@ def _preset(name: str) -> Protocol:
 
 
 def _preset_text(name: str) -> str:
-    return resources.files("calipers").joinpath("presets", f"{name}.toml").read_text(encoding="utf-8")
+    return (
+        resources.files("calipers").joinpath("presets", f"{name}.toml").read_text(encoding="utf-8")
+    )
 
 
 def _extended(base: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
@@ -189,7 +212,9 @@ def _extended(base: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
             merged[key] = {**merged[key], **value}
         elif key != "extends":
             merged[key] = value
-    if "metric" in document and "report" not in document:  # a headline of metrics that were replaced
+    if (
+        "metric" in document and "report" not in document
+    ):  # a headline of metrics that were replaced
         merged.pop("report", None)
     return merged
 
@@ -246,7 +271,9 @@ def _map_settings(table: Mapping[str, Any], file: str) -> MapSettings:
     try:
         return MapSettings.from_dict(table)
     except UsageError as error:
-        raise InputError("settings of maps", rule="maps", file=file, location="maps", value=str(error)) from None
+        raise InputError(
+            "settings of maps", rule="maps", file=file, location="maps", value=str(error)
+        ) from None
 
 
 def _plan(entry: dict[str, Any]) -> MetricPlan:
@@ -255,24 +282,50 @@ def _plan(entry: dict[str, Any]) -> MetricPlan:
 
 
 def _check_whole(protocol: Protocol, file: str) -> None:
-    """Check what needs the whole document: names, sizes, headline, and that every metric accepts its options."""
+    """Check what needs the whole document: names, sizes, headline, and that every metric accepts
+    its options.
+    """
     names = [plan.name for plan in protocol.metrics]
     if not names:
         raise InputError("at least one [[metric]]", rule="no-metric", file=file)
     for k, plan in enumerate(protocol.metrics):
         where = f"metric[{k}]"
         if plan.name in names[:k]:
-            raise InputError("metric names that differ", rule="dup-metric", file=file, location=where, value=plan.name)
+            raise InputError(
+                "metric names that differ",
+                rule="dup-metric",
+                file=file,
+                location=where,
+                value=plan.name,
+            )
         size = plan.options.get("size")
         if size is not None and size not in protocol.sizes:
-            hint = did_you_mean(str(size), protocol.sizes) if protocol.sizes else "add it under [sizes]"
-            raise InputError("a size of [sizes]", rule="unknown-size", file=file, location=where, value=size, hint=hint)
+            hint = (
+                did_you_mean(str(size), protocol.sizes)
+                if protocol.sizes
+                else "add it under [sizes]"
+            )
+            raise InputError(
+                "a size of [sizes]",
+                rule="unknown-size",
+                file=file,
+                location=where,
+                value=size,
+                hint=hint,
+            )
     for k, plan in enumerate(protocol.resolved()):
         _check_claims(plan, file, f"metric[{k}]")
     for name in protocol.headline:
         if name not in names:
             hint = did_you_mean(name, names)
-            raise InputError("a metric", rule="unknown-metric", file=file, field="headline", value=name, hint=hint)
+            raise InputError(
+                "a metric",
+                rule="unknown-metric",
+                file=file,
+                field="headline",
+                value=name,
+                hint=hint,
+            )
     protocol.compile()
 
 
@@ -282,7 +335,12 @@ def _check_claims(plan: MetricPlan, file: str, where: str) -> None:
     if claim is not None:
         hint = "a number is only worth its name: rename the metric, or set its own thresholds"
         raise InputError(
-            f"options with {claim}", rule="metric-claim", file=file, location=where, value=plan.name, hint=hint
+            f"options with {claim}",
+            rule="metric-claim",
+            file=file,
+            location=where,
+            value=plan.name,
+            hint=hint,
         )
     if not registry.own_matching(plan.kind):
         criterion = registry.resolve("criterion", plan.options["criterion"])
@@ -290,7 +348,12 @@ def _check_claims(plan: MetricPlan, file: str, where: str) -> None:
         if most > 1 and not criterion.distance:
             hint = "overlaps lie in [0, 1]: write 0.5 for 50 %"
             raise InputError(
-                "thresholds of at most 1", rule="thresholds", file=file, location=where, value=most, hint=hint
+                "thresholds of at most 1",
+                rule="thresholds",
+                file=file,
+                location=where,
+                value=most,
+                hint=hint,
             )
 
 
@@ -298,13 +361,21 @@ def _resolve(protocol: Protocol, plan: MetricPlan) -> MetricPlan:
     own, view = plan.options, protocol.matching
     if DERIVED_OPTION in own:
         hint = did_you_mean(DERIVED_OPTION, MATCHING_OPTIONS)
-        raise UsageError(f"metric {plan.name!r} ({plan.kind}) has no option {DERIVED_OPTION!r}; {hint}")
+        raise UsageError(
+            f"metric {plan.name!r} ({plan.kind}) has no option {DERIVED_OPTION!r}; {hint}"
+        )
     if registry.own_matching(plan.kind):
-        defaults = registry.resolve("metric", plan.kind).defaults  # of the protocol's own options these apply
-        return replace(plan, options={**{name: getattr(protocol, name) for name in defaults}, **own})
+        defaults = registry.resolve(
+            "metric", plan.kind
+        ).defaults  # of the protocol's own options these apply
+        return replace(
+            plan, options={**{name: getattr(protocol, name) for name in defaults}, **own}
+        )
     assignment = registry.check("assignment", own.get("assignment", view.assignment))
     max_dets = _limit(own.get("max_dets", view.max_dets))
-    largest = max([view.max_dets, *(_limit(p.options.get("max_dets", 0)) for p in protocol.metrics)])
+    largest = max(
+        [view.max_dets, *(_limit(p.options.get("max_dets", 0)) for p in protocol.metrics)]
+    )
     options = {
         "criterion": registry.check("criterion", own.get("criterion", view.criterion)),
         "assignment": assignment,
@@ -314,10 +385,13 @@ def _resolve(protocol: Protocol, plan: MetricPlan) -> MetricPlan:
         "strict": view.strict,
         "duplicates": view.duplicates,
         **own,
-        "thresholds": thresholds_of(own["thresholds"]) if "thresholds" in own else protocol.thresholds,
+        "thresholds": thresholds_of(own["thresholds"])
+        if "thresholds" in own
+        else protocol.thresholds,
         "size": protocol.sizes[own["size"]] if "size" in own else (0.0, float("inf")),
         "max_dets": max_dets,
-        # In descending score a later prediction never changes an earlier match: one matching serves every limit.
+        # In descending score a later prediction never changes an earlier match: one matching serves
+        # every limit.
         DERIVED_OPTION: largest if assignment in ("by-score", "many-to-one") else max_dets,
     }
     return replace(plan, options=options)
@@ -333,5 +407,7 @@ def _finite(value: Any) -> Any:
         return {key: _finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(entry) for entry in value]
-    unlimited = value == NO_LIMIT if isinstance(value, int) else value in (float("inf"), float("-inf"))
+    unlimited = (
+        value == NO_LIMIT if isinstance(value, int) else value in (float("inf"), float("-inf"))
+    )
     return None if isinstance(value, int | float) and unlimited else value

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schema ``calipers.protocol/1``: which keys a protocol has, of which type, and how it is written as TOML."""
+"""The schema ``calipers.protocol/1``: which keys a protocol has, of which type, and how it is
+written as TOML.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,21 @@ NUMBER = r"-?[0-9]+(\.[0-9]+)?(e[-+][0-9]+)?"
 NAME = re.compile(
     rf"[A-Za-z][A-Za-z0-9.\- ]*(/[a-z]+)?(@([a-z][a-z\-]*:)?{NUMBER}(:{NUMBER})?|@[a-z][a-z\-]*)?(#{NUMBER})?"
 )
-CLAIMS = {"centre": "point-in-hull"}  # words behind the @ that name a criterion otherwise than the registry does
-TOP = ("schema", "name", "source", "extends", "matching", "sizes", "maps", "metric", "statistics", "report")
+CLAIMS = {
+    "centre": "point-in-hull"
+}  # words behind the @ that name a criterion otherwise than the registry does
+TOP = (
+    "schema",
+    "name",
+    "source",
+    "extends",
+    "matching",
+    "sizes",
+    "maps",
+    "metric",
+    "statistics",
+    "report",
+)
 MATCHING: dict[str, Any] = {
     "criterion": str,
     "assignment": str,
@@ -59,7 +74,13 @@ def check_document(document: Mapping[str, Any], file: str) -> None:
     """Raise for unknown keys, wrong types and values out of range; the error names the place."""
     _known(document, TOP, file, "")
     if document.get("schema") != SCHEMA:
-        raise InputError(f'schema = "{SCHEMA}"', rule="schema", file=file, field="schema", value=document.get("schema"))
+        raise InputError(
+            f'schema = "{SCHEMA}"',
+            rule="schema",
+            file=file,
+            field="schema",
+            value=document.get("schema"),
+        )
     for key in ("name", "source"):
         if key not in document and "extends" not in document:
             raise InputError(f"the key {key!r}", rule="missing-key", file=file, location=key)
@@ -92,7 +113,9 @@ def thresholds_of(value: float | Sequence[float] | Mapping[str, float]) -> tuple
 
 
 def contradiction(name: str, kind: str, options: Mapping[str, Any]) -> str | None:
-    """Return what a metric's name claims and its options deny, such as a threshold; None if they agree."""
+    """Return what a metric's name claims and its options deny, such as a threshold; None if they
+    agree.
+    """
     head, _, cut = name.partition("#")
     _, _, claim = head.partition("@")
     if cut and not _same([float(cut)], [options.get("score_cut", -math.inf)]):
@@ -110,7 +133,9 @@ def contradiction(name: str, kind: str, options: Mapping[str, Any]) -> str | Non
 
 
 def _same(a: Sequence[float], b: Sequence[float]) -> bool:
-    return len(a) == len(b) and all(math.isclose(x, y, rel_tol=1e-9, abs_tol=1e-12) for x, y in zip(a, b))
+    return len(a) == len(b) and all(
+        math.isclose(x, y, rel_tol=1e-9, abs_tol=1e-12) for x, y in zip(a, b)
+    )
 
 
 def _number(word: str) -> bool:
@@ -153,7 +178,11 @@ def render(protocol: Protocol) -> str:
     cluster = list(p.cluster) if isinstance(p.cluster, tuple) else p.cluster
     statistics = {"level": p.level, "replicates": p.replicates, "cluster": cluster}
     strata = {"strata": p.strata} if p.strata else {}
-    lines += ["", "[statistics]", *_table({**statistics, "interval": p.interval, "seed": p.seed, **strata})]
+    lines += [
+        "",
+        "[statistics]",
+        *_table({**statistics, "interval": p.interval, "seed": p.seed, **strata}),
+    ]
     lines += ["", "[report]", *_table({"headline": list(p.headline)}), ""]
     return "\n".join(lines)
 
@@ -228,32 +257,64 @@ def _check_thresholds(table: Mapping[str, Any], file: str, where: str) -> None:
     given, place = table["thresholds"], f"{where}.thresholds"
     if isinstance(given, Mapping):
         _known(given, ("from", "to", "step"), file, place)
-        if set(given) != {"from", "to", "step"} or not all(_is_number(entry) for entry in given.values()):
-            raise InputError("the numbers from, to and step", rule="thresholds", file=file, location=place, value=given)
+        if set(given) != {"from", "to", "step"} or not all(
+            _is_number(entry) for entry in given.values()
+        ):
+            raise InputError(
+                "the numbers from, to and step",
+                rule="thresholds",
+                file=file,
+                location=place,
+                value=given,
+            )
         if not given["step"] > 0 or given["to"] < given["from"]:
-            raise InputError("from <= to and step > 0", rule="thresholds", file=file, location=place, value=given)
+            raise InputError(
+                "from <= to and step > 0", rule="thresholds", file=file, location=place, value=given
+            )
         if (given["to"] - given["from"]) / given["step"] > 10_000:
-            raise InputError("at most 10,000 thresholds", rule="thresholds", file=file, location=place, value=given)
+            raise InputError(
+                "at most 10,000 thresholds",
+                rule="thresholds",
+                file=file,
+                location=place,
+                value=given,
+            )
         return
     values = given if isinstance(given, list) else [given]
     if not values or not all(_is_number(entry) for entry in values):
-        raise InputError("at least one number", rule="thresholds", file=file, location=place, value=given)
+        raise InputError(
+            "at least one number", rule="thresholds", file=file, location=place, value=given
+        )
     if any(b <= a for a, b in pairwise(values)):
-        raise InputError("ascending thresholds, each once", rule="thresholds", file=file, location=place, value=given)
+        raise InputError(
+            "ascending thresholds, each once",
+            rule="thresholds",
+            file=file,
+            location=place,
+            value=given,
+        )
 
 
 def _check_max_dets(table: Mapping[str, Any], file: str, where: str) -> None:
     given = table.get("max_dets", 1)
     if given != math.inf and not (given >= 1 and given == int(given)):
         place = f"{where}.max_dets"
-        raise InputError("a whole number from 1 on, or inf", rule="range", file=file, location=place, value=given)
+        raise InputError(
+            "a whole number from 1 on, or inf", rule="range", file=file, location=place, value=given
+        )
 
 
 def _check_texts(table: Mapping[str, Any], key: str, file: str, where: str) -> None:
     given = table.get(key, "")
     texts = [given] if isinstance(given, str) else given
     if not texts or not all(isinstance(entry, str) for entry in texts):
-        raise InputError("text, or a list of texts", rule="type", file=file, location=f"{where}.{key}", value=given)
+        raise InputError(
+            "text, or a list of texts",
+            rule="type",
+            file=file,
+            location=f"{where}.{key}",
+            value=given,
+        )
 
 
 def _check_statistics(table: Mapping[str, Any], file: str) -> None:
@@ -283,20 +344,36 @@ def _check_sizes(sizes: Mapping[str, Any], file: str) -> None:
         if key == "from":
             _check_type(value, ("declared", "box", "mask"), file, where)
             continue
-        pair = isinstance(value, list) and len(value) == 2 and all(_is_number(entry) for entry in value)
+        pair = (
+            isinstance(value, list)
+            and len(value) == 2
+            and all(_is_number(entry) for entry in value)
+        )
         if not pair or (key != "rescale_to" and not 0 <= value[0] < value[1]):
-            raise InputError("[smallest, largest] area", rule="size-range", file=file, location=where, value=value)
+            raise InputError(
+                "[smallest, largest] area",
+                rule="size-range",
+                file=file,
+                location=where,
+                value=value,
+            )
         if key == "rescale_to" and min(value) <= 0:
-            raise InputError("[width, height]", rule="size-range", file=file, location=where, value=value)
+            raise InputError(
+                "[width, height]", rule="size-range", file=file, location=where, value=value
+            )
 
 
 def _check_metrics(metrics: Any, file: str) -> None:
     if not isinstance(metrics, list):
-        raise InputError("[[metric]] tables", rule="type", file=file, location="metric", value=metrics)
+        raise InputError(
+            "[[metric]] tables", rule="type", file=file, location="metric", value=metrics
+        )
     for k, entry in enumerate(metrics):
         where = f"metric[{k}]"
         if not isinstance(entry, dict):
-            raise InputError("a [[metric]] table", rule="type", file=file, location=where, value=entry)
+            raise InputError(
+                "a [[metric]] table", rule="type", file=file, location=where, value=entry
+            )
         for key in ("name", "kind"):
             if not isinstance(entry.get(key), str):
                 raise InputError(
@@ -309,14 +386,21 @@ def _check_metrics(metrics: Any, file: str) -> None:
         if not NAME.fullmatch(entry["name"]):
             hint = 'NAME ["/" part] ["@" [criterion ":"] threshold] ["#" score-cut], such as sensitivity@0.5'
             raise InputError(
-                "a metric name", rule="metric-name", file=file, location=where, value=entry["name"], hint=hint
+                "a metric name",
+                rule="metric-name",
+                file=file,
+                location=where,
+                value=entry["name"],
+                hint=hint,
             )
         matching = {key: value for key, value in entry.items() if key in MATCHING}
         _typed(matching, MATCHING, file, where)
         _check_thresholds(entry, file, where)
         _check_max_dets(entry, file, where)
         if not isinstance(entry.get("size", ""), str):
-            raise InputError("the name of a size", rule="type", file=file, location=where, value=entry["size"])
+            raise InputError(
+                "the name of a size", rule="type", file=file, location=where, value=entry["size"]
+            )
 
 
 def _is_number(value: Any) -> bool:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the JSON of a protocol back to the document of its TOML, so that both are checked by the same rules."""
+"""From the JSON of a protocol back to the document of its TOML, so that both are checked by the
+same rules.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,30 @@ from calipers.errors import InputError
 
 VIEW = ("criterion", "assignment", "strict", "duplicates")
 STATISTICS = ("level", "replicates", "cluster", "interval", "seed")
-KINDS: dict[str, type] = {"matching": dict, "thresholds": list, "sizes": dict, "metrics": list, "headline": list}
-KEYS = ("schema", "name", "source", "size_from", "rescale_to", "ties", "score_cut", *KINDS, *STATISTICS, "strata")
+KINDS: dict[str, type] = {
+    "matching": dict,
+    "thresholds": list,
+    "sizes": dict,
+    "metrics": list,
+    "headline": list,
+}
+KEYS = (
+    "schema",
+    "name",
+    "source",
+    "size_from",
+    "rescale_to",
+    "ties",
+    "score_cut",
+    *KINDS,
+    *STATISTICS,
+    "strata",
+)
 
 
 def toml_document(stored: Any, file: str) -> dict[str, Any]:
-    """Return the document of ``calipers.protocol/1`` whose protocol has this JSON; null is the limit it stands for.
+    """Return the document of ``calipers.protocol/1`` whose protocol has this JSON; null is the
+    limit it stands for.
 
     Only the shape is looked at here: `calipers.protocol_schema.check_document` judges the values.
     """
@@ -30,7 +50,10 @@ def toml_document(stored: Any, file: str) -> dict[str, Any]:
         "score_cut": _limit("score_cut", stored["score_cut"]),
         "ties": stored["ties"],
     }
-    sizes = {name: [_limit(name, bound) for bound in _pair(size)] for name, size in stored["sizes"].items()}
+    sizes = {
+        name: [_limit(name, bound) for bound in _pair(size)]
+        for name, size in stored["sizes"].items()
+    }
     rescale = {} if stored["rescale_to"] is None else {"rescale_to": stored["rescale_to"]}
     strata = {} if stored["strata"] is None else {"strata": stored["strata"]}
     return {
@@ -49,20 +72,34 @@ def _check_shape(stored: Any, file: str) -> None:
         raise InputError("a protocol", rule="type", file=file, location="/protocol", value=stored)
     for key in KEYS:
         if key not in stored:
-            raise InputError(f"the key {key!r}", rule="missing-key", file=file, location="/protocol")
+            raise InputError(
+                f"the key {key!r}", rule="missing-key", file=file, location="/protocol"
+            )
         if not isinstance(stored[key], KINDS.get(key, object)):
             place = f"/protocol/{key}"
-            raise InputError(f"a {KINDS[key].__name__}", rule="type", file=file, location=place, value=stored[key])
+            raise InputError(
+                f"a {KINDS[key].__name__}",
+                rule="type",
+                file=file,
+                location=place,
+                value=stored[key],
+            )
     for key in (*VIEW, "within_class", "max_dets"):
         if key not in stored["matching"]:
-            raise InputError(f"the key {key!r}", rule="missing-key", file=file, location="/protocol/matching")
+            raise InputError(
+                f"the key {key!r}", rule="missing-key", file=file, location="/protocol/matching"
+            )
     for k, name in enumerate(stored["headline"]):
         if not isinstance(name, str):
-            raise InputError("a name", rule="type", file=file, location=f"/protocol/headline/{k}", value=name)
+            raise InputError(
+                "a name", rule="type", file=file, location=f"/protocol/headline/{k}", value=name
+            )
 
 
 def _limit(key: str, value: Any) -> Any:
-    """Return the infinity that JSON has no word for: no cut of the scores is below all of them, other limits above."""
+    """Return the infinity that JSON has no word for: no cut of the scores is below all of them,
+    other limits above.
+    """
     if value is not None:
         return value
     return -math.inf if key == "score_cut" else math.inf

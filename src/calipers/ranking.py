@@ -52,7 +52,10 @@ def rank(
         raise UsageError("a ranking needs two models or more")
     name = chosen_metrics(protocol, None if metric is None else [metric])[0]
     (only,) = narrowed(protocol, [name])
-    units, number = units_to_compare(evaluation), n_replicates(replicates, min(REPLICATES, protocol.replicates))
+    units, number = (
+        units_to_compare(evaluation),
+        n_replicates(replicates, min(REPLICATES, protocol.replicates)),
+    )
     field = _Field(
         evaluation=evaluation,
         metric=only,
@@ -95,9 +98,13 @@ class _Field:
     def ranked(self, label: str | None) -> Ranking:
         """Return the ranking with everything that is known about it."""
         models, level = self.evaluation.models, self.evaluation.protocol.level
-        standing, account = self.of_values() if self.rule.method == ranks.DATA_SET else self.of_cases()
+        standing, account = (
+            self.of_values() if self.rule.method == ranks.DATA_SET else self.of_cases()
+        )
         number = self.units.number
-        reason = ranks.missing_reason(min(number, account.n_cases or number), standing, self.units.freedom)
+        reason = ranks.missing_reason(
+            min(number, account.n_cases or number), standing, self.units.freedom
+        )
         undefined = len(standing.replicates) - len(ranks.defined_ranks(standing))
         if reason is not None:
             standing = standing._replace(replicates=np.zeros((0, len(models))))
@@ -139,31 +146,46 @@ class _Field:
         undefined = np.isnan(theta)
         if undefined.any() and not self.fill:
             who = [model for model, bad in zip(self.evaluation.models, undefined) if bad]
-            raise UsageError(f"{self._name} is undefined for {', '.join(who)}: no rank, unless missing is 'worst'")
+            raise UsageError(
+                f"{self._name} is undefined for {', '.join(who)}: no rank, unless missing is 'worst'"
+            )
         by_key: list[Evidences] = [{self.metric.recipe.key: table} for table in tables]
         drawn = [np.zeros((0, len(tables)))]
         if self.replicates:
-            found = bootstrapped([self.metric], by_key, self.units, self.replicates, seed, rows=self.row + 1)
+            found = bootstrapped(
+                [self.metric], by_key, self.units, self.replicates, seed, rows=self.row + 1
+            )
             drawn = [values[0][:, self.row, :1] for values in found]
         replicates = np.concatenate(drawn, axis=1)
         if self.fill:
             theta, replicates = self._filled(theta), self._filled(replicates)
         higher = self.rule.higher_is_better
         number, freedom = self.units.number, self.units.freedom
-        standing = ranks.standing_of_values(theta, replicates, number, higher_is_better=higher, freedom=freedom)
+        standing = ranks.standing_of_values(
+            theta, replicates, number, higher_is_better=higher, freedom=freedom
+        )
         return standing, _Account(filled=int(undefined.sum()))
 
     def of_cases(self) -> tuple[ranks.Standing, _Account]:
         """Return the standing by the metric on every unit alone."""
-        columns = [alone(self.metric, table, self.units, rows=self.row + 1)[:, self.row, 0] for table in self._tables()]
+        columns = [
+            alone(self.metric, table, self.units, rows=self.row + 1)[:, self.row, 0]
+            for table in self._tables()
+        ]
         values = np.stack(columns, axis=1)
         missing = np.isnan(values)
-        kept = np.flatnonzero(~missing.all(axis=1))  # where it is undefined for all it says nothing about any
+        kept = np.flatnonzero(
+            ~missing.all(axis=1)
+        )  # where it is undefined for all it says nothing about any
         if not len(kept):
-            raise UsageError(f"{self._name} is undefined on every single {self.units.name}: rank by the data set")
+            raise UsageError(
+                f"{self._name} is undefined on every single {self.units.name}: rank by the data set"
+            )
         filled = int(missing[kept].sum())
         if filled and not self.fill:
-            who = [model for k, model in enumerate(self.evaluation.models) if missing[kept, k].any()]
+            who = [
+                model for k, model in enumerate(self.evaluation.models) if missing[kept, k].any()
+            ]
             n = int(missing[kept].any(axis=1).sum())
             raise UsageError(
                 f"{self._name} is undefined for {', '.join(who)} on {n} of {len(kept)} cases: "
@@ -174,22 +196,33 @@ class _Field:
         return standing, _Account(len(kept), len(values) - len(kept), filled)
 
     def _case_weights(self, kept: NDArray[np.int64]) -> Iterator[NDArray[Any]]:
-        """Yield blocks (R, K) of bootstrap weights of the cases: all images of a drawn unit have the same."""
+        """Yield blocks (R, K) of bootstrap weights of the cases: all images of a drawn unit have
+        the same.
+        """
         image = np.unique(self.units.code, return_index=True)[1][kept]
         if self.replicates:
             for weights in bootstrap(self.units, self.replicates, self.evaluation.protocol.seed):
                 yield weights[:, image]
 
     def _filled(self, values: F64) -> F64:
-        """Return the values with the worst possible one, or else the worst seen, where there is none."""
+        """Return the values with the worst possible one, or else the worst seen, where there is
+        none.
+        """
         higher = self.rule.higher_is_better
         worst = self.metric.facts.bounds[0 if higher else 1]
         if math.isinf(worst):
-            worst = float((np.nanmin if higher else np.nanmax)(values)) if not np.isnan(values).all() else 0.0
+            worst = (
+                float((np.nanmin if higher else np.nanmax)(values))
+                if not np.isnan(values).all()
+                else 0.0
+            )
         return np.where(np.isnan(values), worst, values)
 
     def _tables(self) -> list[Evidence]:
-        return [self.evaluation.evidence[model, self.metric.recipe.key] for model in self.evaluation.models]
+        return [
+            self.evaluation.evidence[model, self.metric.recipe.key]
+            for model in self.evaluation.models
+        ]
 
     @property
     def _name(self) -> str:
@@ -202,5 +235,7 @@ def _row(evaluation: Evaluation, metric: Metric[Any], label: str | None) -> int:
         return 0
     check_choice("class", label, evaluation.cohort.classes)
     if not metric.facts.per_class:
-        raise UsageError(f"{metric.facts.names[0]!r} has no values per class: its matching ignores classes")
+        raise UsageError(
+            f"{metric.facts.names[0]!r} has no values per class: its matching ignores classes"
+        )
     return 1 + evaluation.cohort.classes.index(label)

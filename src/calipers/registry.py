@@ -100,7 +100,9 @@ def check(kind: str, name: str) -> str:
 
 
 def own_matching(metric: str) -> bool:
-    """Return whether a kind of metric compares places in a way of its own, so that the protocol's does not apply."""
+    """Return whether a kind of metric compares places in a way of its own, so that the protocol's
+    does not apply.
+    """
     return bool(getattr(resolve("metric", metric), "own_matching", False))
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of an evaluation: JSON, the cohort with the fates, the page, and last the record of the run."""
+"""The folder of an evaluation: JSON, the cohort with the fates, the page, and last the record of
+the run.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,28 @@ if TYPE_CHECKING:
 
 PAGE = "report.html"
 ERRORS = "errors.csv"  # where the protocol has error types
-FILES = (EVALUATION, OBJECTS, IMAGES, *MAP_FILES, "images.csv", ERRORS, SLICES, QUARANTINE, PAGE, RUN)
-OWN_COLUMNS = {"image", "model", "references", "predictions", "hits", "duplicates", "false_alarms", "missed"}
+FILES = (
+    EVALUATION,
+    OBJECTS,
+    IMAGES,
+    *MAP_FILES,
+    "images.csv",
+    ERRORS,
+    SLICES,
+    QUARANTINE,
+    PAGE,
+    RUN,
+)
+OWN_COLUMNS = {
+    "image",
+    "model",
+    "references",
+    "predictions",
+    "hits",
+    "duplicates",
+    "false_alarms",
+    "missed",
+}
 EVERY_SIZE = 1e10
 
 
@@ -64,10 +86,11 @@ def save(
     started: datetime | None = None,
     pictures: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write everything or nothing; files appear together, ``run.json`` last, so that it vouches for the others.
+    """Write everything or nothing; files appear together, ``run.json`` last, so that it vouches for
+    the others.
 
-    ``pictures`` are further keywords of `Evaluation.report`. The page is the one file that the record of the run says
-    nothing of: it can be made anew from the others at any time.
+    ``pictures`` are further keywords of `Evaluation.report`. The page is the one file that the
+    record of the run says nothing of: it can be made anew from the others at any time.
     """
     began = started or datetime.now(UTC)
     cohort = evaluation.cohort
@@ -76,7 +99,9 @@ def save(
     matches = {model: shown_matches(evaluation, model) for model in cohort.models}
     with staged_folder(folder, owned=FILES) as stage:
         write_atomically(stage / EVALUATION, json.dumps(document, allow_nan=False, indent=1) + "\n")
-        write_table(stage / OBJECTS, objects_table(cohort, matches), facts_of(cohort) | shapes_of(cohort))
+        write_table(
+            stage / OBJECTS, objects_table(cohort, matches), facts_of(cohort) | shapes_of(cohort)
+        )
         write_table(stage / IMAGES, image_columns(cohort))
         save_maps(stage, cohort.maps)
         write_atomically(stage / "images.csv", delimited(images_table(evaluation, matches)))
@@ -88,7 +113,8 @@ def save(
             lines = [json.dumps(vars_of(record)) for record in cohort.intake.quarantine]
             write_atomically(stage / QUARANTINE, "\n".join(lines) + "\n")
         files = {
-            file.name: {"sha256": hash_file(file), "bytes": file.stat().st_size} for file in sorted(stage.iterdir())
+            file.name: {"sha256": hash_file(file), "bytes": file.stat().st_size}
+            for file in sorted(stage.iterdir())
         }
         evaluation.report(stage / PAGE, command=command, **(pictures or {}))
         record = run_record(
@@ -100,7 +126,9 @@ def save(
                 "rng": "Philox4x64",
                 "ties": evaluation.protocol.ties,
                 "kernels": "numpy" if native() is None else "native",
-                **{name: True for name in ("multiverse", "stability") if (pictures or {}).get(name)},
+                **{
+                    name: True for name in ("multiverse", "stability") if (pictures or {}).get(name)
+                },
             },
             command=command,
             started=began,
@@ -110,7 +138,9 @@ def save(
 
 
 def shown_matches(evaluation: Evaluation, model: str) -> Matches:
-    """Return the matches that are shown and saved: the protocol's own, made now if no metric needed just these."""
+    """Return the matches that are shown and saved: the protocol's own, made now if no metric needed
+    just these.
+    """
     recipe = MatchRecipe((evaluation.protocol.matching,))
     for (name, _), found in evaluation.evidence.items():
         if name == model and isinstance(found, Matches) and _same(found.views[0], recipe.views[0]):
@@ -127,12 +157,15 @@ def _same(view: View, wanted: View) -> bool:
 
 
 def objects_table(cohort: Cohort, matches: dict[str, Matches]) -> dict[str, Any]:
-    """Return one row per object and model, references first: fate, partner and similarity under the first view.
+    """Return one row per object and model, references first: fate, partner and similarity under the
+    first view.
 
-    ``row`` counts the objects of a kind in cohort order; ``partner`` is the ``row`` on the other side. Numbers that
-    an object does not have are null.
+    ``row`` counts the objects of a kind in cohort order; ``partner`` is the ``row`` on the other
+    side. Numbers that an object does not have are null.
     """
-    parts = [part for model, table in matches.items() for part in _object_parts(cohort, model, table)]
+    parts = [
+        part for model, table in matches.items() for part in _object_parts(cohort, model, table)
+    ]
     tables = [table for model in matches for table in (cohort.references, cohort.models[model])]
     columns = {name: joined([part[name] for part in parts]) for name in parts[0]}
     more = {**shape_columns(tables), **fact_columns(tables)}
@@ -168,7 +201,9 @@ def _object_parts(cohort: Cohort, model: str, matches: Matches) -> list[dict[str
 
 
 def images_table(evaluation: Evaluation, matches: dict[str, Matches]) -> dict[str, list[Any]]:
-    """Return one row per image and model: groups, counts under the first view, and RoDeO where it was asked for."""
+    """Return one row per image and model: groups, counts under the first view, and RoDeO where it
+    was asked for.
+    """
     cohort = evaluation.cohort
     columns: dict[str, list[Any]] = {}
 
@@ -214,7 +249,12 @@ def _rodeo_of_images(evaluation: Evaluation, model: str) -> dict[str, NDArray[np
 
 def vars_of(record: Any) -> dict[str, str]:
     """Return a quarantined record for JSON output."""
-    return {"file": record.file, "location": record.location, "rule": record.rule, "record": record.record}
+    return {
+        "file": record.file,
+        "location": record.location,
+        "rule": record.rule,
+        "record": record.record,
+    }
 
 
 def _numbers(values: NDArray[np.float64]) -> list[float | None]:

@@ -21,7 +21,9 @@ from calipers.tables import Cohort
 
 @dataclass(frozen=True, slots=True)
 class RodeoResult:
-    """The four scores of RoDeO as floats; NaN where undefined. Estimates with n come from `calipers.evaluate`."""
+    """The four scores of RoDeO as floats; NaN where undefined. Estimates with n come from
+    `calipers.evaluate`.
+    """
 
     total: float
     localization: float
@@ -38,9 +40,9 @@ def rodeo(cohort: Cohort, model: str | None = None, **options: Any) -> RodeoResu
     model
         May be left out when the cohort has one.
     options
-        ``class_weight`` ("data-set", "image" or a number), ``scale``, ``summary`` ("harmonic", "arithmetic",
-        "minimum"), ``multiclass``, ``weight_matched``, ``weight_missed``, ``weight_extra``, ``epsilon``,
-        ``score_cut``; see `calipers.metrics.rodeo`.
+        ``class_weight`` ("data-set", "image" or a number), ``scale``, ``summary`` ("harmonic",
+        "arithmetic", "minimum"), ``multiclass``, ``weight_matched``, ``weight_missed``,
+        ``weight_extra``, ``epsilon``, ``score_cut``; see `calipers.metrics.rodeo`.
 
     Examples
     --------
@@ -75,7 +77,8 @@ def average_precision(
     max_dets: int = 100,
     ties: str | None = None,
 ) -> float:
-    """Return the average precision of one model, mean over thresholds and over classes with references.
+    """Return the average precision of one model, mean over thresholds and over classes with
+    references.
 
     Parameters
     ----------
@@ -84,11 +87,13 @@ def average_precision(
     interpolation
         ``coco101``, ``voc11``, ``every-point`` or ``tie-aware``; see `calipers.metrics.ranking`.
     area
-        (smallest, largest) area that counts, closed at both ends, with COCO's ignore rule; None counts all.
+        (smallest, largest) area that counts, closed at both ends, with COCO's ignore rule; None
+        counts all.
     max_dets
         Predictions per image and class, best scores first.
     ties
-        ``coco`` (input order) or ``block`` (one operating point); by default coco for coco101, block otherwise.
+        ``coco`` (input order) or ``block`` (one operating point); by default coco for coco101,
+        block otherwise.
 
     Examples
     --------
@@ -127,6 +132,8 @@ def average_precision(
     return float(metric.value(evidence, np.ones((1, cohort.n_images), np.int64))[0, 0, 0])  # type: ignore[arg-type]
 
 
-def _result(row: NDArray[np.float64], per_class: Mapping[str, RodeoResult] | None = None) -> RodeoResult:
+def _result(
+    row: NDArray[np.float64], per_class: Mapping[str, RodeoResult] | None = None
+) -> RodeoResult:
     total, localization, shape, classification = row.tolist()
     return RodeoResult(total, localization, shape, classification, per_class or {})

@@ -18,7 +18,9 @@ QUIET = (
 
 
 def find_chromium() -> str | None:
-    """Return the path of the browser: ``CALIPERS_CHROMIUM`` if it is set, else the first known name on the path."""
+    """Return the path of the browser: ``CALIPERS_CHROMIUM`` if it is set, else the first known name
+    on the path.
+    """
     named = os.environ.get("CALIPERS_CHROMIUM")
     if named:
         return shutil.which(named)
@@ -26,11 +28,15 @@ def find_chromium() -> str | None:
 
 
 def is_required() -> bool:
-    """Return whether a missing browser is a failure (``CALIPERS_BROWSER=required``) instead of a skip."""
+    """Return whether a missing browser is a failure (``CALIPERS_BROWSER=required``) instead of a
+    skip.
+    """
     return os.environ.get("CALIPERS_BROWSER") == "required"
 
 
 def arguments() -> list[str]:
-    """Return the flags of the browser; chromium refuses its sandbox to root, and only to root is it given up."""
+    """Return the flags of the browser; chromium refuses its sandbox to root, and only to root is it
+    given up.
+    """
     is_root = hasattr(os, "geteuid") and os.geteuid() == 0
     return [*QUIET, *(["--no-sandbox"] if is_root else [])]

@@ -33,7 +33,9 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def opened(browser: Browser, tmp_path) -> Iterator[Opener]:
-    """``opened(html_or_path, width=, height=, dark=, javascript=, print=)`` gives a page that must stay quiet."""
+    """``opened(html_or_path, width=, height=, dark=, javascript=, print=)`` gives a page that must
+    stay quiet.
+    """
     opener = Opener(browser, tmp_path)
     yield opener
     problems = opener.close()
@@ -42,7 +44,9 @@ def opened(browser: Browser, tmp_path) -> Iterator[Opener]:
 
 @pytest.fixture(scope="module")
 def read(request: pytest.FixtureRequest, browser: Browser, reports: Reports) -> Iterator[Page]:
-    """The page of a report, opened once for all tests of a module that only read it: `every_report(of="read")`."""
+    """The page of a report, opened once for all tests of a module that only read it:
+    `every_report(of="read")`.
+    """
     yield from _kept(browser, reports[request.param])
 
 

@@ -15,7 +15,9 @@ RULES: set[str] = set()
 
 
 def every_report(test: str = "", *, of: str = "name", but: Sequence[str] = ()):
-    """Parametrise a test over every report, by ``name`` or by a fixture; one with a known fault is expected to fail."""
+    """Parametrise a test over every report, by ``name`` or by a fixture; one with a known fault is
+    expected to fail.
+    """
     faults = FAULTS.get(test, {})
     marks = {name: fault(why) for name, why in faults.items()}
     given = [pytest.param(name, marks=marks.get(name, ())) for name in EVERY if name not in but]

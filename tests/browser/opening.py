@@ -1,4 +1,6 @@
-"""Pages as a reader opens them, from a file, with a watch on everything that a quiet page never does."""
+"""Pages as a reader opens them, from a file, with a watch on everything that a quiet page never
+does.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ if TYPE_CHECKING:
 
 PIXELS = 96 / 25.4  # per millimetre
 MARGIN = 10  # mm, what browsers leave on paper
-PAPER = {"width": int((210 - 2 * MARGIN) * PIXELS), "height": int((297 - 2 * MARGIN) * PIXELS)}  # A4
+PAPER = {
+    "width": int((210 - 2 * MARGIN) * PIXELS),
+    "height": int((297 - 2 * MARGIN) * PIXELS),
+}  # A4
 OWN = ("data:", "blob:")  # requests that leave nothing but the page itself
 VIOLATIONS = """
 addEventListener('securitypolicyviolation', event => {
@@ -35,11 +40,15 @@ class Watch:
     seen: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.page.on("console", lambda message: self.seen.append(f"console {message.type}: {message.text}"))
+        self.page.on(
+            "console", lambda message: self.seen.append(f"console {message.type}: {message.text}")
+        )
         self.page.on("pageerror", lambda error: self.seen.append(f"error: {error}"))
         self.page.on("dialog", self._dismiss)
         self.page.context.on("request", lambda request: self._request(request.url))
-        self.page.context.on("page", lambda other: other is self.page or self.seen.append(f"window: {other.url}"))
+        self.page.context.on(
+            "page", lambda other: other is self.page or self.seen.append(f"window: {other.url}")
+        )
 
     def _dismiss(self, dialog) -> None:
         self.seen.append(f"dialog: {dialog.message}")

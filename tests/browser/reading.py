@@ -1,4 +1,6 @@
-"""What a reader does with a page: read it, open what is closed, sort a table, take a table away as CSV."""
+"""What a reader does with a page: read it, open what is closed, sort a table, take a table away as
+CSV.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +37,20 @@ def all_words(page: Page) -> str:
 
 
 def plain(name: str) -> str:
-    """Return what must be left of a name wherever it is shown: its visible characters, the first forty of them.
+    """Return what must be left of a name wherever it is shown: its visible characters, the first
+    forty of them.
 
-    A page may shorten names, and may show invisible characters as it likes; it may not lose or change the others.
+    A page may shorten names, and may show invisible characters as it likes; it may not lose or
+    change the others.
     """
     visible = "".join(c if c.isprintable() else " " for c in name)
     return _spaced(visible)[:40].strip()
 
 
 def as_plain(text: str) -> str:
-    """Return text of the page so that `plain` names can be found in it: without signs for invisible characters."""
+    """Return text of the page so that `plain` names can be found in it: without signs for invisible
+    characters.
+    """
     return _spaced("".join(c if c.isprintable() and c != "\ufffd" else " " for c in text))
 
 
@@ -55,7 +61,9 @@ def open_all(page: Page) -> None:
 
 def headings(page: Page) -> list[tuple[int, str]]:
     """Return level and text of every heading, in order; shown or not."""
-    found = page.evaluate(f"[...document.querySelectorAll('{HEADINGS}')].map(h => [+h.tagName[1], h.textContent])")
+    found = page.evaluate(
+        f"[...document.querySelectorAll('{HEADINGS}')].map(h => [+h.tagName[1], h.textContent])"
+    )
     return [(level, _spaced(text)) for level, text in found]
 
 
@@ -74,7 +82,9 @@ def column_of(table: Locator, number: int) -> list[str]:
 
 
 def sorted_by(table: Locator, number: int) -> list[str]:
-    """Press the head of a column, counted from 0, as a reader would, and return the column as it then stands."""
+    """Press the head of a column, counted from 0, as a reader would, and return the column as it
+    then stands.
+    """
     head = table.locator("thead th").nth(number)
     button = head.locator("button")
     (button if button.count() else head).first.click()
@@ -82,7 +92,9 @@ def sorted_by(table: Locator, number: int) -> list[str]:
 
 
 def downloaded(page: Page, button: Locator, folder: Path) -> Path:
-    """Press a button that gives a file, and return where the file is now, under the name that it was given."""
+    """Press a button that gives a file, and return where the file is now, under the name that it
+    was given.
+    """
     with page.expect_download() as waiting:
         button.click()
     download = waiting.value

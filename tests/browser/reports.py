@@ -30,17 +30,24 @@ def _demo(**options) -> cal.Evaluation:
 
 def _one() -> cal.Evaluation:
     cohort = cal.demo_cohort()
-    return cal.evaluate(replace(cohort, models={"ours": cohort.models["overpredicts"]}), _light("overview"))
+    return cal.evaluate(
+        replace(cohort, models={"ours": cohort.models["overpredicts"]}), _light("overview")
+    )
 
 
 def _many(classes: int, images: int) -> cal.Evaluation:
     cohort = random_cohort(images, classes, 0, models=10)
-    return cal.evaluate(replace(cohort, classes=tuple(f"finding {k + 1}" for k in range(classes))), _light("overview"))
+    return cal.evaluate(
+        replace(cohort, classes=tuple(f"finding {k + 1}" for k in range(classes))),
+        _light("overview"),
+    )
 
 
 def _tiny() -> cal.Evaluation:
     box = {"boxes": [[0, 0, 10, 10]], "labels": [0]}
-    return cal.evaluate(cal.Cohort.from_arrays([box], [{**box, "scores": [0.5]}], classes=("nodule",)), "overview")
+    return cal.evaluate(
+        cal.Cohort.from_arrays([box], [{**box, "scores": [0.5]}], classes=("nodule",)), "overview"
+    )
 
 
 def _empty() -> cal.Evaluation:
@@ -56,7 +63,9 @@ def _undefined() -> cal.Evaluation:
     """Predictions without references, and metrics that need references: not one number."""
     images = [{"boxes": np.zeros((0, 4)), "labels": []} for _ in range(12)]
     found = [{"boxes": [[0, 0, 10, 10]], "labels": [k % 2], "scores": [0.5]} for k in range(12)]
-    cohort = cal.Cohort.from_arrays(images, {"ours": found, "theirs": found}, classes=("nodule", "mass"))
+    cohort = cal.Cohort.from_arrays(
+        images, {"ours": found, "theirs": found}, classes=("nodule", "mass")
+    )
     return cal.evaluate(cohort, _light("coco"))
 
 
@@ -73,15 +82,30 @@ def _hostile() -> cal.Evaluation:
 
 
 def _sparse() -> cal.Evaluation:
-    """Ten classes, the last without references, and a centre without any: numbers beside words in the same column."""
+    """Ten classes, the last without references, and a centre without any: numbers beside words in
+    the same column.
+    """
     chance = np.random.default_rng(0)
     references, found = [], []
     for k in range(40):
-        box = {"boxes": [[0, 0, 10, 10]], "labels": [k % 9], "centre": f"centre {k % 2 + 1}", "patient": f"p{k}"}
+        box = {
+            "boxes": [[0, 0, 10, 10]],
+            "labels": [k % 9],
+            "centre": f"centre {k % 2 + 1}",
+            "patient": f"p{k}",
+        }
         references.append(box)
         shift = chance.uniform(0, 5)
-        found.append({"boxes": [[0, shift, 10, 10 + shift]], "labels": [k % 10], "scores": [chance.uniform(0.1, 1)]})
-    references.append({"boxes": np.zeros((0, 4)), "labels": [], "centre": "centre 3", "patient": "p40"})
+        found.append(
+            {
+                "boxes": [[0, shift, 10, 10 + shift]],
+                "labels": [k % 10],
+                "scores": [chance.uniform(0.1, 1)],
+            }
+        )
+    references.append(
+        {"boxes": np.zeros((0, 4)), "labels": [], "centre": "centre 3", "patient": "p40"}
+    )
     found.append({"boxes": [[0, 0, 10, 10]], "labels": [0], "scores": [0.5]})
     classes = tuple(f"finding {k + 1}" for k in range(10))
     other = [{**one, "scores": [1 - one["scores"][0] / 2]} for one in found]
@@ -114,7 +138,9 @@ PICTURES = {"with pictures"}
 
 
 class Reports:
-    """Writes a report when it is first asked for, and keeps it; also a failure, so that it is waited for once."""
+    """Writes a report when it is first asked for, and keeps it; also a failure, so that it is
+    waited for once.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -132,7 +158,11 @@ class Reports:
         if name in self.failures:
             raise self.failures[name]
         try:
-            return path if path.exists() else self.evaluation(name).report(path, images=self._images(name))
+            return (
+                path
+                if path.exists()
+                else self.evaluation(name).report(path, images=self._images(name))
+            )
         except Exception as failure:
             self.failures[name] = failure
             raise

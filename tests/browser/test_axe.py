@@ -1,4 +1,6 @@
-"""The rules of axe (WCAG and best practices): not one is broken, light and dark, on a desk and on a phone."""
+"""The rules of axe (WCAG and best practices): not one is broken, light and dark, on a desk and on a
+phone.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +26,27 @@ def violations(page: Page, *, contrast: bool = True) -> list[str]:
     options = {"resultTypes": ["violations"], "rules": {"color-contrast": {"enabled": contrast}}}
     found = Axe().run(page, options=options).response["violations"]
     return [
-        f"{rule['id']}: {node['html'][:120]}: {node['failureSummary']}" for rule in found for node in rule["nodes"][:3]
+        f"{rule['id']}: {node['html'][:120]}: {node['failureSummary']}"
+        for rule in found
+        for node in rule["nodes"][:3]
     ]
 
 
 def shorten(page: Page) -> None:
     """Leave out rows that are like those before them: axe takes its time with every cell."""
-    page.evaluate(f"for (const row of document.querySelectorAll('tbody tr:nth-child(n+{ROWS + 1})')) row.remove()")
+    page.evaluate(
+        f"for (const row of document.querySelectorAll('tbody tr:nth-child(n+{ROWS + 1})')) row.remove()"
+    )
 
 
 def assert_no_rule_is_broken(page: Page, *, contrast: bool = True) -> None:
     open_all(page)
     shorten(page)
-    found = [broken for broken in violations(page, contrast=contrast) if broken.split(":")[0] not in RULES]
+    found = [
+        broken
+        for broken in violations(page, contrast=contrast)
+        if broken.split(":")[0] not in RULES
+    ]
     assert not found, "\n".join(found)
 
 
@@ -57,5 +67,7 @@ def test_no_rule_is_broken_otherwise(opened, reports, name):
 
 
 def test_a_broken_rule_is_found(opened):
-    page = opened("<!doctype html><html lang=en><title>t</title><main><h1>h</h1><p style='color: #aaa'>pale</main>")
+    page = opened(
+        "<!doctype html><html lang=en><title>t</title><main><h1>h</h1><p style='color: #aaa'>pale</main>"
+    )
     assert [found.split(":")[0] for found in violations(page)] == ["color-contrast"]

@@ -1,4 +1,6 @@
-"""What else a page does: copies its methods, skips to the answer, opens, closes, and is large enough for fingers."""
+"""What else a page does: copies its methods, skips to the answer, opens, closes, and is large
+enough for fingers.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def test_the_methods_are_copied_with_their_citations(opened, reports):
 
 def test_where_copying_is_forbidden_the_text_is_selected_and_the_button_says_so(opened, reports):
     page = opened(reports["demo"])
-    page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('forbidden')); }")
+    page.evaluate(
+        "() => { navigator.clipboard.writeText = () => Promise.reject(new Error('forbidden')); }"
+    )
     page.get_by_role("button", name="Copy text and citations").click()
     page.get_by_role("button", name="Not allowed to copy").wait_for()
     assert page.evaluate("getSelection().toString()") == page.locator("#methods-text").inner_text()
@@ -51,7 +55,9 @@ def test_the_skip_link_is_seen_when_it_is_reached_and_leads_to_the_answer(opened
     assert link.bounding_box()["x"] >= 0
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "content"
-    assert page.locator("#content .verdict").evaluate("e => e.getBoundingClientRect().top < innerHeight")
+    assert page.locator("#content .verdict").evaluate(
+        "e => e.getBoundingClientRect().top < innerHeight"
+    )
     assert link.bounding_box()["x"] < 0
 
 
@@ -88,4 +94,9 @@ def test_everything_in_the_viewer_is_large_enough_for_a_finger(opened, reports):
     page = opened(reports["with pictures"], **PHONE)
     page.locator(".enlarge").first.click()
     assert page.locator(".viewer").is_visible()
-    assert page.evaluate(SMALL.replace('querySelectorAll("', 'querySelector(".viewer").querySelectorAll("')) == []
+    assert (
+        page.evaluate(
+            SMALL.replace('querySelectorAll("', 'querySelector(".viewer").querySelectorAll("')
+        )
+        == []
+    )

@@ -1,4 +1,6 @@
-"""A table is taken away as CSV: numbers are numbers, names come back as they were, and no spreadsheet runs them."""
+"""A table is taken away as CSV: numbers are numbers, names come back as they were, and no
+spreadsheet runs them.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,11 @@ def test_value_and_interval_are_three_columns_of_numbers(opened, reports, tmp_pa
         for k, model in enumerate(evaluation.models):
             e = evaluation.get("AP@0.5", model=model, label=name)
             for cell, value in zip(row[1 + 3 * k :], (e.value, e.low, e.high)):
-                assert cell == "" if math.isnan(value) else float(cell) == pytest.approx(value, rel=1e-5)
+                assert (
+                    cell == ""
+                    if math.isnan(value)
+                    else float(cell) == pytest.approx(value, rel=1e-5)
+                )
         assert int(row[-1]) == evaluation.get("AP@0.5", model="ours", label=name).n_references
 
 
@@ -55,12 +61,20 @@ def test_summaries_of_groups_are_numbers_too(opened, reports, tmp_path):
     table = table_in(opened(reports["sparse"]), "#groups table.groups")
     head, *rows = csv_of(table, tmp_path)
     assert head[:4] == ["group", "ours", "ours low", "ours high"]
-    assert [row[0] for row in rows] == ["centre 1", "centre 2", "centre 3", "mean of 3 groups", "range"]
+    assert [row[0] for row in rows] == [
+        "centre 1",
+        "centre 2",
+        "centre 3",
+        "mean of 3 groups",
+        "range",
+    ]
     summary = grouping.summary("AP@0.5", None, "ours")
     assert float(rows[3][1]) == pytest.approx(summary.mean, rel=1e-5)
     assert rows[3][2:4] == ["", ""]
     assert rows[4][1] == ""
-    assert [float(cell) for cell in rows[4][2:4]] == pytest.approx([summary.lowest, summary.highest], rel=1e-5)
+    assert [float(cell) for cell in rows[4][2:4]] == pytest.approx(
+        [summary.lowest, summary.highest], rel=1e-5
+    )
     assert rows[2][1] == "", "no number, no words in its place"
 
 
@@ -84,7 +98,10 @@ def test_every_table_of_a_report_can_be_taken_away(opened, reports, tmp_path):
     assert page.get_by_role("button", name="CSV", exact=True).count() == len(tables)
     for table in tables[::8]:
         path = downloaded(page, bar_of(table).get_by_role("button", name="CSV"), tmp_path)
-        assert path.name == f"{table.get_attribute('id') or table.evaluate('t => t.closest(`[id]`).id')}.csv"
+        assert (
+            path.name
+            == f"{table.get_attribute('id') or table.evaluate('t => t.closest(`[id]`).id')}.csv"
+        )
         assert path.stat().st_size
 
 
@@ -110,7 +127,9 @@ def test_all_pages_are_taken_not_only_the_one_that_is_seen(opened, reports, tmp_
 
 def test_lines_end_as_the_standard_says(opened, reports, tmp_path):
     table = opened(reports["sparse"]).locator("#table-classes")
-    raw = downloaded(table.page, bar_of(table).get_by_role("button", name="CSV"), tmp_path).read_bytes()
+    raw = downloaded(
+        table.page, bar_of(table).get_by_role("button", name="CSV"), tmp_path
+    ).read_bytes()
     assert raw.endswith(b"\r\n")
     assert raw.count(b"\r\n") == raw.count(b"\n") == 12  # the head, ten classes, all classes
 
@@ -140,16 +159,27 @@ def test_hostile_names_come_back_from_all_numbers(taken, reports):
     assert head == list(COLUMNS)
 
     def written(name: str | None) -> str:  # half a character cannot be written as UTF-8
-        return (name or "")[:LONGEST_NAME].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return (
+            (name or "")[:LONGEST_NAME]
+            .encode("utf-16", "surrogatepass")
+            .decode("utf-16", "replace")
+        )
 
-    expected = [[row.model, row.metric, row.label] for row in bearable(reports.evaluation("hostile")).rows]
-    assert [[unprotect(cell) for cell in row[:3]] for row in rows] == [[written(n) for n in row] for row in expected]
+    expected = [
+        [row.model, row.metric, row.label] for row in bearable(reports.evaluation("hostile")).rows
+    ]
+    assert [[unprotect(cell) for cell in row[:3]] for row in rows] == [
+        [written(n) for n in row] for row in expected
+    ]
     assert len({row[2] for row in rows}) >= len(HOSTILE)
 
 
 def test_hostile_names_come_back_from_a_table_as_they_are_shown(taken, reports):
     _, *rows = parsed(taken["table-classes"])
-    shown = [unescape(escaped(cut(name))) for name in bearable(reports.evaluation("hostile")).cohort.classes]
+    shown = [
+        unescape(escaped(cut(name)))
+        for name in bearable(reports.evaluation("hostile")).cohort.classes
+    ]
     found = [unprotect(row[0]) for row in rows]
     assert [name for name in shown if name not in found] == []
 
@@ -160,7 +190,11 @@ def test_nothing_that_is_taken_begins_like_a_formula(taken, name):
     width = len(rows[0])
     cells = [cell for row in rows for cell in row]
     assert all(len(row) == width for row in rows)
-    assert [cell for cell in cells if FORMULA.match(cell) and not cell.startswith("'") and not is_number(cell)] == []
+    assert [
+        cell
+        for cell in cells
+        if FORMULA.match(cell) and not cell.startswith("'") and not is_number(cell)
+    ] == []
     assert [cell for cell in cells if cell.startswith("'=")], "they are there, and harmless"
 
 

@@ -8,15 +8,15 @@ from browser.names import HIT, HOSTILE
 from browser.reading import all_words, as_plain, open_all, plain
 
 # What a page may be built of. Whatever else appears was made of a name.
-STRUCTURE = "html head meta title style script body header nav main section article footer div p span"
+STRUCTURE = (
+    "html head meta title style script body header nav main section article footer div p span"
+)
 TEXT = "h1 h2 h3 h4 a ul ol li dl dt dd pre code details summary strong em small sup sub abbr cite br hr time noscript"
 TABLES = (
     "table caption colgroup col thead tbody tfoot tr th td figure figcaption button input label select option output "
     "dialog fieldset legend"
 )
-DRAWN = (
-    "img svg g path line rect circle ellipse polyline polygon text tspan defs clippath pattern use desc symbol image"
-)
+DRAWN = "img svg g path line rect circle ellipse polyline polygon text tspan defs clippath pattern use desc symbol image"
 KNOWN = set(f"{STRUCTURE} {TEXT} {TABLES} {DRAWN}".split())
 
 
@@ -29,7 +29,9 @@ def test_there_are_a_hundred():
 def test_every_name_is_shown_as_text(opened, reports, javascript):
     page = opened(reports["hostile"], javascript=javascript)
     if javascript:
-        page.evaluate("dispatchEvent(new Event('beforeprint'))")  # tables show all rows, not a page of them
+        page.evaluate(
+            "dispatchEvent(new Event('beforeprint'))"
+        )  # tables show all rows, not a page of them
     shown = as_plain(all_words(page))
     assert [name for name in HOSTILE if plain(name) not in shown] == []
 
@@ -37,7 +39,9 @@ def test_every_name_is_shown_as_text(opened, reports, javascript):
 def test_nothing_is_made_of_a_name(opened, reports):
     page = opened(reports["hostile"])
     open_all(page)
-    found = page.evaluate("[...new Set([...document.querySelectorAll('*')].map(e => e.tagName.toLowerCase()))]")
+    found = page.evaluate(
+        "[...new Set([...document.querySelectorAll('*')].map(e => e.tagName.toLowerCase()))]"
+    )
     assert set(found) <= KNOWN
     handlers = "[...document.querySelectorAll('*')].flatMap(e => e.getAttributeNames()).filter(a => a.startsWith('on'))"
     assert page.evaluate(handlers) == []
@@ -46,7 +50,11 @@ def test_nothing_is_made_of_a_name(opened, reports):
         "[...document.querySelectorAll('[href], [src]')].map(e => e.href?.baseVal ?? e.href ?? e.src)"
     )
     own = reports["hostile"].as_uri() + "#"
-    assert [link for link in links if not link.startswith((own, "#", "data:image/", "blob:", "https://doi.org/"))] == []
+    assert [
+        link
+        for link in links
+        if not link.startswith((own, "#", "data:image/", "blob:", "https://doi.org/"))
+    ] == []
 
 
 def test_no_more_scripts_and_styles_than_in_a_usual_report(opened, reports):
@@ -74,7 +82,9 @@ def test_the_payloads_would_run_where_they_are_not_escaped(opened):
 def test_the_direction_of_the_text_around_a_name_stays(opened, reports):
     page = opened(reports["hostile"])
     text = all_words(page)
-    assert not set(text) & set("\u202a\u202b\u202c\u202d\u202e"), "embeddings and overrides reach beyond their name"
+    assert not set(text) & set("\u202a\u202b\u202c\u202d\u202e"), (
+        "embeddings and overrides reach beyond their name"
+    )
 
 
 def test_one_long_name_does_not_make_the_page_long(reports):

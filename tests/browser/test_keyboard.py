@@ -1,4 +1,6 @@
-"""Everything that answers to a mouse answers to a keyboard, in order, and shows where the reader is."""
+"""Everything that answers to a mouse answers to a keyboard, in order, and shows where the reader
+is.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 MOST_STOPS = 1000
-# The place of the focus in the list of what answers, -1 elsewhere (a scroller, the end of the page).
+# The place of the focus in the list of what answers, -1 elsewhere (a scroller, the end of the
+# page).
 PLACE = "window.__targets.indexOf(document.activeElement)"
 LOOK = "e => { const s = getComputedStyle(e); return [s.outlineStyle, s.outlineWidth, s.boxShadow, s.borderColor]; }"
 SHOWN = """e => { const box = e.getBoundingClientRect();
@@ -20,7 +23,9 @@ SHOWN = """e => { const box = e.getBoundingClientRect();
 
 
 def walk(page: Page) -> set[int]:
-    """Go through the page by Tab, open what is closed, and return the places of `INTERACTIVE` that were reached."""
+    """Go through the page by Tab, open what is closed, and return the places of `INTERACTIVE` that
+    were reached.
+    """
     page.evaluate(f'window.__targets = [...document.querySelectorAll("{INTERACTIVE}")]')
     reached: set[int] = set()
     for _ in range(MOST_STOPS):
@@ -34,7 +39,9 @@ def walk(page: Page) -> set[int]:
             reached.add(place)
             if page.evaluate("document.activeElement.matches('details:not([open]) > summary')"):
                 page.keyboard.press("Enter")
-    raise AssertionError(f"more than {MOST_STOPS} stops: the focus is caught, or the page needs a shorter way")
+    raise AssertionError(
+        f"more than {MOST_STOPS} stops: the focus is caught, or the page needs a shorter way"
+    )
 
 
 @pytest.mark.parametrize("name", ["demo", "grouped", "one model", "empty", "undefined"])
@@ -57,7 +64,9 @@ def test_the_focus_is_seen(opened, reports, name, dark):
     for _ in range(MOST_STOPS):
         page.keyboard.press("Tab")
         focused = page.evaluate_handle("document.activeElement").as_element()
-        if page.evaluate("document.activeElement === document.body || window.__seen?.has(document.activeElement)"):
+        if page.evaluate(
+            "document.activeElement === document.body || window.__seen?.has(document.activeElement)"
+        ):
             break
         page.evaluate("(window.__seen ??= new Set()).add(document.activeElement)")
         style, width, shadow, border = focused.evaluate(LOOK)
@@ -96,6 +105,13 @@ def test_keys_open_and_close_what_is_closed(opened, reports, key):
 @pytest.mark.parametrize("name", ["demo", "grouped", "one model"])
 def test_only_elements_made_for_it_are_pressed(opened, reports, name):
     page = opened(reports[name])
-    assert page.locator("[role=button]:not(button), [role=link]:not(a), [role=checkbox]:not(input)").count() == 0
-    assert page.locator("[tabindex]:not([tabindex='0']):not([tabindex='-1'])").count() == 0, "the order is the text's"
+    assert (
+        page.locator(
+            "[role=button]:not(button), [role=link]:not(a), [role=checkbox]:not(input)"
+        ).count()
+        == 0
+    )
+    assert page.locator("[tabindex]:not([tabindex='0']):not([tabindex='-1'])").count() == 0, (
+        "the order is the text's"
+    )
     assert page.locator("[accesskey]").count() == 0

@@ -28,7 +28,9 @@ def assert_no_sideways_scroll(page: Page) -> None:
     width, screen = page.evaluate("[document.scrollingElement.scrollWidth, innerWidth]")
     if width > screen:
         page.evaluate(ANCESTORS)
-        raise AssertionError(f"{width} px on a screen of {screen}, beyond it: {page.evaluate(WIDEST)}")
+        raise AssertionError(
+            f"{width} px on a screen of {screen}, beyond it: {page.evaluate(WIDEST)}"
+        )
 
 
 @every_report("sideways")
@@ -51,7 +53,9 @@ def test_no_text_is_too_small_on_a_phone(opened, reports, name):
 def luminance(colour: str) -> float:
     """Return the relative luminance of ``rgb(r, g, b)``, from 0 to 1 (WCAG)."""
     shares = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
-    linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    linear = [
+        share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 

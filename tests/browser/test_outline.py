@@ -29,7 +29,11 @@ def test_language_title_and_landmarks(read):
     assert read.title().startswith("Calipers")
     assert read.locator("main").count() == 1
     assert read.locator("main h1").count() + read.locator("header h1").count() >= 1
-    assert read.locator("meta[name=viewport]").get_attribute("content").startswith("width=device-width")
+    assert (
+        read.locator("meta[name=viewport]")
+        .get_attribute("content")
+        .startswith("width=device-width")
+    )
 
 
 @every_report(of="read")

@@ -1,4 +1,6 @@
-"""Pictures of a report: painted, with boxes where the data says, and switches that hide what they name."""
+"""Pictures of a report: painted, with boxes where the data says, and switches that hide what they
+name.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,10 @@ def test_every_switch_hides_its_layer_and_no_other(page):
     for name in SWITCHED:
         switch = page.locator(f"#show-{name}")
         switch.uncheck()
-        assert {layer for layer, is_shown in page.evaluate(LAYERS).items() if not is_shown} == {name, f"{name} halo"}
+        assert {layer for layer, is_shown in page.evaluate(LAYERS).items() if not is_shown} == {
+            name,
+            f"{name} halo",
+        }
         switch.check()
         assert page.evaluate(LAYERS) == whole
 
@@ -87,19 +92,26 @@ def test_pictures_are_painted(page):
     assert shots.count() > 10
     for shot in shots.all()[:3]:
         painted = pixels_of(shot)
-        middle = painted[painted.shape[0] // 4 : -painted.shape[0] // 4, painted.shape[1] // 4 : -painted.shape[1] // 4]
+        middle = painted[
+            painted.shape[0] // 4 : -painted.shape[0] // 4,
+            painted.shape[1] // 4 : -painted.shape[1] // 4,
+        ]
         assert len(np.unique(middle)) > 50, "shades of a chest, not a plain frame"
 
 
 def test_boxes_lie_where_the_data_says(page, album):
-    overlays = [overlay for group in album.groups for entry in group.entries for overlay in entry.overlays]
+    overlays = [
+        overlay for group in album.groups for entry in group.entries for overlay in entry.overlays
+    ]
     shots = page.locator(".shot")
     assert shots.count() == len(overlays)
     for shot, overlay in list(zip(shots.all(), overlays))[::5]:
         boxes = shot.locator("g.fig-mark rect").all()
         assert len(boxes) == len(overlay.marks)
         found = sorted(box.evaluate(CORNERS) for box in boxes)
-        assert found == [pytest.approx(box, abs=0.6) for box in sorted(list(mark.box) for mark in overlay.marks)]
+        assert found == [
+            pytest.approx(box, abs=0.6) for box in sorted(list(mark.box) for mark in overlay.marks)
+        ]
 
 
 def test_a_picture_lies_below_its_boxes_over_the_whole_frame(page):
@@ -132,7 +144,9 @@ def test_sliders_change_the_pictures_once(opened, reports, name):
 def test_sliders_leave_the_marks_alone(opened, reports):
     page = opened(reports["with pictures"])
     page.get_by_label("brightness").fill("0.3")
-    assert page.locator(".shot g.fig-mark").first.evaluate("e => getComputedStyle(e).filter") == "none"
+    assert (
+        page.locator(".shot g.fig-mark").first.evaluate("e => getComputedStyle(e).filter") == "none"
+    )
 
 
 def test_without_script_nothing_looks_as_if_it_could_be_enlarged(opened, reports):

@@ -18,9 +18,7 @@ KEPT = """e => { for (; e && e !== document.body; e = e.parentElement) {
 CUT = f"""[...document.querySelectorAll('figure, tr, svg, img')].filter(e => e.checkVisibility())
     .filter(e => e.getBoundingClientRect().height > {LINE} && !({KEPT})(e))
     .slice(0, 5).map(e => e.outerHTML.slice(0, 99))"""
-LOOSE = (
-    "[...document.querySelectorAll('h2, h3')].filter(h => !getComputedStyle(h).breakAfter.startsWith('avoid')).length"
-)
+LOOSE = "[...document.querySelectorAll('h2, h3')].filter(h => !getComputedStyle(h).breakAfter.startsWith('avoid')).length"
 SCROLLED = """[...document.querySelectorAll('main *')]
     .filter(e => e.checkVisibility() && e.clientWidth && e.scrollWidth > e.clientWidth + 1)
     .filter(e => getComputedStyle(e).overflowX !== 'visible').slice(0, 3).map(e => e.outerHTML.slice(0, 99))"""

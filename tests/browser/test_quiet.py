@@ -37,7 +37,9 @@ def test_the_policy_forbids_everything_but_what_is_named(reports, name):
 @pytest.mark.parametrize("name", EVERY)
 def test_the_policy_comes_before_all_that_it_governs(reports, name):
     text = reports[name].read_text(encoding="utf-8")
-    assert text.index("Content-Security-Policy") < min(text.index(tag) for tag in ("<title", "<style", "<body"))
+    assert text.index("Content-Security-Policy") < min(
+        text.index(tag) for tag in ("<title", "<style", "<body")
+    )
 
 
 QUIET = "<!doctype html><html lang=en><title>t</title>"

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from browser.reading import all_words, as_plain, column_of, downloaded_csv, open_all, plain, rows_of, sorted_by, words
+from browser.reading import (
+    all_words,
+    as_plain,
+    column_of,
+    downloaded_csv,
+    open_all,
+    plain,
+    rows_of,
+    sorted_by,
+    words,
+)
 
 PAGE = """<!doctype html><html lang=en><title>t</title><h1>h</h1>
 <table><caption>c</caption>
@@ -55,7 +65,13 @@ def test_closed_words_are_read_only_when_opened(opened):
 
 @pytest.mark.parametrize(
     ("name", "left"),
-    [("a\x00b", "a b"), ("\u202ename", "name"), ("<b>", "<b>"), ("a \n b", "a b"), ("x" * 99, "x" * 40)],
+    [
+        ("a\x00b", "a b"),
+        ("\u202ename", "name"),
+        ("<b>", "<b>"),
+        ("a \n b", "a b"),
+        ("x" * 99, "x" * 40),
+    ],
 )
 def test_what_must_be_left_of_a_name(name, left):
     assert plain(name) == left

@@ -29,7 +29,9 @@ def test_the_largest_report_opens_at_once(opened, reports):
 
 
 def longest_task(page: Page) -> float:
-    """Return the longest time for which the page did not answer since the list was last emptied, in ms."""
+    """Return the longest time for which the page did not answer since the list was last emptied, in
+    ms.
+    """
     page.wait_for_timeout(60)
     return page.evaluate("Math.max(0, ...window.__tasks.splice(0).map(task => task.duration))")
 

@@ -1,4 +1,6 @@
-"""The page of stability: quiet, accessible, within its screen, on paper, whatever models and images are called."""
+"""The page of stability: quiet, accessible, within its screen, on paper, whatever models and images
+are called.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,22 @@ def page_of(tmp_path_factory):
 
     def made(names=None) -> str:
         if names is None:
-            found = cal.stability(demo_bags("unstable", n_bags=24, n_models=3, shape=(8, 8)), replicates=100)
+            found = cal.stability(
+                demo_bags("unstable", n_bags=24, n_models=3, shape=(8, 8)), replicates=100
+            )
         else:
             maps = np.random.default_rng(0).random((len(names), len(names), 5, 4))
-            found = cal.stability(maps, np.ones(len(names)), models=names, ids=names, instances=maps[0] > 0.5, ci=False)
-        return found.save(tmp_path_factory.mktemp("stability"), command=["calipers", "stability", *(names or ())])
+            found = cal.stability(
+                maps,
+                np.ones(len(names)),
+                models=names,
+                ids=names,
+                instances=maps[0] > 0.5,
+                ci=False,
+            )
+        return found.save(
+            tmp_path_factory.mktemp("stability"), command=["calipers", "stability", *(names or ())]
+        )
 
     return made
 

@@ -14,7 +14,9 @@ from calipers.studies.page import study_page
 @pytest.fixture(scope="module")
 def study(tmp_path_factory) -> object:
     path = tmp_path_factory.mktemp("study") / "study.html"
-    path.write_text(study_page(run_study("rodeo", quick=True), ["calipers", "study", "rodeo"]), encoding="utf-8")
+    path.write_text(
+        study_page(run_study("rodeo", quick=True), ["calipers", "study", "rodeo"]), encoding="utf-8"
+    )
     return path
 
 

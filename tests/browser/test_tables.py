@@ -1,4 +1,6 @@
-"""Tables answer: they sort, filter and turn their pages, by mouse and by keys, and show all on paper."""
+"""Tables answer: they sort, filter and turn their pages, by mouse and by keys, and show all on
+paper.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,10 @@ def every_row(table: Locator) -> list[list[str]]:
 
 def in_class_table(reports, metric: str, model: str) -> dict[str, float]:
     evaluation = reports.evaluation("sparse")
-    return {name: float(evaluation.get(metric, model=model, label=name)) for name in evaluation.cohort.classes}
+    return {
+        name: float(evaluation.get(metric, model=model, label=name))
+        for name in evaluation.cohort.classes
+    }
 
 
 @pytest.fixture
@@ -65,7 +70,9 @@ def classes(opened, reports) -> Locator:
     return table_in(opened(reports["sparse"]), "#classes table.sheet")
 
 
-def test_the_first_press_puts_the_largest_number_first_and_the_second_turns_it_round(classes, reports):
+def test_the_first_press_puts_the_largest_number_first_and_the_second_turns_it_round(
+    classes, reports
+):
     values = in_class_table(reports, "AP@0.5", "ours")
     defined = sorted((value for value in values.values() if not math.isnan(value)), reverse=True)
     undefined = [name for name, value in values.items() if math.isnan(value)]
@@ -75,7 +82,9 @@ def test_the_first_press_puts_the_largest_number_first_and_the_second_turns_it_r
         sorted_by(classes, 1)
         names = column_of(classes, 0)
         assert [values[name] for name in names[: len(defined)]] == pytest.approx(expected)
-        assert names[len(defined) :] == undefined, "what is undefined stays last, whatever the order"
+        assert names[len(defined) :] == undefined, (
+            "what is undefined stays last, whatever the order"
+        )
 
 
 def test_names_are_sorted_as_a_reader_counts(classes):
@@ -122,7 +131,9 @@ def test_summaries_of_groups_stay_last(opened, reports, column):
         assert column_of(table, 0)[-2:] == ["mean of 3 groups", "range"]
         assert table.locator("tbody tr.over").count() == 2
     if column in (1, 2):
-        assert column_of(table, 0)[2] == "centre 3", "undefined: after the numbers, before the summaries"
+        assert column_of(table, 0)[2] == "centre 3", (
+            "undefined: after the numbers, before the summaries"
+        )
 
 
 def test_the_total_of_all_classes_stays_last(opened, reports):
@@ -159,15 +170,21 @@ def test_an_order_outlives_a_filter(classes):
 def test_a_filter_says_which_table_it_is_of(opened, reports):
     page = opened(reports["sparse"])
     all_numbers(page)
-    labels = page.locator("input[type=search]").evaluate_all("all => all.map(e => e.getAttribute('aria-label'))")
+    labels = page.locator("input[type=search]").evaluate_all(
+        "all => all.map(e => e.getAttribute('aria-label'))"
+    )
     assert labels
-    assert all(label.startswith("Filter rows of ") and not label.endswith(" table") for label in labels)
+    assert all(
+        label.startswith("Filter rows of ") and not label.endswith(" table") for label in labels
+    )
 
 
 def test_pages_are_turned(opened, reports):
     table = opened(reports["80 classes"]).locator("#table-classes")
     names = [*reports.evaluation("80 classes").cohort.classes, "all classes"]
-    back, forward = (bar_of(table).get_by_role("button", name=name) for name in ("Previous", "Next"))
+    back, forward = (
+        bar_of(table).get_by_role("button", name=name) for name in ("Previous", "Next")
+    )
     seen = []
     for start in range(0, len(names), PAGE):
         assert column_of(table, 0) == names[start : start + PAGE]
@@ -201,9 +218,16 @@ def test_all_numbers_are_those_of_the_evaluation(opened, reports):
     assert len(found) == len(evaluation.rows)
     for row, cells in zip(evaluation.rows, found):
         e, group = row.estimate, row.group or {}
-        assert cells[:4] == [row.model, row.metric, row.label or "", ", ".join(f"{k} {v}" for k, v in group.items())]
+        assert cells[:4] == [
+            row.model,
+            row.metric,
+            row.label or "",
+            ", ".join(f"{k} {v}" for k, v in group.items()),
+        ]
         for shown, value in zip(cells[4:7], (e.value, e.low, e.high)):
-            assert shown == "" if math.isnan(value) else float(shown) == pytest.approx(value, rel=1e-3)
+            assert (
+                shown == "" if math.isnan(value) else float(shown) == pytest.approx(value, rel=1e-3)
+            )
         assert [int(cell) for cell in cells[7:10]] == [e.n_units, e.n_references, e.n_predictions]
 
 
@@ -212,7 +236,9 @@ def test_all_numbers_are_sorted_filtered_and_paged(opened, reports):
     table = all_numbers(opened(reports["sparse"]))
     assert count_of(table) == f"1 to 25 of {len(rows)} rows"
     sorted_by(table, 4)
-    defined = sorted((r.estimate.value for r in rows if not math.isnan(r.estimate.value)), reverse=True)
+    defined = sorted(
+        (r.estimate.value for r in rows if not math.isnan(r.estimate.value)), reverse=True
+    )
     shown = [row[4] for row in every_row(table)]
     assert [float(value) for value in shown[: len(defined)]] == pytest.approx(defined, rel=1e-3)
     assert set(shown[len(defined) :]) == {""}
@@ -236,7 +262,10 @@ def test_signs_that_nobody_sees_are_shown_as_one_that_is_seen(opened, reports):
         bar_of(table).get_by_role("searchbox").fill(word)
         names = {name for row in rows_of(table) for name in row if word in name}
         assert names
-        assert all("\ufffd" in name and not set(name) & set("\u202c\u202e\u2066\u2067\u2069") for name in names)
+        assert all(
+            "\ufffd" in name and not set(name) & set("\u202c\u202e\u2066\u2067\u2069")
+            for name in names
+        )
 
 
 def test_paper_shows_all_rows_of_a_table_of_bearable_length(opened, reports):

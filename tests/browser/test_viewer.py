@@ -1,4 +1,6 @@
-"""A picture is enlarged: opened and closed by mouse and keys, zoomed and moved, never beyond its edges."""
+"""A picture is enlarged: opened and closed by mouse and keys, zoomed and moved, never beyond its
+edges.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,10 @@ def test_a_click_on_the_picture_opens_it_and_the_focus_goes_to_its_button(page):
     shot = page.locator(".shot").nth(2)
     shot.click(position={"x": 20, "y": 20})
     assert page.get_by_role("dialog").is_visible()
-    assert page.locator(f"{PICTURE} title").first.text_content() == shot.locator("title").first.text_content()
+    assert (
+        page.locator(f"{PICTURE} title").first.text_content()
+        == shot.locator("title").first.text_content()
+    )
     button(page.get_by_role("dialog"), "Close").click()
     assert shot.locator(".enlarge").evaluate(FOCUSED)
 
@@ -77,7 +82,9 @@ def test_it_shows_the_whole_picture_on_the_screen(page, viewer):
         at = page.locator(PICTURE).bounding_box()
         assert at["height"] <= 0.8 * height + 1
         assert at["width"] <= width
-    assert box_of(page) == [float(v) for v in page.locator(".shot svg").first.get_attribute("viewBox").split()]
+    assert box_of(page) == [
+        float(v) for v in page.locator(".shot svg").first.get_attribute("viewBox").split()
+    ]
 
 
 def test_it_says_what_it_shows(page, viewer):
@@ -148,7 +155,9 @@ def test_a_wheel_that_turns_sideways_does_nothing(page, viewer):
     assert box_of(page) == whole
 
 
-@pytest.mark.parametrize(("key", "axis", "sign"), [("Right", 0, 1), ("Left", 0, -1), ("Down", 1, 1), ("Up", 1, -1)])
+@pytest.mark.parametrize(
+    ("key", "axis", "sign"), [("Right", 0, 1), ("Left", 0, -1), ("Down", 1, 1), ("Up", 1, -1)]
+)
 def test_arrows_move_it_to_its_edge_and_no_further(page, viewer, key, axis, sign):
     whole = box_of(page)
     page.keyboard.press(f"Arrow{key}")
@@ -177,7 +186,9 @@ def test_dragging_moves_the_picture_with_the_pointer(page, viewer):
     page.mouse.move(x - 30, y - 20, steps=4)
     page.mouse.up()
     moved = box_of(page)
-    assert [moved[0] - before[0], moved[1] - before[1]] == pytest.approx([30 * scale, 20 * scale], abs=0.5)
+    assert [moved[0] - before[0], moved[1] - before[1]] == pytest.approx(
+        [30 * scale, 20 * scale], abs=0.5
+    )
     page.mouse.move(x, y)
     assert box_of(page) == moved, "after the button is let go it stays"
 
@@ -186,7 +197,9 @@ def test_dragging_moves_the_picture_with_the_pointer(page, viewer):
 def test_keys_of_the_browser_are_left_to_it(page, viewer, key):
     page.keyboard.press("+")
     before = box_of(page)
-    page.evaluate("addEventListener('keydown', event => { window.__taken = event.defaultPrevented; })")
+    page.evaluate(
+        "addEventListener('keydown', event => { window.__taken = event.defaultPrevented; })"
+    )
     page.keyboard.press(key)
     assert box_of(page) == before
     assert page.evaluate("window.__taken") is False
@@ -205,7 +218,9 @@ def test_switches_and_sliders_hold_for_the_enlarged_picture(page):
     page.get_by_label("brightness").fill("1.5")
     page.locator(".enlarge").first.click()
     assert page.locator(f"{PICTURE} .fig-layer-missed").first.is_hidden()
-    assert "brightness(1.5)" in page.locator(f"{PICTURE} use").evaluate("e => getComputedStyle(e).filter")
+    assert "brightness(1.5)" in page.locator(f"{PICTURE} use").evaluate(
+        "e => getComputedStyle(e).filter"
+    )
 
 
 def test_no_name_is_given_twice_while_it_is_open(page, viewer):
@@ -229,4 +244,6 @@ def test_it_breaks_no_rule(opened, reports, dark, size):
 def test_tab_stays_within_it(page, viewer):
     for _ in range(8):
         page.keyboard.press("Tab")
-        assert page.evaluate("!document.activeElement.closest('main') || !!document.activeElement.closest('.viewer')")
+        assert page.evaluate(
+            "!document.activeElement.closest('main') || !!document.activeElement.closest('.viewer')"
+        )

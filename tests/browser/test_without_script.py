@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 # Words that slip out of a program; as the whole of a text they are never meant.
-SLIPS = re.compile(r"(undefined|nan|null|none|inf|infinity|-inf|true|false|\[\]|\{\})", re.IGNORECASE)
+SLIPS = re.compile(
+    r"(undefined|nan|null|none|inf|infinity|-inf|true|false|\[\]|\{\})", re.IGNORECASE
+)
 TEXTS = """() => { const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
     while (walk.nextNode())
         if (!walk.currentNode.parentElement.closest('script, style, pre')) found.push(walk.currentNode.data.trim());
     return found; }"""
-FIGURES = (
-    "[...document.querySelectorAll('figure svg, figure img')].filter(e => e.getBoundingClientRect().height).length"
-)
+FIGURES = "[...document.querySelectorAll('figure svg, figure img')].filter(e => e.getBoundingClientRect().height).length"
 HIDDEN = "[...document.querySelectorAll('h1, h2')].filter(h => !h.checkVisibility()).map(h => h.textContent)"
 
 
@@ -49,7 +49,11 @@ def test_headline_numbers_and_models_are_there(opened, reports, name):
         for model in evaluation.models:
             value = float(evaluation.get(metric, model=model))
             assert model in shown
-            assert math.isnan(value) or any(way in shown for way in ways(value)), (metric, model, value)
+            assert math.isnan(value) or any(way in shown for way in ways(value)), (
+                metric,
+                model,
+                value,
+            )
 
 
 def test_the_verdict_comes_first(opened, reports):
@@ -57,9 +61,7 @@ def test_the_verdict_comes_first(opened, reports):
     verdict = page.locator(".verdict").first
     assert verdict.is_visible()
     assert len(verdict.inner_text().split()) > 5
-    before = (
-        "v => v.compareDocumentPosition(document.querySelector('table, figure')) & Node.DOCUMENT_POSITION_FOLLOWING"
-    )
+    before = "v => v.compareDocumentPosition(document.querySelector('table, figure')) & Node.DOCUMENT_POSITION_FOLLOWING"
     assert verdict.evaluate(before)
     assert verdict.bounding_box()["y"] < 600, "on the first screen"
 
@@ -78,11 +80,19 @@ def assert_no_slips(page: Page) -> None:
     slips = [text for text in page.evaluate(TEXTS) if SLIPS.fullmatch(text)]
     assert slips == []
     text = all_words(page)
-    assert not re.search(r"\bNaN\b|\[object |\bnan\b|<built-in|0x[0-9a-f]{8}|array\(|np\.float", text)
+    assert not re.search(
+        r"\bNaN\b|\[object |\bnan\b|<built-in|0x[0-9a-f]{8}|array\(|np\.float", text
+    )
 
 
 @every_report(of="bare")
 def test_what_cannot_work_is_not_offered(bare):
     controls = bare.locator("button, input, select")
-    offered = [control.evaluate("e => e.outerHTML.slice(0, 120)") for control in controls.all() if control.is_visible()]
-    assert [html for html in offered if 'type="checkbox"' not in html and 'type="radio"' not in html] == []
+    offered = [
+        control.evaluate("e => e.outerHTML.slice(0, 120)")
+        for control in controls.all()
+        if control.is_visible()
+    ]
+    assert [
+        html for html in offered if 'type="checkbox"' not in html and 'type="radio"' not in html
+    ] == []

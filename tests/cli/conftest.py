@@ -1,4 +1,6 @@
-"""A small cohort on disk whose numbers can be worked out by hand, and the command line called in-process."""
+"""A small cohort on disk whose numbers can be worked out by hand, and the command line called
+in-process.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class Said:
         """stdout, which has to be exactly one JSON object on one line."""
         assert self.out.endswith("\n")
         assert self.out.count("\n") == 1
-        document = json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+        document = json.loads(
+            self.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON")
+        )
         assert isinstance(document, dict)
         return document
 
@@ -75,13 +79,24 @@ class Files:
         return self.path(name)
 
 
-def coco(annotations: list[tuple[int, int, list[float]]], classes: tuple[str, ...] = ("nodule", "mass")) -> Any:
+def coco(
+    annotations: list[tuple[int, int, list[float]]], classes: tuple[str, ...] = ("nodule", "mass")
+) -> Any:
     """References as COCO: (image, class, x y w h)."""
     return {
-        "images": [{"id": k, "width": 100, "height": 100, "file_name": f"{k}.png"} for k in (1, 2, 3, 4)],
+        "images": [
+            {"id": k, "width": 100, "height": 100, "file_name": f"{k}.png"} for k in (1, 2, 3, 4)
+        ],
         "categories": [{"id": k, "name": name} for k, name in enumerate(classes, start=1)],
         "annotations": [
-            {"id": k, "image_id": image, "category_id": label, "bbox": box, "area": box[2] * box[3], "iscrowd": 0}
+            {
+                "id": k,
+                "image_id": image,
+                "category_id": label,
+                "bbox": box,
+                "area": box[2] * box[3],
+                "iscrowd": 0,
+            }
             for k, (image, label, box) in enumerate(annotations, start=1)
         ],
     }
@@ -90,7 +105,8 @@ def coco(annotations: list[tuple[int, int, list[float]]], classes: tuple[str, ..
 def results(records: list[tuple[int, int, list[float], float]]) -> Any:
     """Predictions as a COCO list: (image, class, x y w h, score)."""
     return [
-        {"image_id": image, "category_id": label, "bbox": box, "score": score} for image, label, box, score in records
+        {"image_id": image, "category_id": label, "bbox": box, "score": score}
+        for image, label, box, score in records
     ]
 
 

@@ -1,4 +1,6 @@
-"""`calipers agreement`: tables, sentences, JSON, files, and every way a table of ratings can be wrong."""
+"""`calipers agreement`: tables, sentences, JSON, files, and every way a table of ratings can be
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,32 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-ROW_KEYS = ["model", "metric", "metric_id", "class", "group", "value", "low", "high", "level", "method", "unit"]
+ROW_KEYS = [
+    "model",
+    "metric",
+    "metric_id",
+    "class",
+    "group",
+    "value",
+    "low",
+    "high",
+    "level",
+    "method",
+    "unit",
+]
 COMPARISON_KEYS = [
-    *("metric", "criterion_a", "criterion_b", "difference", "low", "high", "method", "reason", "only_a", "only_b"),
+    *(
+        "metric",
+        "criterion_a",
+        "criterion_b",
+        "difference",
+        "low",
+        "high",
+        "method",
+        "reason",
+        "only_a",
+        "only_b",
+    ),
     *("p_exact", "p", "p_method", "p_adjusted", "correction", "unit", "n_units", "n_ratings"),
 ]
 HEADER = "patient,rater,rating,box-iou,point_in_mask,centre distance"
@@ -24,7 +49,9 @@ def lines(n=60, seed=0):
         iou = rng.random() if rng.random() < 0.7 else 0.0
         useful = rng.random() < (0.9 if iou > 0.1 else 0.2)
         word = "useful" if useful else "not useful"
-        found.append(f"P{k // 3},{'AB'[k % 2]},{word},{iou:.3f},{'yes' if iou > 0.1 else 'no'},{50 * (1 - iou):.1f}")
+        found.append(
+            f"P{k // 3},{'AB'[k % 2]},{word},{iou:.3f},{'yes' if iou > 0.1 else 'no'},{50 * (1 - iou):.1f}"
+        )
     return found
 
 
@@ -44,7 +71,9 @@ def good(table):
 
 
 def test_what_was_understood_is_told_and_the_result_is_in_tables_and_words(calipers, good):
-    said = calipers("agreement", good, "--thresholds", "0,0.5", "--thresholds", "centre distance=20")
+    said = calipers(
+        "agreement", good, "--thresholds", "0,0.5", "--thresholds", "centre distance=20"
+    )
     assert said.code == 0
     assert "rating: rating; rater: rater" in said.err
     assert "criteria: box-iou, point_in_mask, centre distance (small is good)" in said.err
@@ -55,22 +84,35 @@ def test_what_was_understood_is_told_and_the_result_is_in_tables_and_words(calip
     assert "box-iou at 0.5 accepts " in said.out
     assert "centre distance up to 20 accepts " in said.out
     assert "n = 60 ratings; intervals (95 %) over 20 patients." in said.out.splitlines()
-    assert "* too few errors for a bootstrap: the interval is for the share of error-free patients" in said.out
+    assert (
+        "* too few errors for a bootstrap: the interval is for the share of error-free patients"
+        in said.out
+    )
 
 
 def test_json_is_one_object(calipers, good):
-    said = calipers("agreement", good, "--json", "--level", "0.9", "--replicates", "200", "--seed", "7")
+    said = calipers(
+        "agreement", good, "--json", "--level", "0.9", "--replicates", "200", "--seed", "7"
+    )
     assert (said.code, said.err) == (0, "")
     document = said.json
     assert next(iter(document)) == "schema"
     assert document["schema"] == "calipers.agreement/1"
-    assert document["settings"] == {"level": 0.9, "replicates": 200, "seed": 7, "unit": "patient", "n_units": 20}
+    assert document["settings"] == {
+        "level": 0.9,
+        "replicates": 200,
+        "seed": 7,
+        "unit": "patient",
+        "n_units": 20,
+    }
     for row in document["rows"]:
         assert list(row)[: len(ROW_KEYS)] == ROW_KEYS
         assert row["model"] == "ratings"
         assert row["level"] == 0.9
         assert row["group"]["criterion"] in document["ratings"]["criteria"]
-    thresholds = {row["group"]["threshold"] for row in document["rows"] if "threshold" in row["group"]}
+    thresholds = {
+        row["group"]["threshold"] for row in document["rows"] if "threshold" in row["group"]
+    }
     assert thresholds == {"0", "0.1", "0.3", "0.5", "0.75", "yes"}
     assert any("no threshold for centre distance" in text for text in document["warnings"])
 
@@ -91,13 +133,23 @@ def test_quiet_says_only_the_result(calipers, good):
 
 @pytest.mark.parametrize(
     ("useful", "other"),
-    [("1", "0"), ("yes", "no"), ("TRUE", "False"), ("Useful", "NOT USEFUL"), ("useful", "not-useful")],
+    [
+        ("1", "0"),
+        ("yes", "no"),
+        ("TRUE", "False"),
+        ("Useful", "NOT USEFUL"),
+        ("useful", "not-useful"),
+    ],
 )
 def test_words_for_useful(calipers, table, useful, other):
     text = "rating,iou\n" + "".join(f"{useful},0.9\n{other},0.1\n" for _ in range(6))
     document = calipers("agreement", table(text), "--json").json
     assert (document["ratings"]["useful"], document["ratings"]["not_useful"]) == (6, 6)
-    found = {row["metric"]: row["value"] for row in document["rows"] if row["group"].get("threshold") == "0.5"}
+    found = {
+        row["metric"]: row["value"]
+        for row in document["rows"]
+        if row["group"].get("threshold") == "0.5"
+    }
     assert (found["sensitivity"], found["specificity"], found["kappa"]) == (1, 1, 1)
 
 
@@ -107,7 +159,9 @@ def test_formats_are_equal(calipers, good, table, tmp_path):
 
     text = Path(good).read_text(encoding="utf-8")
     tabs = table(text.replace(",", "\t"), "ratings.tsv")
-    columns = {name: [row[name] for row in csv.DictReader(text.splitlines())] for name in HEADER.split(",")}
+    columns = {
+        name: [row[name] for row in csv.DictReader(text.splitlines())] for name in HEADER.split(",")
+    }
     columns["box-iou"] = [float(cell) for cell in columns["box-iou"]]
     pq.write_table(pa.table(columns), tmp_path / "ratings.parquet")
     rows = [
@@ -119,9 +173,22 @@ def test_formats_are_equal(calipers, good, table, tmp_path):
 
 def test_columns_can_be_named(calipers, table):
     text = "who,what,said,place,group\n" + "".join(
-        f"{who},{k},{'good' if k % 2 else 'bad'},{k / 20},{k % 7}\n" for k in range(20) for who in "xyz"
+        f"{who},{k},{'good' if k % 2 else 'bad'},{k / 20},{k % 7}\n"
+        for k in range(20)
+        for who in "xyz"
     )
-    options = ["--rating", "said", "--rater", "who", "--item", "what", "--criteria", "place", "--cluster", "group"]
+    options = [
+        "--rating",
+        "said",
+        "--rater",
+        "who",
+        "--item",
+        "what",
+        "--criteria",
+        "place",
+        "--cluster",
+        "group",
+    ]
     said = calipers("agreement", table(text), *options, "--useful", "good", "--json")
     document = said.json
     assert document["settings"]["unit"] == "group"
@@ -133,7 +200,9 @@ def test_columns_can_be_named(calipers, table):
 
 def test_distances_can_be_named(calipers, table):
     text = "rating,error\n" + "".join(f"{int(k < 10)},{k}\n" for k in range(20))
-    document = calipers("agreement", table(text), "--distances", "error", "--thresholds", "9", "--json").json
+    document = calipers(
+        "agreement", table(text), "--distances", "error", "--thresholds", "9", "--json"
+    ).json
     found = {row["metric"]: row["value"] for row in document["rows"]}
     assert found["AUROC"] == found["sensitivity"] == found["specificity"] == 1
     assert found["Youden-threshold"] == 9
@@ -160,7 +229,9 @@ def test_output_files(calipers, good, tmp_path):
     rows = list(csv.DictReader((tmp_path / "a.csv").read_text().splitlines()))
     assert len(rows) == len(said.json["rows"])
     assert {"criterion", "threshold", "rater", "metric", "value", "low", "high"} <= set(rows[0])
-    assert [float(row["value"]) if row["value"] else None for row in rows] == [r["value"] for r in said.json["rows"]]
+    assert [float(row["value"]) if row["value"] else None for row in rows] == [
+        r["value"] for r in said.json["rows"]
+    ]
     for name, rule in (
         ("a.json", "output-exists"),
         ("ratings.csv", "output-in-input"),
@@ -181,7 +252,10 @@ def test_unrated_rows_are_refused_or_counted(calipers, table):
     strict = calipers("agreement", path, "--json")
     assert strict.code == 2
     problems = strict.json["error"]["problems"]
-    assert [(p["rule"], p["location"]) for p in problems] == [("rating-missing", "6:3"), ("criterion-missing", "11:6")]
+    assert [(p["rule"], p["location"]) for p in problems] == [
+        ("rating-missing", "6:3"),
+        ("criterion-missing", "11:6"),
+    ]
     lenient = calipers("agreement", path, "--lenient", "--json").json
     account = lenient["ratings"]["files"][0]
     assert (account["read"], account["used"]) == (60, 58)
@@ -196,9 +270,24 @@ BAD = {
     "a cluster that is not there": (f"{HEADER}\n", ["--cluster", "centre"], "missing-column", "1"),
     "only a header": ("rating,iou\n", [], "no-ratings", ""),
     "nothing left": ("rating,iou\n,0.5\n", ["--lenient"], "no-ratings", ""),
-    "a typing error": ("rating,iou\nuseful,0.5\nnot useful,0.5\nusefull,0.5\n", [], "rating-value", "4:1"),
-    "not one of the categories": ("rating,iou\n1,0.5\n9,0.5\n", ["--categories", "1,2,3"], "rating-value", "3:1"),
-    "too many ratings": ("rating,iou\n" + "".join(f"{k / 7},1\n" for k in range(80)), [], "rating-value", ""),
+    "a typing error": (
+        "rating,iou\nuseful,0.5\nnot useful,0.5\nusefull,0.5\n",
+        [],
+        "rating-value",
+        "4:1",
+    ),
+    "not one of the categories": (
+        "rating,iou\n1,0.5\n9,0.5\n",
+        ["--categories", "1,2,3"],
+        "rating-value",
+        "3:1",
+    ),
+    "too many ratings": (
+        "rating,iou\n" + "".join(f"{k / 7},1\n" for k in range(80)),
+        [],
+        "rating-value",
+        "",
+    ),
     "a text": ("rating,iou\n1,0.5\n0,high\n", [], "type", "3:2"),
     "a decimal comma": ("rating;iou\n1;0,5\n0;0,1\n", [], "type", "2:2"),
     "NaN": ("rating,iou\n1,0.5\n0,nan\n", [], "non-finite", "3:2"),
@@ -207,8 +296,18 @@ BAD = {
     "no patient": ("patient,rating,iou\na,1,0.5\n,0,0.1\n", [], "missing-group", "3:1"),
     "a ragged row": ("rating,iou\n1,0.5\n0,0.1,7\n", [], "ragged", "3:3"),
     "rated twice by one": ("item,rater,rating\n1,a,1\n2,a,1\n1,a,0\n", [], "dup-rating", "4:3"),
-    "two values of one item": ("item,rater,rating,iou\n1,a,1,0.5\n1,b,1,0.6\n", [], "item-conflict", "3:4"),
-    "two patients of one item": ("item,rater,rating,patient\n1,a,1,x\n1,b,1,y\n", [], "item-conflict", "3:4"),
+    "two values of one item": (
+        "item,rater,rating,iou\n1,a,1,0.5\n1,b,1,0.6\n",
+        [],
+        "item-conflict",
+        "3:4",
+    ),
+    "two patients of one item": (
+        "item,rater,rating,patient\n1,a,1,x\n1,b,1,y\n",
+        [],
+        "item-conflict",
+        "3:4",
+    ),
     "nothing to compare with": ("rating,score\n1,0.5\n0,0.5\n", [], "no-criteria", ""),
     "columns of one name": ("rating,iou,IOU\n1,0.5,0.5\n", [], "dup-column", "1:3"),
     "JSON": ('{"rating": [1]}', [], "format", ""),
@@ -233,7 +332,10 @@ def test_bad_tables(calipers, table, case):
     [
         (["--thresholds", "high"], "--thresholds takes"),
         (["--thresholds", "0.5", "--thresholds", "0.7"], "given twice"),
-        (["--thresholds", "box-iou=0.5", "--thresholds", "box-iou=0.7"], "given twice for 'box-iou'"),
+        (
+            ["--thresholds", "box-iou=0.5", "--thresholds", "box-iou=0.7"],
+            "given twice for 'box-iou'",
+        ),
         (["--thresholds", "boxiou=0.5"], "did you mean 'box-iou'"),
         (["--thresholds", "nan"], "finite"),
         (["--criteria", "box-iou,"], "--criteria takes names"),
@@ -265,7 +367,9 @@ def test_a_missing_file(calipers, tmp_path):
 
 
 def test_names_cannot_drive_a_terminal(calipers, table):
-    text = "rater,rating,iou \x1b[31m\n" + "".join(f"\x1b[2J{'ab'[k % 2]},{k % 2},{k / 12}\n" for k in range(12))
+    text = "rater,rating,iou \x1b[31m\n" + "".join(
+        f"\x1b[2J{'ab'[k % 2]},{k % 2},{k / 12}\n" for k in range(12)
+    )
     said = calipers("agreement", table(text), "--criteria", "iou \x1b[31m", "--thresholds", "0.5")
     assert said.code == 0
     assert "\x1b" not in said.out + said.err
@@ -278,6 +382,8 @@ def test_a_criterion_out_of_range_is_refused(calipers, table, column, value):
     cells = rows[10].split(",")
     cells[column] = value
     rows[10] = ",".join(cells)
-    said = calipers("agreement", table("\n".join([HEADER, *rows]) + "\n"), "--thresholds", "0.5", "--json")
+    said = calipers(
+        "agreement", table("\n".join([HEADER, *rows]) + "\n"), "--thresholds", "0.5", "--json"
+    )
     assert said.code == 2
     assert "criterion-range" in said.out

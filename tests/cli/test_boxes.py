@@ -12,7 +12,11 @@ import calipers as cal
 
 CLASSES = ("nodule", "mass")
 SIDE = 64
-PLACES = {"a": [(0, (8, 8, 24, 24))], "b": [(1, (32, 16, 56, 40))], "c": [(0, (40, 40, 56, 56)), (1, (0, 0, 16, 24))]}
+PLACES = {
+    "a": [(0, (8, 8, 24, 24))],
+    "b": [(1, (32, 16, 56, 40))],
+    "c": [(0, (40, 40, 56, 56)), (1, (0, 0, 16, 24))],
+}
 
 
 def heat(image):
@@ -60,29 +64,57 @@ def pictures(tmp_path):
 
 
 def value(evaluated, metric):
-    return next(row["value"] for row in evaluated["rows"] if row["metric"] == metric and row["class"] is None)
+    return next(
+        row["value"]
+        for row in evaluated["rows"]
+        if row["metric"] == metric and row["class"] is None
+    )
 
 
 @pytest.mark.parametrize("name", ["boxes.json", "boxes.csv", "boxes.parquet"])
 def test_from_maps_to_an_evaluation(calipers, maps, references, tmp_path, name):
     target = tmp_path / name
-    said = calipers("boxes", maps, "-o", target, "--classes", "nodule,mass", "--sizes", references, "--threshold", 128)
+    said = calipers(
+        "boxes",
+        maps,
+        "-o",
+        target,
+        "--classes",
+        "nodule,mass",
+        "--sizes",
+        references,
+        "--threshold",
+        128,
+    )
     assert (said.code, said.out) == (0, f"{target}\n")
     assert "4 boxes (4 at 128) on 3 images" in said.err
-    evaluated = calipers("evaluate", references, f"cam={target}", "--preset", "chestxray8", "--no-ci", "--json").json
+    evaluated = calipers(
+        "evaluate", references, f"cam={target}", "--preset", "chestxray8", "--no-ci", "--json"
+    ).json
     assert value(evaluated, "accuracy@0.7") == 1.0
     assert value(evaluated, "FP/image@0.7") == 0.0
 
 
 def test_both_thresholds_are_kept_and_told_apart(calipers, maps, tmp_path):
-    said = calipers("boxes", maps, "-o", tmp_path / "b.csv", "--classes", "nodule,mass", "--size", "64x64", "--json")
+    said = calipers(
+        "boxes",
+        maps,
+        "-o",
+        tmp_path / "b.csv",
+        "--classes",
+        "nodule,mass",
+        "--size",
+        "64x64",
+        "--json",
+    )
     assert (said.code, said.err) == (0, "")
     assert said.json["schema"] == "calipers.boxes/1"
-    keys = (
-        "schema calipers written format settings images classes maps constant boxes by_threshold images_without_boxes"
-    )
+    keys = "schema calipers written format settings images classes maps constant boxes by_threshold images_without_boxes"
     assert list(said.json) == [*keys.split(), "warnings"]
-    assert said.json["by_threshold"] == [{"threshold": 60.0, "boxes": 4}, {"threshold": 180.0, "boxes": 4}]
+    assert said.json["by_threshold"] == [
+        {"threshold": 60.0, "boxes": 4},
+        {"threshold": 180.0, "boxes": 4},
+    ]
     assert (said.json["maps"], said.json["constant"], said.json["boxes"]) == (6, 2, 8)
     assert said.json["warnings"] == ["2 maps of one value give no box"]
     header, first = (tmp_path / "b.csv").read_text().splitlines()[:2]
@@ -91,7 +123,16 @@ def test_both_thresholds_are_kept_and_told_apart(calipers, maps, tmp_path):
 
 
 def test_the_best_box_alone(calipers, maps, tmp_path):
-    options = ("--classes", "nodule,mass", "--size", "64x64", "--keep-best", "--score", "max", "--json")
+    options = (
+        "--classes",
+        "nodule,mass",
+        "--size",
+        "64x64",
+        "--keep-best",
+        "--score",
+        "max",
+        "--json",
+    )
     assert calipers("boxes", maps, "-o", tmp_path / "b.csv", *options).json["boxes"] == 4
 
 
@@ -135,7 +176,11 @@ def test_classes_come_from_folders(calipers, tmp_path):
 def test_sizes_and_ids_of_pictures(calipers, maps, pictures, tmp_path):
     target, same = tmp_path / "b.csv", ("--classes", "nodule,mass", "--images", pictures)
     assert written(calipers, maps, target, *same).splitlines()[1].startswith("a,")
-    assert written(calipers, maps, target, *same, "--ids", "picture").splitlines()[1].startswith("a.png,")
+    assert (
+        written(calipers, maps, target, *same, "--ids", "picture")
+        .splitlines()[1]
+        .startswith("a.png,")
+    )
     (pictures / "b.png").unlink()
     said = calipers("boxes", maps, "-o", target, "--force", *same)
     assert (said.code, "[no-picture]" in said.err, "'b'" in said.err) == (2, True, True)
@@ -162,7 +207,9 @@ def test_volumes_of_nifti_files(calipers, tmp_path):
         (tmp_path / folder).mkdir(parents=True)
         nibabel.save(nibabel.Nifti1Image(values.T, np.eye(4)), tmp_path / folder / "v.nii.gz")
     np.save(tmp_path / "maps" / "nodule" / "w.npy", values)
-    (tmp_path / "sizes.csv").write_text("image,width,height,depth\nv.nii.gz,6,5,4\nw.nii.gz,6,5,4\n")
+    (tmp_path / "sizes.csv").write_text(
+        "image,width,height,depth\nv.nii.gz,6,5,4\nw.nii.gz,6,5,4\n"
+    )
     target, same = tmp_path / "b.csv", ("--threshold", 60, "--volumes")
     box = "3,2,1,5,3,3,1,60\n"
     text = written(calipers, tmp_path / "maps", target, *same)
@@ -170,7 +217,16 @@ def test_volumes_of_nifti_files(calipers, tmp_path):
     text = written(calipers, tmp_path / "maps", target, *same, "--sizes", tmp_path / "sizes.csv")
     assert text.endswith(f"v.nii.gz,nodule,{box}w.nii.gz,nodule,{box}")
     (tmp_path / "maps" / "nodule" / "w.npy").unlink()
-    text = written(calipers, tmp_path / "maps", target, *same, "--images", tmp_path / "pictures", "--ids", "picture")
+    text = written(
+        calipers,
+        tmp_path / "maps",
+        target,
+        *same,
+        "--images",
+        tmp_path / "pictures",
+        "--ids",
+        "picture",
+    )
     assert text.endswith(f"v.nii.gz,nodule,{box}")
 
 
@@ -198,7 +254,9 @@ def test_a_broken_map_names_its_file_and_writes_nothing(calipers, maps, tmp_path
     assert problem["file"] == str((maps / "b.npy").resolve())
     assert not target.exists()
     (maps / "b.npy").write_bytes(b"\x93NUMPY")
-    assert "[volume-broken]" in calipers("boxes", maps, "-o", target, "--classes", "nodule,mass").err
+    assert (
+        "[volume-broken]" in calipers("boxes", maps, "-o", target, "--classes", "nodule,mass").err
+    )
 
 
 @pytest.mark.parametrize(
@@ -242,7 +300,9 @@ def test_two_files_for_one_map_are_refused(calipers, maps, tmp_path):
 
 def test_other_files_are_counted(calipers, maps, tmp_path):
     (maps / "readme.txt").write_text("x")
-    said = calipers("boxes", maps, "-o", tmp_path / "b.csv", "--classes", "nodule,mass", "--json").json
+    said = calipers(
+        "boxes", maps, "-o", tmp_path / "b.csv", "--classes", "nodule,mass", "--json"
+    ).json
     assert said["warnings"][0] == "1 files of other kinds are not read"
 
 

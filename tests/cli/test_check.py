@@ -14,10 +14,22 @@ from stored import by_centre, row, save
 
 HEAD = 'schema = "calipers.requirements/1"\nname = "Acceptance"\n'
 MET = '[[requirement]]\nid = "REQ-1"\ntext = "finds it"\nmetric = "AP50"\nat_least = 0.45\nmin_units = 20\n'
-CENTRES = '[[requirement]]\nid = "REQ-2"\nmetric = "AP50"\ngroup = { centre = "*" }\nat_least = 0.5\n'
+CENTRES = (
+    '[[requirement]]\nid = "REQ-2"\nmetric = "AP50"\ngroup = { centre = "*" }\nat_least = 0.5\n'
+)
 ABSENT = '[[requirement]]\nid = "REQ-3"\nmetric = "AP5"\nat_least = 0.5\n'
 DRIVING = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-NAMES = ("<b>&\"'", "\x1b[31mred", "a\nerror: forged", "\u202egnp", "[bold]x[/bold]", "]]>", "\x00", "\ufffe", "Ü 肺")
+NAMES = (
+    "<b>&\"'",
+    "\x1b[31mred",
+    "a\nerror: forged",
+    "\u202egnp",
+    "[bold]x[/bold]",
+    "]]>",
+    "\x00",
+    "\ufffe",
+    "Ü 肺",
+)
 
 
 @pytest.fixture
@@ -62,7 +74,9 @@ def test_not_met_and_not_shown_are_exit_1(calipers, results, demands):
     assert calipers("check", results, demands(ABSENT)).code == 1
 
 
-def test_an_interval_of_something_else_is_not_printed_as_one_of_the_metric(calipers, demands, tmp_path):
+def test_an_interval_of_something_else_is_not_printed_as_one_of_the_metric(
+    calipers, demands, tmp_path
+):
     folder = save(tmp_path / "results", [row(method="clopper-pearson-units")])
     said = calipers("check", folder, demands(MET))
     assert said.code == 1
@@ -72,7 +86,9 @@ def test_an_interval_of_something_else_is_not_printed_as_one_of_the_metric(calip
 
 def test_a_requirement_is_met_only_if_all_its_rows_are(calipers, results, demands):
     assert calipers("check", results, demands(CENTRES)).out.endswith("\n0 of 1 requirements met\n")
-    assert calipers("check", results, demands(CENTRES.replace("0.5", "0.4"))).out.endswith("1 of 1 requirements met\n")
+    assert calipers("check", results, demands(CENTRES.replace("0.5", "0.4"))).out.endswith(
+        "1 of 1 requirements met\n"
+    )
 
 
 def test_json(calipers, results, demands):
@@ -112,9 +128,15 @@ def test_json(calipers, results, demands):
 def test_an_evaluation_that_nothing_vouches_for_is_judged_with_a_note(calipers, demands, tmp_path):
     bare = save(tmp_path / "bare", [row()], run=False)
     said = calipers("check", bare, demands(MET))
-    assert (said.code, said.err) == (0, "note: no run.json beside the evaluation vouches for its numbers\n")
+    assert (said.code, said.err) == (
+        0,
+        "note: no run.json beside the evaluation vouches for its numbers\n",
+    )
     assert calipers("check", bare, demands(MET), "--quiet").err == ""
-    assert len(calipers("check", bare / "evaluation.json", demands(MET), "--json").json["warnings"]) == 1
+    assert (
+        len(calipers("check", bare / "evaluation.json", demands(MET), "--json").json["warnings"])
+        == 1
+    )
 
 
 def test_a_changed_evaluation_is_exit_2(calipers, results, demands):
@@ -124,7 +146,11 @@ def test_a_changed_evaluation_is_exit_2(calipers, results, demands):
     assert (said.code, said.out) == (2, "")
     assert "[result-hash]" in said.err
     said = calipers("check", results, demands(CENTRES), "--json")
-    assert (said.code, said.json["schema"], said.json["error"]["kind"]) == (2, "calipers.error/1", "result-hash")
+    assert (said.code, said.json["schema"], said.json["error"]["kind"]) == (
+        2,
+        "calipers.error/1",
+        "result-hash",
+    )
 
 
 @pytest.mark.parametrize("argument", ["results", "requirements.toml"])
@@ -138,13 +164,24 @@ def test_bad_input_is_exit_2(calipers, results, demands, tmp_path, argument):
 
 
 def test_what_evaluate_wrote_can_be_checked(calipers, files, demands, tmp_path):
-    arguments = ("evaluate", files.references, files.ours, "--groups", files.groups, "--cluster", "image", "-q")
+    arguments = (
+        "evaluate",
+        files.references,
+        files.ours,
+        "--groups",
+        files.groups,
+        "--cluster",
+        "image",
+        "-q",
+    )
     limit = '[[requirement]]\nid = "A"\nmetric = "AP50"\nstatistic = "value"\nat_least = 0.5\n'
     assert calipers(*arguments, "-o", tmp_path / "out", "--no-ci").code == 0
     said = calipers("check", tmp_path / "out", demands(limit))
     assert (said.code, said.err) == (0, "")
     assert calipers("check", tmp_path / "out", demands(limit.replace("0.5\n", "0.99\n"))).code == 1
-    without = calipers("check", tmp_path / "out", demands(limit.replace('statistic = "value"\n', "")))
+    without = calipers(
+        "check", tmp_path / "out", demands(limit.replace('statistic = "value"\n', ""))
+    )
     assert without.code == 1
     assert "there is no interval: not requested" in without.out
 
@@ -160,10 +197,17 @@ def test_groups_of_a_real_evaluation(calipers, tmp_path):
     said = calipers("check", folder, file, "--json")
     found = said.json["outcomes"]
     assert (said.code, len(found)) == (1, 3 * 4)
-    assert {outcome["row"]["group"]["centre"] for outcome in found} == {"Harbour", "North", "Summit", "Valley"}
+    assert {outcome["row"]["group"]["centre"] for outcome in found} == {
+        "Harbour",
+        "North",
+        "Summit",
+        "Valley",
+    }
     for outcome in found:
         low, exact = outcome["row"]["low"], outcome["row"]["method"] != "clopper-pearson-units"
-        assert outcome["outcome"] == ("not shown" if not exact else "met" if low >= 0.5 else "not met")
+        assert outcome["outcome"] == (
+            "not shown" if not exact else "met" if low >= 0.5 else "not met"
+        )
     assert {outcome["outcome"] for outcome in found} >= {"met", "not met"}
 
 
@@ -195,7 +239,9 @@ def test_junit(calipers, results, demands, tmp_path):
     assert cases[0].find("system-out").text == "finds it: lower bound 0.500 is at least 0.45"
 
 
-def test_junit_depends_on_nothing_but_the_outcomes_and_replaces_an_earlier_one(calipers, results, demands, tmp_path):
+def test_junit_depends_on_nothing_but_the_outcomes_and_replaces_an_earlier_one(
+    calipers, results, demands, tmp_path
+):
     file = tmp_path / "junit.xml"
     calipers("check", results, demands(MET), "--junit", file)
     first = file.read_bytes()
@@ -242,7 +288,9 @@ def test_names_drive_neither_terminal_nor_xml(calipers, demands, tmp_path, name)
     hostile = row(model=name, label=name, group={name: name}, unit=name, reason=name, low=None)
     folder, file = save(tmp_path / "hostile", [hostile]), tmp_path / "junit.xml"
     quoted = json.dumps(name)
-    wanted = f'[[requirement]]\nid = "A"\ntext = {quoted}\nmetric = "AP50"\nclass = "*"\nat_least = 0\n'
+    wanted = (
+        f'[[requirement]]\nid = "A"\ntext = {quoted}\nmetric = "AP50"\nclass = "*"\nat_least = 0\n'
+    )
     wanted += f'group = {{ {quoted} = "*" }}\n'
     unknown = f'[[requirement]]\nid = "B"\nmetric = "AP50"\nmodel = {json.dumps(name + "?")}\nat_least = 0\n'
     said = calipers("check", folder, demands(wanted, unknown), "--junit", file)

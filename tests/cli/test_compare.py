@@ -48,7 +48,9 @@ def data(tmp_path_factory):
     for model in cohort.models:
         cal.write(cohort, folder / f"{model}.json", what=model)
     rows = zip(cohort.images.ids, cohort.group("patient"), cohort.group("centre"))
-    (folder / "images.csv").write_text("image,patient,centre\n" + "".join(f"{','.join(row)}\n" for row in rows))
+    (folder / "images.csv").write_text(
+        "image,patient,centre\n" + "".join(f"{','.join(row)}\n" for row in rows)
+    )
     return folder
 
 
@@ -58,7 +60,15 @@ def compare(calipers, data):
 
     def call(*options, models=("overpredicts", "misses-small")):
         files = [data / "references.json", *(data / f"{model}.json" for model in models)]
-        given = ["--groups", data / "images.csv", "--preset", "overview", "--replicates", 200, *options]
+        given = [
+            "--groups",
+            data / "images.csv",
+            "--preset",
+            "overview",
+            "--replicates",
+            200,
+            *options,
+        ]
         return calipers("compare", *files, *given)
 
     return call
@@ -105,7 +115,9 @@ def test_json_is_the_contract(compare):
 
 
 def test_numbers_are_those_of_python(compare, data):
-    document = compare("--metrics", "F1@0.5", "--json", "--seed", "3", "--level", "0.9", "--cluster", "image").json
+    document = compare(
+        "--metrics", "F1@0.5", "--json", "--seed", "3", "--level", "0.9", "--cluster", "image"
+    ).json
     cohort = cal.read(
         data / "references.json",
         {name: data / f"{name}.json" for name in ("overpredicts", "misses-small")},
@@ -113,21 +125,31 @@ def test_numbers_are_those_of_python(compare, data):
     )
     from dataclasses import replace
 
-    protocol = replace(cal.Protocol.load("overview"), seed=3, level=0.9, cluster="image", replicates=200)
+    protocol = replace(
+        cal.Protocol.load("overview"), seed=3, level=0.9, cluster="image", replicates=200
+    )
     expected = cal.evaluate(cohort, protocol, ci=False).compare(metrics=["F1@0.5"]).as_dict()
     assert document["rows"] == expected["rows"]
     assert (document["rows"][0]["level"], document["rows"][0]["unit"]) == (0.9, "image")
 
 
 def test_options_reach_the_result(compare):
-    row = compare("--metrics", "F1@0.5", "--test", "bootstrap", "--correction", "bh", "--json").json["rows"][0]
+    row = compare(
+        "--metrics", "F1@0.5", "--test", "bootstrap", "--correction", "bh", "--json"
+    ).json["rows"][0]
     assert (row["test"], row["correction"]) == ("bootstrap", "bh")
-    ranking = compare("--rank", "sensitivity@0.5", "--rank-method", "test-then-rank", "--json").json["ranking"]
+    ranking = compare(
+        "--rank", "sensitivity@0.5", "--rank-method", "test-then-rank", "--json"
+    ).json["ranking"]
     assert (ranking["metric"], ranking["method"]) == ("sensitivity@0.5", "test-then-rank")
-    rows = compare("--metrics", "F1@0.5", "--per-class", "--margin", "F1@0.5=0.4", "--json").json["rows"]
+    rows = compare("--metrics", "F1@0.5", "--per-class", "--margin", "F1@0.5=0.4", "--json").json[
+        "rows"
+    ]
     assert [row["class"] for row in rows] == [None, "nodule", "mass", "effusion", "cardiomegaly"]
     assert rows[0]["margin"] == 0.4
-    filled = compare("--rank", "F1@0.5", "--rank-method", "mean-then-rank", "--missing", "worst", "--json").json
+    filled = compare(
+        "--rank", "F1@0.5", "--rank-method", "mean-then-rank", "--missing", "worst", "--json"
+    ).json
     assert filled["ranking"]["filled"] > 0
     assert len(compare("--metrics", "all", "--json").json["rows"]) == 11
 
@@ -141,11 +163,21 @@ def test_few_units_are_told(compare):
 
 def test_an_undefined_metric_has_no_ranking_but_the_rest_is_there(calipers, files):
     files.write("silent.json", [])
-    given = ("compare", files.references, files.ours, files.path("silent.json"), "--preset", "overview")
+    given = (
+        "compare",
+        files.references,
+        files.ours,
+        files.path("silent.json"),
+        "--preset",
+        "overview",
+    )
     said = calipers(*given, "--metrics", "PPV@0.5,sensitivity@0.5", "--json")
     assert said.code == 0
     assert said.json["ranking"] is None
-    assert any(warning.startswith("No ranking: PPV@0.5 is undefined for silent") for warning in said.json["warnings"])
+    assert any(
+        warning.startswith("No ranking: PPV@0.5 is undefined for silent")
+        for warning in said.json["warnings"]
+    )
     row = next(row for row in said.json["rows"] if row["metric"] == "PPV@0.5")
     assert (row["reason"], row["p"], row["difference"]) == ("no_predictions", None, None)
     asked = calipers(*given, "--rank", "PPV@0.5")
@@ -215,20 +247,26 @@ def test_one_model_is_for_evaluate(calipers, files):
 
 def test_one_unit_compares_nothing(calipers, files):
     files.write("one.csv", "image,patient\n1,A\n2,A\n3,A\n4,A\n")
-    said = calipers("compare", files.references, files.ours, files.theirs, "--groups", files.path("one.csv"))
+    said = calipers(
+        "compare", files.references, files.ours, files.theirs, "--groups", files.path("one.csv")
+    )
     assert said.code == 2
     assert "one patient only" in said.err
 
 
 def test_predictions_on_other_images_are_refused_by_the_reader(calipers, files):
-    files.write("elsewhere.json", [{"image_id": 99, "category_id": 1, "bbox": [1, 1, 5, 5], "score": 0.5}])
+    files.write(
+        "elsewhere.json", [{"image_id": 99, "category_id": 1, "bbox": [1, 1, 5, 5], "score": 0.5}]
+    )
     said = calipers("compare", files.references, files.ours, files.path("elsewhere.json"), "--json")
     assert said.code == 2
     assert said.json["error"]["kind"] == "unknown-image"
 
 
 def test_hostile_names_do_not_drive_the_terminal(calipers, files):
-    said = calipers("compare", files.references, f"\x1b[31mred={files.ours}", f"[bold]b={files.theirs}")
+    said = calipers(
+        "compare", files.references, f"\x1b[31mred={files.ours}", f"[bold]b={files.theirs}"
+    )
     assert said.code == 0
     assert "\x1b" not in said.out
     assert "\\x1b[31mred" in said.out

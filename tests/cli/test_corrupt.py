@@ -16,13 +16,25 @@ NOISE = "position-noise(sigma=0.5)"
 @pytest.mark.parametrize("suffix", ["json", "csv", "tsv", "parquet"])
 def test_the_file_holds_what_corrupt_gives(calipers, files, tmp_path: Path, suffix: str) -> None:
     target = tmp_path / f"oracle.{suffix}"
-    said = calipers("corrupt", files.references, "--kind", NOISE, "--kind", "class-confusion(p=0.5)", "-o", target)
+    said = calipers(
+        "corrupt",
+        files.references,
+        "--kind",
+        NOISE,
+        "--kind",
+        "class-confusion(p=0.5)",
+        "-o",
+        target,
+    )
     assert (said.code, said.out) == (0, f"{target}\n")
     assert (
-        "5 references on 4 images became 5 predictions: position-noise(sigma=0.5) + class-confusion(p=0.5)" in said.err
+        "5 references on 4 images became 5 predictions: position-noise(sigma=0.5) + class-confusion(p=0.5)"
+        in said.err
     )
     read = cal.read(files.references, {"oracle": target}).predictions("oracle")
-    expected = cal.corrupt(cal.read(files.references), [NOISE, "class-confusion(p=0.5)"], name="o").predictions("o")
+    expected = cal.corrupt(
+        cal.read(files.references), [NOISE, "class-confusion(p=0.5)"], name="o"
+    ).predictions("o")
     np.testing.assert_allclose(read.boxes, expected.boxes, atol=1e-9)
     np.testing.assert_array_equal(read.label, expected.label)
     assert (read.score == 1).all()
@@ -30,7 +42,9 @@ def test_the_file_holds_what_corrupt_gives(calipers, files, tmp_path: Path, suff
 
 def test_the_json_says_what_was_done(calipers, files, tmp_path: Path) -> None:
     target = tmp_path / "oracle.csv"
-    said = calipers("corrupt", files.references, "--kind", NOISE, "--seed", 3, "-o", target, "--json").json
+    said = calipers(
+        "corrupt", files.references, "--kind", NOISE, "--seed", 3, "-o", target, "--json"
+    ).json
     assert said == {
         "schema": "calipers.corrupt/1",
         "calipers": cal.__version__,
@@ -47,7 +61,17 @@ def test_the_json_says_what_was_done(calipers, files, tmp_path: Path) -> None:
 
 def test_a_model_can_be_corrupted(calipers, files, tmp_path: Path) -> None:
     target = tmp_path / "worse.json"
-    said = calipers("corrupt", files.references, "--kind", NOISE, "--of", f"ours={files.ours}", "-o", target, "--json")
+    said = calipers(
+        "corrupt",
+        files.references,
+        "--kind",
+        NOISE,
+        "--of",
+        f"ours={files.ours}",
+        "-o",
+        target,
+        "--json",
+    )
     assert (said.json["of"], said.json["objects"], said.json["predictions"]) == ("ours", 5, 5)
 
 
@@ -70,7 +94,9 @@ def test_ignored_references_are_told(calipers, files, tmp_path: Path) -> None:
         (["--kind", NOISE, "--seed", "-1"], "--seed"),
     ],
 )
-def test_bad_requests_are_told_before_anything_is_read(calipers, tmp_path: Path, options: list[str], told: str) -> None:
+def test_bad_requests_are_told_before_anything_is_read(
+    calipers, tmp_path: Path, options: list[str], told: str
+) -> None:
     said = calipers("corrupt", tmp_path / "missing.json", *options, "-o", tmp_path / "o.json")
     assert said.code == 2
     assert told in said.err

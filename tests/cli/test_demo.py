@@ -18,16 +18,37 @@ def folder(tmp_path_factory):
 
 def test_it_leaves_data_pictures_and_results(folder):
     assert len(list((folder / "images").glob("*.png"))) == 120
-    names = {"references.json", "mislabels.json", "overpredicts.json", "misses-small.json", "images.csv"}
+    names = {
+        "references.json",
+        "mislabels.json",
+        "overpredicts.json",
+        "misses-small.json",
+        "images.csv",
+    }
     assert {file.name for file in (folder / "data").iterdir()} == names
-    results = {"evaluation.json", "objects.parquet", "images.csv", "images.parquet", "report.html", "run.json"}
+    results = {
+        "evaluation.json",
+        "objects.parquet",
+        "images.csv",
+        "images.parquet",
+        "report.html",
+        "run.json",
+    }
     assert {file.name for file in (folder / "results").iterdir()} == results
 
 
 def test_its_files_give_the_same_numbers_again(folder, calipers):
     data = folder / "data"
     models = [data / f"{name}.json" for name in ("mislabels", "overpredicts", "misses-small")]
-    argv = ["evaluate", data / "references.json", *models, "--groups", data / "images.csv", "--preset", "overview"]
+    argv = [
+        "evaluate",
+        data / "references.json",
+        *models,
+        "--groups",
+        data / "images.csv",
+        "--preset",
+        "overview",
+    ]
     saved = json.loads((folder / "results" / "evaluation.json").read_text())
     assert calipers(*argv, "--json").json["rows"] == saved["rows"]
 
@@ -56,7 +77,16 @@ def test_stdout_tells_the_story_and_stderr_what_is_done(folder, calipers):
 def test_json_is_the_evaluation_and_the_page(folder, calipers):
     said = calipers("demo", "-o", folder, "--force", "--preset", "rodeo", "--json")
     assert (said.code, said.err) == (0, "")
-    assert list(said.json) == ["schema", "calipers", "protocol", "cohort", "rows", "warnings", "statistics", "page"]
+    assert list(said.json) == [
+        "schema",
+        "calipers",
+        "protocol",
+        "cohort",
+        "rows",
+        "warnings",
+        "statistics",
+        "page",
+    ]
     assert said.json["protocol"]["name"] == "rodeo"
     assert said.json["page"] == str(folder / "results" / "report.html")
 

@@ -31,11 +31,28 @@ ROW_KEYS = [
     "undefined",
     "reason",
 ]
-COCO_NAMES = ["AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl"]
+COCO_NAMES = [
+    "AP",
+    "AP50",
+    "AP75",
+    "APs",
+    "APm",
+    "APl",
+    "AR1",
+    "AR10",
+    "AR100",
+    "ARs",
+    "ARm",
+    "ARl",
+]
 
 
 def value(document, metric, model="ours", label=None):
-    found = [r for r in document["rows"] if (r["model"], r["metric"], r["class"]) == (model, metric, label)]
+    found = [
+        r
+        for r in document["rows"]
+        if (r["model"], r["metric"], r["class"]) == (model, metric, label)
+    ]
     assert len(found) == 1
     return found[0]["value"]
 
@@ -54,7 +71,9 @@ def test_stdout_is_the_table_and_stderr_the_narration(calipers, files):
 
 def test_a_narrow_terminal_cuts_no_name(calipers, files, monkeypatch):
     monkeypatch.setattr("calipers.cli.tables.UNLIMITED", 40)
-    said = calipers("evaluate", files.references, f"quite-a-long-model-name={files.ours}", "--quiet")
+    said = calipers(
+        "evaluate", files.references, f"quite-a-long-model-name={files.ours}", "--quiet"
+    )
     assert "…" not in said.out
     assert "quite-a-" in said.out
 
@@ -88,7 +107,9 @@ def test_rows_come_models_first_then_metrics_then_classes(calipers, files):
 
 
 def test_the_numbers_are_those_of_a_calculation_by_hand(calipers, files):
-    document = calipers("evaluate", files.references, files.ours, files.theirs, "--preset", "overview", "--json").json
+    document = calipers(
+        "evaluate", files.references, files.ours, files.theirs, "--preset", "overview", "--json"
+    ).json
     assert value(document, "sensitivity@0.5") == 4 / 5
     assert value(document, "PPV@0.5") == 4 / 5
     assert value(document, "FP/image@0.5") == 1 / 4
@@ -123,9 +144,13 @@ def test_help_names_every_preset(calipers, preset):
 def test_a_protocol_file_replaces_the_preset(calipers, files):
     text = 'schema = "calipers.protocol/1"\nname = "mine"\nextends = "overview"\n[matching]\nthresholds = [0.3]\n'
     protocol = files.write("mine.toml", text)
-    document = calipers("evaluate", files.references, files.ours, "--protocol", protocol, "--json").json
+    document = calipers(
+        "evaluate", files.references, files.ours, "--protocol", protocol, "--json"
+    ).json
     assert (document["protocol"]["name"], document["protocol"]["thresholds"]) == ("mine", [0.3])
-    said = calipers("evaluate", files.references, files.ours, "--protocol", protocol, "--preset", "coco")
+    said = calipers(
+        "evaluate", files.references, files.ours, "--protocol", protocol, "--preset", "coco"
+    )
     assert said.code == 2
     assert "exclude each other" in said.err
 
@@ -153,7 +178,9 @@ def test_wrong_values_name_what_exists(calipers, files, option, words):
 
 
 def test_models_are_named_by_file_or_by_the_user(calipers, files):
-    document = calipers("evaluate", files.references, f"new model={files.ours}", files.theirs, "--json").json
+    document = calipers(
+        "evaluate", files.references, f"new model={files.ours}", files.theirs, "--json"
+    ).json
     assert list(document["cohort"]["models"]) == ["new model", "theirs"]
 
 
@@ -174,10 +201,23 @@ def test_two_models_of_one_name_are_refused(calipers, files):
 def test_groups_give_the_unit(calipers, files):
     rows = calipers("evaluate", files.references, files.ours, "--json").json["rows"]
     assert {(row["unit"], row["n_units"]) for row in rows} == {("image", 4)}
-    rows = calipers("evaluate", files.references, files.ours, "--groups", files.groups, "--json").json["rows"]
+    rows = calipers(
+        "evaluate", files.references, files.ours, "--groups", files.groups, "--json"
+    ).json["rows"]
     assert {(row["unit"], row["n_units"]) for row in rows} == {("patient", 2)}
-    argv = ["evaluate", files.references, files.ours, "--groups", files.groups, "--cluster", "centre", "--json"]
-    assert {(row["unit"], row["n_units"]) for row in calipers(*argv).json["rows"]} == {("centre", 2)}
+    argv = [
+        "evaluate",
+        files.references,
+        files.ours,
+        "--groups",
+        files.groups,
+        "--cluster",
+        "centre",
+        "--json",
+    ]
+    assert {(row["unit"], row["n_units"]) for row in calipers(*argv).json["rows"]} == {
+        ("centre", 2)
+    }
 
 
 @pytest.mark.parametrize("word", ["--columns", "--column"])
@@ -185,17 +225,22 @@ def test_columns_of_a_table_can_be_named(calipers, files, word):
     references = files.write("r.csv", "pic,what,x0,y0,x1,y1\n1,a,0,0,9,9\n2,,,,,\n")
     ours = files.write("p.csv", "pic,what,x0,y0,x1,y1,score\n1,a,0,0,9,9,1\n")
     assert calipers("evaluate", references, ours).code == 2
-    said = calipers("evaluate", references, ours, word, "image=pic,class=what", "--preset", "overview", "--json")
+    said = calipers(
+        "evaluate", references, ours, word, "image=pic,class=what", "--preset", "overview", "--json"
+    )
     assert said.code == 0
     assert value(said.json, "sensitivity@0.5", "p") == 1
 
 
 def test_box_format_is_obeyed(calipers, files):
     corners = [(1, 1, [10, 10, 30, 30]), (1, 2, [50, 50, 80, 80])]
-    records = [{"image_id": i, "category_id": c, "bbox": box, "score": 0.9} for i, c, box in corners]
+    records = [
+        {"image_id": i, "category_id": c, "bbox": box, "score": 0.9} for i, c, box in corners
+    ]
     document = json.loads((files.folder / "references.json").read_text())
     document["annotations"] = [
-        {"id": k, "image_id": i, "category_id": c, "bbox": box, "iscrowd": 0} for k, (i, c, box) in enumerate(corners)
+        {"id": k, "image_id": i, "category_id": c, "bbox": box, "iscrowd": 0}
+        for k, (i, c, box) in enumerate(corners)
     ]
     references, ours = files.write("corners.json", document), files.write("found.json", records)
     said = calipers("evaluate", references, ours, "--box-format", "xyxy", "--json")
@@ -204,7 +249,9 @@ def test_box_format_is_obeyed(calipers, files):
 
 
 def test_score_scale(calipers, files):
-    raw = files.write("raw.json", [{"image_id": 1, "category_id": 1, "bbox": [10, 10, 20, 20], "score": 7.5}])
+    raw = files.write(
+        "raw.json", [{"image_id": 1, "category_id": 1, "bbox": [10, 10, 20, 20], "score": 7.5}]
+    )
     said = calipers("evaluate", files.references, raw)
     assert (said.code, "--score-scale raw" in said.err) == (2, True)
     assert calipers("evaluate", files.references, raw, "--score-scale", "raw").code == 0
@@ -221,7 +268,10 @@ def test_seed_is_kept(calipers, files):
 
 
 def test_no_ci_silences_the_note_on_intervals(calipers, files):
-    assert calipers("evaluate", files.references, files.ours, "--no-ci", "--json").json["warnings"] == []
+    assert (
+        calipers("evaluate", files.references, files.ours, "--no-ci", "--json").json["warnings"]
+        == []
+    )
 
 
 def test_a_model_that_predicts_nothing(calipers, files):
@@ -246,5 +296,9 @@ def test_references_against_themselves_are_perfect(calipers, files):
     perfect = json.loads((files.folder / "references.json").read_text())["annotations"]
     path = files.write("perfect.json", [{**record, "score": 1.0} for record in perfect])
     document = calipers("evaluate", files.references, path, "--json").json
-    values = [row["value"] for row in document["rows"] if row["value"] is not None and row["metric"] != "AR1"]
+    values = [
+        row["value"]
+        for row in document["rows"]
+        if row["value"] is not None and row["metric"] != "AR1"
+    ]
     assert all(math.isclose(v, 1) for v in values)

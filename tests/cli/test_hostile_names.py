@@ -1,4 +1,6 @@
-"""Names are data: they drive no terminal, no browser and no spreadsheet, and JSON keeps them to the letter."""
+"""Names are data: they drive no terminal, no browser and no spreadsheet, and JSON keeps them to the
+letter.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ NAMES = (
     "x" * 250,
     "&lt;already&gt;",
 )
-MODELS = tuple(name for name in NAMES if not set(name) & {"/", "="})  # else they are paths, or name=path
+MODELS = tuple(
+    name for name in NAMES if not set(name) & {"/", "="}
+)  # else they are paths, or name=path
 DRIVING = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -42,7 +46,14 @@ def hostile(files):
         "images": [{"id": name, "width": 9, "height": 9, "file_name": name} for name in NAMES],
         "categories": [{"id": k, "name": name} for k, name in enumerate(NAMES)],
         "annotations": [
-            {"id": k, "image_id": name, "category_id": k, "bbox": [1, 1, 5, 5], "area": 25, "iscrowd": 0}
+            {
+                "id": k,
+                "image_id": name,
+                "category_id": k,
+                "bbox": [1, 1, 5, 5],
+                "area": 25,
+                "iscrowd": 0,
+            }
             for k, name in enumerate(NAMES)
         ],
     }
@@ -50,7 +61,12 @@ def hostile(files):
         image["patient"] = name
     files.write("hostile.json", document)
     found = [
-        {"image_id": a["image_id"], "category_id": a["category_id"], "bbox": a["bbox"], "score": 0.5}
+        {
+            "image_id": a["image_id"],
+            "category_id": a["category_id"],
+            "bbox": a["bbox"],
+            "score": 0.5,
+        }
         for a in document["annotations"][::2]
     ]
     files.write("found.json", found)
@@ -81,7 +97,9 @@ def test_errors_do_not_drive_the_terminal(calipers, files):
             assert said.code == 2
             assert not DRIVING.search(said.err)
             assert "\nerror: forged" not in said.err
-            assert not DRIVING.search(calipers("evaluate", files.references, files.ours, "--preset", name).err)
+            assert not DRIVING.search(
+                calipers("evaluate", files.references, files.ours, "--preset", name).err
+            )
 
 
 def test_json_is_lossless_and_drives_no_terminal(calipers, hostile, saved):
@@ -110,12 +128,16 @@ def test_no_cell_is_a_formula(saved):
         for column, cell in enumerate(row):
             if column in text:
                 assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
-    assert {row[header.index("image")] for row in rows} == {f"'{n}" if n[0] in "=+-@" else n for n in NAMES}
+    assert {row[header.index("image")] for row in rows} == {
+        f"'{n}" if n[0] in "=+-@" else n for n in NAMES
+    }
 
 
 def test_the_page_shows_them_as_text(saved):
     page = (saved[1] / "report.html").read_text(encoding="utf-8")
-    start = page.index('<script type="application/json" id="rows">')  # the page's own rows and script come last
+    start = page.index(
+        '<script type="application/json" id="rows">'
+    )  # the page's own rows and script come last
     assert page.count("<script", start) == page.count("</script>", start) == 2
     page = page[:start]
     assert "<script" not in page

@@ -28,7 +28,10 @@ def test_inspect_json(calipers, files):
     assert list(said.json) == ["schema", "calipers", "cohort", "warnings"]
     assert said.json["schema"] == "calipers.inspect/1"
     assert said.json["cohort"]["images"] == 4
-    assert [file["role"] for file in said.json["cohort"]["files"]] == ["references", "predictions of ours"]
+    assert [file["role"] for file in said.json["cohort"]["files"]] == [
+        "references",
+        "predictions of ours",
+    ]
 
 
 def test_inspect_counts_all_problems_by_rule(calipers, files):
@@ -46,7 +49,9 @@ def test_inspect_counts_all_problems_by_rule(calipers, files):
 
 @pytest.mark.parametrize(("level", "code"), [(None, 0), ("error", 1), ("warning", 1)])
 def test_inspect_fails_on_request(calipers, files, level, code):
-    broken = files.write("broken.json", [{"image_id": 99, "category_id": 1, "bbox": [1, 1, 2, 2], "score": 1}])
+    broken = files.write(
+        "broken.json", [{"image_id": 99, "category_id": 1, "bbox": [1, 1, 2, 2], "score": 1}]
+    )
     options = [] if level is None else ["--fail-on", level]
     assert calipers("inspect", files.references, broken, *options).code == code
     assert calipers("inspect", files.references, broken, *options, "--json").code == code
@@ -72,7 +77,9 @@ def test_convert_keeps_the_numbers(calipers, files, suffix):
     assert calipers(*argv, folder / f"r.{suffix}").code == 0
     assert calipers(*argv, folder / f"p.{suffix}", "--predictions", files.ours).code == 0
     before = calipers("evaluate", files.references, f"m={files.ours}", "--json").json["rows"]
-    after = calipers("evaluate", folder / f"r.{suffix}", f"m={folder / f'p.{suffix}'}", "--json").json["rows"]
+    after = calipers(
+        "evaluate", folder / f"r.{suffix}", f"m={folder / f'p.{suffix}'}", "--json"
+    ).json["rows"]
     assert after == before
 
 
@@ -87,7 +94,9 @@ def test_convert_prints_what_it_wrote(calipers, files):
 
 def test_convert_json(calipers, files):
     target = str(files.folder.parent / "p.csv")
-    said = calipers("convert", files.references, target, "--predictions", f"m={files.ours}", "--json")
+    said = calipers(
+        "convert", files.references, target, "--predictions", f"m={files.ours}", "--json"
+    )
     assert (said.code, said.err) == (0, "")
     assert list(said.json) == ["schema", "calipers", "written", "what", "objects", "warnings"]
     assert said.json == {
@@ -116,21 +125,32 @@ def test_convert_never_replaces_its_input(calipers, files):
         assert (said.code, "[output-in-input]" in said.err) == (2, True)
     assert (files.folder / "references.json").read_bytes() == before
     groups = Path(files.groups).read_bytes()
-    assert calipers("convert", files.references, files.groups, "--groups", files.groups, "--force").code == 2
+    assert (
+        calipers(
+            "convert", files.references, files.groups, "--groups", files.groups, "--force"
+        ).code
+        == 2
+    )
     assert Path(files.groups).read_bytes() == groups
 
 
 def test_convert_of_an_unknown_suffix(calipers, files):
     said = calipers("convert", files.references, files.folder.parent / "r.xyz")
     assert (said.code, "known: coco, csv, tsv, parquet" in said.err) == (2, True)
-    assert calipers("convert", files.references, files.folder.parent / "r.xyz", "--to", "csv").code == 0
+    assert (
+        calipers("convert", files.references, files.folder.parent / "r.xyz", "--to", "csv").code
+        == 0
+    )
 
 
 def masked(files) -> tuple[str, str]:
     """References with polygons, and results with run lengths only."""
     segmentation = [[1, 1, 5, 1, 5, 4, 1, 4]]
     record = {"image_id": 1, "category_id": 1, "bbox": [1, 1, 4, 3], "segmentation": segmentation}
-    document = {"images": [{"id": 1, "width": 9, "height": 8}], "categories": [{"id": 1, "name": "polyp"}]}
+    document = {
+        "images": [{"id": 1, "width": 9, "height": 8}],
+        "categories": [{"id": 1, "name": "polyp"}],
+    }
     references = files.write("masks.json", {**document, "annotations": [record]})
     counts = {"size": [8, 9], "counts": [9, 3, 5, 3, 5, 3, 5, 3, 36]}
     results = [{"image_id": 1, "category_id": 1, "score": 0.5, "segmentation": counts}]
@@ -139,7 +159,9 @@ def masked(files) -> tuple[str, str]:
 
 def test_convert_keeps_masks_or_says_that_it_does_not(calipers, files):
     references, results = masked(files)
-    said = calipers("convert", references, files.path("again.json"), "--predictions", results, "--json")
+    said = calipers(
+        "convert", references, files.path("again.json"), "--predictions", results, "--json"
+    )
     assert (said.code, said.json["warnings"]) == (0, [])
     (record,) = json.loads(Path(files.path("again.json")).read_text())["annotations"]
     assert record["segmentation"]["size"] == [8, 9]
@@ -151,5 +173,7 @@ def test_masks_can_be_required_or_ignored(calipers, files):
     references, results = masked(files)
     assert "with masks   references, segments" in calipers("inspect", references, results).out
     assert "with masks" not in calipers("inspect", references, "--masks", "ignore").out
-    said = calipers("convert", files.references, files.path("x.json"), "--masks", "required", "--json")
+    said = calipers(
+        "convert", files.references, files.path("x.json"), "--masks", "required", "--json"
+    )
     assert (said.code, said.json["error"]["problems"][0]["rule"]) == (2, "mask-missing")

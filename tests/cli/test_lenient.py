@@ -52,10 +52,18 @@ def test_lenient_says_so_where_it_is_read(calipers, files, broken, tmp_path):
 
 
 def test_lenient_without_broken_records_leaves_no_quarantine(calipers, files, tmp_path):
-    assert calipers("evaluate", files.references, files.ours, "--lenient", "-o", tmp_path / "out").code == 0
+    assert (
+        calipers("evaluate", files.references, files.ours, "--lenient", "-o", tmp_path / "out").code
+        == 0
+    )
     assert not (tmp_path / "out" / "quarantine.jsonl").exists()
 
 
 def test_whole_file_rules_are_never_lenient(calipers, files):
-    assert calipers("evaluate", files.references, files.write("cut.json", '[{"image_id"'), "--lenient").code == 2
+    assert (
+        calipers(
+            "evaluate", files.references, files.write("cut.json", '[{"image_id"'), "--lenient"
+        ).code
+        == 2
+    )
     assert calipers("evaluate", files.ours, files.references, "--lenient").code == 2

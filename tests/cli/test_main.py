@@ -127,7 +127,10 @@ def test_an_interruption_says_how_to_go_on(calipers, files, monkeypatch, error):
     monkeypatch.setattr("calipers.readers.read", fails(error))
     said = calipers("evaluate", files.references, files.ours, "-o", files.folder.parent / "out put")
     assert (said.code, said.out) == (130, "")
-    assert f"calipers evaluate {files.references} {files.ours} -o '{files.folder.parent}/out put'" in said.err
+    assert (
+        f"calipers evaluate {files.references} {files.ours} -o '{files.folder.parent}/out put'"
+        in said.err
+    )
     assert not (files.folder.parent / "out put").exists()
 
 
@@ -205,11 +208,20 @@ def test_a_reader_that_leaves_early_is_no_error(files):
 
 
 def test_a_reader_that_leaves_is_no_failure(files):
-    call = [sys.executable, "-c", "from calipers.cli import main; main()", "evaluate", files.references, files.ours]
+    call = [
+        sys.executable,
+        "-c",
+        "from calipers.cli import main; main()",
+        "evaluate",
+        files.references,
+        files.ours,
+    ]
     for further in ([], ["--json"]):
         read_end, write_end = os.pipe()
         os.close(read_end)
-        ended = subprocess.run([*call, *further, "-q"], stdout=write_end, stderr=subprocess.PIPE, check=False)
+        ended = subprocess.run(
+            [*call, *further, "-q"], stdout=write_end, stderr=subprocess.PIPE, check=False
+        )
         os.close(write_end)
         assert (ended.returncode, ended.stderr) == (0, b"")
 
@@ -218,10 +230,21 @@ def test_a_reader_that_leaves_is_no_failure(files):
 @pytest.mark.parametrize("verb", ["evaluate", "inspect"])
 @pytest.mark.parametrize("further", [[], ["--json"]])
 def test_a_full_disk_behind_stdout_is_no_bug(files, verb, further):
-    call = [sys.executable, "-c", "from calipers.cli import main; main()", verb, files.references, files.ours, "-q"]
+    call = [
+        sys.executable,
+        "-c",
+        "from calipers.cli import main; main()",
+        verb,
+        files.references,
+        files.ours,
+        "-q",
+    ]
     with open("/dev/full", "wb") as full:
         ended = subprocess.run([*call, *further], stdout=full, stderr=subprocess.PIPE, check=False)
-    assert (ended.returncode, ended.stderr) == (2, b"error: stdout: no space left to write the result [disk-full]\n")
+    assert (ended.returncode, ended.stderr) == (
+        2,
+        b"error: stdout: no space left to write the result [disk-full]\n",
+    )
 
 
 def test_help_without_a_verb_is_the_help(calipers):

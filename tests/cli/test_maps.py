@@ -1,4 +1,6 @@
-"""`calipers maps`: folders of labels and maps in, estimates and a page out; bad input is one error and no output."""
+"""`calipers maps`: folders of labels and maps in, estimates and a page out; bad input is one error
+and no output.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,19 @@ class Study:
             self.write("ours", f"case{k}", (0.7 * labels + 0.3 * noise).astype(np.float32))
             self.write("theirs", f"case{k}", (0.3 * labels + 0.6 * noise).astype(np.float32))
         rows = [f"case{k},p{k // 2},{'NS'[k % 2]},{'tune' if k < 2 else 'test'}" for k in range(n)]
-        (folder / "groups.csv").write_text("\n".join(["image,patient,centre,split", *rows]), encoding="utf-8")
+        (folder / "groups.csv").write_text(
+            "\n".join(["image,patient,centre,split", *rows]), encoding="utf-8"
+        )
 
     def write(self, part: str, name: str, array: np.ndarray, affine: Any = None) -> None:
         (self.folder / part).mkdir(exist_ok=True, parents=True)
         path = self.folder / part / f"{name}{self.suffix}"
-        write_volume(path, array, None if affine is not None else SPACING * (self.suffix != ".npy") or None, affine)
+        write_volume(
+            path,
+            array,
+            None if affine is not None else SPACING * (self.suffix != ".npy") or None,
+            affine,
+        )
 
     def path(self, part: str) -> str:
         return str(self.folder / part)
@@ -69,10 +78,17 @@ def test_folders_give_what_arrays_give(calipers: Calls, study: Study) -> None:
     assert said.json["protocol"]["maps"]["threshold"] == 0.5
 
 
-def test_a_folder_of_volumes_with_intervals_and_a_report(calipers: Calls, study: Study, tmp_path: Path) -> None:
+def test_a_folder_of_volumes_with_intervals_and_a_report(
+    calipers: Calls, study: Study, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     said = calipers(
-        *("maps", study.path("labels"), f"ours={study.path('ours')}", f"theirs={study.path('theirs')}"),
+        *(
+            "maps",
+            study.path("labels"),
+            f"ours={study.path('ours')}",
+            f"theirs={study.path('theirs')}",
+        ),
         *("--groups", study.path("groups.csv"), "--by", "centre", "--cluster", "image", "-o", out),
     )
     assert said.code == 0, said.err
@@ -80,8 +96,16 @@ def test_a_folder_of_volumes_with_intervals_and_a_report(calipers: Calls, study:
         path.name for path in out.iterdir()
     }
     document = json.loads((out / "evaluation.json").read_text(encoding="utf-8"))
-    rows = {(row["model"], row["metric"]): row for row in document["rows"] if not row["group"] and not row["class"]}
-    assert rows["ours", "softIoU"]["low"] < rows["ours", "softIoU"]["value"] < rows["ours", "softIoU"]["high"]
+    rows = {
+        (row["model"], row["metric"]): row
+        for row in document["rows"]
+        if not row["group"] and not row["class"]
+    }
+    assert (
+        rows["ours", "softIoU"]["low"]
+        < rows["ours", "softIoU"]["value"]
+        < rows["ours", "softIoU"]["high"]
+    )
     assert rows["ours", "AP/dataset"]["value"] > rows["theirs", "AP/dataset"]["value"]
     assert {row["group"]["centre"] for row in document["rows"] if row["group"]} == {"N", "S"}
     run = json.loads((out / "run.json").read_text(encoding="utf-8"))
@@ -98,14 +122,29 @@ def test_options_replace_those_of_the_protocol(calipers: Calls, plain: Study) ->
         == (document["protocol"]["maps"])
     )
     assert any("score of at least" in warning for warning in document["warnings"])
-    tuned = ("--groups", plain.path("groups.csv"), "--tuning", "split=tune", "--threshold", "best-dice")
+    tuned = (
+        "--groups",
+        plain.path("groups.csv"),
+        "--tuning",
+        "split=tune",
+        "--threshold",
+        "best-dice",
+    )
     document = calipers(*both, *tuned).json
     assert document["cohort"]["images"] == 4
     assert calipers(*both, "--preset", "mood").json["protocol"]["name"] == "mood"
 
 
 def test_jobs_change_nothing(calipers: Calls, plain: Study) -> None:
-    words = ("maps", plain.path("labels"), plain.path("ours"), plain.path("theirs"), "--json", "--seed", "3")
+    words = (
+        "maps",
+        plain.path("labels"),
+        plain.path("ours"),
+        plain.path("theirs"),
+        "--json",
+        "--seed",
+        "3",
+    )
     one, three = (calipers(*words, "--jobs", jobs).json["rows"] for jobs in (1, 3))
     assert one == three
 
@@ -191,7 +230,9 @@ def test_bad_files_are_one_error_and_no_output(
 
 
 @pytest.mark.parametrize("harm", [nan, above_one, three_labels, smooth_labels])
-def test_an_error_in_the_middle_names_the_file(calipers: Calls, study: Study, harm: Callable[[Study], None]) -> None:
+def test_an_error_in_the_middle_names_the_file(
+    calipers: Calls, study: Study, harm: Callable[[Study], None]
+) -> None:
     harm(study)
     said = calipers("maps", study.path("labels"), study.path("ours"))
     assert f"case1{study.suffix}" in said.err
@@ -205,7 +246,9 @@ def test_affines_that_differ_are_told_with_both_codes(calipers: Calls, tmp_path:
     study.write("ours", "case1", array, left)
     said = calipers("maps", study.path("labels"), study.path("ours"), "-o", tmp_path / "out")
     assert said.code == 2
-    assert all(word in said.err for word in ("RAS", "LAS", "mirrored along x", "case1.nii.gz", "[affine]"))
+    assert all(
+        word in said.err for word in ("RAS", "LAS", "mirrored along x", "case1.nii.gz", "[affine]")
+    )
     assert not (tmp_path / "out").exists()
 
 
@@ -253,19 +296,33 @@ def test_bad_choices_are_one_error_and_no_output(
     calipers: Calls, plain: Study, tmp_path: Path, options: tuple[str, ...], words: str
 ) -> None:
     groups = () if "--groups" in options else ("--groups", plain.path("groups.csv"))
-    said = calipers("maps", plain.path("labels"), plain.path("ours"), *groups, *options, "-o", tmp_path / "out")
+    said = calipers(
+        "maps", plain.path("labels"), plain.path("ours"), *groups, *options, "-o", tmp_path / "out"
+    )
     assert said.code == 2, said.err
     assert words in said.err
     assert not (tmp_path / "out").exists()
-    as_json = calipers("maps", plain.path("labels"), plain.path("ours"), *groups, *options, "--json")
+    as_json = calipers(
+        "maps", plain.path("labels"), plain.path("ours"), *groups, *options, "--json"
+    )
     assert (as_json.code, as_json.json["schema"]) == (2, "calipers.error/1")
 
 
 @pytest.mark.parametrize("inside", ["labels", "ours", "images"])
-def test_nothing_is_written_into_an_input_folder(calipers: Calls, plain: Study, inside: str) -> None:
+def test_nothing_is_written_into_an_input_folder(
+    calipers: Calls, plain: Study, inside: str
+) -> None:
     plain.write("images", "case1", np.zeros((6, 10, 12), np.float32))
     out = str(plain.folder / inside / "results")
-    said = calipers("maps", plain.path("labels"), plain.path("ours"), "--images", plain.path("images"), "-o", out)
+    said = calipers(
+        "maps",
+        plain.path("labels"),
+        plain.path("ours"),
+        "--images",
+        plain.path("images"),
+        "-o",
+        out,
+    )
     assert said.code == 2
     assert not Path(out).exists()
 
@@ -277,11 +334,15 @@ def test_maps_that_are_not_there(calipers: Calls, plain: Study, missing: str, sa
     assert calipers(*both).code == 2
     document = calipers(*both, "--missing", missing).json
     assert document["cohort"]["images"] == samples
-    assert any("1 of 6 samples have no prediction of ours" in warning for warning in document["warnings"])
+    assert any(
+        "1 of 6 samples have no prediction of ours" in warning for warning in document["warnings"]
+    )
 
 
 def test_single_files_are_a_pair(calipers: Calls, plain: Study) -> None:
-    said = calipers("maps", plain.file("labels"), plain.file("theirs", "case1"), "--no-ci", "--json")
+    said = calipers(
+        "maps", plain.file("labels"), plain.file("theirs", "case1"), "--no-ci", "--json"
+    )
     assert said.code == 0
     assert said.json["cohort"]["images"] == 1
 

@@ -20,7 +20,12 @@ def table(tmp_path: Path) -> str:
         for patient in range(3):
             for image in range(2):
                 for size in ("large", "small"):
-                    iou = 0.8 - 0.3 * (size == "small") + 0.03 * centre / 8 + 0.05 * random.standard_normal()
+                    iou = (
+                        0.8
+                        - 0.3 * (size == "small")
+                        + 0.03 * centre / 8
+                        + 0.05 * random.standard_normal()
+                    )
                     hit, age = int(iou + 0.1 * random.standard_normal() > 0.55), 50 + patient
                     lines.append(f"{iou:.4f},{hit},{size},{age},C{centre},{patient},{image}")
     path = tmp_path / "polyps.csv"
@@ -48,8 +53,20 @@ def test_a_table_is_explained(calipers, table):
 def test_json_has_the_fit(calipers, table):
     said = calipers("mixed", table, *OPTIONS, "--json")
     assert (said.code, said.err) == (0, "")
-    assert list(said.json) == ["schema", "calipers", "formula", "groups", "cohort", "table", "fits", "warnings"]
-    assert (said.json["schema"], said.json["groups"]) == ("calipers.mixed/1", ["centre", "patient", "image"])
+    assert list(said.json) == [
+        "schema",
+        "calipers",
+        "formula",
+        "groups",
+        "cohort",
+        "table",
+        "fits",
+        "warnings",
+    ]
+    assert (said.json["schema"], said.json["groups"]) == (
+        "calipers.mixed/1",
+        ["centre", "patient", "image"],
+    )
     assert said.json["table"]["rows"] == 96
     (fit,) = said.json["fits"]
     expected = cal.mixed_model(read(table), "iou ~ size", ["centre", "patient", "image"]).as_dict()
@@ -65,13 +82,25 @@ def read(path):
 def test_options_reach_the_model(calipers, table):
     by_ml = calipers("mixed", table, *OPTIONS, "--ml", "--level", "0.9", "--json").json["fits"][0]
     assert (by_ml["criterion"], by_ml["level"]) == ("ML", 0.9)
-    turned = calipers("mixed", table, *OPTIONS, "--levels", "size=small,large", "--json").json["fits"][0]
+    turned = calipers("mixed", table, *OPTIONS, "--levels", "size=small,large", "--json").json[
+        "fits"
+    ][0]
     assert turned["coefficients"][1]["name"] == "size[large]"
     graded = calipers(
-        "mixed", table, "--formula", "iou ~ age", "--nested", "centre", "--levels", "age=50,51,52", "--json"
+        "mixed",
+        table,
+        "--formula",
+        "iou ~ age",
+        "--nested",
+        "centre",
+        "--levels",
+        "age=50,51,52",
+        "--json",
     ).json["fits"][0]
     assert [c["name"] for c in graded["coefficients"]] == ["intercept", "age[51]", "age[52]"]
-    checked = calipers("mixed", table, *OPTIONS, "--bootstrap", "20", "--seed", "7", "--json").json["fits"][0]
+    checked = calipers("mixed", table, *OPTIONS, "--bootstrap", "20", "--seed", "7", "--json").json[
+        "fits"
+    ][0]
     assert [(c["kind"], c["replicates"], c["seed"]) for c in checked["checks"]] == [
         ("parametric", 20, 7),
         ("cluster", 20, 7),
@@ -87,16 +116,20 @@ def test_options_reach_the_model(calipers, table):
 
 
 def test_logistic_and_crossed(calipers, table):
-    said = calipers("mixed", table, "--formula", "hit ~ size", "--groups", "centre,patient", "--logistic")
+    said = calipers(
+        "mixed", table, "--formula", "hit ~ size", "--groups", "centre,patient", "--logistic"
+    )
     assert said.code == 0, said.err
     for words in ("odds ratio", "hit ~ size; 96 rows", "8 centres", "hit: ", "% with size small"):
         assert words in said.out
-    fit = calipers("mixed", table, "--formula", "hit ~ size", "--groups", "centre", "--logistic", "--json").json[
-        "fits"
-    ][0]
+    fit = calipers(
+        "mixed", table, "--formula", "hit ~ size", "--groups", "centre", "--logistic", "--json"
+    ).json["fits"][0]
     assert (fit["kind"], fit["unit"]) == ("logistic", "centre")
     pytest.importorskip("statsmodels")
-    crossed = calipers("mixed", table, "--formula", "iou ~ size", "--groups", "centre,image", "--crossed", "--json")
+    crossed = calipers(
+        "mixed", table, "--formula", "iou ~ size", "--groups", "centre,image", "--crossed", "--json"
+    )
     assert crossed.json["fits"][0]["crossed"] is True
 
 
@@ -127,7 +160,10 @@ def test_output_is_a_new_file(calipers, table, tmp_path):
     [
         (["--groups", "centre"], "needs --formula"),
         (["--formula", "iou ~ size"], "needs --groups"),
-        (["--formula", "iou ~ size", "--groups", "centre", "--nested", "patient"], "give one of them"),
+        (
+            ["--formula", "iou ~ size", "--groups", "centre", "--nested", "patient"],
+            "give one of them",
+        ),
         (["--formula", "iou ~ sice", "--groups", "centre"], "did you mean 'size'"),
         (["--formula", "iou ~ size", "--groups", "center"], "did you mean 'centre'"),
         (["--formula", "iou ~", "--groups", "centre"], "breaks off"),
@@ -149,7 +185,11 @@ def test_misuse_is_one_clear_error(calipers, table, argv, said):
 
 def test_errors_are_json_too(calipers, table):
     said = calipers("mixed", table, "--formula", "iou ~ sice", "--groups", "centre", "--json")
-    assert (said.code, said.json["schema"], said.json["error"]["kind"]) == (2, "calipers.error/1", "missing-column")
+    assert (said.code, said.json["schema"], said.json["error"]["kind"]) == (
+        2,
+        "calipers.error/1",
+        "missing-column",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -161,13 +201,23 @@ def demo(tmp_path_factory):
         cal.write(cohort, folder / f"{model}.json", what=model)
     names = ("patient", "centre")
     rows = zip(cohort.images.ids, *[cohort.group(name).tolist() for name in names])
-    (folder / "images.csv").write_text("image,patient,centre\n" + "".join(",".join(row) + "\n" for row in rows))
+    (folder / "images.csv").write_text(
+        "image,patient,centre\n" + "".join(",".join(row) + "\n" for row in rows)
+    )
     return folder
 
 
 def refs(demo, *models):
     paths = [demo / f"{model}.json" for model in models]
-    return ("mixed", demo / "references.json", *paths, "--groups", demo / "images.csv", "--size-cuts", "400,2500")
+    return (
+        "mixed",
+        demo / "references.json",
+        *paths,
+        "--groups",
+        demo / "images.csv",
+        "--size-cuts",
+        "400,2500",
+    )
 
 
 def test_references_are_asked_three_questions(calipers, demo):
@@ -191,7 +241,9 @@ def test_references_are_asked_three_questions(calipers, demo):
 
 
 def test_references_in_other_ways(calipers, demo):
-    plain = calipers(*refs(demo, "misses-small"), "--nested", "patient,image", "--formula", "~ class", "--json").json
+    plain = calipers(
+        *refs(demo, "misses-small"), "--nested", "patient,image", "--formula", "~ class", "--json"
+    ).json
     assert (plain["groups"], plain["formula"]) == (["patient", "image"], "iou ~ class")
     strict = calipers(*refs(demo, "misses-small"), "--preset", "overview", "--json")
     assert strict.code == 0
@@ -202,7 +254,9 @@ def test_references_in_other_ways(calipers, demo):
     ):
         said = calipers(*refs(demo, "misses-small"), *argv)
         assert (said.code, words in said.err) == (2, True), said.err
-    said = calipers("mixed", demo / "references.json", demo / "misses-small.json", "--size-cuts", "400")
+    said = calipers(
+        "mixed", demo / "references.json", demo / "misses-small.json", "--size-cuts", "400"
+    )
     assert (said.code, "two areas" in said.err) == (2, True)
     said = calipers("mixed", demo / "references.json", "--formula", "iou ~ size", "--groups", "a")
     assert (said.code, "need predictions" in said.err) == (2, True)
@@ -211,7 +265,11 @@ def test_references_in_other_ways(calipers, demo):
 def test_hostile_names_do_not_drive_the_terminal(calipers, tmp_path):
     lines = ["iou,kind,centre"]
     random = np.random.default_rng(0)
-    lines += [f"{random.random():.3f},{kind},C{k % 6}" for k in range(30) for kind in ("[red]a", "\x1b[31mb")]
+    lines += [
+        f"{random.random():.3f},{kind},C{k % 6}"
+        for k in range(30)
+        for kind in ("[red]a", "\x1b[31mb")
+    ]
     path = tmp_path / "t.csv"
     path.write_text("\n".join(lines) + "\n")
     said = calipers("mixed", path, "--formula", "iou ~ kind", "--groups", "centre")

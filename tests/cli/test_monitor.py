@@ -1,4 +1,6 @@
-"""`calipers monitor`: the answer in words, OMS beside OOD, a folder that is whole or absent, and typed refusals."""
+"""`calipers monitor`: the answer in words, OMS beside OOD, a folder that is whole or absent, and
+typed refusals.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,10 @@ def write_alarms(path, made, **columns):
     """Write a table of alarms of the runways."""
     names = list(columns)
     rows = [",".join(["image", *names])]
-    rows += [",".join([image, *(str(columns[c][k]) for c in names)]) for k, image in enumerate(made.cohort.images.ids)]
+    rows += [
+        ",".join([image, *(str(columns[c][k]) for c in names)])
+        for k, image in enumerate(made.cohort.images.ids)
+    ]
     path.write_text("\n".join(rows) + "\n")
     return path
 
@@ -54,11 +59,15 @@ def test_sentences_come_first_then_both_paradigms_side_by_side(monitor):
     said = monitor("--ood", "ood", "--tau", 0.5, *FEW)
     assert said.code == 0
     lines = said.out.splitlines()
-    assert lines[0].startswith("shift-detector gives an image that is unsafe a higher alarm than one that is safe in ")
+    assert lines[0].startswith(
+        "shift-detector gives an image that is unsafe a higher alarm than one that is safe in "
+    )
     head = next(line for line in lines if line.split()[:1] == ["monitor"])
     assert head.split() == ["monitor", "quantity", "OMS", "(unsafe)", "OOD", "images", "wanted"]
     for name in ("AUROC", "AUPR", "FPR95", "MCC", "AURC", "E-AURC", "SG", "RH", "AC"):
-        assert sum(f" {name} " in f" {' '.join(line.split())} " and "/" in line for line in lines) == 3
+        assert (
+            sum(f" {name} " in f" {' '.join(line.split())} " and "/" in line for line in lines) == 3
+        )
     assert any(line.split()[:2] == ["rejected", "of"] for line in lines)
 
 
@@ -66,7 +75,13 @@ def test_json_is_one_object_with_the_numbers_of_python(monitor, made):
     document = monitor("--ood", "ood", "--tau", 0.5, "--no-ci", "--json").json
     scope = cal.scope_scores(made.cohort)
     found = cal.evaluate_monitor(
-        made.alarms, scope, 0.5, made.columns["ood"], tuning=made.split("tuning"), threshold="q95-safe", ci=False
+        made.alarms,
+        scope,
+        0.5,
+        made.columns["ood"],
+        tuning=made.split("tuning"),
+        threshold="q95-safe",
+        ci=False,
     )
     assert document["schema"] == "calipers.monitor/1"
     assert document["page"] is None
@@ -85,7 +100,9 @@ def test_the_folder_is_complete_and_only_ours_is_replaced(monitor, tmp_path):
     every = ("auroc", "risk", "roc-oms", "roc-ood", "sweep", "prevalence", "ranking")
     assert {"monitor.html", "monitor.json", "monitor.csv", "images.csv"} <= names
     assert {f"monitor-{name}.svg" for name in every} <= names
-    assert {f"monitor-{name}-{k}.svg" for name in ("outcomes", "scores") for k in (1, 2, 3)} <= names
+    assert {
+        f"monitor-{name}-{k}.svg" for name in ("outcomes", "scores") for k in (1, 2, 3)
+    } <= names
     assert monitor("--tau", 0.5, "--no-ci", "-o", out).code == 2
     (out / "mine.txt").write_text("stays")
     alone = monitor("--tau", 0.5, "--no-ci", "-o", out, "--force", alarm=["max-score"])
@@ -101,7 +118,9 @@ def test_the_table_of_images_has_scores_labels_alarms_and_rejections(monitor, ma
     with (tmp_path / "out" / "images.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     judged = ~made.split("tuning")
-    assert [row["image"] for row in rows] == [i for i, k in zip(made.cohort.images.ids, judged) if k]
+    assert [row["image"] for row in rows] == [
+        i for i, k in zip(made.cohort.images.ids, judged) if k
+    ]
     assert {"score", "unsafe", "ood", "alarm random", "rejected random"} <= set(rows[0])
     alarms = [float(row["alarm random"]) for row in rows]
     assert np.allclose(alarms, np.asarray(made.alarms["random"])[judged])
@@ -113,9 +132,22 @@ def test_the_page_says_what_the_terminal_says(monitor, tmp_path, data):
     assert "Content-Security-Policy" in page
     assert "failure-predictor: unsafe and accepted" in page
     assert "data:image/" in page  # pictures of the folder
-    sentence = next(line for line in said.out.splitlines() if line.startswith("Of 100 unsafe images failure-predictor"))
+    sentence = next(
+        line
+        for line in said.out.splitlines()
+        if line.startswith("Of 100 unsafe images failure-predictor")
+    )
     assert sentence in page
-    for name in ("auroc", "risk", "roc-oms", "roc-ood", "ranking", "sweep", "outcomes-0", "scores-2"):
+    for name in (
+        "auroc",
+        "risk",
+        "roc-oms",
+        "roc-ood",
+        "ranking",
+        "sweep",
+        "outcomes-0",
+        "scores-2",
+    ):
         assert f'id="fig-monitor-{name}"' in page
 
 
@@ -134,7 +166,9 @@ def test_baselines_need_no_file(monitor, made):
     scope = cal.scope_scores(made.cohort)
     alarm = baseline("max-score", made.cohort)
     value = cal.evaluate_monitor(alarm, scope, 0.5, ci=False).get("AUROC").value
-    row = next(r for r in document["rows"] if r["metric"] == "AUROC" and r["group"] == {"paradigm": "oms"})
+    row = next(
+        r for r in document["rows"] if r["metric"] == "AUROC" and r["group"] == {"paradigm": "oms"}
+    )
     assert row["value"] == value
 
 
@@ -160,7 +194,11 @@ def test_a_sweep_has_no_headline_and_a_table_over_tau(monitor):
 
 def test_ood_can_be_values_of_a_column(monitor, made):
     document = monitor("--ood", "shift=fog,night", "--tau", 0.5, "--no-ci", "--json").json
-    counts = [cell for cell in document["tables"]["disagreement"] if cell["monitor"] is None and cell["ood"]]
+    counts = [
+        cell
+        for cell in document["tables"]["disagreement"]
+        if cell["monitor"] is None and cell["ood"]
+    ]
     shift = np.asarray(made.columns["shift"])[~made.split("tuning")]
     assert sum(cell["images"] for cell in counts) == np.isin(shift, ("fog", "night")).sum()
 
@@ -168,7 +206,18 @@ def test_ood_can_be_values_of_a_column(monitor, made):
 def test_columns_that_options_name_are_no_monitors(monitor, made, tmp_path):
     n = np.arange(N)
     path = write_alarms(tmp_path / "a.csv", made, mine=n / N, harm=n % 3, flight=n // 4)
-    options = ("--tau", 0.5, "--severity", "harm", "--cluster", "flight", "--threshold", 0.5, "--no-ci", "--json")
+    options = (
+        "--tau",
+        0.5,
+        "--severity",
+        "harm",
+        "--cluster",
+        "flight",
+        "--threshold",
+        0.5,
+        "--no-ci",
+        "--json",
+    )
     document = monitor(*options, alarm=[path]).json
     assert document["monitors"] == ["mine"]
     assert document["settings"]["unit"] == "flight"
@@ -186,7 +235,16 @@ def test_the_matching_of_a_preset_is_used_and_its_metrics_are_scores(monitor, ma
 
 def test_thresholds_are_numbers_rules_or_of_one_monitor(monitor):
     document = monitor(
-        "--tau", 0.5, "--no-ci", "--json", "--threshold", "youden", "--threshold", "random=1.25", "--ood", "ood"
+        "--tau",
+        0.5,
+        "--no-ci",
+        "--json",
+        "--threshold",
+        "youden",
+        "--threshold",
+        "random=1.25",
+        "--ood",
+        "ood",
     ).json
     assert document["thresholds"]["random"] == {"value": 1.25, "rule": "given", "n_tuning": 0}
     assert document["thresholds"]["shift-detector"]["rule"] == "youden"
@@ -196,7 +254,10 @@ def test_thresholds_are_numbers_rules_or_of_one_monitor(monitor):
 def labels(tmp_path):
     """Write a classifier's labels: 3 of 12 wrong, and a confidence that is low there."""
     lines = ["image,y,y_hat,confidence,patient"]
-    lines += [f"i{k},{k % 2},{(k % 2) ^ (k < 3)}.0,{0.2 if k < 3 else 0.5 + k / 40},p{k // 2}" for k in range(12)]
+    lines += [
+        f"i{k},{k % 2},{(k % 2) ^ (k < 3)}.0,{0.2 if k < 3 else 0.5 + k / 40},p{k // 2}"
+        for k in range(12)
+    ]
     path = tmp_path / "labels.csv"
     path.write_text("\n".join(lines) + "\n")
     return path
@@ -223,9 +284,16 @@ def test_no_unsafe_image_is_null_with_a_reason(monitor):
     assert said.code == 0
     assert "no image is unsafe" in said.err
     document = monitor("--tau", 0, "--no-ci", "--json", alarm=["max-score"]).json
-    rows = [r for r in document["rows"] if r["group"] == {"paradigm": "oms"} and r["metric"] in ("AUROC", "RH")]
+    rows = [
+        r
+        for r in document["rows"]
+        if r["group"] == {"paradigm": "oms"} and r["metric"] in ("AUROC", "RH")
+    ]
     assert {(r["value"], r["reason"]) for r in rows} == {(None, "no_positives")}
-    assert "images are unsafe (s runs from 0 to 1)" in monitor("--tau", 50, "--no-ci", alarm=["max-score"]).err
+    assert (
+        "images are unsafe (s runs from 0 to 1)"
+        in monitor("--tau", 50, "--no-ci", alarm=["max-score"]).err
+    )
 
 
 def test_a_constant_monitor_is_chance(monitor, made, tmp_path):
@@ -243,7 +311,10 @@ def test_a_wrong_direction_is_answered_with_the_option(monitor, made, tmp_path):
     assert "say --lower-is-alarm calm" in said.err
     assert "higher_is_alarm" not in said.err
     assert "say --lower-is-alarm calm" in monitor("--tau", 0.5, "--no-ci", alarm=[path]).err
-    assert spoken("take a larger tau, or classes='present'") == "take a larger tau, or --classes present"
+    assert (
+        spoken("take a larger tau, or classes='present'")
+        == "take a larger tau, or --classes present"
+    )
 
 
 def test_missing_images_nan_and_strange_images_are_named(monitor, made, tmp_path):
@@ -339,8 +410,14 @@ def test_pictures_are_needed_where_they_are_looked_at(monitor, data):
         (["--truth", "y", "--predicted", "yhat"], "did you mean 'y_hat'"),
         (["--truth", "y"], "both --truth COLUMN and --predicted COLUMN"),
         (["--truth", "y", "--predicted", "y_hat", "--iou", "0.4"], "--iou is about boxes"),
-        (["--truth", "y", "--predicted", "y_hat", "--alarm", "max-score"], "needs predictions of boxes"),
-        (["--truth", "y", "--predicted", "y_hat", "--alarm", "confidense"], "did you mean 'confidence'"),
+        (
+            ["--truth", "y", "--predicted", "y_hat", "--alarm", "max-score"],
+            "needs predictions of boxes",
+        ),
+        (
+            ["--truth", "y", "--predicted", "y_hat", "--alarm", "confidense"],
+            "did you mean 'confidence'",
+        ),
     ],
 )
 def test_bad_labels_are_refused(calipers, labels, words, told):
@@ -352,7 +429,9 @@ def test_bad_labels_are_refused(calipers, labels, words, told):
 
 def test_an_image_without_a_label_is_named(calipers, labels):
     labels.write_text(labels.read_text().replace("i4,0,0.0", "i4,,0.0"))
-    said = calipers("monitor", labels, "--truth", "y", "--predicted", "y_hat", "--alarm", "confidence")
+    said = calipers(
+        "monitor", labels, "--truth", "y", "--predicted", "y_hat", "--alarm", "confidence"
+    )
     assert said.code == 2
     assert "[missing-label]" in said.err
 
@@ -360,7 +439,9 @@ def test_an_image_without_a_label_is_named(calipers, labels):
 def test_records_that_are_set_aside_are_counted(calipers, data, tmp_path):
     lines = (data / "detector.csv").read_text().splitlines()
     broken = tmp_path / "detector.csv"
-    broken.write_text("\n".join([*lines[:1], lines[1].rpartition(",")[0] + ",high", *lines[2:]]) + "\n")
+    broken.write_text(
+        "\n".join([*lines[:1], lines[1].rpartition(",")[0] + ",high", *lines[2:]]) + "\n"
+    )
     words = ("monitor", data / "lard.csv", broken, "--alarm", "max-score", "--tau", 0.5, "--no-ci")
     assert calipers(*words).code == 2
     said = calipers(*words, "--lenient")

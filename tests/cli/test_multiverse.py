@@ -1,4 +1,6 @@
-"""`calipers multiverse`: sentences, shares and counts on stdout, a folder that is whole or absent, early refusals."""
+"""`calipers multiverse`: sentences, shares and counts on stdout, a folder that is whole or absent,
+early refusals.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def test_json_is_one_object_with_the_numbers_of_python(multiverse, data):
     said = multiverse(*FEW, "--no-ci", "--json")
     document = said.json
     assert document["schema"] == "calipers.multiverse/1"
-    cohort = cal.read(data / "references.json", {m: data / f"{m}.json" for m in ("model-1", "model-2")})
+    cohort = cal.read(
+        data / "references.json", {m: data / f"{m}.json" for m in ("model-1", "model-2")}
+    )
     found = cal.multiverse(cohort, {"metric": ["F1", "RoDeO"], "criterion": ["box-iou"]})
     assert document == json.loads(json.dumps({**found.as_dict(), "page": None}))
 
@@ -91,7 +95,9 @@ def test_the_folder_is_complete_and_repeats(multiverse, tmp_path):
     assert (tmp_path / "out" / "multiverse-curve.svg").read_bytes() == before
 
 
-def test_the_page_says_what_the_terminal_says_and_runs_nothing_of_others(multiverse, tmp_path, data):
+def test_the_page_says_what_the_terminal_says_and_runs_nothing_of_others(
+    multiverse, tmp_path, data
+):
     (data / "<b>bold.json").write_bytes((data / "model-2.json").read_bytes())
     said = multiverse(*FEW, "--no-ci", "-o", tmp_path / "out", models=("model-1", "<b>bold"))
     page = (tmp_path / "out" / "multiverse.html").read_text()
@@ -105,7 +111,9 @@ def test_the_page_says_what_the_terminal_says_and_runs_nothing_of_others(multive
 
 def test_a_grid_comes_from_a_file_and_options_replace_its_choices(multiverse, tmp_path):
     grid = tmp_path / "grid.toml"
-    grid.write_text('schema = "calipers.grid/1"\n[grid]\nmetric = ["PPV"]\ncriterion = ["iop"]\nthreshold = [0.2]\n')
+    grid.write_text(
+        'schema = "calipers.grid/1"\n[grid]\nmetric = ["PPV"]\ncriterion = ["iop"]\nthreshold = [0.2]\n'
+    )
     document = multiverse("--grid", grid, "--metric", "sensitivity", "--no-ci", "--json").json
     assert {row["metric"] for row in document["rows"]} == {"sensitivity"}
     assert {row["threshold"] for row in document["rows"]} == {0.2}
@@ -139,14 +147,22 @@ def test_with_too_few_units_a_note_says_so(calipers, tmp_path):
     cal.write(cohort, tmp_path / "r.json")
     for model in cohort.models:
         cal.write(cohort, tmp_path / f"{model}.json", what=model)
-    said = calipers("multiverse", tmp_path / "r.json", tmp_path / "model-1.json", tmp_path / "model-2.json", *FEW)
+    said = calipers(
+        "multiverse",
+        tmp_path / "r.json",
+        tmp_path / "model-1.json",
+        tmp_path / "model-2.json",
+        *FEW,
+    )
     assert said.code == 0
     assert "no intervals" in said.err
 
 
 def test_the_page_of_an_evaluation_can_tell_of_it_and_tells_again(calipers, data, tmp_path):
     files = [data / name for name in ("references.json", "model-1.json", "model-2.json")]
-    said = calipers("evaluate", *files, "--preset", "rodeo", "--no-ci", "--multiverse", "-o", tmp_path / "out")
+    said = calipers(
+        "evaluate", *files, "--preset", "rodeo", "--no-ci", "--multiverse", "-o", tmp_path / "out"
+    )
     assert said.code == 0
     page = tmp_path / "out" / "report.html"
     assert 'id="fig-multiverse-curve"' in page.read_text()
@@ -156,13 +172,20 @@ def test_the_page_of_an_evaluation_can_tell_of_it_and_tells_again(calipers, data
 
 def test_without_the_option_the_page_is_silent_until_it_is_asked(calipers, data, tmp_path):
     files = [data / name for name in ("references.json", "model-1.json", "model-2.json")]
-    assert calipers("evaluate", *files, "--preset", "rodeo", "--no-ci", "-o", tmp_path / "out").code == 0
+    assert (
+        calipers("evaluate", *files, "--preset", "rodeo", "--no-ci", "-o", tmp_path / "out").code
+        == 0
+    )
     assert "fig-multiverse" not in (tmp_path / "out" / "report.html").read_text()
-    assert calipers("report", tmp_path / "out", "--multiverse", "-o", tmp_path / "page.html").code == 0
+    assert (
+        calipers("report", tmp_path / "out", "--multiverse", "-o", tmp_path / "page.html").code == 0
+    )
     assert 'id="fig-multiverse-curve"' in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.parametrize(("models", "more"), [(1, ["-o", "out"]), (2, [])])
 def test_a_page_that_cannot_tell_of_it_is_refused_first(calipers, models, more):
-    said = calipers("evaluate", "missing.json", *("a.json", "b.json")[:models], "--multiverse", *more)
+    said = calipers(
+        "evaluate", "missing.json", *("a.json", "b.json")[:models], "--multiverse", *more
+    )
     assert "give -o DIR and two models or more" in said.err

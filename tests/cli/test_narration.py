@@ -58,7 +58,9 @@ def test_further_steps_are_counted(narrator, clock, capsys):
     assert "resampling, part 3: 25%, 6 s left" in said
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(3, "3 s"), (89, "89 s"), (120, "2 min"), (7800, "2 h 10 min")])
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(3, "3 s"), (89, "89 s"), (120, "2 min"), (7800, "2 h 10 min")]
+)
 def test_long_times_are_said_in_minutes(narrator, clock, capsys, seconds, said):
     progress = narrator.steps("resampling")
     clock[0] += seconds

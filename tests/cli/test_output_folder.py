@@ -11,7 +11,14 @@ import pytest
 
 import calipers as cal
 
-NAMES = ["evaluation.json", "images.csv", "images.parquet", "objects.parquet", "report.html", "run.json"]
+NAMES = [
+    "evaluation.json",
+    "images.csv",
+    "images.parquet",
+    "objects.parquet",
+    "report.html",
+    "run.json",
+]
 
 
 @pytest.fixture
@@ -155,7 +162,14 @@ def test_the_run_is_on_record(evaluate, files, tmp_path):
     kernels = run["settings"].pop("kernels")
     assert run["settings"] == {"seed": 3, "rng": "Philox4x64", "ties": "coco"}
     assert kernels in ("numpy", "native")
-    assert set(run["environment"]) == {"python", "numpy", "scipy", "platform", "machine", "byteorder"}
+    assert set(run["environment"]) == {
+        "python",
+        "numpy",
+        "scipy",
+        "platform",
+        "machine",
+        "byteorder",
+    }
     assert run["started"] <= run["ended"]
     assert run["metric_ids"] == ["ap.coco101@1", "ar.coco@1"]
     given = {"references.json", "ours.json", "theirs.json", "images.csv"}
@@ -168,11 +182,18 @@ def test_the_run_is_on_record(evaluate, files, tmp_path):
 
 def test_equal_work_has_equal_hashes(evaluate, tmp_path, monkeypatch):
     hashes = []
-    for name, options in (("a", []), ("b", ["--jobs", "3"]), ("c", ["--preset", "rodeo"]), ("d", [])):
+    for name, options in (
+        ("a", []),
+        ("b", ["--jobs", "3"]),
+        ("c", ["--preset", "rodeo"]),
+        ("d", []),
+    ):
         monkeypatch.setenv("CALIPERS_NATIVE", "0" if name == "d" else "1")
         evaluate(tmp_path / name, *options)
         run = json.loads((tmp_path / name / "run.json").read_text())
         hashes.append((run["result_hash"], run["protocol_hash"]))
-    assert hashes[0] == hashes[1] == hashes[3]  # neither threads nor the route of the kernels matter
+    assert (
+        hashes[0] == hashes[1] == hashes[3]
+    )  # neither threads nor the route of the kernels matter
     assert hashes[0][0] != hashes[2][0]
     assert hashes[0][1] != hashes[2][1]

@@ -1,4 +1,6 @@
-"""`calipers report DIR` and `calipers verify DIR`: the page anew, and every value once more, from the folder alone."""
+"""`calipers report DIR` and `calipers verify DIR`: the page anew, and every value once more, from
+the folder alone.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,16 @@ from calipers.results.provenance import sha256_of
 def saved(calipers, files, tmp_path):
     """A saved evaluation whose inputs are gone."""
     out = tmp_path / "out"
-    argv = ["evaluate", files.references, files.ours, files.theirs, "--groups", files.groups, "--by", "centre"]
+    argv = [
+        "evaluate",
+        files.references,
+        files.ours,
+        files.theirs,
+        "--groups",
+        files.groups,
+        "--by",
+        "centre",
+    ]
     assert calipers(*argv, "-o", out, "--seed", 3).code == 0
     shutil.rmtree(files.folder)
     return out
@@ -44,7 +55,9 @@ def contents(folder):
 
 def forge(folder):
     """Change a stored value, and the record of the run with it."""
-    document, run = (json.loads((folder / name).read_text()) for name in ("evaluation.json", "run.json"))
+    document, run = (
+        json.loads((folder / name).read_text()) for name in ("evaluation.json", "run.json")
+    )
     document["rows"][0]["value"] = 0.125
     text = json.dumps(document)
     (folder / "evaluation.json").write_text(text)
@@ -82,12 +95,30 @@ def test_the_page_can_go_elsewhere(calipers, saved, tmp_path):
 def test_json_says_what_was_written(calipers, saved, tmp_path):
     page = tmp_path / "page.html"
     said = calipers("report", saved, "-o", page, "--json", "--redact")
-    assert list(said.json) == ["schema", "calipers", "page", "bytes", "pictures", "redacted", "notes"]
-    assert (said.json["schema"], said.json["page"], said.json["redacted"]) == ("calipers.report/1", str(page), True)
-    assert (said.json["bytes"], said.json["pictures"], said.json["notes"]) == (page.stat().st_size, 0, [])
+    assert list(said.json) == [
+        "schema",
+        "calipers",
+        "page",
+        "bytes",
+        "pictures",
+        "redacted",
+        "notes",
+    ]
+    assert (said.json["schema"], said.json["page"], said.json["redacted"]) == (
+        "calipers.report/1",
+        str(page),
+        True,
+    )
+    assert (said.json["bytes"], said.json["pictures"], said.json["notes"]) == (
+        page.stat().st_size,
+        0,
+        [],
+    )
 
 
-@pytest.mark.parametrize("name", ["run.json", "evaluation.json", "objects.parquet", "images.parquet", "images.csv"])
+@pytest.mark.parametrize(
+    "name", ["run.json", "evaluation.json", "objects.parquet", "images.parquet", "images.csv"]
+)
 def test_nothing_but_the_page_is_replaced(calipers, saved, name):
     before = contents(saved)
     said = calipers("report", saved, "-o", saved / name, "--force")
@@ -96,7 +127,9 @@ def test_nothing_but_the_page_is_replaced(calipers, saved, name):
 
 
 def test_bad_places_are_refused_before_any_work(calipers, saved, tmp_path, monkeypatch):
-    monkeypatch.setattr("calipers.opening.open_folder", lambda *args, **kwargs: pytest.fail("was opened"))
+    monkeypatch.setattr(
+        "calipers.opening.open_folder", lambda *args, **kwargs: pytest.fail("was opened")
+    )
     for output in ("", tmp_path, tmp_path / "none" / "page.html"):
         assert calipers("report", saved, "-o", output, "--force").code == 2
     for folder in (tmp_path / "none", saved / "run.json"):
@@ -108,7 +141,13 @@ def test_options_of_the_page_are_passed_on(calipers, saved, asked, tmp_path):
     pictures = tmp_path / "pictures"
     pictures.mkdir()
     page = tmp_path / "page.html"
-    plain = {"images": None, "pictures": True, "redact": False, "multiverse": False, "stability": False}
+    plain = {
+        "images": None,
+        "pictures": True,
+        "redact": False,
+        "multiverse": False,
+        "stability": False,
+    }
     for options, wanted in (
         ([], plain),
         (["--images", pictures], {**plain, "images": str(pictures)}),
@@ -119,16 +158,27 @@ def test_options_of_the_page_are_passed_on(calipers, saved, asked, tmp_path):
     ):
         assert calipers("report", saved, "-o", page, "--force", *options).code == 0
         found = asked.pop()
-        assert list(found.pop("command"))[:2] == ["calipers", "evaluate"]  # how the numbers were made
+        assert list(found.pop("command"))[:2] == [
+            "calipers",
+            "evaluate",
+        ]  # how the numbers were made
         assert found == wanted
 
 
 def test_options_of_pictures_that_make_no_sense(calipers, saved, tmp_path):
     page = tmp_path / "page.html"
-    assert "exclude each other" in calipers("report", saved, "-o", page, "--images", tmp_path, "--no-images").err
-    assert "[not-a-folder]" in calipers("report", saved, "-o", page, "--images", tmp_path / "none").err
+    assert (
+        "exclude each other"
+        in calipers("report", saved, "-o", page, "--images", tmp_path, "--no-images").err
+    )
+    assert (
+        "[not-a-folder]" in calipers("report", saved, "-o", page, "--images", tmp_path / "none").err
+    )
     assert "[output-in-input]" in calipers("report", saved, "-o", page, "--images", tmp_path).err
-    assert "leaves pictures out" in calipers("report", saved, "-o", page, "--images", tmp_path, "--redact").err
+    assert (
+        "leaves pictures out"
+        in calipers("report", saved, "-o", page, "--images", tmp_path, "--redact").err
+    )
     assert not page.exists()
 
 
@@ -138,10 +188,21 @@ def test_evaluate_passes_them_on_too(calipers, files, asked, tmp_path):
     argv = ["evaluate", files.references, files.ours, "--no-ci"]
     said = calipers(*argv, "-o", tmp_path / "none", "--images", pictures)
     assert (said.code, "[no-picture]" in said.err, asked) == (2, True, [])  # before any work
-    names = [image["file_name"] for image in json.loads(Path(files.references).read_text())["images"]]
-    (pictures / names[0]).write_bytes(b"")  # the page was replaced in this test, nobody looks into it
+    names = [
+        image["file_name"] for image in json.loads(Path(files.references).read_text())["images"]
+    ]
+    (pictures / names[0]).write_bytes(
+        b""
+    )  # the page was replaced in this test, nobody looks into it
     assert calipers(*argv, "-o", tmp_path / "a", "--images", pictures).code == 0
-    plain = {"images": None, "pictures": True, "redact": False, "multiverse": False, "stability": False, "command": 0}
+    plain = {
+        "images": None,
+        "pictures": True,
+        "redact": False,
+        "multiverse": False,
+        "stability": False,
+        "command": 0,
+    }
     assert {**asked.pop(), "command": 0} == {**plain, "images": str(pictures)}
     assert calipers(*argv, "-o", tmp_path / "b", "--redact").code == 0
     assert {**asked.pop(), "command": 0} == {**plain, "pictures": False, "redact": True}
@@ -158,14 +219,20 @@ def test_redacting_the_page_leaves_the_other_files_alone(calipers, files, tmp_pa
     assert calipers(*argv, "-o", tmp_path / "b", "--redact").code == 0
     for name in ("evaluation.json", "objects.parquet", "images.parquet", "images.csv"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
-    assert "other files of the folder keep all names" in " ".join(calipers("evaluate", "--help").out.split())
+    assert "other files of the folder keep all names" in " ".join(
+        calipers("evaluate", "--help").out.split()
+    )
 
 
 def test_values_that_differ_stop_the_page(calipers, saved, tmp_path):
     forge(saved)
     page = tmp_path / "page.html"
     said = calipers("report", saved, "-o", page)
-    assert (said.code, "[not-reproduced]" in said.err, "/rows/0/value" in said.err) == (2, True, True)
+    assert (said.code, "[not-reproduced]" in said.err, "/rows/0/value" in said.err) == (
+        2,
+        True,
+        True,
+    )
     assert "numpy 1.0.0" in said.err
     assert not page.exists()
     said = calipers("report", saved, "-o", page, "--differences", "warn", "--json")
@@ -179,7 +246,10 @@ def test_verify_counts_what_came_out_again(calipers, saved):
     assert said.json["schema"] == "calipers.verify/1"
     assert (said.json["reproduced"], said.json["differences"]) == (True, [])
     values = said.json["values"]
-    assert calipers("verify", saved).out == f"{values} of {values} values came out as they are stored\n"
+    assert (
+        calipers("verify", saved).out
+        == f"{values} of {values} values came out as they are stored\n"
+    )
     forge(saved)
     said = calipers("verify", saved)
     assert said.code == 1

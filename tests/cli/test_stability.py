@@ -1,4 +1,6 @@
-"""`calipers stability`: words, tables, JSON and a folder, from maps and from predictions; and early refusals."""
+"""`calipers stability`: words, tables, JSON and a folder, from maps and from predictions; and early
+refusals.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def stability(calipers, study):
 def table_of(text, first):
     """Return name -> cells of the table whose head begins with a word."""
     lines = text.splitlines()
-    at = next(k for k, line in enumerate(lines) if line.split()[: len(first.split())] == first.split())
+    at = next(
+        k for k, line in enumerate(lines) if line.split()[: len(first.split())] == first.split()
+    )
     found = {}
     for line in lines[at + 2 :]:
         if not line.strip():
@@ -61,12 +65,19 @@ def test_sentences_come_first_then_scores_then_the_models_against_the_reference(
     assert float(sd) > 0
     assert others.startswith("[")
     assert undefined == "0 of 36"
-    heads = [line.split("  ")[0].strip() for line in lines if line.startswith((" score ", " against the reference "))]
+    heads = [
+        line.split("  ")[0].strip()
+        for line in lines
+        if line.startswith((" score ", " against the reference "))
+    ]
     assert heads == ["score", "against the reference"]
     models = table_of(said.out, "against the reference")
     assert [name for name in models if name.startswith("run")] == ["run-1", "run-2", "run-3"]
     assert len(models["run-2"]) == 4
-    assert "95 % intervals over 6 patients: they speak for other patients like these 6, with these models." in lines
+    assert (
+        "95 % intervals over 6 patients: they speak for other patients like these 6, with these models."
+        in lines
+    )
 
 
 def test_warnings_and_what_was_read_go_to_stderr(stability, study):
@@ -88,14 +99,24 @@ def test_the_numbers_are_those_of_python(stability, study):
     rows = {(row["model"], row["metric"], str(row["group"])): row for row in document["rows"]}
     for name in ("APJ", "Spearman", "called-by-some"):
         row, estimate = rows["all models", name, "None"], found[name]
-        assert (row["value"], row["low"], row["high"]) == (estimate.value, estimate.low, estimate.high)
+        assert (row["value"], row["low"], row["high"]) == (
+            estimate.value,
+            estimate.low,
+            estimate.high,
+        )
 
 
 def test_families_come_out_as_they_were_made(stability, study):
     values = {}
     for kind in ("stable-good", "stable-wrong", "unstable"):
-        document = stability("--labels", study / kind / "masks", "--no-ci", "--json", kind=kind).json
-        rows = {(row["model"], row["metric"]): row["value"] for row in document["rows"] if not row["group"]}
+        document = stability(
+            "--labels", study / kind / "masks", "--no-ci", "--json", kind=kind
+        ).json
+        rows = {
+            (row["model"], row["metric"]): row["value"]
+            for row in document["rows"]
+            if not row["group"]
+        }
         values[kind] = rows["all models", "APJ"], rows["all models", "DICE"]
     assert values["stable-good"][0] > 0.5 > values["unstable"][0]
     assert values["stable-wrong"][0] > 0.5
@@ -105,8 +126,20 @@ def test_families_come_out_as_they_were_made(stability, study):
 
 def test_options_reach_the_analysis(stability, study):
     labels = ("--labels", study / "stable-good" / "labels.csv")
-    options = ["--threshold", "0.3", "--bags", "all", "--undefined", "one", "--no-kendall", "--cluster", "centre"]
-    settings = stability(*labels, *options, "--level", "0.9", "--jobs", "2", "--json", *FAST).json["settings"]
+    options = [
+        "--threshold",
+        "0.3",
+        "--bags",
+        "all",
+        "--undefined",
+        "one",
+        "--no-kendall",
+        "--cluster",
+        "centre",
+    ]
+    settings = stability(*labels, *options, "--level", "0.9", "--jobs", "2", "--json", *FAST).json[
+        "settings"
+    ]
     assert settings["threshold"] == 0.3
     assert (settings["bags"], settings["undefined"]) == ("all", "one")
     assert settings["kendall"] is False
@@ -128,9 +161,13 @@ def test_rules_turn_boxes_into_instances(stability, study):
 
     def dice(*options):
         rows = stability(*labels, *options).json["rows"]
-        return next(row["value"] for row in rows if (row["model"], row["metric"]) == ("run-1", "DICE"))
+        return next(
+            row["value"] for row in rows if (row["model"], row["metric"]) == ("run-1", "DICE")
+        )
 
-    found = {rule: dice("--rule", rule) for rule in ("any-overlap", "centre", "rounded", "coverage")}
+    found = {
+        rule: dice("--rule", rule) for rule in ("any-overlap", "centre", "rounded", "coverage")
+    }
     assert dice() == found["any-overlap"]
     assert len(set(found.values())) == 4
     assert dice("--coverage", "0.9") != found["coverage"]
@@ -138,9 +175,18 @@ def test_rules_turn_boxes_into_instances(stability, study):
 
 def test_names_of_models_and_scores_of_bags(calipers, study):
     place = study / "unstable"
-    (place / "named.csv").write_text((place / "scores.csv").read_text().replace("run-1,run-2", "first,second"))
+    (place / "named.csv").write_text(
+        (place / "scores.csv").read_text().replace("run-1,run-2", "first,second")
+    )
     models = [f"first={place / 'run-1'}", f"second={place / 'run-2'}"]
-    options = ("--labels", place / "labels.csv", "--scores", place / "named.csv", "--json", "--no-ci")
+    options = (
+        "--labels",
+        place / "labels.csv",
+        "--scores",
+        place / "named.csv",
+        "--json",
+        "--no-ci",
+    )
     document = calipers("stability", *models, *options).json
     assert document["models"] == ["first", "second"]
     assert document["localization"]["bag_scores"] == "given"
@@ -149,11 +195,19 @@ def test_names_of_models_and_scores_of_bags(calipers, study):
 def test_one_table_of_all_models(calipers, tmp_path):
     values = np.random.default_rng(0).random((2, 6, 9))
     lines = ["model,bag,instance,value"]
-    lines += [f"{'ab'[k]},x{i},{n},{float(values[k, i, n])!r}" for k in range(2) for i in range(6) for n in range(9)]
+    lines += [
+        f"{'ab'[k]},x{i},{n},{float(values[k, i, n])!r}"
+        for k in range(2)
+        for i in range(6)
+        for n in range(9)
+    ]
     (tmp_path / "all.csv").write_text("\n".join(lines) + "\n")
     document = calipers("stability", tmp_path / "all.csv", "--no-ci", "--json").json
     found = cal.stability(values, ci=False)
-    assert next(row["value"] for row in document["rows"] if row["metric"] == "Pearson") == found["Pearson"].value
+    assert (
+        next(row["value"] for row in document["rows"] if row["metric"] == "Pearson")
+        == found["Pearson"].value
+    )
 
 
 def test_a_folder_is_written_whole(stability, study, tmp_path):
@@ -196,7 +250,9 @@ def test_options_that_make_no_sense_are_refused(stability, options, words):
 
 
 def test_coverage_goes_with_its_rule(stability, study):
-    said = stability("--labels", study / "stable-good" / "labels.csv", "--rule", "centre", "--coverage", "0.5")
+    said = stability(
+        "--labels", study / "stable-good" / "labels.csv", "--rule", "centre", "--coverage", "0.5"
+    )
     assert said.code == 2
     assert "--coverage goes with --rule coverage" in said.err
 
@@ -229,12 +285,16 @@ def test_the_first_difference_between_models_is_named(calipers, tmp_path):
 def detectors(files):
     """Three detectors on the small cohort; the third repeats the first with a shift."""
     ours = json.loads(Path(files.ours).read_text())
-    files.write("third.json", [{**one, "bbox": [one["bbox"][0] + 2, *one["bbox"][1:]]} for one in ours])
+    files.write(
+        "third.json", [{**one, "bbox": [one["bbox"][0] + 2, *one["bbox"][1:]]} for one in ours]
+    )
     return [files.ours, files.theirs, files.path("third.json")]
 
 
 def test_predictions_are_compared_object_by_object_and_on_a_grid(calipers, files, detectors):
-    said = calipers("stability", *detectors, "--references", files.references, "--grid", "10,10", *FAST)
+    said = calipers(
+        "stability", *detectors, "--references", files.references, "--grid", "10,10", *FAST
+    )
     assert said.code == 0
     lines = said.out.splitlines()
     assert lines[0].startswith("Of 5 references, ")
@@ -265,7 +325,9 @@ def test_predictions_and_maps_are_told_apart(calipers, files, detectors, study):
     boxes = [files.write(f"{name}.csv", table) for name in "ab"]
     assert "[wrong-role]" in calipers("stability", *boxes).err
     assert calipers("stability", *boxes, "--references", files.references, "--no-ci").code == 0
-    said = calipers("stability", *detectors, "--references", files.references, "--labels", files.groups)
+    said = calipers(
+        "stability", *detectors, "--references", files.references, "--labels", files.groups
+    )
     assert (said.code, "--labels" in said.err) == (2, True)
     said = calipers("stability", *detectors, "--references", files.references, "--rule", "rounded")
     assert (said.code, "--rule any-overlap or centre" in said.err) == (2, True)

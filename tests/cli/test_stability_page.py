@@ -21,13 +21,23 @@ def data(tmp_path_factory):
 
 
 def files_of(data):
-    return [data / name for name in ("references.json", "model-1.json", "model-2.json", "model-3.json")]
+    return [
+        data / name for name in ("references.json", "model-1.json", "model-2.json", "model-3.json")
+    ]
 
 
 def test_the_verb_ends_with_the_page(calipers, tmp_path):
     write_bags(tmp_path / "study", demo_bags(n_bags=12, n_models=3, shape=(6, 6)))
     models = [tmp_path / "study" / f"run-{k}" for k in (1, 2, 3)]
-    said = calipers("stability", *models, "--labels", tmp_path / "study" / "masks", "--no-ci", "-o", tmp_path / "out")
+    said = calipers(
+        "stability",
+        *models,
+        "--labels",
+        tmp_path / "study" / "masks",
+        "--no-ci",
+        "-o",
+        tmp_path / "out",
+    )
     assert said.code == 0
     assert said.out.endswith(f"Open {tmp_path / 'out' / 'stability.html'}\n")
     page = (tmp_path / "out" / "stability.html").read_text()
@@ -43,13 +53,24 @@ def test_pictures_need_a_page(calipers, tmp_path):
 
 def test_detectors_have_a_page_with_their_objects(calipers, data, tmp_path):
     references, *models = files_of(data)
-    said = calipers("stability", *models, "--references", references, "--no-ci", "-o", tmp_path / "out")
+    said = calipers(
+        "stability", *models, "--references", references, "--no-ci", "-o", tmp_path / "out"
+    )
     assert said.code == 0
     assert 'id="fig-objects-found-by"' in (tmp_path / "out" / "stability.html").read_text()
 
 
 def test_the_page_of_an_evaluation_can_tell_of_it_and_tells_again(calipers, data, tmp_path):
-    said = calipers("evaluate", *files_of(data), "--preset", "rodeo", "--no-ci", "--stability", "-o", tmp_path / "out")
+    said = calipers(
+        "evaluate",
+        *files_of(data),
+        "--preset",
+        "rodeo",
+        "--no-ci",
+        "--stability",
+        "-o",
+        tmp_path / "out",
+    )
     assert said.code == 0
     page = tmp_path / "out" / "report.html"
     assert 'id="fig-objects-found-by"' in page.read_text()

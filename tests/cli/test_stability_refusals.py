@@ -1,4 +1,6 @@
-"""What `calipers stability` refuses, it refuses in words, with exit code 2, and as JSON if that was asked for."""
+"""What `calipers stability` refuses, it refuses in words, with exit code 2, and as JSON if that was
+asked for.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ def folder(tmp_path: Path) -> Path:
     for name in ("a", "b"):
         np.savez(tmp_path / f"{name}.npz", **{entry: rng.random(4) for entry in NAMES})
     for name, values in BAD.items():
-        np.savez(tmp_path / f"{name}.npz", **{entry: rng.random(4) for entry in NAMES[1:]}, **{NAMES[0]: values})
+        np.savez(
+            tmp_path / f"{name}.npz",
+            **{entry: rng.random(4) for entry in NAMES[1:]},
+            **{NAMES[0]: values},
+        )
     np.savez(tmp_path / "fewer.npz", **{entry: rng.random(4) for entry in NAMES[1:]})
     (tmp_path / "labels.csv").write_text("bag,label\nz,1\n")
     (tmp_path / "boxes.json").write_text("[]")
@@ -69,7 +75,10 @@ REFUSED = [
 
 @pytest.mark.parametrize("words", REFUSED, ids=" ".join)
 def test_bad_calls_end_with_2_and_a_sentence(
-    calipers: Callable[..., Any], folder: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    calipers: Callable[..., Any],
+    folder: Path,
+    words: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(folder)
     said = calipers("stability", *words)
@@ -81,18 +90,24 @@ def test_bad_calls_end_with_2_and_a_sentence(
     assert "error" in told.json
 
 
-def test_strange_names_are_data(calipers: Callable[..., Any], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strange_names_are_data(
+    calipers: Callable[..., Any], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(folder)
     said = calipers("stability", "a.npz", "b.npz", "--no-ci", "-o", "out")
     assert said.code == 0
     assert "\u202e" not in said.out + said.err
     for file in (folder / "out").rglob("*.csv"):
         assert not any(
-            cell.startswith(("=", "@")) for line in file.read_text().splitlines() for cell in line.split(",")
+            cell.startswith(("=", "@"))
+            for line in file.read_text().splitlines()
+            for cell in line.split(",")
         )
 
 
-def test_names_that_climb_out_of_an_archive_are_refused(calipers: Callable[..., Any], tmp_path: Path) -> None:
+def test_names_that_climb_out_of_an_archive_are_refused(
+    calipers: Callable[..., Any], tmp_path: Path
+) -> None:
     np.savez(tmp_path / "up.npz", **{"../up": np.zeros(4)})
     said = calipers("stability", tmp_path / "up.npz", tmp_path / "up.npz")
     assert said.code == 2
@@ -107,7 +122,10 @@ def test_hints_name_what_to_do(calipers: Callable[..., Any], tmp_path: Path, fol
     assert "[one-model]" in above
     assert f"name each: {tmp_path / 'runs'}/fold0 {tmp_path / 'runs'}/fold1 ..." in above
     two = [tmp_path / "runs" / name for name in ("fold0", "fold1")]
-    assert "a file here is called 'x1.npy'" in calipers("stability", *two, "--pattern", "{name}_map.npy").err
+    assert (
+        "a file here is called 'x1.npy'"
+        in calipers("stability", *two, "--pattern", "{name}_map.npy").err
+    )
     (tmp_path / "boxed.csv").write_text("image,x0,y0,x1,y1\nx1,0,0,1,1\n")
     assert "give it as --labels" in calipers("stability", *two, tmp_path / "boxed.csv").err
 

@@ -54,10 +54,16 @@ def test_an_oracle_needs_no_predictions(calipers, files) -> None:
 
 
 def test_the_headline_is_swept_if_no_metric_is_named(calipers, files) -> None:
-    said = calipers("sweep", files.references, files.ours, "--over", "threshold=0.5", "--no-ci", "--json").json
+    said = calipers(
+        "sweep", files.references, files.ours, "--over", "threshold=0.5", "--no-ci", "--json"
+    ).json
     assert "AP@0.5" in said["metrics"]
-    assert not any(name.startswith("RoDeO") for name in said["metrics"])  # thresholds are nothing to it
-    cuts = calipers("sweep", files.references, files.ours, "--over", "score_cut=0.5", "--no-ci", "--json").json
+    assert not any(
+        name.startswith("RoDeO") for name in said["metrics"]
+    )  # thresholds are nothing to it
+    cuts = calipers(
+        "sweep", files.references, files.ours, "--over", "score_cut=0.5", "--no-ci", "--json"
+    ).json
     assert "RoDeO" in cuts["metrics"]
 
 
@@ -71,12 +77,16 @@ def test_the_json_is_the_document_of_the_sweep(calipers, files) -> None:
 def test_two_choices_make_one_table(calipers, files) -> None:
     over = ("--over", "threshold=0.3,0.5", "--over", "criterion=box-iou,iop", "--metric", "AP@0.5")
     said = calipers("sweep", files.references, files.ours, *over, "--no-ci", "-q")
-    assert ["AP", "at", "threshold", "box-iou", "iop"] in [line.split() for line in said.out.splitlines()]
+    assert ["AP", "at", "threshold", "box-iou", "iop"] in [
+        line.split() for line in said.out.splitlines()
+    ]
 
 
 def test_the_folder_holds_document_rows_and_figures(calipers, files, tmp_path: Path) -> None:
     out = tmp_path / "a" / "sweep"
-    said = calipers("sweep", files.references, files.ours, files.theirs, *MODELS, "-o", out, "--json")
+    said = calipers(
+        "sweep", files.references, files.ours, files.theirs, *MODELS, "-o", out, "--json"
+    )
     assert said.code == 0
     names = ["sweep-1-AP-0.5.svg", "sweep-2-F1-0.5.svg", "sweep.csv", "sweep.json"]
     assert sorted(os.listdir(out)) == names
@@ -87,7 +97,9 @@ def test_the_folder_holds_document_rows_and_figures(calipers, files, tmp_path: P
     assert (out / names[0]).read_text().startswith("<svg xmlns")
 
 
-def test_a_folder_is_replaced_only_if_asked_and_never_an_evaluation(calipers, files, tmp_path: Path) -> None:
+def test_a_folder_is_replaced_only_if_asked_and_never_an_evaluation(
+    calipers, files, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     call = ("sweep", files.references, files.ours)
     assert calipers(*call, *MODELS, "--no-ci", "-o", out).code == 0
@@ -96,7 +108,10 @@ def test_a_folder_is_replaced_only_if_asked_and_never_an_evaluation(calipers, fi
     (out / "mine.txt").write_text("mine")
     assert calipers(*call, *MODELS[:4], "--no-ci", "-o", out, "--force").code == 0
     assert sorted(os.listdir(out)) == ["mine.txt", "sweep-1-AP-0.5.svg", "sweep.csv", "sweep.json"]
-    assert calipers("evaluate", files.references, files.ours, "-o", tmp_path / "ev", "--no-ci").code == 0
+    assert (
+        calipers("evaluate", files.references, files.ours, "-o", tmp_path / "ev", "--no-ci").code
+        == 0
+    )
     kept = calipers(*call, *MODELS, "-o", tmp_path / "ev", "--force")
     assert (kept.code, "it holds an evaluation" in kept.err) == (2, True)
     beside = calipers(*call, *MODELS, "-o", files.folder, "--force")
@@ -122,7 +137,9 @@ def test_a_folder_is_replaced_only_if_asked_and_never_an_evaluation(calipers, fi
         ([], "--over"),
     ],
 )
-def test_bad_choices_are_told_before_anything_is_read(calipers, tmp_path: Path, over: list[str], told: str) -> None:
+def test_bad_choices_are_told_before_anything_is_read(
+    calipers, tmp_path: Path, over: list[str], told: str
+) -> None:
     options = [word for text in over for word in ("--over", text)]
     said = calipers("sweep", tmp_path / "missing.json", *options)
     assert said.code == 2
@@ -132,7 +149,11 @@ def test_bad_choices_are_told_before_anything_is_read(calipers, tmp_path: Path, 
 def test_other_bad_requests_are_told(calipers, files) -> None:
     none = calipers("sweep", files.references, "--over", "threshold=0.5")
     assert (none.code, "give predictions" in none.err) == (2, True)
-    unknown = calipers("sweep", files.references, files.ours, "--over", "threshold=0.5", "--metric", "AP@0,5")
+    unknown = calipers(
+        "sweep", files.references, files.ours, "--over", "threshold=0.5", "--metric", "AP@0,5"
+    )
     assert (unknown.code, "did you mean 'AP@0.5'" in unknown.err) == (2, True)
-    always = calipers("sweep", files.references, files.ours, *MODELS, "--with", "position-noise(sigma=1)")
+    always = calipers(
+        "sweep", files.references, files.ours, *MODELS, "--with", "position-noise(sigma=1)"
+    )
     assert (always.code, "belong to an oracle" in always.err) == (2, True)

@@ -1,4 +1,6 @@
-"""Tables of the terminal: intervals with their marks, groups with their summaries, readable at 100 columns."""
+"""Tables of the terminal: intervals with their marks, groups with their summaries, readable at 100
+columns.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,10 @@ def test_values_come_with_intervals_and_whom_they_speak_for(shown, evaluation):
 def test_marks_are_explained_in_words(shown, evaluation):
     lines = shown(evaluation)
     assert any("1.000 [0.877, 1.000]*" in line for line in lines)
-    assert "* too few errors for a bootstrap: the interval is for the share of error-free patients" in lines
+    assert (
+        "* too few errors for a bootstrap: the interval is for the share of error-free patients"
+        in lines
+    )
     assert not [line for line in lines if line.startswith("†")]
 
 
@@ -69,7 +74,9 @@ def test_a_value_that_alone_has_no_interval_says_why(shown):
     cohort = cal.demo_cohort()
     few = cohort.take(cohort.group("centre") == "Summit")
     lines = shown(cal.evaluate(few, "overview"))
-    assert any(re.search(r"^ cardiomegaly .* \d\.\d{3} \(too few patients\)", line) for line in lines)
+    assert any(
+        re.search(r"^ cardiomegaly .* \d\.\d{3} \(too few patients\)", line) for line in lines
+    )
 
 
 def test_a_group_is_a_line_with_n_and_the_groups_are_summed_up(shown):
@@ -78,11 +85,22 @@ def test_a_group_is_a_line_with_n_and_the_groups_are_summed_up(shown):
     estimate = evaluation.get("AP@0.5", centre="North")
     row = next(line for line in lines if line.startswith(" North "))
     assert row.split() == [
-        *("North", f"{estimate.value:.3f}", f"[{estimate.low:.3f},", f"{estimate.high:.3f}]", "32", "48", "76")
+        *(
+            "North",
+            f"{estimate.value:.3f}",
+            f"[{estimate.low:.3f},",
+            f"{estimate.high:.3f}]",
+            "32",
+            "48",
+            "76",
+        )
     ]
     over = next(summary for summary in evaluation.groups if summary.metric == "AP@0.5")
     assert any(f"mean of 4 groups   {over.mean:.3f}, SD {over.sd:.3f}" in line for line in lines)
-    assert any(line.split() == ["range", f"{over.lowest:.3f}", "to", f"{over.highest:.3f}"] for line in lines)
+    assert any(
+        line.split() == ["range", f"{over.lowest:.3f}", "to", f"{over.highest:.3f}"]
+        for line in lines
+    )
 
 
 def test_groups_without_a_value_are_counted(shown, evaluation):
@@ -110,7 +128,12 @@ def test_many_models_get_a_line_each(shown, by):
 
 def test_two_models_stand_side_by_side(shown):
     lines = shown(cal.evaluate(only("mislabels", "overpredicts"), "coco"))
-    assert next(line.split() for line in lines if line.strip()) == ["metric", "mislabels", "overpredicts", "references"]
+    assert next(line.split() for line in lines if line.strip()) == [
+        "metric",
+        "mislabels",
+        "overpredicts",
+        "references",
+    ]
     assert max(map(len, lines)) <= READABLE
 
 
@@ -127,11 +150,15 @@ def test_what_no_value_has_is_said_once(shown):
     assert "No intervals: there is only one patient." in lines
 
 
-@pytest.mark.parametrize(("width", "columns"), [(120, ["metric", "one", "two"]), (50, ["metric", "model", "value"])])
+@pytest.mark.parametrize(
+    ("width", "columns"), [(120, ["metric", "one", "two"]), (50, ["metric", "model", "value"])]
+)
 def test_the_width_of_a_terminal_decides(width, columns):
     console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
     cell = "0.123 [0.100, 0.200]"
-    console.print(grid(console, "metric", ["one", "two"], [Line("sensitivity@0.5", [cell, cell], ())]))
+    console.print(
+        grid(console, "metric", ["one", "two"], [Line("sensitivity@0.5", [cell, cell], ())])
+    )
     lines = console.file.getvalue().splitlines()
     assert next(line.split() for line in lines if line.strip()) == columns
     assert sum(cell in line for line in lines) == (1 if width == 120 else 2)
@@ -139,5 +166,7 @@ def test_the_width_of_a_terminal_decides(width, columns):
 
 def test_counts_of_mistakes_have_no_decimals(capsys: pytest.CaptureFixture[str]) -> None:
     print_evaluation(cal.evaluate(cal.demo_cohort(), "tide", ci=False))
-    line = next(line for line in capsys.readouterr().out.splitlines() if line.split()[:1] == ["errors/dup"])
+    line = next(
+        line for line in capsys.readouterr().out.splitlines() if line.split()[:1] == ["errors/dup"]
+    )
     assert line.split() == ["errors/dup", "0", "222", "0"]

@@ -1,4 +1,6 @@
-"""Box criteria against the twins, pair by pair, in 2D and 3D; and their meaning on boxes drawn by hand."""
+"""Box criteria against the twins, pair by pair, in 2D and 3D; and their meaning on boxes drawn by
+hand.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,9 @@ def pair_of(t: list[float], p: list[float], **image) -> PairTable:
 )
 def test_two_squares_that_overlap_in_a_quarter(name: str, expected: float) -> None:
     pairs = pair_of([0, 0, 10, 10], [5, 5, 15, 15], width=40, height=40, spacing=(1, 2))
-    assert registry.resolve("criterion", name).similarity(pairs)[0] == pytest.approx(expected, abs=1e-15)
+    assert registry.resolve("criterion", name).similarity(pairs)[0] == pytest.approx(
+        expected, abs=1e-15
+    )
 
 
 def test_two_gaps_never_make_an_overlap() -> None:
@@ -116,7 +120,9 @@ def test_hausdorff_of_centred_boxes_by_hand() -> None:
     assert found == pytest.approx(1 - np.hypot(0.02, 0.08))
 
 
-@pytest.mark.parametrize(("name", "missing"), [("hausdorff", "size"), ("centre-distance-mm", "spacing")])
+@pytest.mark.parametrize(
+    ("name", "missing"), [("hausdorff", "size"), ("centre-distance-mm", "spacing")]
+)
 def test_a_missing_image_size_or_spacing_is_named(name: str, missing: str) -> None:
     pairs = pair_of([0, 0, 10, 10], [5, 5, 15, 15], image_id="scan-7")
     with pytest.raises(UsageError, match="scan-7") as caught:
@@ -131,7 +137,10 @@ def test_yes_or_no_criteria_have_no_threshold(name: str) -> None:
 
 
 def test_cutoffs() -> None:
-    iou, distance = registry.resolve("criterion", "box-iou"), registry.resolve("criterion", "centre-distance")
+    iou, distance = (
+        registry.resolve("criterion", "box-iou"),
+        registry.resolve("criterion", "centre-distance"),
+    )
     assert iou.cutoff(0.5) == 0.5
     assert iou.cutoff(0.5, strict=True) > 0.5
     assert iou.cutoff(0.0) > 0.0

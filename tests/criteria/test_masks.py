@@ -1,4 +1,6 @@
-"""Criteria for masks against the twins, in 2D and 3D; discs and balls whose overlap is known; boxes, crowds, errors."""
+"""Criteria for masks against the twins, in 2D and 3D; discs and balls whose overlap is known;
+boxes, crowds, errors.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,10 @@ def test_similarity_equals_the_twin(name: str, kind: str) -> None:
     for seed in range(2):
         pairs = all_pairs(coarse(kind, seed))
         ours, theirs = pairs.cohort.references.masks, pairs.predictions.masks
-        expected = [AREAS[name](ours.dense(r), theirs.dense(p)) for r, p in zip(pairs.reference, pairs.prediction)]
+        expected = [
+            AREAS[name](ours.dense(r), theirs.dense(p))
+            for r, p in zip(pairs.reference, pairs.prediction)
+        ]
         np.testing.assert_allclose(similarity(name, pairs), expected, rtol=1e-14)
 
 
@@ -76,15 +81,23 @@ def test_similarity_equals_the_twin(name: str, kind: str) -> None:
 @pytest.mark.parametrize("name", AREAS)
 @pytest.mark.parametrize("within_class", [True, False])
 @pytest.mark.parametrize("boxes", [False, True])
-def test_candidates_are_all_pairs_that_overlap(name: str, kind: str, within_class: bool, boxes: bool) -> None:
+def test_candidates_are_all_pairs_that_overlap(
+    name: str, kind: str, within_class: bool, boxes: bool
+) -> None:
     cohort = coarse(kind, 5)
     if boxes:
         cohort = replace(cohort, models={MODEL: replace(cohort.predictions(MODEL), masks=None)})
     pairs, criterion = all_pairs(cohort), registry.resolve("criterion", name)
-    value = np.where(cohort.references.crowd[pairs.reference], criterion.crowd(pairs), criterion.similarity(pairs))
+    value = np.where(
+        cohort.references.crowd[pairs.reference],
+        criterion.crowd(pairs),
+        criterion.similarity(pairs),
+    )
     near = value > 0
     if within_class:
-        near &= cohort.references.label[pairs.reference] == pairs.predictions.label[pairs.prediction]
+        near &= (
+            cohort.references.label[pairs.reference] == pairs.predictions.label[pairs.prediction]
+        )
     found = assignment.match(cohort, MODEL, [View(criterion=name, within_class=within_class)]).pairs
     assert found.reference.tolist() == pairs.reference[near].tolist()
     assert found.prediction.tolist() == pairs.prediction[near].tolist()
@@ -96,7 +109,9 @@ def test_an_object_is_like_nothing_as_much_as_itself(name: str) -> None:
     for kind in ("plain", "volumes"):
         cohort = references_as_predictions(coarse(kind, 6))
         n = np.arange(len(cohort.references))
-        np.testing.assert_array_equal(similarity(name, PairTable(cohort, cohort.predictions(MODEL), n, n)), 1.0)
+        np.testing.assert_array_equal(
+            similarity(name, PairTable(cohort, cohort.predictions(MODEL), n, n)), 1.0
+        )
 
 
 def test_a_crowd_is_what_covers_the_prediction() -> None:
@@ -121,7 +136,9 @@ def lens(radius: float, distance: float, dimensions: int) -> float:
     return radius**2 * (angle - np.sin(angle))
 
 
-@pytest.mark.parametrize(("dimensions", "radius", "tolerance"), [(2, 60.0, 0.004), (3, 30.0, 0.004)])
+@pytest.mark.parametrize(
+    ("dimensions", "radius", "tolerance"), [(2, 60.0, 0.004), (3, 30.0, 0.004)]
+)
 @pytest.mark.parametrize("step", [0.3, 0.7, 1.2])
 def test_discs_and_balls_overlap_as_geometry_says(
     dimensions: int, radius: float, tolerance: float, step: float
@@ -134,7 +151,9 @@ def test_discs_and_balls_overlap_as_geometry_says(
     pairs = all_pairs(of_two(ball(shape, one, radius), ball(shape, other, radius)))
     whole = np.pi * radius**2 if dimensions == 2 else 4 / 3 * np.pi * radius**3
     common = lens(radius, distance, dimensions)
-    assert similarity("mask-iou", pairs)[0] == pytest.approx(common / (2 * whole - common), abs=tolerance)
+    assert similarity("mask-iou", pairs)[0] == pytest.approx(
+        common / (2 * whole - common), abs=tolerance
+    )
     assert similarity("dice", pairs)[0] == pytest.approx(common / whole, abs=tolerance)
     assert similarity("hull-iou", pairs)[0] == similarity("mask-iou", pairs)[0], "they are convex"
 
@@ -144,7 +163,10 @@ def test_discs_and_balls_overlap_as_geometry_says(
 def test_the_frame_does_not_matter(name: str, dimensions: int) -> None:
     random = np.random.default_rng(18)
     shape = (30, 24, 20)[-dimensions:]
-    blobs = [ball(shape, tuple(random.uniform(8, 11, dimensions)), 6) & (random.random(shape) < 0.9) for _ in range(2)]
+    blobs = [
+        ball(shape, tuple(random.uniform(8, 11, dimensions)), 6) & (random.random(shape) < 0.9)
+        for _ in range(2)
+    ]
     value = similarity(name, all_pairs(of_two(*blobs)))[0]
     assert 0 < value < 1
     axes = tuple(random.permutation(dimensions))
@@ -211,7 +233,9 @@ def test_a_box_of_whole_pixels_is_a_mask(name: str) -> None:
             filled.append(array)
         masks = type(predictions.masks).from_dense(filled)
         found = [
-            similarity(name, all_pairs(replace(cohort, models={MODEL: replace(predictions, masks=shape)})))
+            similarity(
+                name, all_pairs(replace(cohort, models={MODEL: replace(predictions, masks=shape)}))
+            )
             for shape in (None, masks)
         ]
         np.testing.assert_allclose(found[0], found[1], rtol=1e-13)
@@ -223,7 +247,9 @@ def test_references_without_masks_are_an_error_that_says_what_to_do(name: str) -
     with pytest.raises(UsageError, match="box-iou") as caught:
         assignment.match(cohort, MODEL, [View(criterion=name)])
     assert name in str(caught.value)
-    nobody = replace(cohort, references=cohort.references.keep(np.zeros(len(cohort.references), bool)))
+    nobody = replace(
+        cohort, references=cohort.references.keep(np.zeros(len(cohort.references), bool))
+    )
     assert not len(assignment.match(nobody, MODEL, [View(criterion=name)]).pairs.reference)
 
 
@@ -242,7 +268,9 @@ def test_boxes_that_were_given_do_not_hide_masks() -> None:
     reference, prediction = np.zeros((2, 9, 9), bool)
     reference[2:5, 2:5] = prediction[2:5, 2:5] = True
     cohort = of_two(reference, prediction, boxes=[[6, 6, 8, 8]])
-    assert assignment.match(cohort, MODEL, [View(criterion="mask-iou")]).pairs.similarity.tolist() == [1.0]
+    assert assignment.match(
+        cohort, MODEL, [View(criterion="mask-iou")]
+    ).pairs.similarity.tolist() == [1.0]
 
 
 def test_any_overlap_is_that_of_boxes_where_references_have_no_masks() -> None:

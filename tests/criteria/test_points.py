@@ -21,7 +21,11 @@ def pair_of(reference: np.ndarray, point: list[float], **more) -> PairTable:
     d = reference.ndim
     cohort = Cohort.from_arrays(
         [{"masks": reference[None], "labels": [0], **more}],
-        {MODEL: [{"boxes": [[0] * d + [1] * d], "points": [point], "labels": [0], "scores": [0.5]}]},
+        {
+            MODEL: [
+                {"boxes": [[0] * d + [1] * d], "points": [point], "labels": [0], "scores": [0.5]}
+            ]
+        },
         classes=("a",),
     )
     nothing = np.zeros(1, np.int64)
@@ -67,7 +71,9 @@ def test_points_in_masks_and_hulls_equal_the_twin(kind: str) -> None:
         for name, form in (("point-in-mask", lambda mask: mask), ("point-in-hull", slow.hull)):
             inside = registry.resolve("criterion", name).similarity(pairs) > 0
             shapes = [form(cohort.references.masks.dense(r)) for r in range(len(cohort.references))]
-            assert inside.tolist() == [slow.contains(shapes[r], points[p].tolist()) for r, p in found]
+            assert inside.tolist() == [
+                slow.contains(shapes[r], points[p].tolist()) for r, p in found
+            ]
 
 
 def test_distances_are_those_of_points_where_there_are_some() -> None:

@@ -31,7 +31,9 @@ def assert_equal_bits(found: dict[str, Any], expected: dict[str, Any]) -> None:
     assert list(found) == list(expected)
     for key in expected:
         for name, column in columns_of(expected[key]).items():
-            np.testing.assert_array_equal(columns_of(found[key])[name], column, err_msg=f"{key}: {name}")
+            np.testing.assert_array_equal(
+                columns_of(found[key])[name], column, err_msg=f"{key}: {name}"
+            )
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 9, 10])
@@ -44,7 +46,9 @@ def test_spans_cover_every_image_once(n: int) -> None:
 
 @pytest.mark.parametrize("block", [1, 3, 7, 100])
 @pytest.mark.parametrize("workers", [1, 2, 3])
-def test_evidence_has_the_same_bits(monkeypatch: pytest.MonkeyPatch, workers: int, block: int) -> None:
+def test_evidence_has_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch, workers: int, block: int
+) -> None:
     cohort = cohort_of("crowds", seed=1, n_images=20)
     expected = collect(cohort, JOBS)
     monkeypatch.setattr("calipers.engine.blocks.BLOCK", block)
@@ -64,7 +68,9 @@ def test_any_executor_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_progress_counts_every_block_of_every_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calipers.engine.blocks.BLOCK", 5)
     told: list[tuple[int, int]] = []
-    collect(cohort_of("plain", seed=1), JOBS, progress=lambda done, total: told.append((done, total)))
+    collect(
+        cohort_of("plain", seed=1), JOBS, progress=lambda done, total: told.append((done, total))
+    )
     assert told == [(k, 6) for k in range(1, 7)]
 
 
@@ -74,12 +80,16 @@ def test_no_images_are_one_empty_block() -> None:
 
 
 def test_an_error_in_a_block_is_not_swallowed() -> None:
-    job = {"distance": (MODEL, metric_of("sensitivity", {"criterion": "centre-distance-mm"}).recipe)}
+    job = {
+        "distance": (MODEL, metric_of("sensitivity", {"criterion": "centre-distance-mm"}).recipe)
+    }
     with pytest.raises(ValueError, match="spacing"):
         collect(cohort_of("plain", seed=1), job, workers=2)
 
 
-def test_after_an_error_the_blocks_that_wait_are_not_worked_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_an_error_the_blocks_that_wait_are_not_worked_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("calipers.engine.blocks.BLOCK", 1)
     begun = []
 

@@ -16,5 +16,9 @@ def test_aupro_leaves_the_other_measures_as_they_are() -> None:
     labels = np.concatenate([sample.labels.ravel() for sample in samples])
     for model in found.models:
         scores = np.concatenate([sample.maps[model].ravel() for sample in samples])
-        assert found[model, "AP/dataset"].value == pytest.approx(average_precision_score(labels, scores), abs=1e-12)
-        assert found[model, "AUROC/dataset"].value == pytest.approx(roc_auc_score(labels, scores), abs=1e-12)
+        assert found[model, "AP/dataset"].value == pytest.approx(
+            average_precision_score(labels, scores), abs=1e-12
+        )
+        assert found[model, "AUROC/dataset"].value == pytest.approx(
+            roc_auc_score(labels, scores), abs=1e-12
+        )

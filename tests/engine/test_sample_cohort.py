@@ -19,16 +19,23 @@ def test_the_cohort_has_what_samples_had() -> None:
     assert cohort.classes == ("metastasis",)
     assert cohort.images.ids == ("s0", "s1", "s2", "s3", "s4")
     assert list(cohort.models) == list(cohort.maps) == ["a", "b"]
-    assert cohort.images.size.astype(int).tolist() == [list(s["labels"].shape[::-1]) for s in samples]
+    assert cohort.images.size.astype(int).tolist() == [
+        list(s["labels"].shape[::-1]) for s in samples
+    ]
     assert cohort.images.spacing[0].tolist() == [0.5, 1.0, 2.0]
     assert np.isnan(cohort.images.spacing[2]).all()
     assert cohort.images.groups["patient"].tolist() == ["p0", "p0", "p1", "p1", "p2"]
     assert cohort.references.area.tolist() == cohort.references.facts["voxels"].tolist()
-    assert {"softIoU/sample@tversky,0.5 of a", "softIoU/sample@tversky,0.5 of b"} <= set(cohort.references.facts)
+    assert {"softIoU/sample@tversky,0.5 of a", "softIoU/sample@tversky,0.5 of b"} <= set(
+        cohort.references.facts
+    )
 
 
 def test_columns_are_numbers_where_all_are() -> None:
-    samples = [{**sample, "age": 40 + k, "site": k if k else "x"} for k, sample in enumerate(random_samples(1, 3))]
+    samples = [
+        {**sample, "age": 40 + k, "site": k if k else "x"}
+        for k, sample in enumerate(random_samples(1, 3))
+    ]
     samples[1].pop("centre")
     groups = cal.evaluate_maps(samples, ci=False).cohort.images.groups
     assert groups["age"].tolist() == [40, 41, 42]

@@ -26,7 +26,12 @@ def test_voxels_are_counted_by_score() -> None:
     assert found.bin.tolist() == voxels.bins_of(np.array([0.0, 0.1, 0.4, 0.8])).tolist()
     assert found.positives.tolist() == [0, 0, 2, 1]
     assert found.negatives.tolist() == [4, 1, 1, 1]
-    assert found.overlap.tolist() == [0.0, 0.0, 1.5, 0.5]  # half of the first region and all of the second, then half
+    assert found.overlap.tolist() == [
+        0.0,
+        0.0,
+        1.5,
+        0.5,
+    ]  # half of the first region and all of the second, then half
     assert found.lowest.tolist() == found.highest.tolist() == [0.0, 0.1, 0.4, 0.8]
 
 
@@ -50,7 +55,10 @@ def test_a_sample_without_objects_has_no_value_but_a_soft_one() -> None:
     measures = [Measure("AP", "sample"), Measure("AUROC", "slice"), Measure("softIoU", "sample")]
     found = sums(view, measures, "z")
     assert found["AP/sample"] == found["AUROC/slice"] == (0.0, 0.0)
-    assert found["softIoU/sample@tversky,0.5"] == (pytest.approx(1e-5 / (0.5 * SCORES.sum() + 1e-5)), 1.0)
+    assert found["softIoU/sample@tversky,0.5"] == (
+        pytest.approx(1e-5 / (0.5 * SCORES.sum() + 1e-5)),
+        1.0,
+    )
     assert len(soft(view, measures[2])) == 0
 
 
@@ -65,7 +73,11 @@ def test_a_soft_value_that_is_undefined_is_not_counted() -> None:
 def test_slices_with_something_to_find_are_counted(axis: str, number: int) -> None:
     labels = np.zeros((5, 6, 7), int)
     labels[1:3, 1:4, 1:5] = 1
-    found = sums(view_of(np.random.default_rng(0).random(labels.shape), labels), [Measure("AP", "slice")], axis)
+    found = sums(
+        view_of(np.random.default_rng(0).random(labels.shape), labels),
+        [Measure("AP", "slice")],
+        axis,
+    )
     assert found["AP/slice"][1] == number
 
 
@@ -73,7 +85,10 @@ def test_measures_do_not_change_what_others_see() -> None:
     """In any order the values are the same: sorting in place must not reach the map."""
     random = np.random.default_rng(1)
     scores, labels = random.random((12, 12)), (random.random((12, 12)) < 0.2).astype(int)
-    measures = [Measure(quantity, "sample") for quantity in ("AP", "AUROC", "AUPRO", "Dice", "IoU", "softIoU")]
+    measures = [
+        Measure(quantity, "sample")
+        for quantity in ("AP", "AUROC", "AUPRO", "Dice", "IoU", "softIoU")
+    ]
     before = scores.copy()
     one, other = (sums(view_of(scores, labels), order, "z") for order in (measures, measures[::-1]))
     assert one == other

@@ -29,7 +29,9 @@ def test_a_voxel_at_the_threshold_is_called() -> None:
     scores = np.array([[0.5, 0.499999, 0.0, 0.6]])
     found = predictions_of(scores, 0.5, MapSettings())
     assert found.boxes.tolist() == [[0, 0, 1, 1], [3, 0, 4, 1]]
-    assert predictions_of(scores.astype(np.float32), 0.6, MapSettings()).boxes.tolist() == [[3, 0, 4, 1]]
+    assert predictions_of(scores.astype(np.float32), 0.6, MapSettings()).boxes.tolist() == [
+        [3, 0, 4, 1]
+    ]
     assert len(predictions_of(scores, float("inf"), MapSettings())) == 0
 
 

@@ -27,7 +27,9 @@ def iou(table: cal.tables.Predictions, j: int, k: int) -> float:
     return float(overlap.iou(table.boxes[[j]].T, table.boxes[[k]].T, *extents)[0])
 
 
-def one_after_the_other(table: cal.tables.Predictions, threshold: float, *, within: bool) -> list[int]:
+def one_after_the_other(
+    table: cal.tables.Predictions, threshold: float, *, within: bool
+) -> list[int]:
     """From the best box to the worst: it stays unless one that stays overlaps it too much."""
     stays: list[int] = []
     for k in sorted(range(len(table)), key=lambda k: (-table.score[k], k)):
@@ -54,20 +56,30 @@ def test_a_chain_is_cut_at_every_second_box() -> None:
     """Each box overlaps its neighbours by an IoU of 1/3: the second goes, so the third stays."""
     boxes = [[2.0 * k, 0.0, 2.0 * k + 4.0, 1.0] for k in range(7)]
     said = [{"boxes": boxes, "labels": [0] * 7, "scores": [0.9 - 0.1 * k for k in range(7)]}]
-    table = cal.Cohort.from_arrays([{"boxes": np.zeros((0, 4)), "labels": []}], said, classes=("a",)).models["model"]
+    table = cal.Cohort.from_arrays(
+        [{"boxes": np.zeros((0, 4)), "labels": []}], said, classes=("a",)
+    ).models["model"]
     assert suppressed(table, 0.3, n_classes=1).boxes[:, 0].tolist() == [0, 4, 8, 12]
     assert len(suppressed(table, 0.34, n_classes=1)) == 7
 
 
 def test_nothing_stays_nothing_and_bad_thresholds_are_refused() -> None:
-    table = cohort(0, n_images=1).models["model"].keep(np.zeros(len(cohort(0, n_images=1).models["model"]), np.bool_))
+    table = (
+        cohort(0, n_images=1)
+        .models["model"]
+        .keep(np.zeros(len(cohort(0, n_images=1).models["model"]), np.bool_))
+    )
     assert len(suppressed(table)) == 0
     with pytest.raises(UsageError, match="lies in"):
         suppressed(table, 1.5)
 
 
 def test_a_multiverse_may_suppress() -> None:
-    found = cal.multiverse(cal.demo_cohort(), {"nms": ["none", 0.3], "metric": ["F1"], "criterion": ["box-iou"]})
+    found = cal.multiverse(
+        cal.demo_cohort(), {"nms": ["none", 0.3], "metric": ["F1"], "criterion": ["box-iou"]}
+    )
     by = {name: np.array([one["nms"] == name for one in found.each]) for name in ("none", 0.3)}
     model = found.models.index("overpredicts")
-    assert found.values[by[0.3], model].mean() > found.values[by["none"], model].mean()  # its duplicates are gone
+    assert (
+        found.values[by[0.3], model].mean() > found.values[by["none"], model].mean()
+    )  # its duplicates are gone

@@ -85,7 +85,10 @@ def test_scores_are_those_of_the_map_before_scaling():
 def test_the_best_box_of_a_class_is_kept_and_the_first_of_equal_ones():
     maps = np.stack([heat("1 0 1 0 .5")[0, 0], heat("0 .9 0 .8 .8")[0, 0]])[None]
     kept = rows(found(maps, keep_best=True))
-    assert kept == [(0, 0, 60.0, [0.0, 0.0, 1.0, 1.0], 1.0), (0, 1, 60.0, [1.0, 0.0, 2.0, 1.0], 0.9)]
+    assert kept == [
+        (0, 0, 60.0, [0.0, 0.0, 1.0, 1.0], 1.0),
+        (0, 1, 60.0, [1.0, 0.0, 2.0, 1.0], 0.9),
+    ]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -137,11 +140,20 @@ def test_the_slow_twin_says_the_same(seed):
     thresholds = (0.2, 0.7) if scale == "none" else (60.0, 180.0)
     connectivity, score = ["full", "edges", "faces"][seed // 3 % 3], ["mean", "max"][seed % 2]
     reach = {"faces": 1, "edges": 2, "full": d}[connectivity]
-    twin = slow.boxes([slow.as_grid(part) for part in maps], target, thresholds, scale, reach, score)
-    options = {"thresholds": thresholds, "scale": scale, "connectivity": connectivity, "score": score}
+    twin = slow.boxes(
+        [slow.as_grid(part) for part in maps], target, thresholds, scale, reach, score
+    )
+    options = {
+        "thresholds": thresholds,
+        "scale": scale,
+        "connectivity": connectivity,
+        "score": score,
+    }
     said = rows(found(maps[None], size=target[::-1], **options))
     assert [row[1:4] for row in said] == [(label, level, box) for label, level, box, _ in twin]
-    np.testing.assert_allclose([row[4] for row in said], [row[3] for row in twin], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        [row[4] for row in said], [row[3] for row in twin], rtol=0, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -152,7 +164,12 @@ def test_flips_and_swapped_axes_move_boxes_and_change_nothing_else(seed):
     flipped = found(values[..., ::-1], size=(9, 6)).predictions
 
     def listed(boxes, said):
-        return sorted(map(tuple, np.column_stack([boxes, said.facts["threshold"], said.score.round(9)]).tolist()))
+        return sorted(
+            map(
+                tuple,
+                np.column_stack([boxes, said.facts["threshold"], said.score.round(9)]).tolist(),
+            )
+        )
 
     mirrored = np.column_stack(
         [9 - flipped.boxes[:, 2], flipped.boxes[:, 1], 9 - flipped.boxes[:, 0], flipped.boxes[:, 3]]
@@ -276,7 +293,9 @@ def test_no_images_at_all_is_an_error():
 
 def test_connectivities_agree_where_nothing_touches():
     maps = heat("1 0 0 1", "0 0 0 0", "1 0 0 1")
-    counts = {len(found(maps, connectivity=name, thresholds=60)) for name in ("full", "edges", "faces")}
+    counts = {
+        len(found(maps, connectivity=name, thresholds=60)) for name in ("full", "edges", "faces")
+    }
     assert counts == {4}
 
 

@@ -25,7 +25,9 @@ def test_by_hand():
     assert found.boxes.tolist() == [[0.0, 0.0, 3.0, 2.0]]
     assert found.highest.tolist() == [0.9]
     np.testing.assert_allclose(found.mean, [2.0 / 3.0])
-    np.testing.assert_allclose(found.centroids, [[(0.6 * 0.5 + 0.9 * 1.5 + 0.5 * 2.5) / 2, (0.3 + 1.4 * 1.5) / 2]])
+    np.testing.assert_allclose(
+        found.centroids, [[(0.6 * 0.5 + 0.9 * 1.5 + 0.5 * 2.5) / 2, (0.3 + 1.4 * 1.5) / 2]]
+    )
     assert (found.masks.start.tolist(), found.masks.length.tolist()) == ([0, 4], [1, 2])
     assert found.masks.size.tolist() == [[3, 3]]
 
@@ -42,13 +44,17 @@ def test_the_slow_twin_says_the_same(seed):
     found = instances_from_map(values, 0.6, connectivity)
     assert len(found) == len(twin)
     for k, part in enumerate(twin):
-        assert {tuple(place) for place in np.argwhere(dense(found.masks, k, values.shape)).tolist()} == set(part)
+        assert {
+            tuple(place) for place in np.argwhere(dense(found.masks, k, values.shape)).tolist()
+        } == set(part)
         assert found.boxes[k].tolist() == slow.box(part)
         scores = np.array([grid[place] for place in part])
         centres = np.array(part)[:, ::-1] + 0.5
         np.testing.assert_allclose(found.highest[k], scores.max())
         np.testing.assert_allclose(found.mean[k], scores.mean(), atol=1e-12)
-        np.testing.assert_allclose(found.centroids[k], np.average(centres, axis=0, weights=scores), atol=1e-12)
+        np.testing.assert_allclose(
+            found.centroids[k], np.average(centres, axis=0, weights=scores), atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (3, 4, 5)])
@@ -63,7 +69,11 @@ def test_nothing_above_the_threshold_is_no_object(shape):
     found = instances_from_map(np.zeros(shape))
     d = len(shape)
     assert len(found) == 0
-    assert (found.boxes.shape, found.centroids.shape, found.masks.size.shape) == ((0, 2 * d), (0, d), (0, d))
+    assert (found.boxes.shape, found.centroids.shape, found.masks.size.shape) == (
+        (0, 2 * d),
+        (0, d),
+        (0, d),
+    )
     assert (found.highest.shape, found.mean.shape) == ((0,), (0,))
 
 
@@ -79,7 +89,11 @@ def test_scores_that_cannot_be_weights_give_the_plain_centroid():
 
 
 def test_what_is_no_map_is_refused():
-    for values, rule in ((np.zeros(3), "map-shape"), (np.array([[np.nan]]), "non-finite"), (np.array([["a"]]), "type")):
+    for values, rule in (
+        (np.zeros(3), "map-shape"),
+        (np.array([[np.nan]]), "non-finite"),
+        (np.array([["a"]]), "type"),
+    ):
         with pytest.raises(cal.InputError) as caught:
             instances_from_map(values)
         assert caught.value.rule == rule

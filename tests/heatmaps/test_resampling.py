@@ -10,7 +10,8 @@ from reference import heatmaps as slow
 
 
 def test_two_pixels_become_four_by_hand():
-    # New centres lie at -0.25, 0.25, 0.75 and 1.25 of the old grid; what is outside takes the pixel at the edge.
+    # New centres lie at -0.25, 0.25, 0.75 and 1.25 of the old grid; what is outside takes the pixel
+    # at the edge.
     np.testing.assert_allclose(resampled(np.array([[0.0, 1.0]]), (1, 4)), [[0.0, 0.25, 0.75, 1.0]])
 
 

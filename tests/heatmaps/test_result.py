@@ -15,7 +15,9 @@ def result():
     maps = np.zeros((2, 2, 8, 8))
     maps[0, 1, 2:4, 2:6] = 1.0
     maps[1, 0, 5:, 1:3] = 0.5
-    return cal.boxes_from_heatmaps(maps, classes=["mass", "nodule"], image_ids=["a", "b"], thresholds=(60, 180))
+    return cal.boxes_from_heatmaps(
+        maps, classes=["mass", "nodule"], image_ids=["a", "b"], thresholds=(60, 180)
+    )
 
 
 @pytest.fixture
@@ -35,16 +37,23 @@ def test_predictions_join_a_cohort_by_id_and_name(result, cohort):
 
 
 def test_predictions_fit_a_cohort_of_the_same_order_as_they_are(result):
-    references = [{"boxes": [[2, 2, 6, 4]], "labels": [1]}, {"boxes": [[1, 5, 3, 8]], "labels": [0]}]
+    references = [
+        {"boxes": [[2, 2, 6, 4]], "labels": [1]},
+        {"boxes": [[1, 5, 3, 8]], "labels": [0]},
+    ]
     cohort = cal.Cohort.from_arrays(references, classes=("mass", "nodule"))
-    assert cal.average_precision(cohort.with_predictions("cam", result.predictions)) == pytest.approx(1.0)
+    assert cal.average_precision(
+        cohort.with_predictions("cam", result.predictions)
+    ) == pytest.approx(1.0)
 
 
 def test_nothing_is_left_out_when_names_do_not_fit(result, cohort):
     with pytest.raises(cal.InputError) as caught:
         result.predictions_for(cohort.take(np.array([0])))
     assert caught.value.rule == "unknown-image"
-    other = cal.Cohort.from_arrays([{"image_id": "a", "boxes": [], "labels": []}], classes=("nodule",))
+    other = cal.Cohort.from_arrays(
+        [{"image_id": "a", "boxes": [], "labels": []}], classes=("nodule",)
+    )
     with pytest.raises(cal.InputError):
         result.predictions_for(other)
     more = [{"image_id": name, "boxes": [], "labels": []} for name in "abc"]
@@ -67,13 +76,23 @@ def test_files_are_read_back_to_the_last_bit(result, cohort, tmp_path, suffix):
 
 def test_the_account_is_plain_json(result):
     account = json.loads(json.dumps(result.as_dict()))
-    assert account["by_threshold"] == [{"threshold": 60.0, "boxes": 2}, {"threshold": 180.0, "boxes": 2}]
-    assert (account["images"], account["maps"], account["constant"], account["boxes"]) == (2, 4, 2, 4)
+    assert account["by_threshold"] == [
+        {"threshold": 60.0, "boxes": 2},
+        {"threshold": 180.0, "boxes": 2},
+    ]
+    assert (account["images"], account["maps"], account["constant"], account["boxes"]) == (
+        2,
+        4,
+        2,
+        4,
+    )
     assert account["settings"]["scale"] == "image"
 
 
 def test_no_boxes_at_all_can_be_written_and_evaluated(cohort, tmp_path):
-    nothing = cal.boxes_from_heatmaps(np.zeros((2, 2, 8, 8)), classes=["nodule", "mass"], image_ids=["a", "b"])
+    nothing = cal.boxes_from_heatmaps(
+        np.zeros((2, 2, 8, 8)), classes=["nodule", "mass"], image_ids=["a", "b"]
+    )
     assert len(nothing) == 0
     cal.write(cohort, tmp_path / "refs.json")
     for name in ("none.json", "none.csv"):

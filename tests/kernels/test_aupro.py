@@ -30,7 +30,8 @@ def test_area_equals_the_obvious_one(seed: int) -> None:
 def test_hand_value() -> None:
     scores = np.array([[0.9, 0.8, 0.7, 0.6], [0.5, 0.4, 0.3, 0.2]])
     components = np.array([[1, 0, 2, 2], [0, 0, 0, 0]])
-    # Overlap .5 at a rate of 0, 1 from 1/5 on (the second region comes in at a rate of 1/5 exactly).
+    # Overlap .5 at a rate of 0, 1 from 1/5 on (the second region comes in at a rate of 1/5
+    # exactly).
     assert aupro(scores, components, 0.4) == pytest.approx((0.2 * 0.5 + 0.2 * 1) / 0.4, abs=1e-15)
 
 
@@ -53,7 +54,9 @@ def test_one_sample_equals_a_list_of_one_and_numbers_are_per_sample() -> None:
     scores, components = sample(np.random.default_rng(1), 50)
     assert aupro(scores, components) == aupro([scores], [components])
     renamed = components * 3
-    assert aupro([scores, scores], [components, components]) == aupro([scores, scores], [components, renamed])
+    assert aupro([scores, scores], [components, components]) == aupro(
+        [scores, scores], [components, renamed]
+    )
 
 
 def test_perfect_maps_score_one() -> None:

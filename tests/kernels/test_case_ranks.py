@@ -19,7 +19,9 @@ def test_the_area_is_that_of_repeated_cases(silent: float) -> None:
             found = CaseRanks.of(score, positive, silent).area(weights)
             heard = np.where(np.isneginf(score), silent, score)
             for row, area in zip(weights, found):
-                sides = [np.repeat(heard[kind], row[kind]).tolist() for kind in (positive, ~positive)]
+                sides = [
+                    np.repeat(heard[kind], row[kind]).tolist() for kind in (positive, ~positive)
+                ]
                 assert area == pytest.approx(auroc(*sides), rel=1e-15, nan_ok=True)
 
 

@@ -15,7 +15,9 @@ pytestmark = pytest.mark.usefixtures("kernel_route")
 NOBODY = np.zeros(0, np.int32)
 
 
-def counted(fates: np.ndarray, label: np.ndarray, image: np.ndarray, weights: np.ndarray, n_classes: int) -> np.ndarray:
+def counted(
+    fates: np.ndarray, label: np.ndarray, image: np.ndarray, weights: np.ndarray, n_classes: int
+) -> np.ndarray:
     return deciding.totals(FateTable(fates), label, NOBODY, 0, image, weights, n_classes)
 
 
@@ -29,7 +31,9 @@ def test_sums_of_cells_are_sums_of_objects(n_views: int) -> None:
     found = counted(fates, label, image, weights, 5)
     assert found.shape == (3, n_views, 2, 5)
     for weight, sums in zip(weights, found):
-        np.testing.assert_array_equal(sums, slow.totals(fates, label.tolist(), weight[image].tolist(), 5))
+        np.testing.assert_array_equal(
+            sums, slow.totals(fates, label.tolist(), weight[image].tolist(), 5)
+        )
 
 
 def test_views_that_differ_in_the_last_one_only_are_told_apart() -> None:
@@ -50,7 +54,9 @@ def test_ranks_at_the_limit_are_left_out() -> None:
 
 
 def test_nothing_has_sums_of_zero() -> None:
-    found = counted(np.zeros((3, 0), np.int8), NOBODY, np.zeros(0, np.int64), np.ones((2, 4), np.int64), 2)
+    found = counted(
+        np.zeros((3, 0), np.int8), NOBODY, np.zeros(0, np.int64), np.ones((2, 4), np.int64), 2
+    )
     assert found.shape == (2, 3, 2, 2)
     assert not found.any()
 
@@ -64,4 +70,6 @@ def test_sums_are_exact_for_any_weight(n_replicates: int, most: int) -> None:
     weights = random.integers(0, most + 1, (n_replicates, 5))
     found = counted(fates, label, image, weights, 4)
     for weight, sums in zip(weights, found):
-        np.testing.assert_array_equal(sums, slow.totals(fates, label.tolist(), weight[image].tolist(), 4))
+        np.testing.assert_array_equal(
+            sums, slow.totals(fates, label.tolist(), weight[image].tolist(), 4)
+        )

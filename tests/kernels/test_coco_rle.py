@@ -32,7 +32,8 @@ def test_hand_values():
 
 
 def test_signs_and_differences_by_hand():
-    # 16 needs two groups, because the fifth bit is the sign; the fourth count is written as 1 - 3 = -2.
+    # 16 needs two groups, because the fifth bit is the sign; the fourth count is written as 1 - 3 =
+    # -2.
     offsets, counts = numbers([[16, 3, 5, 1]])
     text = coco_rle.encode_text(offsets, counts)[1].tobytes()
     assert text == b"`035N"
@@ -58,7 +59,9 @@ def test_texts_counts_and_runs_against_the_slow_twin(seed):
     assert counts.tolist() == found.counts.tolist()
     ends, text = coco_rle.encode_text(offsets, counts)
     assert text.tobytes().decode() == "".join(map(coco_masks.text_of, wanted))
-    assert ends.tolist() == np.cumsum([0, *(len(coco_masks.text_of(one)) for one in wanted)]).tolist()
+    assert (
+        ends.tolist() == np.cumsum([0, *(len(coco_masks.text_of(one)) for one in wanted)]).tolist()
+    )
 
 
 def test_large_counts_survive():
@@ -103,7 +106,10 @@ def test_broken_texts_have_a_fault_and_leave_their_neighbours_alone(text, fault)
 )
 def test_counts_must_fill_their_picture(counts, fault):
     offsets, flat = numbers([[12], counts])
-    assert coco_rle.count_faults(offsets, flat, np.array([[3, 4], [3, 4]])).tolist() == [coco_rle.SOUND, fault]
+    assert coco_rle.count_faults(offsets, flat, np.array([[3, 4], [3, 4]])).tolist() == [
+        coco_rle.SOUND,
+        fault,
+    ]
 
 
 def test_nothing_at_all():
@@ -111,7 +117,11 @@ def test_nothing_at_all():
     size = np.zeros((0, 2), np.int64)
     assert coco_rle.decode_text(none, np.zeros(0, np.uint8)).counts.tolist() == []
     assert coco_rle.column_runs(none, nothing)[1].tolist() == []
-    assert [part.tolist() for part in run_order.turned(none, nothing, nothing, size)] == [[0], [], []]
+    assert [part.tolist() for part in run_order.turned(none, nothing, nothing, size)] == [
+        [0],
+        [],
+        [],
+    ]
     assert coco_rle.counts_from_rows(none, nothing, nothing, size)[1].tolist() == []
 
 

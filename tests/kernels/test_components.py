@@ -65,15 +65,21 @@ def test_values_keep_components_apart() -> None:
     labels = np.array([[1, 1, 2], [0, 2, 2], [2, 0, 1]])
     start, length, value = runs.of_labels(labels)
     number = components(start, length, np.array([3, 3]), "full", value)
-    assert (runs.fill(start, length, number + 1, labels.shape) == [[1, 1, 2], [0, 2, 2], [2, 0, 3]]).all()
+    assert (
+        runs.fill(start, length, number + 1, labels.shape) == [[1, 1, 2], [0, 2, 2], [2, 0, 3]]
+    ).all()
 
 
 @pytest.mark.parametrize("connectivity", NEIGHBOURS)
 def test_components_of_every_value_by_itself(connectivity: str) -> None:
-    """Runs of a label map have no gaps between them: each value has the components that it has alone."""
+    """Runs of a label map have no gaps between them: each value has the components that it has
+    alone.
+    """
     for seed in range(60):
         random = np.random.default_rng([14, seed])
-        labels = random.integers(0, 4, random.integers(1, 12, 2 + seed % 2)).astype(random.choice(["u1", "i8", "f4"]))
+        labels = random.integers(0, 4, random.integers(1, 12, 2 + seed % 2)).astype(
+            random.choice(["u1", "i8", "f4"])
+        )
         start, length, value = runs.of_labels(labels)
         number = components(start, length, np.array(labels.shape[::-1]), connectivity, value)
         found = runs.fill(start, length, number + 1, labels.shape)
@@ -82,11 +88,15 @@ def test_components_of_every_value_by_itself(connectivity: str) -> None:
         for one in np.unique(value):
             alone = slow.components(labels == one, connectivity)
             mine = np.where(labels == one, found, 0)
-            assert (np.unique(mine, return_inverse=True)[1] == np.unique(alone, return_inverse=True)[1]).all(), seed
+            assert (
+                np.unique(mine, return_inverse=True)[1] == np.unique(alone, return_inverse=True)[1]
+            ).all(), seed
 
 
 def test_touching_runs_without_values_join_other_rows_only() -> None:
-    """Runs 0 and 1 follow each other in a row; nothing below joins them but run 2, by a corner of either."""
+    """Runs 0 and 1 follow each other in a row; nothing below joins them but run 2, by a corner of
+    either.
+    """
     start, length = np.array([0, 2, 4 + 1]), np.array([2, 2, 2])
     assert components(start, length, np.array([4, 2]), "faces").tolist() == [0, 0, 0]
     assert components(start[:2], length[:2], np.array([4, 2]), "full").tolist() == [0, 1]
@@ -95,7 +105,9 @@ def test_touching_runs_without_values_join_other_rows_only() -> None:
     assert components(*corner, np.array([4, 2]), "full").tolist() == [0, 0, 0, 0]
 
 
-@pytest.mark.parametrize("shape", [(1, 70), (70, 1), (1, 1), (5, 1, 9), (9, 1, 1), (1, 9, 5), (4, 3, 1)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(1, 70), (70, 1), (1, 1), (5, 1, 9), (9, 1, 1), (1, 9, 5), (4, 3, 1)], ids=str
+)
 def test_thin_images(shape: tuple[int, ...]) -> None:
     random = np.random.default_rng(15)
     for share in (0.0, 0.5, 1.0):
@@ -112,7 +124,9 @@ def test_a_few_voxels_of_a_huge_image_cost_little() -> None:
 
 
 @pytest.mark.parametrize("threads", ["1", "2", "5"])
-def test_slabs_that_threads_share_hang_together(monkeypatch: pytest.MonkeyPatch, threads: str) -> None:
+def test_slabs_that_threads_share_hang_together(
+    monkeypatch: pytest.MonkeyPatch, threads: str
+) -> None:
     """Some 300,000 runs, more than one slab."""
     monkeypatch.setenv("CALIPERS_THREADS", threads)
     mask = np.random.default_rng(16).random((60, 200, 200)) < 0.14
@@ -121,4 +135,6 @@ def test_slabs_that_threads_share_hang_together(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_nothing_has_no_components() -> None:
-    assert len(components(np.zeros(0, np.int64), np.zeros(0, np.int64), np.array([3, 3]), "full")) == 0
+    assert (
+        len(components(np.zeros(0, np.int64), np.zeros(0, np.int64), np.array([3, 3]), "full")) == 0
+    )

@@ -15,12 +15,27 @@ from reference import contingency as plain
 COLUMNS = ("po", "kappa", "Scott-pi", "alpha", "PABAK", "AC1", "PAR", "NAR", "PJ", "AJ", "APJ")
 # n11, n10, n01, n00 and the scores in the order of COLUMNS, to four digits
 TABLES = [
-    ((40, 9, 6, 45), (0.85, 0.6995, 0.6992, 0.7008, 0.70, 0.7007, 0.8421, 0.8571, 0.7273, 0.6995, 0.5379)),
-    ((80, 10, 5, 5), (0.85, 0.3182, 0.3143, 0.3177, 0.70, 0.8080, 0.9143, 0.4000, 0.8421, 0.3182, 0.1892)),
-    ((118, 5, 2, 0), (0.944, -0.0234, -0.0288, -0.0247, 0.888, 0.9408, 0.9712, 0, 0.944, -0.0234, -0.0116)),
+    (
+        (40, 9, 6, 45),
+        (0.85, 0.6995, 0.6992, 0.7008, 0.70, 0.7007, 0.8421, 0.8571, 0.7273, 0.6995, 0.5379),
+    ),
+    (
+        (80, 10, 5, 5),
+        (0.85, 0.3182, 0.3143, 0.3177, 0.70, 0.8080, 0.9143, 0.4000, 0.8421, 0.3182, 0.1892),
+    ),
+    (
+        (118, 5, 2, 0),
+        (0.944, -0.0234, -0.0288, -0.0247, 0.888, 0.9408, 0.9712, 0, 0.944, -0.0234, -0.0116),
+    ),
     ((40, 10, 10, 40), (0.8, 0.6, 0.6, 0.602, 0.6, 0.6, 0.8, 0.8, 0.6667, 0.6, 0.4286)),
-    ((40, 30, 30, 0), (0.4, -0.4286, -0.4286, -0.4214, -0.2, -0.0345, 0.5714, 0, 0.4, -0.4286, -0.1765)),
-    ((40, 20, 20, 20), (0.6, 0.1667, 0.1667, 0.1708, 0.2, 0.2308, 0.6667, 0.5, 0.5, 0.1667, 0.0909)),
+    (
+        (40, 30, 30, 0),
+        (0.4, -0.4286, -0.4286, -0.4214, -0.2, -0.0345, 0.5714, 0, 0.4, -0.4286, -0.1765),
+    ),
+    (
+        (40, 20, 20, 20),
+        (0.6, 0.1667, 0.1667, 0.1708, 0.2, 0.2308, 0.6667, 0.5, 0.5, 0.1667, 0.0909),
+    ),
     ((40, 5, 35, 20), (0.6, 0.2381, 0.1667, 0.1708, 0.2, 0.2308, 0.6667, 0.5, 0.5, 0.2381, 0.1351)),
     ((0, 50, 50, 0), (0, -1, -1, -0.99, -1, -1, 0, 0, 0, -1, -0.3333)),
 ]
@@ -68,7 +83,9 @@ def test_every_small_table_equals_its_plain_twin():
     for name, twin in plain.SCORES.items():
         expected = [twin(*map(int, table)) for table in tables]
         assert found[name] == pytest.approx(
-            np.array([math.nan if value is None else value for value in expected]), abs=1e-12, nan_ok=True
+            np.array([math.nan if value is None else value for value in expected]),
+            abs=1e-12,
+            nan_ok=True,
         ), name
     assert {contingency.SCORES[name] for name in plain.SCORES} | {contingency.agreement_gap} == set(
         contingency.SCORES.values()
@@ -81,7 +98,9 @@ def test_identities_and_ranges():
     kappa, apj = found["AJ"], found["APJ"]
     assert apj == pytest.approx(kappa / (2 - kappa), abs=1e-12)
     assert np.nanmin(apj) >= -1 / 3
-    assert found["alpha"] == pytest.approx(1 - (1 - found["Scott-pi"]) * (1 - 1 / (2 * tables.sum(axis=0))))
+    assert found["alpha"] == pytest.approx(
+        1 - (1 - found["Scott-pi"]) * (1 - 1 / (2 * tables.sum(axis=0)))
+    )
     swapped = scores(tables[0], tables[2], tables[1], tables[3])
     for name in ("kappa", "Scott-pi", "alpha", "AC1", "MCC", "PJ", "APO", "APJ", "HAPJ", "PO"):
         assert swapped[name] == pytest.approx(found[name], nan_ok=True)
@@ -98,13 +117,25 @@ def test_one_category_leaves_only_what_needs_no_chance(cell):
     counts[cell] = 100
     found = scores(*counts)
     assert (found["po"], found["AC1"], found["PABAK"]) == (1, 1, 1)
-    for name in ("kappa", "Scott-pi", "alpha", "MCC", "APJ", "AJ", "HAPJ", "APO", "balanced-accuracy"):
+    for name in (
+        "kappa",
+        "Scott-pi",
+        "alpha",
+        "MCC",
+        "APJ",
+        "AJ",
+        "HAPJ",
+        "APO",
+        "balanced-accuracy",
+    ):
         assert math.isnan(found[name]), name
 
 
 def test_no_things_at_all():
     found = scores(0, 0, 0, 0)
-    assert all(math.isnan(value) for name, value in found.as_dict().items() if not name.startswith("n"))
+    assert all(
+        math.isnan(value) for name, value in found.as_dict().items() if not name.startswith("n")
+    )
 
 
 def test_large_counts_stay_defined_where_they_are():
@@ -176,18 +207,24 @@ def test_area_and_best_cut_under_weights(digits):
     found = roc.points(ranks, weights)
     cuts = roc.best_cut(found)
     for b in range(6):
-        assert roc.area(found)[b] == pytest.approx(area_by_pairs(values, positive, weights[b]), abs=1e-14)
+        assert roc.area(found)[b] == pytest.approx(
+            area_by_pairs(values, positive, weights[b]), abs=1e-14
+        )
         cut, height = cut_by_trying(values, positive, weights[b])
         assert ranks.values[cuts[b]] == cut
         assert roc.youden(found)[b, cuts[b]] == pytest.approx(height, abs=1e-14)
 
 
 def test_area_needs_both_kinds():
-    found = roc.points(roc.ranked(np.arange(3.0), np.array([True, True, True])), np.ones((1, 3), int))
+    found = roc.points(
+        roc.ranked(np.arange(3.0), np.array([True, True, True])), np.ones((1, 3), int)
+    )
     assert np.isnan(roc.area(found)).all()
     assert np.isnan(roc.youden(found)).all()
 
 
 def test_area_of_a_constant_is_half():
-    found = roc.points(roc.ranked(np.ones(4), np.array([True, False, True, False])), np.ones((1, 4), int))
+    found = roc.points(
+        roc.ranked(np.ones(4), np.array([True, False, True, False])), np.ones((1, 4), int)
+    )
     assert roc.area(found).tolist() == [0.5]

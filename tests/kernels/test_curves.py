@@ -27,7 +27,9 @@ def test_segment_cumsum_of_nothing() -> None:
 
 def test_envelope_looks_ahead_inside_the_class_only() -> None:
     values = np.array([[0.5, 0.2, 0.3, 0.1, 0.9, 0.4, 0.6, 0.2, 1.0, 0.0]])
-    assert replicates.envelope(values, OFFSETS).tolist() == [[0.5, 0.3, 0.3, 0.9, 0.9, 0.6, 0.6, 0.2, 1.0, 0.0]]
+    assert replicates.envelope(values, OFFSETS).tolist() == [
+        [0.5, 0.3, 0.3, 0.9, 0.9, 0.6, 0.6, 0.2, 1.0, 0.0]
+    ]
 
 
 def test_block_ends_stop_at_equal_scores_of_another_class() -> None:
@@ -37,7 +39,9 @@ def test_block_ends_stop_at_equal_scores_of_another_class() -> None:
 
 
 @given(st.integers(1, 5000), st.floats(0.0, 1.0))
-def test_needed_hits_is_the_first_whole_number_that_reaches_the_recall(positives: int, recall: float) -> None:
+def test_needed_hits_is_the_first_whole_number_that_reaches_the_recall(
+    positives: int, recall: float
+) -> None:
     found = curves.needed_hits(np.array([[positives]]), np.array([recall]))[0, 0, 0]
     assert found / positives >= recall
     assert found == 1 or (found - 1) / positives < recall
@@ -83,7 +87,9 @@ def problem_of(fates: list[int], score: list[float], weights: list[list[int]]) -
     """One class on one image."""
     ranked = curves.ranking(np.array(score), np.zeros(len(score), np.int32), 1, blocks=True)
     image = np.zeros(len(score), np.int64)
-    return curves.Problem(FateTable(np.array([fates], np.int8)), [0], ranked, image, np.array(weights))
+    return curves.Problem(
+        FateTable(np.array([fates], np.int8)), [0], ranked, image, np.array(weights)
+    )
 
 
 def test_hits_at_takes_the_best_point_within_the_limit() -> None:

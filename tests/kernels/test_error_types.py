@@ -67,5 +67,8 @@ def test_every_kind_occurs() -> None:
     seen = set()
     for seed in range(6):
         found = ErrorRecipe(max_dets=8).collect(cohort_of("crowded images", seed), MODEL)
-        seen |= {WORDS[code] for code in (*found.prediction_kind.tolist(), *found.reference_kind.tolist())}
+        seen |= {
+            WORDS[code]
+            for code in (*found.prediction_kind.tolist(), *found.reference_kind.tolist())
+        }
     assert seen == set(WORDS.values())

@@ -15,9 +15,9 @@ def hull(mask: np.ndarray) -> np.ndarray:
 
 def random_mask(seed: int, dimensions: int) -> np.ndarray:
     random = np.random.default_rng([14, seed])
-    mask = random.random(random.integers(1, 13 if dimensions == 2 else 6, dimensions)) < random.choice(
-        [0.05, 0.15, 0.5]
-    )
+    mask = random.random(
+        random.integers(1, 13 if dimensions == 2 else 6, dimensions)
+    ) < random.choice([0.05, 0.15, 0.5])
     mask[tuple(random.integers(0, mask.shape))] = True
     return mask
 
@@ -72,7 +72,8 @@ def test_what_lies_on_a_line_or_in_a_plane_is_its_own_hull(flat: list) -> None:
 
 def test_a_thin_hull_may_skip_a_row() -> None:
     mask = np.zeros((4, 2), bool)
-    mask[0, 0] = mask[1, 0] = mask[3, 1] = True  # between rows 1 and 3 it runs between two voxel centres
+    # between rows 1 and 3 it runs between two voxel centres
+    mask[0, 0] = mask[1, 0] = mask[3, 1] = True
     assert (hull(mask) == slow.hull(mask)).all()
     assert not hull(mask)[2].any()
 

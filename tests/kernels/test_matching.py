@@ -28,7 +28,9 @@ def random_pairs(seed: int, ties: bool) -> tuple[np.ndarray, ...]:
 CUTOFFS = np.array([0.0, 0.3, 0.7])
 
 
-def winners_by_score(reference, prediction, similarity, turn, cutoffs, ignored, crowd) -> np.ndarray:
+def winners_by_score(
+    reference, prediction, similarity, turn, cutoffs, ignored, crowd
+) -> np.ndarray:
     """The grants of the score order as a table: which pair each prediction got in each view."""
     winner = np.full((len(turn), len(cutoffs)), -1, np.int32)
     rules = (cutoffs, matching.pack(ignored), crowd)
@@ -44,14 +46,22 @@ def test_winners_are_admissible_and_one_to_one_but_for_crowds(strategy: str, tie
     for seed in range(60):
         reference, prediction, similarity, score, turn, ignored, crowd = random_pairs(seed, ties)
         if strategy == "by_score":
-            winner = winners_by_score(reference, prediction, similarity, turn, CUTOFFS, ignored, crowd)
+            winner = winners_by_score(
+                reference, prediction, similarity, turn, CUTOFFS, ignored, crowd
+            )
         elif strategy == "per_reference_argmax":
-            winner = matching.per_reference_argmax(reference, prediction, similarity, score, CUTOFFS, ignored)
+            winner = matching.per_reference_argmax(
+                reference, prediction, similarity, score, CUTOFFS, ignored
+            )
         elif strategy == "optimal":
             cell = np.zeros(len(score), np.int64)
-            winner = matching.optimal(reference, prediction, similarity, cell, CUTOFFS, ignored, crowd)
+            winner = matching.optimal(
+                reference, prediction, similarity, cell, CUTOFFS, ignored, crowd
+            )
         else:
-            winner = matching.by_overlap(reference, prediction, similarity, score, CUTOFFS, ignored, crowd)
+            winner = matching.by_overlap(
+                reference, prediction, similarity, score, CUTOFFS, ignored, crowd
+            )
         assert winner.shape == (len(score), 3)
         for view, cutoff in enumerate(CUTOFFS):
             got = np.flatnonzero(winner[:, view] >= 0)
@@ -98,7 +108,9 @@ def test_one_more_pair_outweighs_any_similarity() -> None:
     similarity = np.array([1.0, 0.1, 0.1])
     flags = np.zeros((2, 1), np.bool_)
     cell = np.zeros(2, np.int64)
-    winner = matching.optimal(reference, prediction, similarity, cell, np.array([0.05]), flags, flags[:, 0])
+    winner = matching.optimal(
+        reference, prediction, similarity, cell, np.array([0.05]), flags, flags[:, 0]
+    )
     assert winner[:, 0].tolist() == [1, 2]
 
 
@@ -107,5 +119,7 @@ def test_negative_similarities_can_be_matched_optimally() -> None:
     similarity = np.array([-5.0, -30.0, -8.0, -9.0])  # distances with their sign turned
     flags = np.zeros((2, 1), np.bool_)
     cell = np.zeros(2, np.int64)
-    winner = matching.optimal(reference, prediction, similarity, cell, np.array([-40.0]), flags, flags[:, 0])
+    winner = matching.optimal(
+        reference, prediction, similarity, cell, np.array([-40.0]), flags, flags[:, 0]
+    )
     assert winner[:, 0].tolist() == [0, 3]

@@ -24,7 +24,9 @@ def drawn(seed: int, n: int = 30, levels: int = 6) -> tuple[np.ndarray, np.ndarr
     return rng.integers(0, levels, n) / levels, wanted, weights
 
 
-def areas(alarm: np.ndarray, loss: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def areas(
+    alarm: np.ndarray, loss: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """AURC and AUGRC under weights (R, n)."""
     standing = Standing.of(Cuts.of(alarm), weights)
     return aurc(standing, loss[None])[0], augrc(standing, loss[None])[0]
@@ -35,12 +37,17 @@ def test_every_quantity_equals_its_slow_twin_under_weights(seed: int) -> None:
     alarm, wanted, weights = drawn(seed, levels=2 + seed % 12)
     found = operating(alarm, wanted, weights)
     for r, weight in enumerate(weights):
-        many, labels = slow.repeated(alarm, weight), [bool(w) for w in slow.repeated(wanted, weight)]
+        many, labels = (
+            slow.repeated(alarm, weight),
+            [bool(w) for w in slow.repeated(wanted, weight)],
+        )
         assert found.auroc()[r] == pytest.approx(slow.auroc(many, labels), abs=1e-12)
         assert found.aupr()[r] == pytest.approx(slow.aupr(many, labels), abs=1e-12)
         turned = [-a for a in many], [not w for w in labels]
         assert found.aupr_in()[r] == pytest.approx(slow.aupr(*turned), abs=1e-12)
-        assert 1 - found.tnr_at_tpr(0.95)[r] == pytest.approx(slow.fpr_at_tpr(many, labels), abs=1e-12)
+        assert 1 - found.tnr_at_tpr(0.95)[r] == pytest.approx(
+            slow.fpr_at_tpr(many, labels), abs=1e-12
+        )
         assert found.best_f1()[r] == pytest.approx(slow.best_f1(many, labels), abs=1e-12)
 
 
@@ -60,8 +67,12 @@ def test_areas_of_risk_are_the_mean_over_all_orders_of_ties(seed: int) -> None:
     rng = np.random.default_rng(seed)
     alarm, loss = rng.integers(0, 3, 6).astype(float), rng.integers(0, 3, 6) / 2
     plain, general = areas(alarm, loss, np.ones((1, 6), np.int64))
-    assert plain[0] == pytest.approx(slow.over_all_orders(alarm, loss, slow.aurc_of_order), abs=1e-12)
-    assert general[0] == pytest.approx(slow.over_all_orders(alarm, loss, slow.augrc_of_order), abs=1e-12)
+    assert plain[0] == pytest.approx(
+        slow.over_all_orders(alarm, loss, slow.aurc_of_order), abs=1e-12
+    )
+    assert general[0] == pytest.approx(
+        slow.over_all_orders(alarm, loss, slow.augrc_of_order), abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -95,12 +106,16 @@ def test_a_perfect_monitor_has_the_closed_form() -> None:
     found = operating(np.arange(n, dtype=float), wanted, ones)
     assert (found.auroc()[0], found.aupr()[0], found.tnr_at_tpr(0.95)[0]) == (1.0, 1.0, 1.0)
     exact = float(areas(wanted.astype(float), wanted.astype(float), ones)[0][0])
-    assert best_aurc(np.array([[float(bad)]]), np.array([n]))[0, 0] == pytest.approx(exact, abs=1e-14)
+    assert best_aurc(np.array([[float(bad)]]), np.array([n]))[0, 0] == pytest.approx(
+        exact, abs=1e-14
+    )
     h = harmonic(n)
     assert exact == pytest.approx((bad - (n - bad) * (h[n] - h[n - bad])) / n, abs=1e-14)
     assert exact == pytest.approx(0.017450, abs=5e-7)
     r = bad / n
-    assert r + (1 - r) * math.log(1 - r) == pytest.approx(0.017270, abs=5e-6)  # the usual approximation is not exact
+    assert r + (1 - r) * math.log(1 - r) == pytest.approx(
+        0.017270, abs=5e-6
+    )  # the usual approximation is not exact
     one_by_one, _ = areas(np.arange(n, dtype=float), wanted.astype(float), ones)
     assert one_by_one[0] == pytest.approx(exact, abs=1e-14)
 
@@ -124,7 +139,13 @@ def test_the_share_of_rejected_images_is_reached_exactly() -> None:
 def test_one_kind_of_images_is_undefined() -> None:
     for wanted in (np.zeros(4, np.bool_), np.ones(4, np.bool_)):
         found = operating(np.arange(4.0), wanted, np.ones((1, 4), np.int64))
-        values = [found.auroc(), found.aupr(), found.aupr_in(), found.tnr_at_tpr(0.95), found.best_f1()]
+        values = [
+            found.auroc(),
+            found.aupr(),
+            found.aupr_in(),
+            found.tnr_at_tpr(0.95),
+            found.best_f1(),
+        ]
         assert np.isnan(values).all()
 
 

@@ -49,13 +49,17 @@ def case(seed: int, depth: int | None = None, n: int = 40) -> Case:
 def test_deviance_equals_the_dense_twin(seed: int, reml: bool) -> None:
     made = case(seed)
     tree = made.tree
-    for relative in np.random.default_rng(seed).choice([0.0, 1e-3, 0.7, 40.0], (5, len(made.levels))):
+    for relative in np.random.default_rng(seed).choice(
+        [0.0, 1e-3, 0.7, 40.0], (5, len(made.levels))
+    ):
         v = twin.covariance([code.tolist() for code in made.levels], relative.tolist())
         point = nested.climb(tree, relative)
         assert point is not None
         for sigma2 in (None, 0.3):
             expected = twin.deviance(made.x, made.y, v, sigma2, reml=reml)
-            assert nested.deviance(tree, point, sigma2, reml=reml) == pytest.approx(expected, rel=1e-9)
+            assert nested.deviance(tree, point, sigma2, reml=reml) == pytest.approx(
+                expected, rel=1e-9
+            )
         found = nested.at_optimum(tree, relative, reml=reml, converged=True)
         assert found is not None
         beta, spread, rss = twin.solved(made.x, made.y, v)
@@ -69,10 +73,16 @@ def test_predicted_intercepts_equal_the_dense_twin(seed: int) -> None:
     made = case(seed)
     relative = np.linspace(0.2, 1.5, len(made.levels))
     v = twin.covariance([code.tolist() for code in made.levels], relative.tolist())
-    for code, g, (value, variance) in zip(made.levels, relative, nested.intercepts(made.tree, relative)):
-        np.testing.assert_allclose(value, twin.intercepts(made.x, made.y, v, code.tolist(), g), atol=1e-9)
+    for code, g, (value, variance) in zip(
+        made.levels, relative, nested.intercepts(made.tree, relative)
+    ):
+        np.testing.assert_allclose(
+            value, twin.intercepts(made.x, made.y, v, code.tolist(), g), atol=1e-9
+        )
         z = (code[:, None] == np.arange(code.max() + 1)).astype(float)
-        np.testing.assert_allclose(variance, g - g**2 * np.diag(z.T @ np.linalg.inv(v) @ z), atol=1e-9)
+        np.testing.assert_allclose(
+            variance, g - g**2 * np.diag(z.T @ np.linalg.inv(v) @ z), atol=1e-9
+        )
 
 
 @pytest.mark.parametrize("reml", [True, False])
@@ -89,7 +99,9 @@ def test_gradient_is_the_derivative(reml: bool, sigma2: float | None) -> None:
     point = nested.climb(tree, at)
     assert point is not None
     numeric = [(value(at + h) - value(at - h)) / 2e-6 for h in 1e-6 * np.eye(3)]
-    np.testing.assert_allclose(nested.gradient(tree, point, sigma2, reml=reml), numeric, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        nested.gradient(tree, point, sigma2, reml=reml), numeric, rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("reml", [True, False])
@@ -136,9 +148,14 @@ def test_a_weight_of_two_is_the_group_twice() -> None:
     made = case(5, depth=3)
     outer = made.levels[-1]
     times = np.random.default_rng(0).integers(0, 3, outer.max() + 1)
-    rows = np.concatenate([np.flatnonzero(outer == g) for g, k in enumerate(times) for _ in range(k)])
+    rows = np.concatenate(
+        [np.flatnonzero(outer == g) for g, k in enumerate(times) for _ in range(k)]
+    )
     copy = np.concatenate(
-        [np.full((outer == g).sum(), i) for i, g in enumerate(np.repeat(np.arange(len(times)), times))]
+        [
+            np.full((outer == g).sum(), i)
+            for i, g in enumerate(np.repeat(np.arange(len(times)), times))
+        ]
     )
     levels = [np.unique(copy * 1000 + code[rows], return_inverse=True)[1] for code in made.levels]
     literal = nested.fit(nested.nest(made.x[rows], made.y[rows], levels), reml=True)
@@ -159,7 +176,9 @@ def test_a_replicate_without_full_rank_has_no_fit() -> None:
 
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_profile_bounds_lie_where_the_dense_twin_says(which: int) -> None:
-    """At a bound, the twin's deviance, minimised over all other variances, is `rise` above the minimum."""
+    """At a bound, the twin's deviance, minimised over all other variances, is `rise` above the
+    minimum.
+    """
     from scipy.optimize import minimize
 
     made, rise = case(8, depth=2, n=60), 3.841459
@@ -178,7 +197,13 @@ def test_profile_bounds_lie_where_the_dense_twin_says(which: int) -> None:
     assert bounds[0] <= np.sqrt(np.append(best.relative, 1.0)[which] * best.sigma2) < bounds[1]
     for bound in bounds:
         if bound > 0:
-            lowest = minimize(value, start, args=(bound,), method="Nelder-Mead", options={"xatol": 1e-5, "fatol": 1e-8})
+            lowest = minimize(
+                value,
+                start,
+                args=(bound,),
+                method="Nelder-Mead",
+                options={"xatol": 1e-5, "fatol": 1e-8},
+            )
             assert lowest.fun == pytest.approx(best.deviance + rise, abs=2e-3)
 
 

@@ -17,7 +17,9 @@ def split(mask: np.ndarray) -> list[list[list[int]]]:
 
 
 def filled(found: list[list[list[int]]], shape: tuple[int, int]) -> np.ndarray:
-    """The slow twin, backwards: a pixel is inside if a ray to its left crosses an odd number of upright edges."""
+    """The slow twin, backwards: a pixel is inside if a ray to its left crosses an odd number of
+    upright edges.
+    """
     inside = np.zeros(shape, bool)
     for ring in found:
         for (x0, y0), (x1, y1) in zip(ring, [*ring[1:], ring[0]]):
@@ -31,7 +33,9 @@ def test_a_pixel_has_four_corners_and_goes_right_first() -> None:
 
 
 def test_corners_stand_only_where_the_direction_changes() -> None:
-    assert split(np.array([[1, 1, 1], [1, 0, 0]])) == [[[0, 0], [3, 0], [3, 1], [1, 1], [1, 2], [0, 2]]]
+    assert split(np.array([[1, 1, 1], [1, 0, 0]])) == [
+        [[0, 0], [3, 0], [3, 1], [1, 1], [1, 2], [0, 2]]
+    ]
 
 
 def test_a_hole_is_a_ring_of_its_own() -> None:

@@ -29,7 +29,9 @@ def expected_correlations(values: np.ndarray) -> np.ndarray:
 
 
 def maps(rng: np.random.Generator, k: int, n: int, kind: int) -> np.ndarray:
-    """Values of all sorts: without ties, a few levels, two levels, constant maps, sparse maps, nearly equal maps."""
+    """Values of all sorts: without ties, a few levels, two levels, constant maps, sparse maps,
+    nearly equal maps.
+    """
     values = rng.random((k, n))
     if kind == 1:
         values = np.round(values, 1)
@@ -47,7 +49,14 @@ def maps(rng: np.random.Generator, k: int, n: int, kind: int) -> np.ndarray:
 
 def test_pairs_come_in_the_order_of_rows() -> None:
     first, second = pairwise.pair_index(4)
-    assert list(zip(first.tolist(), second.tolist())) == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+    assert list(zip(first.tolist(), second.tolist())) == [
+        (0, 1),
+        (0, 2),
+        (0, 3),
+        (1, 2),
+        (1, 3),
+        (2, 3),
+    ]
     assert [len(part) for k in (0, 1) for part in pairwise.pair_index(k)] == [0, 0, 0, 0]
 
 
@@ -55,14 +64,18 @@ def test_hand_values() -> None:
     values = np.array([[0.1, 0.2, 0.3, 0.4], [0.1, 0.3, 0.3, 0.9], [0.9, 0.5, 0.4, 0.1]])
     assert pairwise.midranks(values).tolist() == [[1, 2, 3, 4], [1, 2.5, 2.5, 4], [4, 3, 2, 1]]
     found = pairwise.correlations(values)
-    assert found[1] == pytest.approx([4.5 / np.sqrt(5 * 4.5), -1, -4.5 / np.sqrt(5 * 4.5)], abs=1e-15)
+    assert found[1] == pytest.approx(
+        [4.5 / np.sqrt(5 * 4.5), -1, -4.5 / np.sqrt(5 * 4.5)], abs=1e-15
+    )
     assert found[2] == pytest.approx([5 / np.sqrt(30), -1, -5 / np.sqrt(30)], abs=1e-15)
     assert found[3].tolist() == [5 / 6, -1, -5 / 6]
     ones, both, called = pairwise.joint_counts(values, np.array([0.3, 0.95]))
     assert ones.tolist() == [[2, 3, 3], [0, 0, 0]]
     assert both.tolist() == [[2, 1, 2], [0, 0, 0]]
     assert called.tolist() == [[0, 1, 2, 1], [4, 0, 0, 0]]
-    assert pairwise.hits(values, np.array([True, False, True, True]), CUTS[:1]).tolist() == [[2, 2, 2]]
+    assert pairwise.hits(values, np.array([True, False, True, True]), CUTS[:1]).tolist() == [
+        [2, 2, 2]
+    ]
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -70,8 +83,12 @@ def test_every_score_equals_its_slow_twin(seed: int) -> None:
     rng = np.random.default_rng(seed)
     k, n = int(rng.choice([2, 3, 5])), int(rng.choice([2, 3, 4, 7, 16, 17, 40]))
     values = maps(rng, k, n, seed % 6)
-    np.testing.assert_allclose(pairwise.correlations(values), expected_correlations(values), rtol=0, atol=1e-13)
-    np.testing.assert_array_equal(pairwise.midranks(values), [plain.midranks(row) for row in values.tolist()])
+    np.testing.assert_allclose(
+        pairwise.correlations(values), expected_correlations(values), rtol=0, atol=1e-13
+    )
+    np.testing.assert_array_equal(
+        pairwise.midranks(values), [plain.midranks(row) for row in values.tolist()]
+    )
     found = pairwise.joint_counts(values, CUTS)
     for t, cut in enumerate(CUTS):
         for ours, theirs in zip(found, plain.joint_counts(values.tolist(), cut)):
@@ -80,7 +97,9 @@ def test_every_score_equals_its_slow_twin(seed: int) -> None:
 
 def test_the_parts_are_the_rows_of_the_whole() -> None:
     values = maps(np.random.default_rng(1), 6, 100, 1)
-    parts = np.stack([pairwise.pearson(values), pairwise.spearman(values), *pairwise.kendall(values)])
+    parts = np.stack(
+        [pairwise.pearson(values), pairwise.spearman(values), *pairwise.kendall(values)]
+    )
     np.testing.assert_array_equal(pairwise.correlations(values), parts)
 
 
@@ -128,7 +147,9 @@ def test_no_thresholds_and_no_reference_instances() -> None:
 def test_both_zeros_are_one_value() -> None:
     values = np.array([[0.0, -0.0, 0.5, -0.0], [-0.0, 0.0, 0.2, 0.1]])
     assert pairwise.midranks(values).tolist() == [[2, 2, 4, 2], [1.5, 1.5, 4, 3]]
-    np.testing.assert_array_equal(pairwise.correlations(values), pairwise.correlations(np.abs(values)))
+    np.testing.assert_array_equal(
+        pairwise.correlations(values), pairwise.correlations(np.abs(values))
+    )
     assert np.isnan(pairwise.correlations(np.array([[0.0, -0.0], [0.0, 1.0]]))[:3]).all()
     assert pairwise.joint_counts(values, np.zeros(1))[0].tolist() == [[4, 4]]
 
@@ -137,14 +158,20 @@ def test_both_zeros_are_one_value() -> None:
 def test_the_size_of_numbers_does_not_matter(scale: float) -> None:
     whole = np.random.default_rng(3).integers(0, 50, (3, 40)).astype(float)
     np.testing.assert_allclose(
-        pairwise.correlations(whole * scale), pairwise.correlations(whole), rtol=0, atol=1e-12, equal_nan=False
+        pairwise.correlations(whole * scale),
+        pairwise.correlations(whole),
+        rtol=0,
+        atol=1e-12,
+        equal_nan=False,
     )
 
 
 def test_neighbouring_numbers_are_told_apart() -> None:
     steps = np.random.default_rng(4).permutation(2000).reshape(2, 1000)
     values = np.where(np.arange(1000) < 500, steps * SMALLEST, 0.5 + steps * 2.0**-52)
-    np.testing.assert_array_equal(pairwise.midranks(values), np.argsort(np.argsort(values, axis=1), axis=1) + 1.0)
+    np.testing.assert_array_equal(
+        pairwise.midranks(values), np.argsort(np.argsort(values, axis=1), axis=1) + 1.0
+    )
 
 
 def test_negative_and_large_numbers_are_ranked_too() -> None:
@@ -166,7 +193,9 @@ def test_input_of_any_layout_and_precision() -> None:
     for given_values in (values, np.asfortranarray(wide), np.repeat(wide, 2, axis=1)[:, ::2]):
         np.testing.assert_array_equal(pairwise.spearman(given_values), pairwise.spearman(wide))
         np.testing.assert_array_equal(pairwise.kendall(given_values), pairwise.kendall(wide))
-        for ours, theirs in zip(pairwise.joint_counts(given_values, CUTS), pairwise.joint_counts(wide, CUTS)):
+        for ours, theirs in zip(
+            pairwise.joint_counts(given_values, CUTS), pairwise.joint_counts(wide, CUTS)
+        ):
             np.testing.assert_array_equal(ours, theirs)
 
 
@@ -198,7 +227,9 @@ def test_large_maps(n: int) -> None:
 @pytest.mark.parametrize("size", [100, 1 << 20, (1 << 31) - 1])
 def test_sums_of_products_of_ranks_are_exact(size: int) -> None:
     rng = np.random.default_rng(0)
-    doubled = rng.integers(-size, size, (3, (1 << 18) + 5), endpoint=True, dtype=np.int64).astype(np.int32)
+    doubled = rng.integers(-size, size, (3, (1 << 18) + 5), endpoint=True, dtype=np.int64).astype(
+        np.int32
+    )
     found = rank_rows.products(doubled)
     for i, j in itertools.product(range(3), repeat=2):
         left, right = doubled[i].astype(object), doubled[j].astype(object)
@@ -222,7 +253,9 @@ def test_more_than_two_hundred_models() -> None:
     values = np.random.default_rng(7).random((300, 70))
     _, _, called = pairwise.joint_counts(values, np.array([0.0, 0.5]))
     assert called[0, 300] == 70
-    np.testing.assert_array_equal(called[1], np.bincount((values >= 0.5).sum(axis=0), minlength=301))
+    np.testing.assert_array_equal(
+        called[1], np.bincount((values >= 0.5).sum(axis=0), minlength=301)
+    )
 
 
 LEVELS = st.sampled_from([0.0, -0.0, SMALLEST, 1e-300, 0.1, 0.25, 0.5, 0.5 + 2**-53, 1.0])
@@ -243,16 +276,23 @@ def test_orders_of_instances_and_models_do_not_matter(values: np.ndarray, seed: 
             np.testing.assert_array_equal(pairwise.correlations(shuffled)[1:], found[1:])
             two = values[:2]
             np.testing.assert_array_equal(pairwise.correlations(two[::-1])[:, 0], found[:, 0])
-            for ours, theirs in zip(pairwise.joint_counts(shuffled, CUTS), pairwise.joint_counts(values, CUTS)):
+            for ours, theirs in zip(
+                pairwise.joint_counts(shuffled, CUTS), pairwise.joint_counts(values, CUTS)
+            ):
                 np.testing.assert_array_equal(ours, theirs)
 
 
 @settings(max_examples=150, deadline=None)
 @given(values=MAPS)
 def test_ranks_and_tau_are_those_of_the_twin(values: np.ndarray) -> None:
-    expected = [plain.kendall(values[i].tolist(), values[j].tolist()) for i, j in plain.pairs_of(len(values))]
+    expected = [
+        plain.kendall(values[i].tolist(), values[j].tolist())
+        for i, j in plain.pairs_of(len(values))
+    ]
     ranks = [plain.midranks(row) for row in values.tolist()]
     for name in ("numpy", "native"):
         with route.forced(name):
             np.testing.assert_array_equal(pairwise.midranks(values), ranks)
-            np.testing.assert_allclose(np.stack(pairwise.kendall(values)).T, np.array(expected, float), atol=1e-15)
+            np.testing.assert_allclose(
+                np.stack(pairwise.kendall(values)).T, np.array(expected, float), atol=1e-15
+            )

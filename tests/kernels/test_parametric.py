@@ -12,7 +12,20 @@ from calipers.kernels.parametric import MOST_LISTED, Pieces, best_assignments
 
 pytestmark = pytest.mark.usefixtures("kernel_route")
 
-SHAPES = [(1, 1), (1, 5), (4, 1), (2, 2), (3, 3), (3, 5), (5, 3), (6, 6), (2, 9), (7, 7), (8, 3), (9, 12)]
+SHAPES = [
+    (1, 1),
+    (1, 5),
+    (4, 1),
+    (2, 2),
+    (3, 3),
+    (3, 5),
+    (5, 3),
+    (6, 6),
+    (2, 9),
+    (7, 7),
+    (8, 3),
+    (9, 12),
+]
 
 
 def one_image(gain: np.ndarray, same: np.ndarray, w: float | None = None) -> Pieces:
@@ -31,7 +44,9 @@ def objective_at(pieces: Pieces, gain: np.ndarray, same: np.ndarray, w: float) -
     return gain[rows, columns].sum() + w * same[rows, columns].sum(), int(same[rows, columns].sum())
 
 
-def random_matrices(shape: tuple[int, int], seed: int, decimals: int | None) -> tuple[np.ndarray, np.ndarray]:
+def random_matrices(
+    shape: tuple[int, int], seed: int, decimals: int | None
+) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng([seed, *shape])
     gain = random.uniform(-1.0, 1.0, shape)
     gain = gain if decimals is None else gain.round(decimals)
@@ -40,11 +55,19 @@ def random_matrices(shape: tuple[int, int], seed: int, decimals: int | None) -> 
 
 @pytest.mark.parametrize("decimals", [None, 1, 0])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_valid_piece_is_as_good_as_scipy_at_every_weight(shape: tuple[int, int], decimals: int | None) -> None:
+def test_the_valid_piece_is_as_good_as_scipy_at_every_weight(
+    shape: tuple[int, int], decimals: int | None
+) -> None:
     for seed in range(15):
         gain, same = random_matrices(shape, seed, decimals)
         pieces = one_image(gain, same)
-        weights = [0.0, 1.0, *np.random.default_rng(seed).random(8), *pieces.start, *(pieces.start + 1e-9)]
+        weights = [
+            0.0,
+            1.0,
+            *np.random.default_rng(seed).random(8),
+            *pieces.start,
+            *(pieces.start + 1e-9),
+        ]
         for w in (float(w) for w in weights if w <= 1.0):
             rows, columns = linear_sum_assignment(-(same * w) - gain)
             best = gain[rows, columns].sum() + w * same[rows, columns].sum()
@@ -65,7 +88,9 @@ def test_without_ties_the_pairs_are_those_of_scipy(shape: tuple[int, int]) -> No
 
 @pytest.mark.parametrize("decimals", [None, 1])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_fixed_weight_gives_one_piece_equal_to_scipy(shape: tuple[int, int], decimals: int | None) -> None:
+def test_a_fixed_weight_gives_one_piece_equal_to_scipy(
+    shape: tuple[int, int], decimals: int | None
+) -> None:
     for seed in range(10):
         gain, same = random_matrices(shape, seed, decimals)
         w = float(np.random.default_rng(seed).random())
@@ -109,7 +134,9 @@ def test_many_images_together_equal_each_alone(monkeypatch: pytest.MonkeyPatch) 
         mine = np.flatnonzero(together.image == i)
         np.testing.assert_array_equal(together.start[mine], alone.start)
         for k, piece in enumerate(mine):
-            pairs = together.pair[together.offsets[piece] : together.offsets[piece + 1]] - offsets[i]
+            pairs = (
+                together.pair[together.offsets[piece] : together.offsets[piece + 1]] - offsets[i]
+            )
             assert pairs.tolist() == alone.pair[alone.offsets[k] : alone.offsets[k + 1]].tolist()
 
 
@@ -139,4 +166,6 @@ def test_integer_gains_with_every_tie(rows: int, columns: int, seed: int) -> Non
     pieces = one_image(gain, same)
     for w in (0.0, 0.25, 0.5, 1.0):
         found = linear_sum_assignment(-(same * w) - gain)
-        assert objective_at(pieces, gain, same, w)[0] == pytest.approx(gain[found].sum() + w * same[found].sum())
+        assert objective_at(pieces, gain, same, w)[0] == pytest.approx(
+            gain[found].sum() + w * same[found].sum()
+        )

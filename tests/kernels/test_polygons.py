@@ -1,4 +1,6 @@
-"""Polygons to pixels: hand values, the slow twin that walks along the outline, unions, and what is cut off."""
+"""Polygons to pixels: hand values, the slow twin that walks along the outline, unions, and what is
+cut off.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ def drawn(shapes, sizes):
     masks = []
     for k, (w, h) in enumerate(sizes):
         mask = np.zeros(h * w, np.bool_)
-        for start, length in zip(runs[1][runs[0][k] : runs[0][k + 1]], runs[2][runs[0][k] : runs[0][k + 1]]):
+        for start, length in zip(
+            runs[1][runs[0][k] : runs[0][k + 1]], runs[2][runs[0][k] : runs[0][k + 1]]
+        ):
             mask[start : start + length] = True
         masks.append(mask.reshape(h, w))
     return masks
@@ -43,7 +47,9 @@ def test_what_is_outside_is_cut_off():
 
 
 def test_rings_are_united_not_subtracted():
-    whole, both = drawn([[SQUARE], [SQUARE, np.array([[2, 1], [3, 1], [3, 3], [2, 3.0]])]], [(6, 5)] * 2)
+    whole, both = drawn(
+        [[SQUARE], [SQUARE, np.array([[2, 1], [3, 1], [3, 3], [2, 3.0]])]], [(6, 5)] * 2
+    )
     assert np.array_equal(whole, both)
 
 
@@ -52,7 +58,9 @@ def test_random_shapes_against_the_slow_twin(seed):
     rng = np.random.default_rng(seed)
     sizes = [tuple(rng.integers(1, 24, 2).tolist()) for _ in range(60)]
     shapes = [[random_ring(rng, *size) for _ in range(rng.integers(1, 4))] for size in sizes]
-    shapes = [[np.clip(ring, -90, 90) for ring in shape] for shape in shapes]  # the twin walks all the way
+    shapes = [
+        [np.clip(ring, -90, 90) for ring in shape] for shape in shapes
+    ]  # the twin walks all the way
     for mask, shape, (w, h) in zip(drawn(shapes, sizes), shapes, sizes):
         wanted = np.logical_or.reduce([coco_masks.drawn(ring.tolist(), h, w) for ring in shape])
         assert np.array_equal(mask, wanted)
@@ -69,7 +77,9 @@ def test_batches_change_nothing(monkeypatch):
 
 def test_the_cost_is_the_number_of_crossings():
     rings, corners, objects = flat([[SQUARE], [SQUARE * 1e5]])
-    assert polygons.crossing_counts(rings, corners, objects, np.array([[6, 5], [6, 5]])).tolist() == [6, 0]
+    assert polygons.crossing_counts(
+        rings, corners, objects, np.array([[6, 5], [6, 5]])
+    ).tolist() == [6, 0]
 
 
 def test_nothing_at_all():
@@ -101,4 +111,7 @@ def test_too_many_pairs_are_not_tried(monkeypatch):
     monkeypatch.setattr(self_crossing, "MOST_PAIRS", 20)
     rng = np.random.default_rng(3)
     rings, corners, _ = flat([[rng.random((40, 2)), SQUARE]])
-    assert [flags.tolist() for flags in self_crossing.self_crossing(rings, corners)] == [[False] * 2, [True, False]]
+    assert [flags.tolist() for flags in self_crossing.self_crossing(rings, corners)] == [
+        [False] * 2,
+        [True, False],
+    ]

@@ -27,13 +27,17 @@ def test_offsets_owners_and_positions(counts: list[int]) -> None:
     assert np.diff(offsets).tolist() == counts
     assert ragged.owners(offsets).tolist() == owner
     assert ragged.from_owner(np.array(owner, np.int64), len(counts)).tolist() == offsets.tolist()
-    assert ragged.positions(np.array(counts, np.int64)).tolist() == [p for n in counts for p in range(n)]
+    assert ragged.positions(np.array(counts, np.int64)).tolist() == [
+        p for n in counts for p in range(n)
+    ]
 
 
 @given(COUNTS.filter(bool), st.data())
 def test_take_rows_keeps_the_chosen_owners_in_order(counts: list[int], data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.integers(0, len(counts) - 1), max_size=6))
-    rows, offsets = ragged.take_rows(ragged.from_counts(np.array(counts)), np.array(chosen, np.int64))
+    rows, offsets = ragged.take_rows(
+        ragged.from_counts(np.array(counts)), np.array(chosen, np.int64)
+    )
     assert rows.tolist() == [row for k in chosen for row in rows_of(counts)[k]]
     assert np.diff(offsets).tolist() == [counts[k] for k in chosen]
 

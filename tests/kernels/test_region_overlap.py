@@ -1,4 +1,6 @@
-"""The area under the overlap of regions from counts, by hand and against the kernel that looks at every voxel."""
+"""The area under the overlap of regions from counts, by hand and against the kernel that looks at
+every voxel.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def of_voxels(scores: np.ndarray, region: np.ndarray, n: int, limit: float) -> f
 
 
 def test_by_hand() -> None:
-    """A region is half found before any false voxel, and wholly with the one false voxel of two at the same score."""
+    """A region is half found before any false voxel, and wholly with the one false voxel of two at
+    the same score.
+    """
     overlap, negatives = np.array([[0.0, 0.5, 0.5]]), np.array([[1.0, 1.0, 0.0]])
     one = np.array([1.0])
     # 1/2 at a rate of 0, a ramp to 1 at 1/2, then 1.
@@ -37,7 +41,9 @@ def test_counts_give_what_voxels_give(limit: float) -> None:
         region = random.integers(0, n + 1, size)
         region[: n + 1] = range(n + 1)
         scores = random.integers(0, random.choice([2, 5, 100]), size) / 128
-        assert of_voxels(scores, region, n, limit) == pytest.approx(aupro(scores, region, limit), abs=1e-12), seed
+        assert of_voxels(scores, region, n, limit) == pytest.approx(
+            aupro(scores, region, limit), abs=1e-12
+        ), seed
 
 
 def test_rows_do_not_see_each_other() -> None:
@@ -46,7 +52,9 @@ def test_rows_do_not_see_each_other() -> None:
     regions = overlap.sum(axis=1)
     together = area_to_limit(overlap, regions, negatives, 0.3)
     for row in range(6):
-        alone = area_to_limit(overlap[row : row + 1], regions[row : row + 1], negatives[row : row + 1], 0.3)
+        alone = area_to_limit(
+            overlap[row : row + 1], regions[row : row + 1], negatives[row : row + 1], 0.3
+        )
         assert alone[0] == together[row]
 
 
@@ -56,6 +64,11 @@ def test_shares_that_were_rounded_up_do_not_make_more_than_one() -> None:
 
 
 def test_without_regions_or_without_negatives_there_is_no_area() -> None:
-    found = area_to_limit(np.array([[0.0, 0.0], [0.5, 0.5]]), np.array([0.0, 1.0]), np.array([[1.0, 1.0], [0, 0]]), 0.3)
+    found = area_to_limit(
+        np.array([[0.0, 0.0], [0.5, 0.5]]),
+        np.array([0.0, 1.0]),
+        np.array([[1.0, 1.0], [0, 0]]),
+        0.3,
+    )
     assert np.isnan(found).all()
     assert np.isnan(area_to_limit(np.zeros((1, 0)), np.zeros(1), np.zeros((1, 0)), 0.3)).all()

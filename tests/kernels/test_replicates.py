@@ -1,4 +1,6 @@
-"""Average precision of many replicates: against a walk through the predictions, against really repeated images."""
+"""Average precision of many replicates: against a walk through the predictions, against really
+repeated images.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,12 @@ from reference import resampling
 
 both_routes = pytest.mark.usefixtures("kernel_route")
 
-RECALLS = {"coco101": np.linspace(0, 1, 101), "voc11": np.linspace(0, 1, 11), "every-point": None, "tie-aware": None}
+RECALLS = {
+    "coco101": np.linspace(0, 1, 101),
+    "voc11": np.linspace(0, 1, 11),
+    "every-point": None,
+    "tie-aware": None,
+}
 LAST_BITS = 3e-16
 FATES = [IGNORED, HIT, HIT, HIT, DUPLICATE, FALSE_ALARM, FALSE_ALARM]
 
@@ -22,7 +29,16 @@ FATES = [IGNORED, HIT, HIT, HIT, DUPLICATE, FALSE_ALARM, FALSE_ALARM]
 class Scene:
     """Predictions of several classes and views on some images, and the references that are counted."""
 
-    def __init__(self, seed: int, *, n: int = 60, images: int = 12, classes: int = 3, views: int = 4, levels: int = 0):
+    def __init__(
+        self,
+        seed: int,
+        *,
+        n: int = 60,
+        images: int = 12,
+        classes: int = 3,
+        views: int = 4,
+        levels: int = 0,
+    ):
         random = np.random.default_rng(seed)
         self.image = np.sort(random.integers(0, images, n))
         self.label = random.integers(0, classes, n).astype(np.int32)
@@ -30,7 +46,9 @@ class Scene:
         if levels:
             self.score = np.floor(self.score * levels) / levels
         self.fates = random.choice(FATES, (views, n)).astype(np.int8)
-        self.fates[1:, :] = np.where(self.fates[:1] == IGNORED, IGNORED, self.fates[1:])  # some views count the same
+        self.fates[1:, :] = np.where(
+            self.fates[:1] == IGNORED, IGNORED, self.fates[1:]
+        )  # some views count the same
         self.n_images, self.n_classes = images, classes
         extra = random.integers(0, 3, (images, views, classes))
         self.references = extra + self._hits()  # per image; every hit has a reference of its own
@@ -54,7 +72,9 @@ class Scene:
         return self._solved(np.arange(len(self.image)), weights, positives, kind, blocks)
 
     def listed(self, weight: np.ndarray, kind: str, *, blocks: bool) -> np.ndarray:
-        """(V, K) of predictions that are really listed as often as the weight of their image says, side by side."""
+        """(V, K) of predictions that are really listed as often as the weight of their image says,
+        side by side.
+        """
         rows = resampling.repeated(weight[self.image])
         positives = np.tensordot(weight[None], self.references, axes=1)
         return self._solved(rows, np.ones((1, self.n_images), np.int64), positives, kind, blocks)[0]
@@ -64,8 +84,12 @@ class Scene:
     ) -> np.ndarray:
         ranked = curves.ranking(self.score[rows], self.label[rows], self.n_classes, blocks=blocks)
         views = list(range(len(self.fates)))
-        problem = curves.Problem(FateTable(self.fates[:, rows]), views, ranked, self.image[rows], weights, {})
-        return curves.average_precision(problem, positives, RECALLS[kind], enveloped=kind != "tie-aware")
+        problem = curves.Problem(
+            FateTable(self.fates[:, rows]), views, ranked, self.image[rows], weights, {}
+        )
+        return curves.average_precision(
+            problem, positives, RECALLS[kind], enveloped=kind != "tie-aware"
+        )
 
     def by_hand(self, weight: np.ndarray, kind: str, *, blocks: bool) -> np.ndarray:
         """(V, K) of one replicate by the slow twin."""
@@ -74,7 +98,10 @@ class Scene:
         for view, row in enumerate(self.fates):
             for k in range(self.n_classes):
                 mine = np.flatnonzero((row != IGNORED) & (self.label == k))
-                entries = [(float(self.score[i]), bool(row[i] == HIT), int(weight[self.image[i]])) for i in mine]
+                entries = [
+                    (float(self.score[i]), bool(row[i] == HIT), int(weight[self.image[i]]))
+                    for i in mine
+                ]
                 positives = int(weight @ self.references[:, view, k])
                 found[view, k] = resampling.average_precision(
                     entries,
@@ -87,13 +114,17 @@ class Scene:
 
 
 every_kind = pytest.mark.parametrize("kind", RECALLS)
-every_tie = pytest.mark.parametrize(("levels", "blocks"), [(0, False), (0, True), (3, False), (3, True), (1, True)])
+every_tie = pytest.mark.parametrize(
+    ("levels", "blocks"), [(0, False), (0, True), (3, False), (3, True), (1, True)]
+)
 
 
 @both_routes
 @every_kind
 @every_tie
-def test_values_are_those_of_a_walk_through_the_predictions(kind: str, levels: int, blocks: bool) -> None:
+def test_values_are_those_of_a_walk_through_the_predictions(
+    kind: str, levels: int, blocks: bool
+) -> None:
     blocks = blocks or kind == "tie-aware"
     for seed in range(6):
         scene = Scene(seed, levels=levels)
@@ -107,7 +138,9 @@ def test_values_are_those_of_a_walk_through_the_predictions(kind: str, levels: i
 @both_routes
 @every_kind
 @every_tie
-def test_a_weight_gives_the_bits_of_copies_listed_side_by_side(kind: str, levels: int, blocks: bool) -> None:
+def test_a_weight_gives_the_bits_of_copies_listed_side_by_side(
+    kind: str, levels: int, blocks: bool
+) -> None:
     blocks = blocks or kind == "tie-aware"
     for seed in range(10):
         scene = Scene(seed, levels=levels)
@@ -135,19 +168,27 @@ def test_replicates_together_are_replicates_one_by_one(kind: str, n: int) -> Non
 @both_routes
 @pytest.mark.parametrize("levels", [0, 3, 1])
 @pytest.mark.parametrize("most", [2, 255, 1000])
-def test_hits_at_false_alarms_are_those_of_a_walk_through_the_predictions(levels: int, most: int) -> None:
+def test_hits_at_false_alarms_are_those_of_a_walk_through_the_predictions(
+    levels: int, most: int
+) -> None:
     for seed in range(5):
         scene = Scene(seed, levels=levels)
         weights = scene.weights(66, most=most)
         ranked = curves.ranking(scene.score, scene.label, 3, blocks=True)
-        problem = curves.Problem(FateTable(scene.fates), [0, 1, 2, 3], ranked, scene.image, weights, {})
+        problem = curves.Problem(
+            FateTable(scene.fates), [0, 1, 2, 3], ranked, scene.image, weights, {}
+        )
         allowed = np.array([[0.0, 1.0, 2.5, 3.0, most, 5.0 * most, 1e9]]).repeat(66, axis=0)
         found = curves.hits_at(problem, allowed)
         for r in (0, 1, 65):
             for view, k in ((0, 0), (3, 1), (2, 2)):
                 mine = np.flatnonzero((scene.fates[view] != IGNORED) & (scene.label == k))
                 entries = [
-                    (float(scene.score[i]), bool(scene.fates[view, i] == HIT), int(weights[r, scene.image[i]]))
+                    (
+                        float(scene.score[i]),
+                        bool(scene.fates[view, i] == HIT),
+                        int(weights[r, scene.image[i]]),
+                    )
                     for i in mine
                 ]
                 expected = [resampling.hits_at(entries, limit) for limit in allowed[r].tolist()]
@@ -169,7 +210,13 @@ def test_heavy_weights(kind: str, most: int) -> None:
 
 
 @every_kind
-@given(st.integers(0, 10**6), st.integers(1, 70), st.sampled_from([0, 2, 5]), st.booleans(), st.integers(0, 80))
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 70),
+    st.sampled_from([0, 2, 5]),
+    st.booleans(),
+    st.integers(0, 80),
+)
 @settings(max_examples=40, deadline=None)
 def test_both_routes_give_the_same_bits(
     kind: str, seed: int, n_replicates: int, levels: int, blocks: bool, n: int
@@ -185,12 +232,15 @@ def test_both_routes_give_the_same_bits(
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64])
 @pytest.mark.parametrize("layout", ["C", "F"])
-def test_the_type_and_layout_of_weights_do_not_matter(kernel_route: str, dtype: type, layout: str) -> None:
+def test_the_type_and_layout_of_weights_do_not_matter(
+    kernel_route: str, dtype: type, layout: str
+) -> None:
     scene = Scene(3)
     weights = scene.weights(65)
     given_so = np.array(weights, dtype, order=layout)
     np.testing.assert_array_equal(
-        scene.values(given_so, "coco101", blocks=False), scene.values(weights, "coco101", blocks=False)
+        scene.values(given_so, "coco101", blocks=False),
+        scene.values(weights, "coco101", blocks=False),
     )
 
 
@@ -218,14 +268,22 @@ def test_recalls_reached_is_what_a_search_in_float64_finds(n: int, quotients: bo
 @given(st.integers(1, 10**8), st.floats(0, 1), st.sampled_from([101, 11]))
 @settings(max_examples=300)
 def test_recalls_reached_by_large_numbers(positives: int, share: float, n: int) -> None:
-    near = round(share * (n - 1)) * positives // (n - 1)  # at and around a recall that is met exactly
+    near = (
+        round(share * (n - 1)) * positives // (n - 1)
+    )  # at and around a recall that is met exactly
     for hits in {round(share * positives), near, max(near - 1, 0), min(near + 1, positives)}:
         rounded = replicates.rounded_up(np.linspace(0.0, 1.0, n))
         found = replicates.recalls_reached(np.array(hits), np.array(positives), rounded)
         assert found == resampling.recalls_reached(hits, positives, n)
 
 
-@given(st.lists(st.lists(st.tuples(st.integers(1, 6), st.integers(0, 9)), max_size=8), min_size=1, max_size=5))
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(1, 6), st.integers(0, 9)), max_size=8),
+        min_size=1,
+        max_size=5,
+    )
+)
 @settings(max_examples=200)
 def test_level_sums(segments: list[list[tuple[int, int]]]) -> None:
     values, counts, offsets, expected = [], [], [0], []

@@ -26,8 +26,12 @@ def test_counts_are_those_of_the_generator(n: int, seed: int) -> None:
 @both_routes
 @pytest.mark.parametrize("n", [200_003, 1_000_003])
 def test_draws_that_are_rejected_are_drawn_again(n: int) -> None:
-    """With so many units some of the random bits cannot be divided evenly; dozens of draws are repeated."""
-    np.testing.assert_array_equal(resampling.uniform_counts(3, [0, 5], n).T, [slow.draws(3, b, n) for b in (0, 5)])
+    """With so many units some of the random bits cannot be divided evenly; dozens of draws are
+    repeated.
+    """
+    np.testing.assert_array_equal(
+        resampling.uniform_counts(3, [0, 5], n).T, [slow.draws(3, b, n) for b in (0, 5)]
+    )
 
 
 @pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
@@ -41,7 +45,9 @@ def test_too_few_random_bits_are_noticed() -> None:
 @pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
 @pytest.mark.parametrize(("n", "fits"), [(128, True), (256, False), (512, False)])
 def test_bytes_that_run_over_are_noticed(n: int, fits: bool) -> None:
-    same = [np.zeros(300, np.uint64)]  # bits of 0 draw the first unit every time; powers of 2 reject nothing
+    same = [
+        np.zeros(300, np.uint64)
+    ]  # bits of 0 draw the first unit every time; powers of 2 reject nothing
     found = compiled.uniform_counts(route.native(), same, 1, n)
     assert (found is not None) == fits
     if fits:
@@ -58,11 +64,18 @@ def test_weights_that_do_not_fit_into_a_byte_are_kept(most: int, kind: type) -> 
     assert found.dtype == kind
 
 
-@given(st.lists(st.lists(st.integers(0, 4), max_size=600), min_size=1, max_size=5), st.lists(st.integers(0, 4)))
+@given(
+    st.lists(st.lists(st.integers(0, 4), max_size=600), min_size=1, max_size=5),
+    st.lists(st.integers(0, 4)),
+)
 @settings(max_examples=60, deadline=None)
-def test_every_draw_is_counted_for_every_image_of_its_unit(drawn: list[list[int]], code: list[int]) -> None:
+def test_every_draw_is_counted_for_every_image_of_its_unit(
+    drawn: list[list[int]], code: list[int]
+) -> None:
     counts = resampling.counts((np.array(entry, np.int64) for entry in drawn), len(drawn), 5)
     found = resampling.spread(counts, np.array(code, np.int64))
     expected = [[entry.count(unit) for unit in code] for entry in drawn]
     np.testing.assert_array_equal(found, np.array(expected).reshape(len(drawn), len(code)))
-    assert found.dtype == (np.int64 if max(map(max, counts.tolist()), default=0) > 255 else np.uint8)
+    assert found.dtype == (
+        np.int64 if max(map(max, counts.tolist()), default=0) > 255 else np.uint8
+    )

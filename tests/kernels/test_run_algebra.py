@@ -117,7 +117,10 @@ def test_pairs_of_few_and_of_many_runs(shape: tuple[int, ...]) -> None:
 
 
 def test_no_pairs_share_nothing() -> None:
-    nothing, nobody = np.zeros(0, np.int64), (np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    nothing, nobody = (
+        np.zeros(0, np.int64),
+        (np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)),
+    )
     assert len(run_algebra.common(nobody, nobody, nothing, nothing)) == 0
     empty = (np.zeros(3, np.int64), nothing, nothing)
     assert run_algebra.common(empty, empty, np.array([0, 1]), np.array([1, 0])).tolist() == [0, 0]
@@ -136,7 +139,9 @@ def test_moved_images_do_not_meet() -> None:
 
 def test_owners_far_apart_are_added_up_alike() -> None:
     arrays = random_arrays(np.random.default_rng(10), 8)
-    far = np.array([-(10**17), 3, 5 * 10**9, 6 * 10**17])  # products of which no number of 64 bits holds
+    far = np.array(
+        [-(10**17), 3, 5 * 10**9, 6 * 10**17]
+    )  # products of which no number of 64 bits holds
     (a, al, ao), (b, bl, bo) = owned(arrays[:4]), owned(arrays[4:])
     found = run_algebra.intersections((a, al, far[ao]), (b, bl, far[bo]))
     expected = [(int(far[i]), int(far[j]), n) for i, j, n in common(arrays[:4], arrays[4:])]
@@ -157,7 +162,9 @@ def test_both_and_without(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_boundaries_equal_the_twin_and_scipy(seed: int) -> None:
     random = np.random.default_rng([12, seed])
-    shapes = [tuple(random.integers(1, 13, 2 + seed % 2)) for _ in range(4)]  # images of different sizes
+    shapes = [
+        tuple(random.integers(1, 13, 2 + seed % 2)) for _ in range(4)
+    ]  # images of different sizes
     depth = int(random.integers(1, 4))
     arrays = [random.random(shape) < random.choice([0.6, 0.9, 1.0]) for shape in shapes]
     start, length, owner = owned(arrays)

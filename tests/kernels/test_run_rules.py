@@ -60,4 +60,7 @@ def test_the_runs_of_random_masks_are_sound():
 
 def test_nothing_at_all():
     nothing = np.zeros(0, np.int64)
-    assert sound_runs(np.zeros(1, np.int64), nothing, nothing, np.zeros((0, 2), np.int64)).tolist() == []
+    assert (
+        sound_runs(np.zeros(1, np.int64), nothing, nothing, np.zeros((0, 2), np.int64)).tolist()
+        == []
+    )

@@ -1,4 +1,6 @@
-"""Runs of voxels against arrays of voxels: there and back, boxes, centres, sums, parts in a box, points."""
+"""Runs of voxels against arrays of voxels: there and back, boxes, centres, sums, parts in a box,
+points.
+"""
 
 from __future__ import annotations
 
@@ -80,16 +82,24 @@ def obvious(array: np.ndarray) -> list[tuple[int, int, float]]:
     return found
 
 
-@pytest.mark.parametrize("kind", [*WHOLE, np.float16, np.float32, np.float64, ">i2", ">f8"], ids=str)
+@pytest.mark.parametrize(
+    "kind", [*WHOLE, np.float16, np.float32, np.float64, ">i2", ">f8"], ids=str
+)
 @pytest.mark.parametrize("width", [1, 2, 63, 64, 65, 128, 200])
 def test_runs_of_every_type_and_width_equal_the_obvious_ones(kind: type, width: int) -> None:
-    """Widths on either side of what is looked at together; runs that touch the ends of rows and of the array."""
+    """Widths on either side of what is looked at together; runs that touch the ends of rows and of
+    the array.
+    """
     random = np.random.default_rng([14, width])
     for share in (0.0, 0.02, 0.5, 0.98, 1.0):
-        array = (random.integers(1, 3, (5, width)) * (random.random((5, width)) < share)).astype(kind)
+        array = (random.integers(1, 3, (5, width)) * (random.random((5, width)) < share)).astype(
+            kind
+        )
         assert list(zip(*(part.tolist() for part in runs.of_labels(array)))) == obvious(array)
         alike = (array != 0).astype(int)
-        assert list(zip(*(part.tolist() for part in runs.find(array)))) == [run[:2] for run in obvious(alike)]
+        assert list(zip(*(part.tolist() for part in runs.find(array)))) == [
+            run[:2] for run in obvious(alike)
+        ]
         assert runs.of_labels(array)[2].dtype == array.dtype
 
 
@@ -121,7 +131,9 @@ def test_runs_across_the_parts_that_threads_share(monkeypatch: pytest.MonkeyPatc
 )
 def test_values_are_numbered_in_ascending_order(values: np.ndarray) -> None:
     owner, n = runs.numbered(values)
-    assert owner.tolist() == [sorted(set(values.tolist())).index(value) for value in values.tolist()]
+    assert owner.tolist() == [
+        sorted(set(values.tolist())).index(value) for value in values.tolist()
+    ]
     assert n == len(set(values.tolist()))
 
 
@@ -129,7 +141,11 @@ def test_values_are_numbered_in_ascending_order(values: np.ndarray) -> None:
 def test_grouped_runs_keep_their_order_inside_of_an_owner(seed: int) -> None:
     random = np.random.default_rng([16, seed])
     n, m = int(random.integers(1, 9)), int(random.integers(0, 40))
-    start, length, owner = random.integers(0, 99, m), random.integers(1, 9, m), random.integers(0, n, m)
+    start, length, owner = (
+        random.integers(0, 99, m),
+        random.integers(1, 9, m),
+        random.integers(0, n, m),
+    )
     offsets, starts, lengths = runs.grouped(start, length, owner, n)
     for k in range(n):
         mine = slice(offsets[k], offsets[k + 1])
@@ -148,14 +164,21 @@ def objects(seed: int, empty: bool = False) -> tuple[list[np.ndarray], tuple[np.
         arrays[2][:] = False
     found = [runs.find(array) for array in arrays]
     start, length = (np.concatenate(parts) for parts in zip(*found))
-    return arrays, (start, length, ragged.from_counts(np.array([len(f[0]) for f in found])), size_of(arrays[0]))
+    return arrays, (
+        start,
+        length,
+        ragged.from_counts(np.array([len(f[0]) for f in found])),
+        size_of(arrays[0]),
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_boxes_voxels_and_centroids(seed: int) -> None:
     arrays, (start, length, offsets, size) = objects(seed)
     sizes = np.tile(size, (len(arrays), 1))
-    assert runs.boxes(start, length, offsets, sizes).tolist() == [slow.box(array) for array in arrays]
+    assert runs.boxes(start, length, offsets, sizes).tolist() == [
+        slow.box(array) for array in arrays
+    ]
     assert runs.voxels(length, offsets).tolist() == [array.sum() for array in arrays]
     expected = [slow.centroid(array) for array in arrays]
     np.testing.assert_allclose(runs.centroids(start, length, offsets, sizes), expected, rtol=1e-15)
@@ -166,8 +189,12 @@ def test_sums_and_weighted_centroids(seed: int) -> None:
     arrays, (start, length, offsets, size) = objects(seed)
     scores = np.random.default_rng(seed).random(arrays[0].shape).astype(np.float32)
     total, centre = runs.weighted_centroids(scores.reshape(-1), start, length, offsets, size)
-    np.testing.assert_allclose(total, [scores[array].astype(float).sum() for array in arrays], rtol=1e-14)
-    np.testing.assert_allclose(centre, [slow.centroid(array, scores) for array in arrays], rtol=1e-13)
+    np.testing.assert_allclose(
+        total, [scores[array].astype(float).sum() for array in arrays], rtol=1e-14
+    )
+    np.testing.assert_allclose(
+        centre, [slow.centroid(array, scores) for array in arrays], rtol=1e-13
+    )
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.uint8])
@@ -175,9 +202,13 @@ def test_maps_of_every_type_have_the_same_sums(kind: type) -> None:
     arrays, (start, length, offsets, size) = objects(3)
     scores = np.random.default_rng(3).integers(0, 9, arrays[0].size).astype(kind)
     total, centre = runs.weighted_centroids(scores, start, length, offsets, size)
-    assert total.tolist() == [scores.reshape(array.shape)[array].astype(float).sum() for array in arrays]
+    assert total.tolist() == [
+        scores.reshape(array.shape)[array].astype(float).sum() for array in arrays
+    ]
     shaped = scores.reshape(arrays[0].shape)
-    np.testing.assert_allclose(centre, [slow.centroid(array, shaped) for array in arrays], rtol=1e-14)
+    np.testing.assert_allclose(
+        centre, [slow.centroid(array, shaped) for array in arrays], rtol=1e-14
+    )
 
 
 def test_a_sum_does_not_feel_what_lies_before_it() -> None:
@@ -190,8 +221,18 @@ def test_a_sum_does_not_feel_what_lies_before_it() -> None:
 def test_objects_without_runs_have_no_box_and_no_centre() -> None:
     arrays, (start, length, offsets, size) = objects(4, empty=True)
     sizes = np.tile(size, (len(arrays), 1))
-    assert np.isnan(runs.boxes(start, length, offsets, sizes)).any(axis=1).tolist() == [False, False, True, False]
-    assert np.isnan(runs.centroids(start, length, offsets, sizes)).any(axis=1).tolist() == [False, False, True, False]
+    assert np.isnan(runs.boxes(start, length, offsets, sizes)).any(axis=1).tolist() == [
+        False,
+        False,
+        True,
+        False,
+    ]
+    assert np.isnan(runs.centroids(start, length, offsets, sizes)).any(axis=1).tolist() == [
+        False,
+        False,
+        True,
+        False,
+    ]
     assert runs.voxels(length, offsets)[2] == 0
     total, centre = runs.weighted_centroids(np.ones(arrays[0].size), start, length, offsets, size)
     assert total[2] == 0
@@ -204,7 +245,9 @@ def test_area_in_a_box_cuts_voxels(seed: int) -> None:
     random = np.random.default_rng(seed)
     corners = np.sort(random.uniform(-2, 10, (2, mask.ndim)), axis=0).reshape(-1)
     start, length = runs.find(mask)
-    found = runs.in_box(start, length, size_of(mask), np.repeat(corners[:, None], len(start), axis=1))
+    found = runs.in_box(
+        start, length, size_of(mask), np.repeat(corners[:, None], len(start), axis=1)
+    )
     assert found.sum() == pytest.approx(slow.in_box(mask, corners.tolist()), abs=1e-12)
 
 
@@ -223,4 +266,6 @@ def test_points_belong_to_the_voxel_that_holds_them(seed: int) -> None:
     points[::3] = np.floor(points[::3])  # on the border: the voxel that begins there
     rows = random.integers(0, len(arrays), len(points))
     found = runs.contains(start, length, offsets, np.tile(size, (len(arrays), 1)), (rows, points))
-    assert found.tolist() == [slow.contains(arrays[k], point) for k, point in zip(rows, points.tolist())]
+    assert found.tolist() == [
+        slow.contains(arrays[k], point) for k, point in zip(rows, points.tolist())
+    ]

@@ -29,7 +29,9 @@ def sums(inside: float, voxels: int, background: float) -> softness.Sums:
 )
 def test_hand_values(variant: softness.Variant, alpha: float, expected: float) -> None:
     # 4 voxels with scores that sum up to 3, and 2 outside.
-    assert softness.per_object(sums(3.0, 4, 2.0), alpha, variant)[0] == pytest.approx(expected, abs=1e-15)
+    assert softness.per_object(sums(3.0, 4, 2.0), alpha, variant)[0] == pytest.approx(
+        expected, abs=1e-15
+    )
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 0.5, 0.9, 1.0])
@@ -37,12 +39,16 @@ def test_a_perfect_map(alpha: float) -> None:
     perfect = sums(7.0, 7, 0.0)
     assert softness.per_object(perfect, alpha, "tversky")[0] == pytest.approx(1.0, abs=1e-15)
     assert softness.per_object(perfect, alpha, "jaccard")[0] == pytest.approx(1.0, abs=1e-15)
-    assert softness.per_object(perfect, alpha, "printed")[0] == pytest.approx(alpha / (1.5 - alpha), abs=1e-15)
+    assert softness.per_object(perfect, alpha, "printed")[0] == pytest.approx(
+        alpha / (1.5 - alpha), abs=1e-15
+    )
 
 
 def test_false_discs_of_object_size_cost_as_the_theory_says() -> None:
     for k in range(4):
-        assert softness.per_object(sums(1e6, 10**6, k * 1e6), 0.5, "tversky")[0] == pytest.approx(1 / (1 + k / 2))
+        assert softness.per_object(sums(1e6, 10**6, k * 1e6), 0.5, "tversky")[0] == pytest.approx(
+            1 / (1 + k / 2)
+        )
 
 
 def test_dice_and_iou_at_one_half_belong_together() -> None:
@@ -58,7 +64,9 @@ def test_a_sample_without_objects(variant: softness.Variant) -> None:
 
     assert softness.per_object(nothing(3.0), 0.5, variant).tolist() == []
     assert softness.per_sample(nothing(0.0), 0.5, variant) == 1.0
-    assert softness.per_sample(nothing(3.0), 0.5, variant) == pytest.approx(E / (1.5 + E), rel=1e-12)
+    assert softness.per_sample(nothing(3.0), 0.5, variant) == pytest.approx(
+        E / (1.5 + E), rel=1e-12
+    )
 
 
 def test_the_printed_formula_is_undefined_where_it_has_no_denominator() -> None:

@@ -1,4 +1,6 @@
-"""Figures from histograms of voxels: exact where a bin holds one score, enclosed by bounds elsewhere."""
+"""Figures from histograms of voxels: exact where a bin holds one score, enclosed by bounds
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -48,12 +50,17 @@ def test_hand_values() -> None:
     assert pooled.ap[0] == pytest.approx((1 + 2 / 3 + 3 / 5) / 3, abs=1e-15)
     assert pooled.dice[0] == pytest.approx(3 * 2 / (3 + 2 + 3), abs=1e-15)
     assert pooled.bin[0] == 0
-    assert pooled.rate_dice[0] == pytest.approx(2 / 4, abs=1e-15)  # only the highest bin is free of negatives
+    assert pooled.rate_dice[0] == pytest.approx(
+        2 / 4, abs=1e-15
+    )  # only the highest bin is free of negatives
 
 
 def test_no_bins_and_no_replicates() -> None:
     nothing = voxel_histograms.from_histograms(np.zeros((3, 0)), np.zeros((3, 0)))
-    assert all(np.isnan(column).all() for column in (nothing.auroc, nothing.ap, nothing.dice, nothing.rate_dice))
+    assert all(
+        np.isnan(column).all()
+        for column in (nothing.auroc, nothing.ap, nothing.dice, nothing.rate_dice)
+    )
     assert len(voxel_histograms.from_histograms(np.zeros((0, 5)), np.zeros((0, 5))).ap) == 0
     bounds = voxel_histograms.bounds(np.zeros(0), np.zeros(0), np.zeros(0, np.bool_))
     assert np.isnan([*bounds.auroc, *bounds.ap]).all()
@@ -75,7 +82,11 @@ def test_both_routes_give_the_same_bits(seed: int) -> None:
     most = int(rng.choice([2, 5, 10**9]))
     positives, negatives = rng.integers(0, most, (2, *shape)) * (rng.random((2, *shape)) < 0.7)
     positives[0], negatives[-1] = (0, 0) if seed % 5 == 0 else (positives[0], negatives[-1])
-    rate, inexact, results = float(rng.choice([0.0, 0.05, 0.5, 1.0])), rng.random(shape[1]) < 0.5, []
+    rate, inexact, results = (
+        float(rng.choice([0.0, 0.05, 0.5, 1.0])),
+        rng.random(shape[1]) < 0.5,
+        [],
+    )
     for name in ("numpy", "native"):
         with route.forced(name):
             tables = positives.astype(np.float64), negatives.astype(np.float64)
@@ -83,15 +94,22 @@ def test_both_routes_give_the_same_bits(seed: int) -> None:
                 *voxel_histograms.sums(*tables, inexact, rate),
                 *voxel_histograms.from_histograms(*tables, rate, inexact),
             )
-            results.append([(array.dtype, np.ascontiguousarray(array).tobytes()) for array in found])
+            results.append(
+                [(array.dtype, np.ascontiguousarray(array).tobytes()) for array in found]
+            )
     assert results[0] == results[1]
 
 
 @given(st.lists(VOXELS, min_size=1, max_size=4), st.integers(0, 2**20))
-def test_a_weight_is_listing_the_image_so_often(images: list[list[tuple[int, bool]]], seed: int) -> None:
+def test_a_weight_is_listing_the_image_so_often(
+    images: list[list[tuple[int, bool]]], seed: int
+) -> None:
     weights = np.random.default_rng(seed).integers(0, 4, (3, len(images)))
     found = [voxels.histogram(*arrays(image)) for image in images]
-    columns = [np.concatenate([getattr(h, name) for h in found]) for name in ("bin", "positives", "negatives")]
+    columns = [
+        np.concatenate([getattr(h, name) for h in found])
+        for name in ("bin", "positives", "negatives")
+    ]
     names, bins = np.unique(columns[0], return_inverse=True)
     image = np.repeat(np.arange(len(images)), [len(h.bin) for h in found])
     sums = []
@@ -101,7 +119,9 @@ def test_a_weight_is_listing_the_image_so_often(images: list[list[tuple[int, boo
         sums.append(weights @ table)
     pooled = voxel_histograms.from_histograms(*sums)
     for r, row in enumerate(weights):
-        scores, positive = arrays([voxel for image, times in zip(images, row) for voxel in image * int(times)])
+        scores, positive = arrays(
+            [voxel for image, times in zip(images, row) for voxel in image * int(times)]
+        )
         exact = voxel_ranking.exact(scores[positive], scores[~positive])
         assert (pooled.auroc[r], pooled.ap[r]) == pytest.approx(exact, abs=1e-13, nan_ok=True)
 
@@ -131,12 +151,18 @@ def test_the_exact_figures_lie_within_the_bounds(seed: int) -> None:
         assert bounds.ap[0] - SLACK <= middle.ap[0] <= bounds.ap[1] + SLACK
 
 
-@given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300), st.booleans()), min_size=1, max_size=8))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 300), st.integers(0, 300), st.booleans()), min_size=1, max_size=8
+    )
+)
 def test_evenly_mixed_bins_stay_within_the_bounds(bins: list[tuple[int, int, bool]]) -> None:
     positives, negatives = np.array([p for p, _, _ in bins]), np.array([n for _, n, _ in bins])
     inexact = np.array([flag for _, _, flag in bins]) & (positives + negatives > 1)
     bounds = voxel_histograms.bounds(positives, negatives, inexact)
-    middle = voxel_histograms.from_histograms(positives[None], negatives[None], inexact=inexact).ap[0]
+    middle = voxel_histograms.from_histograms(positives[None], negatives[None], inexact=inexact).ap[
+        0
+    ]
     assert np.isnan(middle) or bounds.ap[0] - SLACK <= middle <= bounds.ap[1] + SLACK
 
 
@@ -154,8 +180,11 @@ def test_evenly_mixed_bins_come_closer_than_bins_of_one_score() -> None:
 
 
 def test_an_evenly_mixed_bin_by_hand() -> None:
-    # 3 positives and 1 negative above a bin of 5 and 4: at its middle 3 + 3 positives and 1 + 2 negatives.
-    found = voxel_histograms.from_histograms(np.array([[5, 3]]), np.array([[4, 1]]), inexact=np.array([True, False]))
+    # 3 positives and 1 negative above a bin of 5 and 4: at its middle 3 + 3 positives and 1 + 2
+    # negatives.
+    found = voxel_histograms.from_histograms(
+        np.array([[5, 3]]), np.array([[4, 1]]), inexact=np.array([True, False])
+    )
     assert found.ap[0] == pytest.approx((3 * 3 / 4 + 5 * 6 / 9) / 8, abs=1e-15)
 
 
@@ -176,9 +205,14 @@ def test_bounds_are_reached_by_the_best_and_the_worst_order() -> None:
         positives, negatives = np.array([p, above[0]]), np.array([n, above[1]])
         bounds = voxel_histograms.bounds(positives, negatives, np.array([True, False]))
         top = [np.full(k, 0.9) for k in above]
-        # Best: all positives of the bin at one score above its negatives. Worst: all below, no two alike.
-        best = voxel_ranking.exact(np.append(top[0], np.full(p, 0.2)), np.append(top[1], np.full(n, 0.1)))
-        worst = voxel_ranking.exact(np.append(top[0], np.linspace(0.1, 0.15, p)), np.append(top[1], np.full(n, 0.2)))
+        # Best: all positives of the bin at one score above its negatives. Worst: all below, no two
+        # alike.
+        best = voxel_ranking.exact(
+            np.append(top[0], np.full(p, 0.2)), np.append(top[1], np.full(n, 0.1))
+        )
+        worst = voxel_ranking.exact(
+            np.append(top[0], np.linspace(0.1, 0.15, p)), np.append(top[1], np.full(n, 0.2))
+        )
         assert (bounds.auroc[1], bounds.ap[1]) == pytest.approx(best, abs=1e-14)
         assert bounds.auroc[0] == pytest.approx(worst[0], abs=1e-14)
         assert bounds.ap[0] <= worst[1] + SLACK

@@ -25,7 +25,10 @@ def exact(scores: np.ndarray, positive: np.ndarray) -> tuple[float, float]:
 
 
 def test_hand_values() -> None:
-    scores, positive = np.array([0.9, 0.8, 0.8, 0.5, 0.3]), np.array([True, True, False, False, True])
+    scores, positive = (
+        np.array([0.9, 0.8, 0.8, 0.5, 0.3]),
+        np.array([True, True, False, False, True]),
+    )
     auroc, ap = exact(scores, positive)
     assert auroc == pytest.approx((2 + 1.5 + 0) / 6, abs=1e-15)
     assert ap == pytest.approx((1 + 2 / 3 + 3 / 5) / 3, abs=1e-15)
@@ -42,7 +45,9 @@ def test_figures_equal_the_obvious_ones(found: list[tuple[int, bool]]) -> None:
     lists = scores.tolist(), positive.tolist()
     expected = (slow.auroc(*lists), slow.average_precision(*lists), *slow.best_overlap(*lists))
     ranked = voxel_ranking.ranked(voxel_ranking.sides(scores, positive))
-    assert [float(column[0]) for column in ranked] == pytest.approx(expected, abs=1e-14, nan_ok=True)
+    assert [float(column[0]) for column in ranked] == pytest.approx(
+        expected, abs=1e-14, nan_ok=True
+    )
     assert exact(scores, positive) == pytest.approx(expected[:2], abs=1e-14, nan_ok=True)
 
 
@@ -69,11 +74,15 @@ def test_only_the_order_matters(found: list[tuple[int, bool]]) -> None:
     scores, positive = arrays(found)
     bent = np.exp(3 * scores) - 5
     assert exact(scores, positive) == pytest.approx(exact(bent, positive), abs=0, nan_ok=True)
-    assert exact(scores.astype(np.float32), positive) == pytest.approx(exact(scores, positive), abs=0, nan_ok=True)
+    assert exact(scores.astype(np.float32), positive) == pytest.approx(
+        exact(scores, positive), abs=0, nan_ok=True
+    )
 
 
 @given(VOXELS, st.integers(2, 4))
-def test_listing_all_voxels_several_times_changes_nothing(found: list[tuple[int, bool]], times: int) -> None:
+def test_listing_all_voxels_several_times_changes_nothing(
+    found: list[tuple[int, bool]], times: int
+) -> None:
     scores, positive = arrays(found)
     again = exact(np.tile(scores, times), np.tile(positive, times))
     assert again == pytest.approx(exact(scores, positive), abs=1e-14, nan_ok=True)
@@ -106,11 +115,15 @@ def test_slices_are_ranked_one_by_one(axis: int) -> None:
     for k in range(scores.shape[axis]):
         one = voxel_ranking.sides(np.take(scores, k, axis), np.take(positive, k, axis))
         alone = voxel_ranking.ranked(one)
-        np.testing.assert_array_equal([column[k] for column in found], [column[0] for column in alone])
+        np.testing.assert_array_equal(
+            [column[k] for column in found], [column[0] for column in alone]
+        )
 
 
 def test_slices_of_nothing() -> None:
-    found = voxel_ranking.ranked(voxel_ranking.slices(np.zeros((0, 3, 3)), np.zeros((0, 3, 3), np.bool_), 0))
+    found = voxel_ranking.ranked(
+        voxel_ranking.slices(np.zeros((0, 3, 3)), np.zeros((0, 3, 3), np.bool_), 0)
+    )
     assert [len(column) for column in found] == [0] * 5
 
 

@@ -14,11 +14,15 @@ VOXELS = st.lists(st.tuples(st.integers(0, 8), st.booleans()), max_size=40)
 
 
 def sides(found: list[tuple[int, bool]]) -> voxel_ranking.Sides:
-    return voxel_ranking.sides(np.array([s / 8 for s, _ in found]), np.array([f for _, f in found], np.bool_))
+    return voxel_ranking.sides(
+        np.array([s / 8 for s, _ in found]), np.array([f for _, f in found], np.bool_)
+    )
 
 
 @given(VOXELS, st.integers(0, 9))
-def test_overlap_at_a_threshold_counts_what_is_at_or_above_it(found: list[tuple[int, bool]], cut: int) -> None:
+def test_overlap_at_a_threshold_counts_what_is_at_or_above_it(
+    found: list[tuple[int, bool]], cut: int
+) -> None:
     overlap = voxel_thresholds.at_threshold(sides(found), cut / 8)
     tp = sum(flag for score, flag in found if score >= cut)
     fp = sum(not flag for score, flag in found if score >= cut)
@@ -35,7 +39,9 @@ def test_a_threshold_is_rounded_like_numpy_does() -> None:
 
 
 @given(VOXELS, st.sampled_from([0.0, 0.05, 0.25, 1 / 3, 0.5, 0.9, 1.0]))
-def test_overlap_at_a_rate_takes_the_largest_set(found: list[tuple[int, bool]], limit: float) -> None:
+def test_overlap_at_a_rate_takes_the_largest_set(
+    found: list[tuple[int, bool]], limit: float
+) -> None:
     overlap = voxel_thresholds.at_false_positive_rate(sides(found), limit)
     expected = slow.dice_at_rate([s / 8 for s, _ in found], [f for _, f in found], limit)
     defined = not np.isnan(expected[0])

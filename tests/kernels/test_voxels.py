@@ -16,7 +16,21 @@ pytestmark = pytest.mark.usefixtures("kernel_route")
 
 UNIT = st.floats(0.0, 1.0)
 NARROW = st.floats(0.0, 1.0, width=32)
-ENDS = [0.0, 5e-324, 1e-300, 2.0**-34, 2.0**-33, 2.0**-32, 1e-9, 1e-3, 0.25, 0.5 - 2**-54, 0.5, 0.5 + 2**-53, 0.75]
+ENDS = [
+    0.0,
+    5e-324,
+    1e-300,
+    2.0**-34,
+    2.0**-33,
+    2.0**-32,
+    1e-9,
+    1e-3,
+    0.25,
+    0.5 - 2**-54,
+    0.5,
+    0.5 + 2**-53,
+    0.75,
+]
 ENDS += [1 - 2.0**-10, 1 - 2.0**-33, 1 - 2.0**-34, 1 - 2.0**-53, 1.0]
 
 
@@ -63,15 +77,24 @@ def test_scores_in_one_bin_are_close(a: float, b: float) -> None:
 
 def test_scores_that_callers_refuse_still_have_a_bin() -> None:
     odd = np.array([-1.0, -np.inf, 2.0, np.inf, np.nan])
-    assert voxels.bins_of(odd).tolist() == voxels.bins_of(odd.astype(np.float32)).tolist() == [0, 0, 65535, 65535, 0]
+    assert (
+        voxels.bins_of(odd).tolist()
+        == voxels.bins_of(odd.astype(np.float32)).tolist()
+        == [0, 0, 65535, 65535, 0]
+    )
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
 def test_histogram_equals_the_obvious_one(kind: type) -> None:
     rng = np.random.default_rng(3)
-    scores = np.concatenate([rng.random(300), rng.random(200) ** 9, [0, 0, -0.0, 1, 1, 0.5]]).astype(kind)
+    scores = np.concatenate(
+        [rng.random(300), rng.random(200) ** 9, [0, 0, -0.0, 1, 1, 0.5]]
+    ).astype(kind)
     positive = rng.random(len(scores)) < 0.3
-    found, expected = voxels.histogram(scores, positive), slow.histogram(scores.tolist(), positive.tolist())
+    found, expected = (
+        voxels.histogram(scores, positive),
+        slow.histogram(scores.tolist(), positive.tolist()),
+    )
     assert found.bin.tolist() == list(expected)
     for column, values in zip(found[1:], zip(*expected.values())):
         assert column.tolist() == list(values)
@@ -98,7 +121,10 @@ def test_histogram_does_not_care_for_shape_and_flips() -> None:
 
 @given(st.lists(st.tuples(NARROW, st.booleans()), max_size=60), st.integers(0, 60))
 def test_histograms_of_parts_add_up(voxel: list[tuple[float, bool]], cut: int) -> None:
-    scores, positive = np.array([s for s, _ in voxel], np.float32), np.array([f for _, f in voxel], np.bool_)
+    scores, positive = (
+        np.array([s for s, _ in voxel], np.float32),
+        np.array([f for _, f in voxel], np.bool_),
+    )
     whole = voxels.histogram(scores, positive)
     sums = np.zeros((2, voxels.BINS), np.int64)
     for part in (slice(None, cut), slice(cut, None)):
@@ -111,11 +137,16 @@ def test_histograms_of_parts_add_up(voxel: list[tuple[float, bool]], cut: int) -
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_any_number_of_threads_gives_the_same_bits(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_number_of_threads_gives_the_same_bits(
+    kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(5)
     scores, positive = rng.random(3_000_001).astype(kind), rng.random(3_000_001) < 0.1
     with route.forced("numpy"):
-        expected = [array.tobytes() for array in (voxels.bins_of(scores), *voxels.histogram(scores, positive))]
+        expected = [
+            array.tobytes()
+            for array in (voxels.bins_of(scores), *voxels.histogram(scores, positive))
+        ]
     for threads in ("1", "3"):
         monkeypatch.setenv("CALIPERS_THREADS", threads)
         found = (voxels.bins_of(scores), *voxels.histogram(scores, positive))

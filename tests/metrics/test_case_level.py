@@ -26,7 +26,9 @@ def similarity(r: Thing, p: Thing) -> float:
 
 def twin(cohort: Cohort, strategy: str = "by-score", **options) -> list[float]:
     references, predictions = things(cohort, MODEL)
-    found = fates(references, predictions, strategy, Rule(similarity, lambda s: s >= 0.5, **options))
+    found = fates(
+        references, predictions, strategy, Rule(similarity, lambda s: s >= 0.5, **options)
+    )
     rows = []
     for label in (None, *range(len(cohort.classes))):
         scores: dict[bool, list[float]] = {True: [], False: []}
@@ -57,7 +59,9 @@ def five_cases() -> Cohort:
 
     sick = {"boxes": [box], "labels": [0]}
     predictions = [said(0.8), NOTHING, said(0.8), said(0.2), NOTHING]
-    return Cohort.from_arrays([sick, sick, NOTHING, NOTHING, NOTHING], {MODEL: predictions}, classes=("a",))
+    return Cohort.from_arrays(
+        [sick, sick, NOTHING, NOTHING, NOTHING], {MODEL: predictions}, classes=("a",)
+    )
 
 
 def test_five_cases_by_hand() -> None:
@@ -85,7 +89,9 @@ def test_an_ignored_reference_makes_no_image_positive() -> None:
     found = {"boxes": [box], "labels": [0], "scores": [0.9]}
     unsure = {"boxes": [box], "labels": [0], "ignore": [True]}
     sick = {"boxes": [box], "labels": [0], "ignore": [False]}
-    cohort = Cohort.from_arrays([unsure, sick], {MODEL: [found, {**found, "scores": [0.3]}]}, classes=("a",))
+    cohort = Cohort.from_arrays(
+        [unsure, sick], {MODEL: [found, {**found, "scores": [0.3]}]}, classes=("a",)
+    )
     assert values_of(metric_of("case-auroc"), cohort)[0, 0] == 1.0
 
 
@@ -96,7 +102,9 @@ def test_the_picai_score_is_the_mean_of_both(kind: str) -> None:
     rule = Rule(similarity, lambda s: s >= 0.5, duplicates="forgiven")
     found = fates(references, predictions, "by-overlap", rule)
     precision = [
-        average_precision(entries_of(predictions, found, c), positives(references, found, c), "tie-aware", "block")
+        average_precision(
+            entries_of(predictions, found, c), positives(references, found, c), "tie-aware", "block"
+        )
         for c in range(len(cohort.classes))
     ]
     area = twin(cohort, "by-overlap", duplicates="forgiven")

@@ -20,9 +20,13 @@ def twin_counts(cohort: Cohort, strategy: str, threshold: float, **options) -> n
         return (boxes.iop if r.crowd else boxes.iou)(r.box, p.box)
 
     references, predictions = things(cohort, MODEL)
-    found = fates(references, predictions, strategy, Rule(similarity, lambda s: s >= threshold, **options))
+    found = fates(
+        references, predictions, strategy, Rule(similarity, lambda s: s >= threshold, **options)
+    )
     n = cohort.n_images
-    return np.array([counts(references, predictions, found, n, c) for c in range(len(cohort.classes))], float)
+    return np.array(
+        [counts(references, predictions, found, n, c) for c in range(len(cohort.classes))], float
+    )
 
 
 def over(numerator: float, denominator: float) -> float:
@@ -57,7 +61,9 @@ def test_formulas_equal_the_twin(name: str, average: str) -> None:
         cohort = cohort_of(kind, seed=7)
         table = twin_counts(cohort, "by-score", 0.5, max_dets=100)
         expected = [FORMULAS[name](*row) for row in table]
-        pooled = FORMULAS[name](*table.sum(axis=0)) if average == "pooled" else mean_defined(expected)
+        pooled = (
+            FORMULAS[name](*table.sum(axis=0)) if average == "pooled" else mean_defined(expected)
+        )
         found = values_of(metric_of(name, average=average), cohort)[:, 0]
         np.testing.assert_allclose(found, [pooled, *expected], rtol=1e-14)
 
@@ -69,7 +75,8 @@ def test_pooled_unless_asked_and_accuracy_as_class_mean(name: str) -> None:
         values_of(metric_of(name), cohort), values_of(metric_of(name, average="pooled"), cohort)
     )
     np.testing.assert_array_equal(
-        values_of(metric_of("accuracy"), cohort), values_of(metric_of("accuracy", average="classes"), cohort)
+        values_of(metric_of("accuracy"), cohort),
+        values_of(metric_of("accuracy", average="classes"), cohort),
     )
 
 
@@ -79,7 +86,9 @@ def test_f_beta(beta: float) -> None:
     tp, fp, fn, _ = twin_counts(cohort, "by-score", 0.5).sum(axis=0)
     precision, recall = tp / (tp + fp), tp / (tp + fn)
     expected = (1 + beta**2) * precision * recall / (beta**2 * precision + recall)
-    assert values_of(metric_of("f-beta", beta=beta), cohort)[0, 0] == pytest.approx(expected, rel=1e-14)
+    assert values_of(metric_of("f-beta", beta=beta), cohort)[0, 0] == pytest.approx(
+        expected, rel=1e-14
+    )
 
 
 def test_score_cut_removes_predictions() -> None:
@@ -123,7 +132,9 @@ def tiny() -> Cohort:
     ],
 )
 def test_three_images_by_hand(name: str, options: dict, expected: list[float]) -> None:
-    np.testing.assert_allclose(values_of(metric_of(name, **options), tiny())[:, 0], expected, rtol=1e-15)
+    np.testing.assert_allclose(
+        values_of(metric_of(name, **options), tiny())[:, 0], expected, rtol=1e-15
+    )
 
 
 def test_blocks_of_cells_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,17 +61,27 @@ def test_a_weight_of_two_is_an_image_listed_twice(seed):
     for model in evaluation.models:
         matches = shown_matches(evaluation, model)
         listed = matches.take(rows)
-        for curve in (FrocCurve.of(matches.views[0], RATES), PrecisionCurve.of(matches.views[0], RECALLS)):
+        for curve in (
+            FrocCurve.of(matches.views[0], RATES),
+            PrecisionCurve.of(matches.views[0], RECALLS),
+        ):
             by_weight = curve.value(matches, weight[None])
-            np.testing.assert_allclose(by_weight, curve.value(listed, ones(listed)), rtol=0, atol=1e-12)
+            np.testing.assert_allclose(
+                by_weight, curve.value(listed, ones(listed)), rtol=0, atol=1e-12
+            )
 
 
 def test_without_references_every_point_is_undefined_and_says_why():
     images = [{"boxes": [], "labels": []}] * 3
     found = [{"boxes": [[0, 0, 5, 5]], "labels": [0], "scores": [0.5]}] * 3
-    evaluation = cal.evaluate(cal.Cohort.from_arrays(images, found, classes=("a",)), "overview", ci=False)
+    evaluation = cal.evaluate(
+        cal.Cohort.from_arrays(images, found, classes=("a",)), "overview", ci=False
+    )
     matches = shown_matches(evaluation, "model")
-    for curve in (FrocCurve.of(matches.views[0], RATES), PrecisionCurve.of(matches.views[0], RECALLS)):
+    for curve in (
+        FrocCurve.of(matches.views[0], RATES),
+        PrecisionCurve.of(matches.views[0], RECALLS),
+    ):
         assert np.isnan(curve.value(matches, ones(matches))).all()
         assert curve.reasons(matches)[0, 0] == "no_references"
 
@@ -83,7 +93,11 @@ def test_the_precision_under_weights_is_that_of_every_single_point(levels):
     weights = np.random.default_rng(0).multinomial(40, np.ones(40) / 40, size=20)
     index, limit = matches.index(matches.views[0]), matches.views[0].max_dets
     problem = matches.curves([index], weights, limit, blocks=True)
-    needed = curves.needed_hits(matches.reference_totals(weights)[:, index, COUNTED], np.array(RECALLS))
+    needed = curves.needed_hits(
+        matches.reference_totals(weights)[:, index, COUNTED], np.array(RECALLS)
+    )
     fate = problem.table.fates[index][problem.ranked.order]
-    slow = curves.precision_at(curves.curve(fate, problem.ranked, problem.ordered_weights()), needed)
+    slow = curves.precision_at(
+        curves.curve(fate, problem.ranked, problem.ordered_weights()), needed
+    )
     assert np.array_equal(curves.precisions(problem, needed), slow)

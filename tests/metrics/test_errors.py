@@ -24,7 +24,10 @@ def real(*objects: tuple[list[int], int], **more: Any) -> dict[str, Any]:
 
 
 def said(*objects: tuple[list[int], int, float]) -> dict[str, Any]:
-    return {**real(*((box, label) for box, label, _ in objects)), "scores": [score for _, _, score in objects]}
+    return {
+        **real(*((box, label) for box, label, _ in objects)),
+        "scores": [score for _, _, score in objects],
+    }
 
 
 def evaluated(references: list[Any], predictions: list[Any], **options: Any) -> cal.Evaluation:
@@ -44,7 +47,8 @@ def gains(ev: cal.Evaluation) -> dict[str, float]:
 def test_a_wrong_class_is_mended_into_a_hit_of_the_other_class() -> None:
     ev = evaluated([real((HERE, 0))], [said((HERE, 1, 0.9))])
     assert counts(ev) == {"cls": 1}
-    # Before: class a has AP 0, class b has a prediction and no reference: AP 0. After: a has 1 and b has gone.
+    # Before: class a has AP 0, class b has a prediction and no reference: AP 0. After: a has 1 and
+    # b has gone.
     assert gains(ev) == {"cls": 1.0}
     assert ev.get("dAP/cls", label="a").value == pytest.approx(1.0)
     assert ev.get("errors/cls", label="b").value == 1
@@ -60,7 +64,8 @@ def test_a_place_that_is_roughly_right_is_mended_into_a_hit() -> None:
 def test_both_wrong_goes_and_leaves_a_reference_that_is_missed() -> None:
     ev = evaluated([real((HERE, 0), (THERE, 0))], [said((NEAR, 1, 0.9), (THERE, 0, 0.8))])
     assert counts(ev) == {"both": 1, "miss": 1}
-    # AP of a is 51 of 101 recalls, of b 0; without the mistake b goes; without the missed reference a has 1.
+    # AP of a is 51 of 101 recalls, of b 0; without the mistake b goes; without the missed reference
+    # a has 1.
     half = 51 / 101
     assert gains(ev) == {
         "both": round(half - half / 2, 6),
@@ -70,7 +75,10 @@ def test_both_wrong_goes_and_leaves_a_reference_that_is_missed() -> None:
 
 
 def test_a_second_prediction_on_one_reference_goes() -> None:
-    ev = evaluated([real((HERE, 0), (THERE, 0))], [said((HERE, 0, 0.9), ([0, 0, 10, 9], 0, 0.8), (THERE, 0, 0.7))])
+    ev = evaluated(
+        [real((HERE, 0), (THERE, 0))],
+        [said((HERE, 0, 0.9), ([0, 0, 10, 9], 0, 0.8), (THERE, 0, 0.7))],
+    )
     assert counts(ev) == {"dup": 1}
     whole = (51 + 50 * 2 / 3) / 101
     assert gains(ev) == {"dup": round(1 - whole, 6), "fp": round(1 - whole, 6)}
@@ -95,9 +103,12 @@ def test_a_false_alarm_on_an_image_without_references_is_told_apart() -> None:
 
 
 def test_the_first_rule_that_holds_decides() -> None:
-    # Its own class at exactly .5, which is taken: a place, not a double; another class in the same place does not help.
+    # Its own class at exactly .5, which is taken: a place, not a double; another class in the same
+    # place does not help.
     half = [0, 0, 10, 5]
-    ev = evaluated([real((HERE, 0), (HERE, 1))], [said((HERE, 0, 0.9), (half, 0, 0.8), (HERE, 1, 0.7))])
+    ev = evaluated(
+        [real((HERE, 0), (HERE, 1))], [said((HERE, 0, 0.9), (half, 0, 0.8), (HERE, 1, 0.7))]
+    )
     assert counts(ev) == {"loc": 1}
 
 
@@ -123,7 +134,9 @@ def test_a_mistake_in_an_ignored_region_is_named_but_costs_nothing() -> None:
 def test_the_limit_of_predictions_is_one_of_the_image() -> None:
     metric = metric_of("error-types", count="bkg", max_dets=2)
     cohort = cal.Cohort.from_arrays(
-        [real((HERE, 0))], [said((THERE, 0, 0.9), (THERE, 1, 0.8), (THERE, 1, 0.7))], classes=("a", "b")
+        [real((HERE, 0))],
+        [said((THERE, 0, 0.9), (THERE, 1, 0.8), (THERE, 1, 0.7))],
+        classes=("a", "b"),
     )
     found = metric.value(metric.recipe.collect(cohort, "model"), np.ones((1, 1), np.int64))
     assert found[0, :, 0].tolist() == [2, 1, 1]
@@ -153,7 +166,11 @@ def test_groups_and_intervals() -> None:
     ev = cal.evaluate(cal.demo_cohort(), "tide", by=["centre"])
     found = ev["mislabels", "dAP/cls"]
     assert found.low < found.value < found.high
-    of_groups = [row for row in ev.rows if row.group and row.metric == "errors/cls" and row.model == "mislabels"]
+    of_groups = [
+        row
+        for row in ev.rows
+        if row.group and row.metric == "errors/cls" and row.model == "mislabels"
+    ]
     centres = [row.estimate.value for row in of_groups if row.label is None]
     assert sum(centres) == ev["mislabels", "errors/cls"].value
     verdict = ev.compare("mislabels", "overpredicts", metrics=["dAP/cls"]).get("dAP/cls").verdict
@@ -181,7 +198,9 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message
 
 
 def test_a_name_that_says_something_else_is_refused() -> None:
-    text = 'schema = "calipers.protocol/1"\nname = "t"\nsource = "t"\n[[metric]]\nname = "dAP/cls"\n'
+    text = (
+        'schema = "calipers.protocol/1"\nname = "t"\nsource = "t"\n[[metric]]\nname = "dAP/cls"\n'
+    )
     with pytest.raises(cal.UsageError, match="its name says 'cls'"):
         cal.Protocol.from_toml(text + 'kind = "error-types"\ngain = "loc"')
 
@@ -196,7 +215,9 @@ def test_other_overlaps_have_kinds_too(criterion: str) -> None:
 
 
 def test_the_table_links_every_mistake_to_its_objects() -> None:
-    ev = cal.evaluate(cal.demo_cohort(), "overview", ci=False)  # without the metric: found when asked for
+    ev = cal.evaluate(
+        cal.demo_cohort(), "overview", ci=False
+    )  # without the metric: found when asked for
     rows = ev.errors("overpredicts").rows()
     references, predictions = ev.cohort.references, ev.cohort.models["overpredicts"]
     assert {row["model"] for row in rows} == {"overpredicts"}
@@ -227,10 +248,14 @@ def test_the_table_is_saved_with_the_results_that_have_the_metric(tmp_path: Any)
     assert lines[0].startswith("model,image,kind,prediction,reference,similarity,score")
     again = cal.open_evaluation(folder)
     assert again["mislabels", "dAP/cls"] == ev["mislabels", "dAP/cls"]
-    assert not (cal.evaluate(cohort, "coco", ci=False).save(tmp_path / "coco") / "errors.csv").exists()
+    assert not (
+        cal.evaluate(cohort, "coco", ci=False).save(tmp_path / "coco") / "errors.csv"
+    ).exists()
 
 
 def test_the_matching_of_a_protocol_is_no_option() -> None:
-    text = 'schema = "calipers.protocol/1"\nname = "t"\nsource = "t"\n[[metric]]\nname = "dAP/cls"\n'
+    text = (
+        'schema = "calipers.protocol/1"\nname = "t"\nsource = "t"\n[[metric]]\nname = "dAP/cls"\n'
+    )
     with pytest.raises(cal.UsageError, match="has no option 'matching'"):
         cal.Protocol.from_toml(text + 'kind = "error-types"\nmatching = "box-iou"')

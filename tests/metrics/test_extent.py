@@ -28,7 +28,9 @@ def similarity(r: Thing, p: Thing) -> float:
 def twin(cohort: Cohort, strategy: str, threshold: float, **options) -> np.ndarray:
     """Return (1 + n_classes, 3)."""
     references, predictions = things(cohort, MODEL)
-    found = fates(references, predictions, strategy, Rule(similarity, lambda s: s >= threshold, **options))
+    found = fates(
+        references, predictions, strategy, Rule(similarity, lambda s: s >= threshold, **options)
+    )
     rows = []
     for label in (None, *range(len(cohort.classes))):
         near = hit_similarities(references, predictions, found, similarity, label)
@@ -37,13 +39,17 @@ def twin(cohort: Cohort, strategy: str, threshold: float, **options) -> np.ndarr
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("strategy", ["by-score", "by-overlap", "many-to-one", "per-reference-argmax"])
+@pytest.mark.parametrize(
+    "strategy", ["by-score", "by-overlap", "many-to-one", "per-reference-argmax"]
+)
 def test_the_three_parts_equal_the_twin(strategy: str, kind: str) -> None:
     for seed in range(3):
         cohort = cohort_of(kind, seed)
         expected = twin(cohort, strategy, 0.3, max_dets=100)
         for k, part in enumerate(PARTS):
-            metric = metric_of("panoptic-quality", {"assignment": strategy, "thresholds": 0.3}, part=part)
+            metric = metric_of(
+                "panoptic-quality", {"assignment": strategy, "thresholds": 0.3}, part=part
+            )
             np.testing.assert_allclose(values_of(metric, cohort)[:, 0], expected[:, k], rtol=1e-13)
 
 
@@ -57,22 +63,32 @@ def test_the_mean_over_classes_leaves_out_undefined_ones(part: str) -> None:
 
 
 def three_images() -> Cohort:
-    """Overlaps of 2/3 and 1 with two of three references, a false alarm, and an image without objects."""
+    """Overlaps of 2/3 and 1 with two of three references, a false alarm, and an image without
+    objects.
+    """
     references = [
         {"boxes": [[0, 0, 10, 5], [20, 0, 30, 10]], "labels": [0, 0]},
         {"boxes": [[0, 0, 5, 5]], "labels": [1]},
     ]
     predictions = [
-        {"boxes": [[0, 0, 15, 5], [20, 0, 30, 10], [50, 50, 60, 60]], "labels": [0, 0, 0], "scores": [0.9, 0.8, 0.7]},
+        {
+            "boxes": [[0, 0, 15, 5], [20, 0, 30, 10], [50, 50, 60, 60]],
+            "labels": [0, 0, 0],
+            "scores": [0.9, 0.8, 0.7],
+        },
         {"boxes": []},
     ]
     empty: dict[str, list[object]] = {"boxes": []}
-    return Cohort.from_arrays([*references, empty], {MODEL: [*predictions, empty]}, classes=("a", "b", "c"))
+    return Cohort.from_arrays(
+        [*references, empty], {MODEL: [*predictions, empty]}, classes=("a", "b", "c")
+    )
 
 
 @pytest.mark.parametrize(
     ("part", "expected"),
-    [  # pooled: 2 hits, 1 false alarm, 1 missed; class a: 2 hits, 1 false alarm; class b: 1 missed; class c: nothing
+    # pooled: 2 hits, 1 false alarm, 1 missed; class a: 2 hits, 1 false alarm; class b: 1 missed;
+    # class c: nothing
+    [
         ("PQ", [(5 / 3) / 3, (5 / 3) / 2.5, 0.0, math.nan]),
         ("SQ", [5 / 6, 5 / 6, math.nan, math.nan]),
         ("RQ", [2 / 3, 2 / 2.5, 0.0, math.nan]),
@@ -98,16 +114,22 @@ def test_why_a_quality_is_undefined() -> None:
 def test_panoptic_quality_is_the_product_of_its_parts_and_recognition_is_f1() -> None:
     for kind in KINDS:
         cohort = cohort_of(kind, seed=5)
-        whole, near, found = (values_of(metric_of("panoptic-quality", part=part), cohort)[:, 0] for part in PARTS)
+        whole, near, found = (
+            values_of(metric_of("panoptic-quality", part=part), cohort)[:, 0] for part in PARTS
+        )
         product = np.where(found == 0, 0.0, near * found)
         np.testing.assert_allclose(whole, product, rtol=1e-14)
         np.testing.assert_allclose(found, values_of(metric_of("f-beta"), cohort)[:, 0], rtol=1e-15)
 
 
 def test_every_threshold_has_partners_of_its_own() -> None:
-    """At 0.1 the better score takes the reference that the better box takes at 0.6: similarities are not shared."""
+    """At 0.1 the better score takes the reference that the better box takes at 0.6: similarities
+    are not shared.
+    """
     references = [{"boxes": [[0, 0, 10, 10]], "labels": [0]}]
-    predictions = [{"boxes": [[0, 0, 10, 5], [0, 0, 10, 9]], "labels": [0, 0], "scores": [0.9, 0.5]}]
+    predictions = [
+        {"boxes": [[0, 0, 10, 5], [0, 0, 10, 9]], "labels": [0, 0], "scores": [0.9, 0.5]}
+    ]
     cohort = Cohort.from_arrays(references, {MODEL: predictions}, classes=("a",))
     protocol = Protocol.from_toml(
         'schema = "calipers.protocol/1"\nname = "t"\nsource = "t"\n[matching]\nthresholds = [0.1, 0.6]\n'
@@ -135,6 +157,8 @@ def test_every_threshold_has_partners_of_its_own() -> None:
         ({}, {"average": "sample"}, "no average"),
     ],
 )
-def test_what_cannot_be_asked_for(matching: dict[str, object], options: dict[str, object], told: str) -> None:
+def test_what_cannot_be_asked_for(
+    matching: dict[str, object], options: dict[str, object], told: str
+) -> None:
     with pytest.raises(UsageError, match=told):
         metric_of("panoptic-quality", matching, **options)

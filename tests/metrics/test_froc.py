@@ -26,9 +26,16 @@ def test_froc_equals_the_twin(rates: tuple[float, ...], kind: str) -> None:
         def similarity(r, p):
             return (boxes.iop if r.crowd else boxes.iou)(r.box, p.box)
 
-        found = fates(references, predictions, "by-score", Rule(similarity, lambda s: s >= 0.3, max_dets=100))
+        found = fates(
+            references, predictions, "by-score", Rule(similarity, lambda s: s >= 0.3, max_dets=100)
+        )
         expected = [
-            froc(entries_of(predictions, found, c), positives(references, found, c), cohort.n_images, rates)
+            froc(
+                entries_of(predictions, found, c),
+                positives(references, found, c),
+                cohort.n_images,
+                rates,
+            )
             for c in (None, *range(len(cohort.classes)))
         ]
         metric = metric_of("froc", {"thresholds": 0.3}, rates=list(rates))
@@ -41,22 +48,37 @@ def test_four_images_by_hand() -> None:
     said = [[(0.9, True), (0.8, False)], [(0.7, True), (0.6, False)], [(0.6, True)], []]
     references = [{"boxes": [place[True]], "labels": [0]} for _ in said]
     predictions = [
-        {"boxes": [place[hit] for _, hit in image], "labels": [0] * len(image), "scores": [s for s, _ in image]}
+        {
+            "boxes": [place[hit] for _, hit in image],
+            "labels": [0] * len(image),
+            "scores": [s for s, _ in image],
+        }
         for image in said
     ]
     cohort = Cohort.from_arrays(references, {MODEL: predictions}, classes=("a",))
-    for rate, expected in ((0.0, 1 / 4), (0.24, 1 / 4), (0.25, 2 / 4), (0.49, 2 / 4), (0.5, 3 / 4), (8.0, 3 / 4)):
+    for rate, expected in (
+        (0.0, 1 / 4),
+        (0.24, 1 / 4),
+        (0.25, 2 / 4),
+        (0.49, 2 / 4),
+        (0.5, 3 / 4),
+        (8.0, 3 / 4),
+    ):
         assert values_of(metric_of("froc", rates=[rate]), cohort)[0, 0] == expected
     assert values_of(metric_of("froc"), cohort)[0, 0] == pytest.approx((0.25 + 0.5 + 5 * 0.75) / 7)
 
 
 def test_a_rate_that_is_reached_exactly_counts() -> None:
-    """29 false alarms on 100 images are 0.29 per image, although 0.29 x 100 is a little less than 29."""
+    """29 false alarms on 100 images are 0.29 per image, although 0.29 x 100 is a little less than
+    29.
+    """
     references = [{"boxes": [[0, 0, 10, 10]], "labels": [0]} for _ in range(100)]
     nobody: dict[str, list[object]] = {"boxes": [], "labels": [], "scores": []}
     alarm = {"boxes": [[50, 50, 60, 60]], "labels": [0], "scores": [0.9]}
     hit = {"boxes": [[0, 0, 10, 10]], "labels": [0], "scores": [0.5]}
-    cohort = Cohort.from_arrays(references, {MODEL: [alarm] * 29 + [hit] + [nobody] * 70}, classes=("a",))
+    cohort = Cohort.from_arrays(
+        references, {MODEL: [alarm] * 29 + [hit] + [nobody] * 70}, classes=("a",)
+    )
     assert values_of(metric_of("froc", rates=[0.29]), cohort)[0, 0] == 1 / 100
     assert values_of(metric_of("froc", rates=[0.28]), cohort)[0, 0] == 0
 

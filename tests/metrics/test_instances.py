@@ -38,9 +38,17 @@ def test_f1_of_samples_equals_the_twin(threshold: float, kind: str) -> None:
     for seed in range(3):
         cohort = cohort_of(kind, seed)
         references, predictions = things(cohort, MODEL)
-        found = fates(references, predictions, "by-overlap", Rule(similarity, lambda s: s >= threshold))
+        found = fates(
+            references, predictions, "by-overlap", Rule(similarity, lambda s: s >= threshold)
+        )
         expected = [
-            summary([f1_of(*tallies(references, predictions, found, c, i)) for i in range(cohort.n_images)], "mean")
+            summary(
+                [
+                    f1_of(*tallies(references, predictions, found, c, i))
+                    for i in range(cohort.n_images)
+                ],
+                "mean",
+            )
             for c in labels_of(cohort)
         ]
         metric = metric_of("instance-f1", {"assignment": "by-overlap", "thresholds": threshold})
@@ -51,13 +59,20 @@ def test_f1_of_all_objects_is_f_beta() -> None:
     for kind in KINDS:
         cohort = cohort_of(kind, seed=3)
         pooled = metric_of("instance-f1", average="pooled")
-        np.testing.assert_array_equal(values_of(pooled, cohort), values_of(metric_of("f-beta"), cohort))
+        np.testing.assert_array_equal(
+            values_of(pooled, cohort), values_of(metric_of("f-beta"), cohort)
+        )
 
 
 def four_samples() -> Cohort:
     """A hit beside a miss; a false alarm only; a missed one only; nothing."""
     box, other = [0, 0, 10, 10], [40, 40, 50, 50]
-    references = [{"boxes": [box, other], "labels": [0, 0]}, NOTHING, {"boxes": [box], "labels": [0]}, NOTHING]
+    references = [
+        {"boxes": [box, other], "labels": [0, 0]},
+        NOTHING,
+        {"boxes": [box], "labels": [0]},
+        NOTHING,
+    ]
     said = {"boxes": [box], "labels": [0], "scores": [0.9]}
     return Cohort.from_arrays(references, {MODEL: [said, said, NOTHING, NOTHING]}, classes=("a",))
 
@@ -65,7 +80,9 @@ def four_samples() -> Cohort:
 def test_four_samples_by_hand() -> None:
     """2/3, 0, 0 and, because nothing is there and nothing is said, 1."""
     cohort = four_samples()
-    assert values_of(metric_of("instance-f1"), cohort)[0, 0] == pytest.approx((2 / 3 + 1) / 4, rel=1e-15)
+    assert values_of(metric_of("instance-f1"), cohort)[0, 0] == pytest.approx(
+        (2 / 3 + 1) / 4, rel=1e-15
+    )
     assert values_of(metric_of("instance-f1", average="pooled"), cohort)[0, 0] == 2 / 5
 
 
@@ -81,7 +98,10 @@ def test_only_f1_of_samples_rises_with_normal_samples() -> None:
 def test_a_normal_sample_with_a_false_alarm_lowers_f1_of_samples() -> None:
     cohort = four_samples()
     more = cohort.take(np.array([0, 1, 1, 2, 3]))
-    assert values_of(metric_of("instance-f1"), more)[0, 0] < values_of(metric_of("instance-f1"), cohort)[0, 0]
+    assert (
+        values_of(metric_of("instance-f1"), more)[0, 0]
+        < values_of(metric_of("instance-f1"), cohort)[0, 0]
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -95,17 +115,29 @@ def test_instance_iou_equals_the_twin(over: str, how: str, kind: str) -> None:
         expected = []
         for label in labels_of(cohort):
             near = hit_similarities(references, predictions, found, similarity, label)
-            counted = [r for r in references if found.reference[r.row] != "ignored" and label in (None, r.label)]
-            values = list(near.values()) if over == "hits" else [near.get(r.row, 0.0) for r in counted]
+            counted = [
+                r
+                for r in references
+                if found.reference[r.row] != "ignored" and label in (None, r.label)
+            ]
+            values = (
+                list(near.values()) if over == "hits" else [near.get(r.row, 0.0) for r in counted]
+            )
             expected.append(summary(values, how))
-        metric = metric_of("instance-iou", {"assignment": "by-overlap", "thresholds": 0.0}, over=over, summary=how)
+        metric = metric_of(
+            "instance-iou", {"assignment": "by-overlap", "thresholds": 0.0}, over=over, summary=how
+        )
         np.testing.assert_allclose(values_of(metric, cohort)[:, 0], expected, rtol=1e-13)
 
 
 def test_instance_iou_by_hand() -> None:
     """Three references reach 1/2, 1/4 and nothing."""
-    references = [{"boxes": [[0, 0, 10, 10], [20, 0, 30, 10], [40, 0, 50, 10]], "labels": [0, 0, 0]}]
-    predictions = [{"boxes": [[0, 0, 10, 5], [20, 0, 25, 5]], "labels": [0, 0], "scores": [0.9, 0.8]}]
+    references = [
+        {"boxes": [[0, 0, 10, 10], [20, 0, 30, 10], [40, 0, 50, 10]], "labels": [0, 0, 0]}
+    ]
+    predictions = [
+        {"boxes": [[0, 0, 10, 5], [20, 0, 25, 5]], "labels": [0, 0], "scores": [0.9, 0.8]}
+    ]
     cohort = Cohort.from_arrays(references, {MODEL: predictions}, classes=("a",))
     at_all = {"assignment": "by-overlap", "thresholds": 0.0}
     for options, expected in (
@@ -115,12 +147,16 @@ def test_instance_iou_by_hand() -> None:
         ({"over": "hits", "summary": "median"}, 0.375),
     ):
         assert values_of(metric_of("instance-iou", at_all, **options), cohort)[0, 0] == expected
-    assert values_of(metric_of("instance-iou", {"thresholds": 0.5}), cohort)[0, 0] == pytest.approx(1 / 6)
+    assert values_of(metric_of("instance-iou", {"thresholds": 0.5}), cohort)[0, 0] == pytest.approx(
+        1 / 6
+    )
 
 
 def test_a_prediction_beyond_the_limit_finds_nothing() -> None:
     references = [{"boxes": [[0, 0, 10, 10], [20, 0, 30, 10]], "labels": [0, 0]}]
-    predictions = [{"boxes": [[0, 0, 10, 10], [20, 0, 30, 10]], "labels": [0, 0], "scores": [0.9, 0.8]}]
+    predictions = [
+        {"boxes": [[0, 0, 10, 10], [20, 0, 30, 10]], "labels": [0, 0], "scores": [0.9, 0.8]}
+    ]
     cohort = Cohort.from_arrays(references, {MODEL: predictions}, classes=("a",))
     for options, expected in (({}, 0.5), ({"summary": "median"}, 0.5), ({"over": "hits"}, 1.0)):
         assert values_of(metric_of("instance-iou", max_dets=1, **options), cohort)[0, 0] == expected
@@ -134,7 +170,15 @@ def test_centre_distance_equals_the_twin(how: str, kind: str) -> None:
         references, predictions = things(cohort, MODEL)
         found = fates(references, predictions, "by-overlap", Rule(nearness, lambda s: s >= -20))
         expected = [
-            summary([-s for s in hit_similarities(references, predictions, found, nearness, label).values()], how)
+            summary(
+                [
+                    -s
+                    for s in hit_similarities(
+                        references, predictions, found, nearness, label
+                    ).values()
+                ],
+                how,
+            )
             for label in labels_of(cohort)
         ]
         matching = {"assignment": "by-overlap", "criterion": "centre-distance", "thresholds": 20.0}
@@ -144,8 +188,12 @@ def test_centre_distance_equals_the_twin(how: str, kind: str) -> None:
 
 def test_centre_distance_by_hand_in_pixels_and_millimetres() -> None:
     """Centres that are (3, 4) pixels apart, at 2 mm by 1 mm, and one pair of equal boxes."""
-    references = [{"boxes": [[0, 0, 10, 10], [50, 50, 60, 60]], "labels": [0, 0], "spacing": [2.0, 1.0]}]
-    predictions = [{"boxes": [[3, 4, 13, 14], [50, 50, 60, 60]], "labels": [0, 0], "scores": [0.9, 0.8]}]
+    references = [
+        {"boxes": [[0, 0, 10, 10], [50, 50, 60, 60]], "labels": [0, 0], "spacing": [2.0, 1.0]}
+    ]
+    predictions = [
+        {"boxes": [[3, 4, 13, 14], [50, 50, 60, 60]], "labels": [0, 0], "scores": [0.9, 0.8]}
+    ]
     cohort = Cohort.from_arrays(references, {MODEL: predictions}, classes=("a",))
     for criterion, apart in (("centre-distance", 5.0), ("centre-distance-mm", math.sqrt(52))):
         for how in ("mean", "median"):
@@ -157,7 +205,10 @@ def test_without_a_hit_there_is_no_distance() -> None:
     cohort = four_samples().take(np.array([1, 2, 3]))
     metric = metric_of("centre-distance", criterion="centre-distance", thresholds=1.0)
     assert np.isnan(values_of(metric, cohort)).all()
-    assert metric.reasons(evidence_of(metric, cohort)) == {(0, 0): "no_positives", (1, 0): "no_positives"}
+    assert metric.reasons(evidence_of(metric, cohort)) == {
+        (0, 0): "no_positives",
+        (1, 0): "no_positives",
+    }
     assert metric.facts.bounds == (0.0, math.inf)
     assert not metric.facts.higher_is_better
 

@@ -31,7 +31,13 @@ def test_defaults_are_those_of_the_documentation() -> None:
     [
         {},
         {"threshold": "fpr:0.05", "connectivity": "faces", "least": 5},
-        {"threshold": "best-dice", "tuning": "split=tune", "score": "mean", "slices": "x", "batch": 3},
+        {
+            "threshold": "best-dice",
+            "tuning": "split=tune",
+            "score": "mean",
+            "slices": "x",
+            "batch": 3,
+        },
     ],
 )
 def test_there_and_back(choice: dict[str, Any]) -> None:

@@ -21,7 +21,9 @@ def test_defaults() -> None:
     assert compiled("voxel-average-precision") == Measure("AP", "dataset")
     assert compiled("aupro") == Measure("AUPRO", "dataset", limit=0.3)
     assert compiled("voxel-dice") == Measure("Dice", "dataset", "best")
-    assert compiled("soft-instance-iou") == Measure("softIoU", "sample", alpha=0.5, variant="tversky")
+    assert compiled("soft-instance-iou") == Measure(
+        "softIoU", "sample", alpha=0.5, variant="tversky"
+    )
 
 
 def test_keys_differ_exactly_where_measures_differ() -> None:
@@ -46,7 +48,11 @@ def test_what_a_threshold_is() -> None:
 @pytest.mark.parametrize(
     ("kind", "options", "words"),
     [
-        ("voxel-auroc", {"level": "voxel"}, "level is one of dataset, sample, slice, batch, not 'voxel'"),
+        (
+            "voxel-auroc",
+            {"level": "voxel"},
+            "level is one of dataset, sample, slice, batch, not 'voxel'",
+        ),
         ("aupro", {"level": "slice"}, "level is one of dataset, sample"),
         ("soft-instance-iou", {"level": "dataset"}, "level is one of sample"),
         ("aupro", {"limit": 0.0}, "limit is above 0"),
@@ -63,7 +69,9 @@ def test_what_a_threshold_is() -> None:
         ("voxel-auroc", {"at": 0.5}, "at"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(kind: str, options: dict[str, Any], words: str) -> None:
+def test_options_that_make_no_sense_are_refused(
+    kind: str, options: dict[str, Any], words: str
+) -> None:
     with pytest.raises((cal.UsageError, cal.InputError), match=words):
         compiled(kind, **options)
 

@@ -33,12 +33,18 @@ def test_average_precision_equals_the_twin(interpolation: str, ties: str, kind: 
     for seed in range(4):
         cohort = cohort_of(kind, seed)
         thresholds = [0.2, 0.5, 0.8]
-        metric = metric_of("average-precision", {"ties": ties, "thresholds": thresholds}, interpolation=interpolation)
+        metric = metric_of(
+            "average-precision",
+            {"ties": ties, "thresholds": thresholds},
+            interpolation=interpolation,
+        )
         references, predictions = things(cohort, MODEL)
         of_threshold = [fates(references, predictions, "by-score", iou_rule(t)) for t in thresholds]
         expected = [
             sum(
-                average_precision(entries_of(predictions, f, c), positives(references, f, c), interpolation, ties)
+                average_precision(
+                    entries_of(predictions, f, c), positives(references, f, c), interpolation, ties
+                )
                 for f in of_threshold
             )
             / len(thresholds)
@@ -54,16 +60,31 @@ def test_average_precision_equals_the_twin(interpolation: str, ties: str, kind: 
 def test_size_ranges_and_limits_equal_the_twin(max_dets: int, size: list[float]) -> None:
     for kind, seed in itertools.product(("declared areas", "crowded images", "volumes"), range(4)):
         cohort = cohort_of(kind, seed)
-        metric = metric_of("average-precision", {"ties": "coco"}, {"chosen": size}, size="chosen", max_dets=max_dets)
+        metric = metric_of(
+            "average-precision",
+            {"ties": "coco"},
+            {"chosen": size},
+            size="chosen",
+            max_dets=max_dets,
+        )
         references, predictions = things(cohort, MODEL)
-        found = fates(references, predictions, "by-score", iou_rule(0.5, size=tuple(size), max_dets=max_dets))
-        recall = values_of(metric_of("average-recall", {}, {"chosen": size}, size="chosen", max_dets=max_dets), cohort)
+        found = fates(
+            references, predictions, "by-score", iou_rule(0.5, size=tuple(size), max_dets=max_dets)
+        )
+        recall = values_of(
+            metric_of("average-recall", {}, {"chosen": size}, size="chosen", max_dets=max_dets),
+            cohort,
+        )
         for c, value in enumerate(values_of(metric, cohort)[1:, 0]):
             n = positives(references, found, c)
             entries = entries_of(predictions, found, c)
-            assert value == pytest.approx(average_precision(entries, n, "coco101", "coco"), abs=1e-13, nan_ok=True)
+            assert value == pytest.approx(
+                average_precision(entries, n, "coco101", "coco"), abs=1e-13, nan_ok=True
+            )
             hits = sum(hit for _, hit in entries)
-            assert recall[1 + c, 0] == pytest.approx(hits / n if n else np.nan, abs=1e-15, nan_ok=True)
+            assert recall[1 + c, 0] == pytest.approx(
+                hits / n if n else np.nan, abs=1e-15, nan_ok=True
+            )
 
 
 def by_hand(scores: list[float], right: list[bool], n: int) -> Cohort:
@@ -80,7 +101,8 @@ def by_hand(scores: list[float], right: list[bool], n: int) -> Cohort:
 @pytest.mark.parametrize(
     ("interpolation", "expected"),
     [
-        # Four references; hit, miss, hit, hit: precision 1, 2/3, 3/4 at recall .25, .5, .75; envelope 1, .75, .75.
+        # Four references; hit, miss, hit, hit: precision 1, 2/3, 3/4 at recall .25, .5, .75;
+        # envelope 1, .75, .75.
         ("coco101", (26 * 1 + 50 * 0.75) / 101),
         ("voc11", (3 * 1 + 5 * 0.75) / 11),
         ("every-point", 0.25 * 1 + 0.5 * 0.75),
@@ -91,7 +113,9 @@ def test_a_curve_by_hand(interpolation: str, expected: float) -> None:
     cohort = by_hand([0.9, 0.8, 0.7, 0.6], [True, False, True, True], 4)
     metric = metric_of("average-precision", {"ties": "coco"}, interpolation=interpolation)
     assert values_of(metric, cohort)[0, 0] == pytest.approx(expected, abs=1e-15)
-    assert cal.average_precision(cohort, interpolation=interpolation) == pytest.approx(expected, abs=1e-15)
+    assert cal.average_precision(cohort, interpolation=interpolation) == pytest.approx(
+        expected, abs=1e-15
+    )
 
 
 def test_equal_scores_are_one_point_or_stay_in_input_order() -> None:
@@ -106,7 +130,9 @@ def test_equal_scores_are_one_point_or_stay_in_input_order() -> None:
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
 def test_block_ties_do_not_depend_on_the_order_of_predictions(interpolation: str) -> None:
     cohort = cohort_of("tied scores", seed=6, n_images=20)
-    metric = metric_of("average-precision", {"ties": "block", "assignment": "optimal"}, interpolation=interpolation)
+    metric = metric_of(
+        "average-precision", {"ties": "block", "assignment": "optimal"}, interpolation=interpolation
+    )
     expected = values_of(metric, cohort)
     for seed in range(5):
         order = np.random.default_rng(seed).permutation(cohort.n_images)
@@ -126,7 +152,11 @@ def test_a_class_without_references_is_left_out_of_the_mean() -> None:
     cohort = by_hand([0.9], [True], 1)
     wider = Cohort.from_arrays(
         [{"boxes": [[0, 0, 10, 10]], "labels": [0]}],
-        {MODEL: [{"boxes": [[0, 0, 10, 10], [0, 0, 10, 10]], "labels": [0, 1], "scores": [0.9, 0.8]}]},
+        {
+            MODEL: [
+                {"boxes": [[0, 0, 10, 10], [0, 0, 10, 10]], "labels": [0, 1], "scores": [0.9, 0.8]}
+            ]
+        },
         classes=("a", "b", "c"),
     )
     assert cal.average_precision(cohort) == cal.average_precision(wider) == pytest.approx(1.0)
@@ -134,7 +164,8 @@ def test_a_class_without_references_is_left_out_of_the_mean() -> None:
 
 
 @pytest.mark.parametrize(
-    ("interpolation", "rough"), [("coco101", True), ("voc11", True), ("every-point", False), ("tie-aware", False)]
+    ("interpolation", "rough"),
+    [("coco101", True), ("voc11", True), ("every-point", False), ("tie-aware", False)],
 )
 def test_only_average_precision_at_fixed_recalls_is_rough(interpolation: str, rough: bool) -> None:
     facts = metric_of("average-precision", interpolation=interpolation).facts

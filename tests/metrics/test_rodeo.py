@@ -19,7 +19,8 @@ from reference.rodeo import rodeo as twin
 pytestmark = pytest.mark.usefixtures("kernel_route")
 
 PARTS = ("total", "localization", "shape", "classification")
-# On a coarse grid different pairings can cost exactly the same: which one is taken then depends on the last bit.
+# On a coarse grid different pairings can cost exactly the same: which one is taken then depends on
+# the last bit.
 EQUAL_COSTS = ("integer grid", "grid and ties", "crowded images", "ignored", "volumes on a grid")
 
 
@@ -27,14 +28,18 @@ def assert_equal_twin(cohort: cal.Cohort, expected: tuple[Scores, list[Scores]],
     found = cal.rodeo(cohort, MODEL, **options)
     for ours, theirs in zip((found, *found.per_class.values()), (expected[0], *expected[1])):
         for part in PARTS:
-            assert getattr(ours, part) == pytest.approx(getattr(theirs, part), abs=1e-12, nan_ok=True)
+            assert getattr(ours, part) == pytest.approx(
+                getattr(theirs, part), abs=1e-12, nan_ok=True
+            )
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in EQUAL_COSTS])
 def test_rodeo_equals_the_twin(kind: str) -> None:
     for seed in range(6):
         cohort = cohort_of(kind, seed)
-        assert_equal_twin(cohort, twin(*things(cohort, MODEL), cohort.n_images, len(cohort.classes)))
+        assert_equal_twin(
+            cohort, twin(*things(cohort, MODEL), cohort.n_images, len(cohort.classes))
+        )
 
 
 @pytest.mark.parametrize(
@@ -46,7 +51,10 @@ def test_rodeo_equals_the_twin(kind: str) -> None:
         ({"class_weight": 2.5}, {"weight": 2.5}),
         ({"scale": 0.25}, {"scale": 0.25}),
         ({"epsilon": 1e-6}, {"epsilon": 1e-6}),
-        ({"weight_matched": 2.0, "weight_missed": 0.5, "weight_extra": 3}, {"penalties": (2.0, 0.5, 3.0)}),
+        (
+            {"weight_matched": 2.0, "weight_missed": 0.5, "weight_extra": 3},
+            {"penalties": (2.0, 0.5, 3.0)},
+        ),
     ],
 )
 def test_options_equal_the_twin(options: dict, of_twin: dict) -> None:
@@ -57,7 +65,9 @@ def test_options_equal_the_twin(options: dict, of_twin: dict) -> None:
             assert_equal_twin(cohort, expected, **options)
 
 
-@pytest.mark.parametrize("kind", ["plain", "grid and ties", "crowded images", "many classes", "volumes on a grid"])
+@pytest.mark.parametrize(
+    "kind", ["plain", "grid and ties", "crowded images", "many classes", "volumes on a grid"]
+)
 def test_the_active_piece_is_the_direct_assignment_at_any_weight(kind: str) -> None:
     for seed in range(4):
         cohort = cohort_of(kind, seed, n_images=15)
@@ -75,13 +85,19 @@ def test_the_active_piece_is_the_direct_assignment_at_any_weight(kind: str) -> N
             assert sums.extra.sum() == len(predictions) - len(pairs)
             if kind not in EQUAL_COSTS:
                 assert sums.correct.sum() == sum(r.label == p.label for r, p in pairs)
-                expected = twin(references, predictions, cohort.n_images, len(cohort.classes), weight=w)
+                expected = twin(
+                    references, predictions, cohort.n_images, len(cohort.classes), weight=w
+                )
                 for label, scores in enumerate(expected[1]):
                     m = sums.matched[0, label]
                     share = m / max(m + sums.missed[0, label] + sums.extra[0, label], 1)
                     if m:
-                        assert sums.shape[0, label] / m * share == pytest.approx(scores.shape, abs=1e-12)
-                        assert sums.localization[0, label] / m * share == pytest.approx(scores.localization, abs=1e-12)
+                        assert sums.shape[0, label] / m * share == pytest.approx(
+                            scores.shape, abs=1e-12
+                        )
+                        assert sums.localization[0, label] / m * share == pytest.approx(
+                            scores.localization, abs=1e-12
+                        )
 
 
 def test_a_replicate_refits_the_class_weight_and_the_matching() -> None:
@@ -93,7 +109,9 @@ def test_a_replicate_refits_the_class_weight_and_the_matching() -> None:
         weights = np.random.default_rng(seed).integers(0, 4, (5, 10))
         for row, values in zip(weights, metric.value(evidence, weights)):
             again = cohort.take(np.repeat(np.arange(10), row))
-            expected = metric.value(evidence_of(metric, again), np.ones((1, again.n_images), np.int64))[0]
+            expected = metric.value(
+                evidence_of(metric, again), np.ones((1, again.n_images), np.int64)
+            )[0]
             np.testing.assert_allclose(values, expected, rtol=0, atol=2e-15)
         moved += len(evidence.start) > evidence.n_images
     assert moved > 4  # the test would be empty if no image had two pieces
@@ -105,7 +123,9 @@ def box_cohort(real: list, said: list, n_classes: int = 2, dimensions: int = 2) 
 
     predictions = [{**record(rows), "scores": [1.0] * len(rows)} for rows in said]
     classes = [f"c{k}" for k in range(n_classes)]
-    return cal.Cohort.from_arrays([record(rows) for rows in real], {MODEL: predictions}, classes=classes)
+    return cal.Cohort.from_arrays(
+        [record(rows) for rows in real], {MODEL: predictions}, classes=classes
+    )
 
 
 A, B = [0, 0, 10, 10, 0], [50, 50, 60, 60, 1]
@@ -134,11 +154,17 @@ def test_one_declared_class_has_no_classification() -> None:
 
 def test_a_class_that_is_wrong_everywhere_makes_the_total_zero() -> None:
     found = cal.rodeo(box_cohort([[A]], [[[0, 0, 10, 10, 1]]]))
-    assert (found.total, found.localization, found.shape, found.classification) == (0.0, 1.0, 1.0, 0.0)
+    assert (found.total, found.localization, found.shape, found.classification) == (
+        0.0,
+        1.0,
+        1.0,
+        0.0,
+    )
 
 
 @pytest.mark.parametrize(
-    ("summary", "expected"), [("harmonic", 3 / (4 + 2 + 1)), ("arithmetic", 7 / 12), ("minimum", 0.25)]
+    ("summary", "expected"),
+    [("harmonic", 3 / (4 + 2 + 1)), ("arithmetic", 7 / 12), ("minimum", 0.25)],
 )
 def test_summaries(summary: str, expected: float) -> None:
     # loc 1/4 (distance sqrt 2), shape 1/2, cls 1
@@ -146,7 +172,9 @@ def test_summaries(summary: str, expected: float) -> None:
     halved = box_cohort([[A, B]], [[[10, 12.5, 20, 17.5, 0], [60, 62.5, 70, 67.5, 1]]])
     assert cal.rodeo(cohort).localization == pytest.approx(0.25)
     found = cal.rodeo(halved, summary=summary)
-    assert (found.localization, found.shape, found.classification) == pytest.approx((0.25, 0.5, 1.0))
+    assert (found.localization, found.shape, found.classification) == pytest.approx(
+        (0.25, 0.5, 1.0)
+    )
     assert found.total == pytest.approx(expected)
 
 

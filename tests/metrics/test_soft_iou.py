@@ -20,7 +20,9 @@ LABELS = np.array([[1, 1, 0, 0], [0, 0, 0, 3], [0, 0, 3, 3]])
 def test_a_perfect_prediction_scores_one(alpha: float) -> None:
     assert soft_instance_iou(LABELS > 0, LABELS, alpha) == pytest.approx(1.0, abs=1e-12)
     assert soft_instance_iou(LABELS > 0, LABELS, alpha, "jaccard") == pytest.approx(1.0, abs=1e-12)
-    assert soft_instance_iou(LABELS > 0, LABELS, alpha, "printed") == pytest.approx(alpha / (1.5 - alpha), abs=1e-12)
+    assert soft_instance_iou(LABELS > 0, LABELS, alpha, "printed") == pytest.approx(
+        alpha / (1.5 - alpha), abs=1e-12
+    )
 
 
 def test_every_object_is_judged_on_itself_and_the_background() -> None:
@@ -28,7 +30,9 @@ def test_every_object_is_judged_on_itself_and_the_background() -> None:
     found = soft_instance_ious(scores, LABELS)
     expected = [slow.soft_iou(scores, LABELS, k, 0.5, "tversky") for k in (1, 3)]
     assert found == pytest.approx(expected, abs=1e-15)
-    assert found[1] == pytest.approx((3 + 1e-5) / (0.5 * (3 + 7 * 0.25) + 0.5 * 3 + 1e-5), abs=1e-15)
+    assert found[1] == pytest.approx(
+        (3 + 1e-5) / (0.5 * (3 + 7 * 0.25) + 0.5 * 3 + 1e-5), abs=1e-15
+    )
     assert soft_instance_iou(scores, LABELS) == pytest.approx(np.mean(expected), abs=1e-15)
 
 
@@ -54,18 +58,26 @@ def test_the_caller_may_say_what_the_numbers_are() -> None:
 
 def test_numbers_of_objects_may_be_whole_floats() -> None:
     scores = np.random.default_rng(0).random(LABELS.shape)
-    assert soft_instance_ious(scores, LABELS.astype(float)).tolist() == soft_instance_ious(scores, LABELS).tolist()
+    assert (
+        soft_instance_ious(scores, LABELS.astype(float)).tolist()
+        == soft_instance_ious(scores, LABELS).tolist()
+    )
 
 
 def test_labels_without_background() -> None:
     labels = np.array([[2, 2], [5, 5]])
-    assert soft_instance_ious(np.array([[1.0, 1.0], [0.5, 0.0]]), labels).round(3).tolist() == [1.0, 0.4]
+    assert soft_instance_ious(np.array([[1.0, 1.0], [0.5, 0.0]]), labels).round(3).tolist() == [
+        1.0,
+        0.4,
+    ]
 
 
 def test_a_sample_without_objects() -> None:
     empty = np.zeros((3, 3), np.uint8)
     assert soft_instance_iou(np.zeros((3, 3)), empty) == 1.0
-    assert soft_instance_iou(np.ones((3, 3)), empty) == pytest.approx(1e-5 / (4.5 + 1e-5), rel=1e-12)
+    assert soft_instance_iou(np.ones((3, 3)), empty) == pytest.approx(
+        1e-5 / (4.5 + 1e-5), rel=1e-12
+    )
     assert soft_instance_ious(np.ones((3, 3)), empty).tolist() == []
 
 
@@ -76,7 +88,10 @@ def test_axes_flips_and_names_change_nothing(seed: int, order: list[int], axis: 
     expected = pytest.approx(soft_instance_iou(scores, labels, 0.3), abs=1e-12)
     turned = [np.flip(array.transpose(order), axis) for array in (scores, labels)]
     assert soft_instance_iou(turned[0], turned[1], 0.3) == expected
-    assert soft_instance_iou(scores, np.choose(np.searchsorted([0, 2, 7], labels), [0, 9, 4]), 0.3) == expected
+    assert (
+        soft_instance_iou(scores, np.choose(np.searchsorted([0, 2, 7], labels), [0, 9, 4]), 0.3)
+        == expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,11 +100,26 @@ def test_axes_flips_and_names_change_nothing(seed: int, order: list[int], axis: 
         (np.zeros((2, 3)), np.zeros((3, 2), int), "shape-mismatch", r"\(2, 3\) and \(3, 2\)"),
         (np.zeros((1, 2, 3)), np.zeros((2, 3), int), "shape-mismatch", "one shape"),
         (np.zeros(4), np.zeros(4, int), "map-shape", "2 or 3 axes"),
-        (np.array([[0.0, np.nan], [np.inf, 0.0]]), np.zeros((2, 2), int), "non-finite", r"\[0, 1\].*2 of 4 NaN"),
-        (np.array([[0.0, 0.5], [1.5, 0.0]]), np.zeros((2, 2), int), "score-range", "prediction: .*got '0 to 1.5'"),
+        (
+            np.array([[0.0, np.nan], [np.inf, 0.0]]),
+            np.zeros((2, 2), int),
+            "non-finite",
+            r"\[0, 1\].*2 of 4 NaN",
+        ),
+        (
+            np.array([[0.0, 0.5], [1.5, 0.0]]),
+            np.zeros((2, 2), int),
+            "score-range",
+            "prediction: .*got '0 to 1.5'",
+        ),
         (np.array([[0.0, -0.5]]), np.zeros((1, 2), int), "score-range", "got '-0.5 to 0'"),
         (np.array([["a"]]), np.zeros((1, 1), int), "volume-dtype", "prediction: expected a number"),
-        (np.zeros((1, 2)), np.array([[0.0, 0.5]]), "mask-values", "labels: expected whole numbers, got '0.5'"),
+        (
+            np.zeros((1, 2)),
+            np.array([[0.0, 0.5]]),
+            "mask-values",
+            "labels: expected whole numbers, got '0.5'",
+        ),
         (np.zeros((1, 2)), np.array([[0, -3]]), "mask-values", "labels: .*got '-3, 0'"),
         (np.zeros((1, 1), complex), np.zeros((1, 1), int), "volume-dtype", "complex"),
     ],
@@ -103,7 +133,11 @@ def test_what_is_refused(prediction: np.ndarray, labels: np.ndarray, rule: str, 
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"variant": "jacard"}, "did you mean 'jaccard'"), ({"alpha": 1.1}, "alpha"), ({"alpha": float("nan")}, "alpha")],
+    [
+        ({"variant": "jacard"}, "did you mean 'jaccard'"),
+        ({"alpha": 1.1}, "alpha"),
+        ({"alpha": float("nan")}, "alpha"),
+    ],
 )
 def test_options_that_do_not_exist(options: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):

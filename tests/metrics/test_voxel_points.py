@@ -30,7 +30,9 @@ def maps_of(given: list[tuple[np.ndarray, np.ndarray]]) -> Maps:
 
 
 def flat(given: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    return np.concatenate([labels.ravel() for _, labels in given]), np.concatenate([s.ravel() for s, _ in given])
+    return np.concatenate([labels.ravel() for _, labels in given]), np.concatenate(
+        [s.ravel() for s, _ in given]
+    )
 
 
 def ones(n: int) -> np.ndarray:

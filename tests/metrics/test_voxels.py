@@ -1,4 +1,6 @@
-"""Metrics on maps by hand: every measure at every level, every empty case, and what they claim on discs."""
+"""Metrics on maps by hand: every measure at every level, every empty case, and what they claim on
+discs.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,17 @@ from map_cases import KINDS, disc_sample, every_level, map_protocol, values_of
 E = 1e-5
 
 
-def evaluated(samples: Any, metrics: dict[str, dict[str, Any]] | None = None, **settings: Any) -> cal.Evaluation:
+def evaluated(
+    samples: Any, metrics: dict[str, dict[str, Any]] | None = None, **settings: Any
+) -> cal.Evaluation:
     protocol = map_protocol(metrics or every_level(), **{"batch": 2, **settings})
     return cal.evaluate_maps(samples, protocol, ci=False)
 
 
 def two_samples() -> list[dict[str, Any]]:
-    """Four voxels each: scores 4 3 2 1 with the first and third to be found, and 4 2 1 1 with the second."""
+    """Four voxels each: scores 4 3 2 1 with the first and third to be found, and 4 2 1 1 with the
+    second.
+    """
     first = {"map": np.array([[0.8, 0.6], [0.4, 0.2]]), "labels": np.array([[1, 0], [1, 0]])}
     second = {"map": np.array([[0.8, 0.4], [0.2, 0.2]]), "labels": np.array([[0, 1], [0, 0]])}
     return [{**first, "name": "a"}, {**second, "name": "b"}]
@@ -34,7 +40,8 @@ def test_average_precision_by_hand() -> None:
     found = values_of(evaluated(two_samples()))
     # a: 1/1 at 0.8, 2/3 at 0.4. b: 1/2 at 0.4.
     assert found["AP/sample"] == pytest.approx(((1 + 2 / 3) / 2 + 1 / 2) / 2)
-    # Together 0.8 has one of each, 0.6 a false one, and 0.4 two more to be found: 1/2, and twice 3/5.
+    # Together 0.8 has one of each, 0.6 a false one, and 0.4 two more to be found: 1/2, and twice
+    # 3/5.
     assert found["AP/dataset"] == pytest.approx((1 / 2 + 2 * 3 / 5) / 3)
     assert found["AP/slice"] == found["AP/sample"]
     assert found["AP/batch"] == pytest.approx(found["AP/dataset"])
@@ -61,7 +68,8 @@ def test_dice_and_iou_by_hand() -> None:
     assert found["IoU/sample@0.5"] == pytest.approx((1 / 3 + 0) / 2)
     assert found["Dice/dataset@0.5"] == found["Dice/batch@0.5"] == pytest.approx(2 / 6)
     assert found["IoU/dataset@0.5"] == found["IoU/batch@0.5"] == pytest.approx(1 / 5)
-    # With at most 0.2 of the negatives called: a none (only 0.8 is above 0.6), b none; together one of five: 0.8.
+    # With at most 0.2 of the negatives called: a none (only 0.8 is above 0.6), b none; together one
+    # of five: 0.8.
     assert found["Dice/sample@fpr:0.2"] == pytest.approx((2 / 3 + 0) / 2)
     assert found["Dice/dataset@fpr:0.2"] == found["Dice/batch@fpr:0.2"] == pytest.approx(2 / 5)
     assert found["IoU/dataset@fpr:0.2"] == pytest.approx(1 / 4)
@@ -71,7 +79,8 @@ def test_aupro_by_hand() -> None:
     """One region of two voxels: half of it before any false voxel, half of it after one of two."""
     sample = {"map": np.array([[0.8, 0.6], [0.4, 0.2]]), "labels": np.array([[1, 0], [1, 0]])}
     found = values_of(evaluated([sample]))
-    # The overlap is 1/2 up to a rate of 1/2, then 1: it jumps there, because no false voxel ties with 0.4.
+    # The overlap is 1/2 up to a rate of 1/2, then 1: it jumps there, because no false voxel ties
+    # with 0.4.
     assert found["AUPRO/dataset"] == found["AUPRO/sample"] == pytest.approx(0.5)
     assert found["AUPRO-all/dataset"] == pytest.approx(0.5 * 0.5 + 0.5 * 1.0)
 
@@ -81,13 +90,16 @@ def test_aupro_gives_every_region_the_same_weight() -> None:
     labels[:5, :5] = 1
     labels[10, 10] = 1
     found = values_of(evaluated([((labels > 0) * (np.arange(12) < 8) * 1.0, labels)]))
-    # The large one is found, the small one only at the last score, with everything else: a ramp from 1/2 to 1.
+    # The large one is found, the small one only at the last score, with everything else: a ramp
+    # from 1/2 to 1.
     assert found["AUPRO-all/dataset"] == pytest.approx(0.75)
     assert found["AUPRO/dataset"] == pytest.approx(0.5 + 0.5 * 0.3 / 2)
 
 
 def test_slices_by_hand() -> None:
-    """Three slices along z: 1, 1/2, and one without anything to find; cut along x there is another mean."""
+    """Three slices along z: 1, 1/2, and one without anything to find; cut along x there is another
+    mean.
+    """
     labels, scores = np.zeros((3, 2, 2), np.uint8), np.zeros((3, 2, 2))
     labels[0, 0, 0] = labels[1, 0, 0] = 1
     scores[0, 0, 0], scores[1, 0, 0], scores[1, 0, 1], scores[2] = 0.9, 0.5, 0.7, 0.3
@@ -102,7 +114,9 @@ def test_batches_by_hand() -> None:
     """Three samples in batches of two: the last one is a batch of its own, and batches weigh alike."""
     good = {"map": np.array([[0.9, 0.1]]), "labels": np.array([[1, 0]])}
     bad = {"map": np.array([[0.1, 0.9]]), "labels": np.array([[1, 0]])}
-    found = values_of(evaluated([{**s, "name": n} for s, n in ((good, "a"), (bad, "b"), (bad, "c"))]))
+    found = values_of(
+        evaluated([{**s, "name": n} for s, n in ((good, "a"), (bad, "b"), (bad, "c"))])
+    )
     # First batch: 0.9 has one of each, 0.1 too: AP 1/2. Second: 1/2.
     assert found["AP/batch"] == pytest.approx((1 / 2 + 1 / 2) / 2)
     assert found["AUROC/batch"] == pytest.approx((0.5 + 0.0) / 2)
@@ -110,7 +124,11 @@ def test_batches_by_hand() -> None:
 
 
 def test_a_mean_over_samples_leaves_out_what_has_no_value_and_says_so() -> None:
-    healthy = {"map": np.array([[0.9, 0.1], [0.0, 0.0]]), "labels": np.zeros((2, 2), int), "name": "c"}
+    healthy = {
+        "map": np.array([[0.9, 0.1], [0.0, 0.0]]),
+        "labels": np.zeros((2, 2), int),
+        "name": "c",
+    }
     evaluation = evaluated([*two_samples(), healthy])
     alone, found = values_of(evaluated(two_samples())), values_of(evaluation)
     for name in (
@@ -123,7 +141,9 @@ def test_a_mean_over_samples_leaves_out_what_has_no_value_and_says_so() -> None:
         "Dice/slice",
     ):
         assert found[name] == alone[name]
-    assert any("AP/sample" in warning and "1 of 3 samples" in warning for warning in evaluation.warnings)
+    assert any(
+        "AP/sample" in warning and "1 of 3 samples" in warning for warning in evaluation.warnings
+    )
     assert found["AP/dataset"] < alone["AP/dataset"]  # the false voxel counts there
     assert found["Dice/dataset@0.5"] < alone["Dice/dataset@0.5"]
 
@@ -133,7 +153,9 @@ SOMETHING = np.pad(np.ones((2, 2), np.uint8), 1)
 
 
 def test_without_anything_to_find() -> None:
-    """Voxels have no value, whatever is called; F1 is 1 if nothing is, 0 else; the soft IoU says how much is."""
+    """Voxels have no value, whatever is called; F1 is 1 if nothing is, 0 else; the soft IoU says
+    how much is.
+    """
     for scores, f1, soft in ((NOTHING * 0.0, 1.0, 1.0), (SOMETHING * 1.0, 0.0, E / (0.5 * 4 + E))):
         evaluation = evaluated([(scores, NOTHING)])
         found = values_of(evaluation)
@@ -177,7 +199,13 @@ def test_everything_is_to_be_found() -> None:
     found = values_of(evaluation)
     assert found["AP/dataset"] == found["Dice/dataset"] == found["IoU/sample"] == 1.0
     assert found["Dice/dataset@0.5"] == pytest.approx(2 / 3)
-    for name in ("AUROC/dataset", "AUROC/sample", "AUPRO/dataset", "AUPRO/sample", "Dice/dataset@fpr:0.2"):
+    for name in (
+        "AUROC/dataset",
+        "AUROC/sample",
+        "AUPRO/dataset",
+        "AUPRO/sample",
+        "Dice/dataset@fpr:0.2",
+    ):
         assert math.isnan(found[name])
         assert evaluation[name].reason == "single_category"
 
@@ -204,13 +232,17 @@ def test_a_perfect_map_is_perfect() -> None:
     ],
 )
 def test_soft_iou_by_hand(variant: str, alpha: float, value: float) -> None:
-    """An object of two voxels scored 0.9 and 0.6, the background sums up to 0.4, another object is left out."""
+    """An object of two voxels scored 0.9 and 0.6, the background sums up to 0.4, another object is
+    left out.
+    """
     labels = np.array([[1, 1, 0, 0], [0, 0, 0, 2]])
     scores = np.array([[0.9, 0.6, 0.3, 0.0], [0.1, 0.0, 0.0, 0.7]])
     metrics = {"m": {"kind": "soft-instance-iou", "variant": variant, "alpha": alpha}}
     alone = np.where(labels == 2, 0, labels), np.where(labels == 2, 0.0, scores)
     assert float(evaluated([alone[::-1]], metrics)["m"]) == pytest.approx(value)
-    found = cal.evaluate_maps([(scores, labels)], map_protocol(metrics), labels="instances", ci=False)
+    found = cal.evaluate_maps(
+        [(scores, labels)], map_protocol(metrics), labels="instances", ci=False
+    )
     other = cal.soft_instance_iou(np.where(labels == 1, 0.0, scores), labels == 2, alpha, variant)
     assert float(found["m"]) == pytest.approx((value + other) / 2)
     assert float(found["m"]) == pytest.approx(cal.soft_instance_iou(scores, labels, alpha, variant))
@@ -225,7 +257,9 @@ def test_reasons_are_given_exactly_where_values_are_undefined() -> None:
                 continue
             evidence = metric.recipe.collect(part, "model")
             value = metric.value(evidence, np.ones((1, len(images)), np.int64))[0]
-            assert set(metric.reasons(evidence)) == {(0, k) for _, k in np.argwhere(np.isnan(value)).tolist()}
+            assert set(metric.reasons(evidence)) == {
+                (0, k) for _, k in np.argwhere(np.isnan(value)).tolist()
+            }
 
 
 def test_identifiers_tell_definitions_apart() -> None:
@@ -249,9 +283,27 @@ def test_metrics_on_maps_need_maps() -> None:
 
 # The claims of the controlled study, on discs.
 
-PLACES = [(12.5, 12.5), (50.5, 12.5), (12.5, 50.5), (50.5, 50.5), (31.5, 31.5), (31.5, 6.5), (6.5, 31.5), (57.5, 31.5)]
+PLACES = [
+    (12.5, 12.5),
+    (50.5, 12.5),
+    (12.5, 50.5),
+    (50.5, 50.5),
+    (31.5, 31.5),
+    (31.5, 6.5),
+    (6.5, 31.5),
+    (57.5, 31.5),
+]
 DISCS = [Disc(place, 5.0) for place in PLACES]
-STUDY = ("softIoU", "AP/dataset", "AP/sample", "AUROC/dataset", "Dice/dataset", "F1@0.5", "F1@0.01", "F1@centre")
+STUDY = (
+    "softIoU",
+    "AP/dataset",
+    "AP/sample",
+    "AUROC/dataset",
+    "Dice/dataset",
+    "F1@0.5",
+    "F1@0.01",
+    "F1@centre",
+)
 
 
 def studied(samples: list[dict[str, Any]]) -> dict[str, float]:
@@ -260,7 +312,9 @@ def studied(samples: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def test_small_objects_gained_at_the_price_of_large_ones() -> None:
-    """(a) Large objects lose as many of their outermost voxels as small ones gain: soft IoU rises, AP and AUROC not."""
+    """(a) Large objects lose as many of their outermost voxels as small ones gain: soft IoU rises,
+    AP and AUROC not.
+    """
     shape = (64, 64)
     large, small = (
         [Disc((16.5, 16.5), 9.0), Disc((46.5, 16.5), 9.0)],
@@ -321,14 +375,23 @@ def test_missed_objects() -> None:
 
 
 def test_empty_samples() -> None:
-    """(e) From a baseline with one of four objects missed: only soft IoU and F1 per sample rise, data-set AP falls."""
+    """(e) From a baseline with one of four objects missed: only soft IoU and F1 per sample rise,
+    data-set AP falls.
+    """
     base = [disc_sample(DISCS[:4], DISCS[:3], name=f"s{k}") for k in range(3)]
     healthy = [disc_sample([], [], name=f"h{k}") for k in range(3)]
     before, after = studied(base), studied([*base, *healthy])
     for name in ("softIoU", "F1@0.5", "F1@0.01", "F1@centre"):
         assert after[name] == pytest.approx((before[name] + 1) / 2), name
     assert after["AP/dataset"] < before["AP/dataset"]
-    for name in ("AP/sample", "AUROC/sample", "AP/slice", "Dice/sample", "Dice/dataset", "Dice/dataset@0.5"):
+    for name in (
+        "AP/sample",
+        "AUROC/sample",
+        "AP/slice",
+        "Dice/sample",
+        "Dice/dataset",
+        "Dice/dataset@0.5",
+    ):
         assert after[name] == before[name], name
     pooled = {"F1": {"kind": "instance-f1", "average": "pooled", "thresholds": 0.5}}
     assert values_of(evaluated(base, pooled)) == values_of(evaluated([*base, *healthy], pooled))

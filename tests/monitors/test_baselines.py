@@ -17,7 +17,14 @@ from calipers.tables import Cohort
 def cohort_of(*scores, boxes=None, **more):
     """Return a cohort with these scores on its images; one reference each."""
     references = [
-        {"image_id": f"i{k}", "boxes": [[10, 10, 30, 30]], "labels": [0], "width": 100, "height": 100, **more}
+        {
+            "image_id": f"i{k}",
+            "boxes": [[10, 10, 30, 30]],
+            "labels": [0],
+            "width": 100,
+            "height": 100,
+            **more,
+        }
         for k in range(len(scores))
     ]
     predictions = [
@@ -41,7 +48,9 @@ def test_scores_by_hand():
     assert baseline("count", SCORED).tolist() == [2, 1, 0, 2]
     half = -0.9 * np.log2(0.9) - 0.1 * np.log2(0.1)
     quarter = -0.25 * np.log2(0.25) - 0.75 * np.log2(0.75)
-    assert baseline("score-entropy", SCORED).tolist() == pytest.approx([(half + 1) / 2, quarter, 1, 0])
+    assert baseline("score-entropy", SCORED).tolist() == pytest.approx(
+        [(half + 1) / 2, quarter, 1, 0]
+    )
 
 
 @pytest.mark.parametrize("name", ["max-score", "mean-score", "score-entropy"])
@@ -85,7 +94,11 @@ def test_an_unusual_box_alarms():
         [
             {"boxes": far, "labels": [0], "scores": [0.9]},
             {"boxes": cohort.references.boxes[:1], "labels": [0], "scores": [0.9]},
-            {"boxes": [*far, *cohort.references.boxes[:1].tolist()], "labels": [0, 0], "scores": [0.9, 0.9]},
+            {
+                "boxes": [*far, *cohort.references.boxes[:1].tolist()],
+                "labels": [0, 0],
+                "scores": [0.9, 0.9],
+            },
         ],
         classes=cohort.classes,
     )
@@ -129,10 +142,14 @@ def test_constant_boxes_have_a_likelihood():
 
 
 def test_boxes_of_volumes_and_of_unknown_sizes():
-    assert np.isfinite(baseline("box-likelihood", random_cohort(20, 1, seed=0, dimensions=3), fit="all")).all()
+    assert np.isfinite(
+        baseline("box-likelihood", random_cohort(20, 1, seed=0, dimensions=3), fit="all")
+    ).all()
     bare = [{"boxes": [[0, 0, k + 2, 5]], "labels": [0]} for k in range(5)]
     scored = [{**one, "scores": [0.5]} for one in bare]
-    assert np.isfinite(baseline("box-likelihood", Cohort.from_arrays(bare, scored, classes=("x",)), fit="all")).all()
+    assert np.isfinite(
+        baseline("box-likelihood", Cohort.from_arrays(bare, scored, classes=("x",)), fit="all")
+    ).all()
 
 
 def pictures(n, seed=0, brightness=0.4):
@@ -184,7 +201,9 @@ def test_large_pictures_are_reduced_to_means_of_blocks(shape, kind):
     small = np.zeros((height, width, *shape[2:]))
     for y in range(height):
         for x in range(width):
-            small[y, x] = picture[y * step : (y + 1) * step, x * across : (x + 1) * across].mean(axis=(0, 1))
+            small[y, x] = picture[y * step : (y + 1) * step, x * across : (x + 1) * across].mean(
+                axis=(0, 1)
+            )
     small /= 255 if kind is np.uint8 else 1
     assert features_of(picture) == pytest.approx(features_of(small))
 
@@ -221,7 +240,9 @@ def test_features_that_are_constant_or_depend_on_each_other_are_no_obstacle():
 
 def test_the_distance_in_one_dimension_is_the_deviation():
     values = np.array([[0.0], [2.0], [5.0]])
-    found = baseline("image-mahalanobis", plain(3), images=Features(("a",), values), fit=np.array([0, 1]))
+    found = baseline(
+        "image-mahalanobis", plain(3), images=Features(("a",), values), fit=np.array([0, 1])
+    )
     assert found.tolist() == pytest.approx([1, 1, 4])  # mean 1, deviation 1
 
 
@@ -260,8 +281,12 @@ def test_a_fit_cohort_has_pictures_of_its_own():
     judged, training = plain(4), plain(30)
     with pytest.raises(UsageError, match="fit_pictures"):
         baseline("image-knn", judged, images=pictures(4), fit=training)
-    alarm = baseline("image-knn", judged, images=pictures(4, 1), fit=training, fit_pictures=pictures(30, 2))
-    dark = baseline("image-knn", judged, images=pictures(4, 1, 0.1), fit=training, fit_pictures=pictures(30, 2))
+    alarm = baseline(
+        "image-knn", judged, images=pictures(4, 1), fit=training, fit_pictures=pictures(30, 2)
+    )
+    dark = baseline(
+        "image-knn", judged, images=pictures(4, 1, 0.1), fit=training, fit_pictures=pictures(30, 2)
+    )
     assert dark.min() > alarm.max()
 
 
@@ -315,7 +340,10 @@ def test_a_model_is_named_where_there_are_several():
     several = random_cohort(5, 1, seed=0, models=2)
     with pytest.raises(UsageError, match="name the model"):
         baseline("count", several)
-    assert baseline("count", several, "model-2").tolist() == np.diff(several.models["model-2"].offsets).tolist()
+    assert (
+        baseline("count", several, "model-2").tolist()
+        == np.diff(several.models["model-2"].offsets).tolist()
+    )
 
 
 def test_every_baseline_is_described():

@@ -1,4 +1,6 @@
-"""OMS and OOD side by side: tables of disagreement, paired differences, orders of monitors, curves, words."""
+"""OMS and OOD side by side: tables of disagreement, paired differences, orders of monitors, curves,
+words.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def found() -> MonitorEvaluation:
         "shifts": ood + rng.normal(0, 0.5, N),
     }
     score = np.where(fails, 0.2, 1.0) - 0.1 * (rng.random(N) < 0.5)
-    return cal.evaluate_monitor(alarms, Scope.from_values(score, model="detector"), 0.5, ood, replicates=300)
+    return cal.evaluate_monitor(
+        alarms, Scope.from_values(score, model="detector"), 0.5, ood, replicates=300
+    )
 
 
 def labels(found: MonitorEvaluation) -> tuple[np.ndarray, np.ndarray]:
@@ -97,7 +101,9 @@ def test_without_ood_labels_there_is_no_table() -> None:
 
 def test_monitors_are_compared_on_the_same_draws(found: MonitorEvaluation) -> None:
     d = found.compare("failures", "shifts")
-    assert d.estimate.value == pytest.approx(found.get("AUROC", "failures").value - found.get("AUROC", "shifts").value)
+    assert d.estimate.value == pytest.approx(
+        found.get("AUROC", "failures").value - found.get("AUROC", "shifts").value
+    )
     assert d.verdict == "a_better"
     assert found.compare("failures", "shifts", paradigm="ood").verdict == "b_better"
     lower = found.compare("failures", "shifts", "FPR95")
@@ -126,10 +132,16 @@ def test_a_monitor_without_threshold_does_not_keep_the_others_from_being_compare
     rules = {"a": 0.5, "b": None, "c": 0.6}
     found = cal.evaluate_monitor(alarms, ~fails, threshold=rules, replicates=100)
     d = found.compare("a", "c", "sensitivity")
-    assert d.estimate.value == pytest.approx(found.get("sensitivity", "a").value - found.get("sensitivity", "c").value)
-    alone = cal.evaluate_monitor({k: alarms[k] for k in "ac"}, ~fails, threshold={"a": 0.5, "c": 0.6}, replicates=100)
+    assert d.estimate.value == pytest.approx(
+        found.get("sensitivity", "a").value - found.get("sensitivity", "c").value
+    )
+    alone = cal.evaluate_monitor(
+        {k: alarms[k] for k in "ac"}, ~fails, threshold={"a": 0.5, "c": 0.6}, replicates=100
+    )
     assert alone.compare("a", "c", "sensitivity").estimate == d.estimate
-    with pytest.raises(cal.UsageError, match="sensitivity of b has no row for oms: no such labels, or no threshold"):
+    with pytest.raises(
+        cal.UsageError, match="sensitivity of b has no row for oms: no such labels, or no threshold"
+    ):
         found.compare("a", "b", "sensitivity")
     with pytest.raises(cal.UsageError, match="sensitivity of b"):
         found.compare_all("sensitivity")
@@ -182,11 +194,15 @@ def test_shares_of_the_best_part_ties() -> None:
 def test_curves_end_where_they_must(found: MonitorEvaluation) -> None:
     curves = found.curves("failures")
     assert (curves.tpr[0], curves.fpr[0], curves.tpr[-1], curves.fpr[-1]) == (0, 0, 1, 1)
-    assert np.trapezoid(curves.tpr, curves.fpr) == pytest.approx(found.get("AUROC", "failures").value)
+    assert np.trapezoid(curves.tpr, curves.fpr) == pytest.approx(
+        found.get("AUROC", "failures").value
+    )
     assert curves.coverage[-1] == 1.0
     assert curves.risk[-1] == pytest.approx(curves.prevalence)
     assert (curves.risk >= curves.best_risk - 1e-12).all()
-    assert curves.risk.mean() == pytest.approx(found.get("AURC", "failures").value)  # no ties: every k is a point
+    assert curves.risk.mean() == pytest.approx(
+        found.get("AURC", "failures").value
+    )  # no ties: every k is a point
 
 
 def test_curves_of_one_kind_of_images_are_empty() -> None:
@@ -204,7 +220,9 @@ def test_the_words_answer_the_question(found: MonitorEvaluation) -> None:
     chance = {one.split()[0]: one for one in said if "chance" in one}
     assert set(chance) == {"failures", "shifts"}
     assert chance["failures"].endswith("pairs (182 unsafe, 418 safe): that is better than chance.")
-    assert chance["shifts"].endswith("pairs (182 unsafe, 418 safe): it is not shown to be better than chance.")
+    assert chance["shifts"].endswith(
+        "pairs (182 unsafe, 418 safe): it is not shown to be better than chance."
+    )
     assert any("Under OOD labels shifts looks better than under OMS labels" in one for one in said)
     assert any("Under OOD labels failures looks worse than under OMS labels" in one for one in said)
     assert any("OOD labels are not shown to say anything" in one for one in said)
@@ -214,7 +232,9 @@ def test_the_words_answer_the_question(found: MonitorEvaluation) -> None:
 def test_without_intervals_the_words_claim_nothing() -> None:
     rng = np.random.default_rng(3)
     fails = rng.random(100) < 0.4
-    found = cal.evaluate_monitor(fails + rng.normal(0, 1, 100), ~fails, ood=rng.random(100) < 0.5, ci=False)
+    found = cal.evaluate_monitor(
+        fails + rng.normal(0, 1, 100), ~fails, ood=rng.random(100) < 0.5, ci=False
+    )
     said = " ".join(found.sentences())
     assert "how sure that is, is not known" in said
     assert "better than chance" not in said
@@ -224,7 +244,9 @@ def test_without_intervals_the_words_claim_nothing() -> None:
 def test_heavy_ties_and_idle_thresholds_are_warned_of() -> None:
     rng = np.random.default_rng(3)
     fails = rng.random(100) < 0.4
-    found = cal.evaluate_monitor({"count": rng.integers(0, 4, 100)}, ~fails, threshold=9.0, ci=False)
+    found = cal.evaluate_monitor(
+        {"count": rng.integers(0, 4, 100)}, ~fails, threshold=9.0, ci=False
+    )
     said = " ".join(found.warnings)
     assert "share their score with another one (4 different scores)" in said
     assert "its threshold rejects nothing of 100 images" in said
@@ -232,7 +254,11 @@ def test_heavy_ties_and_idle_thresholds_are_warned_of() -> None:
 
 def test_tuning_images_of_one_kind_choose_nothing() -> None:
     found = cal.evaluate_monitor(
-        np.linspace(0.01, 0.9, 40), np.arange(40) < 30, tuning=np.arange(40) < 20, threshold="youden", ci=False
+        np.linspace(0.01, 0.9, 40),
+        np.arange(40) < 30,
+        tuning=np.arange(40) < 20,
+        threshold="youden",
+        ci=False,
     )
     assert math.isnan(found.get("MCC").value)
     assert found.get("MCC").reason == "single_category"

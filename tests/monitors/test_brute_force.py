@@ -1,4 +1,6 @@
-"""Every number of `evaluate_monitor` again, by trying all thresholds and counting pairs, from the definitions alone."""
+"""Every number of `evaluate_monitor` again, by trying all thresholds and counting pairs, from the
+definitions alone.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def points(m: Any, y: Any) -> list[tuple[int, int, int, int]]:
 
 
 def area_under_risk(m: Any, loss: Any, cumulative: bool = False) -> float:
-    """Return the mean over k of the expected risk of the k images accepted first; ties are in random order."""
+    """Return the mean over k of the expected risk of the k images accepted first; ties are in
+    random order.
+    """
     order, accepted, total = sorted(set(m)), 0, 0.0
     risks: list[float] = []
     for value in order:
@@ -120,7 +124,10 @@ def assert_numbers(found: Any, expected: dict[str, float], paradigm: str, mixed:
 def test_every_quantity_is_what_its_definition_says(seed: int, higher: bool) -> None:
     rng = np.random.default_rng([8, seed, higher])
     m, s, ood = drawn(rng)
-    tau, threshold = float(rng.choice([0.0, 0.2, 0.4, 0.5, 0.6, 1.0, 1.1])), float(rng.choice(m))  # attained values
+    tau, threshold = (
+        float(rng.choice([0.0, 0.2, 0.4, 0.5, 0.6, 1.0, 1.1])),
+        float(rng.choice(m)),
+    )  # attained values
     sign = 1 if higher else -1
     found = cal.evaluate_monitor(
         m, Scope.from_values(s), tau, ood, threshold=threshold, higher_is_alarm=higher, ci=False
@@ -129,7 +136,10 @@ def test_every_quantity_is_what_its_definition_says(seed: int, higher: bool) -> 
     for paradigm, labels in (("oms", s < tau), ("ood", ood)):
         y, alarm = labels.tolist(), (sign * m).tolist()
         mixed = 0 < sum(y) < len(y)
-        blank = dict.fromkeys(["AUROC", "AUPR", "AUPR-in", "FPR95", "TNR95", "best-F1", "AURC", "E-AURC", "AUGRC"], NAN)
+        blank = dict.fromkeys(
+            ["AUROC", "AUPR", "AUPR-in", "FPR95", "TNR95", "best-F1", "AURC", "E-AURC", "AUGRC"],
+            NAN,
+        )
         at = expected_at(alarm, y, sign * threshold) if mixed else {}
         rejected = float(np.mean(sign * m >= sign * threshold))
         at |= {"coverage": 1 - rejected, "rejected": rejected}
@@ -147,7 +157,9 @@ def test_graded_risk_and_the_sweep_are_what_their_definitions_say(seed: int) -> 
     m, s, _ = drawn(rng)
     if len(np.unique(s)) < 3:
         return
-    found = cal.evaluate_monitor(m, Scope.from_values(s), float(np.unique(s)[1]), ci=False, threshold=None)
+    found = cal.evaluate_monitor(
+        m, Scope.from_values(s), float(np.unique(s)[1]), ci=False, threshold=None
+    )
     loss = (1 - s).tolist()
     graded = area_under_risk(m.tolist(), loss)
     ideal = area_under_risk(list(range(len(loss))), sorted(loss))
@@ -171,7 +183,15 @@ def test_stakes_are_what_their_definitions_say(seed: int) -> None:
     h, g, v = rng.random(n), rng.random(n), rng.random(n) * 3
     fh, fg = float(rng.random() / 5), rng.random(n) / 5
     found = cal.evaluate_monitor(
-        m, safe, threshold=2.0, hazard=h, reward=g, severity=v, fallback_hazard=fh, fallback_reward=fg, ci=False
+        m,
+        safe,
+        threshold=2.0,
+        hazard=h,
+        reward=g,
+        severity=v,
+        fallback_hazard=fh,
+        fallback_reward=fg,
+        ci=False,
     )
     gain = left = cost = 0.0
     for i in range(n):
@@ -203,7 +223,9 @@ def test_thresholds_are_those_of_the_tuning_images(seed: int, rule: str) -> None
         best.append((f1 if rule == "best-f1" else tp / sum(y) - fp / (len(y) - sum(y)), t))
     if rule == "q95-safe":
         calm = here[safe[tuning]]
-        lower = calm[calm < threshold.value].max()  # the next threshold that rejects more of the safe images
+        lower = calm[
+            calm < threshold.value
+        ].max()  # the next threshold that rejects more of the safe images
         assert (calm >= lower).mean() > 0.05
         assert (here[safe[tuning]] >= threshold.value).mean() <= 0.05
     else:
@@ -223,7 +245,11 @@ def test_scope_scores_are_what_their_definition_says(seed: int, classes: str) ->
         for image in images:
             for _ in range(int(rng.integers(0, 4))):
                 x, y = rng.integers(0, 4, 2) * 3
-                entry = {"image": image, "label": str(rng.choice(names)), "box": (x, y, x + 6, y + 6)}
+                entry = {
+                    "image": image,
+                    "label": str(rng.choice(names)),
+                    "box": (x, y, x + 6, y + 6),
+                }
                 found.append(entry | ({"score": float(rng.integers(1, 10) / 10)} if scored else {}))
         return found
 
@@ -235,7 +261,10 @@ def test_scope_scores_are_what_their_definition_says(seed: int, classes: str) ->
         said = [p for p in predictions if p["image"] == image and p["score"] >= 0.3]
         counts = []
         for name in names:
-            x, d = [r["box"] for r in real if r["label"] == name], [p["box"] for p in said if p["label"] == name]
+            x, d = (
+                [r["box"] for r in real if r["label"] == name],
+                [p["box"] for p in said if p["label"] == name],
+            )
             counts.append((by_overlap(x, d), len(d), len(x)))
         assert s == pytest.approx(image_score(counts, classes), abs=1e-12)
 
@@ -243,14 +272,19 @@ def test_scope_scores_are_what_their_definition_says(seed: int, classes: str) ->
 def image_score(counts: list[tuple[int, int, int]], classes: str) -> float:
     if classes == "micro":
         counts = [(sum(c[0] for c in counts), sum(c[1] for c in counts), sum(c[2] for c in counts))]
-    f1 = [2 * tp / (d + x) if d + x else 1.0 for tp, d, x in counts if d + x or classes != "present"]
+    f1 = [
+        2 * tp / (d + x) if d + x else 1.0 for tp, d, x in counts if d + x or classes != "present"
+    ]
     return float(np.mean(f1)) if f1 else 1.0
 
 
 def by_overlap(references: list[Any], predictions: list[Any]) -> int:
     """Return the hits when pairs are taken from the largest IoU down."""
     pairs = sorted(
-        ((iou(r, p), -i, -j) for (i, r), (j, p) in itertools.product(enumerate(references), enumerate(predictions))),
+        (
+            (iou(r, p), -i, -j)
+            for (i, r), (j, p) in itertools.product(enumerate(references), enumerate(predictions))
+        ),
         reverse=True,
     )
     taken: set[tuple[str, int]] = set()
@@ -268,12 +302,18 @@ def iou(a: Any, b: Any) -> float:
     return both / (2 * 36 - both)
 
 
-def cohort_of(images: list[str], names: list[str], references: list[Any], predictions: list[Any]) -> cal.Cohort:
+def cohort_of(
+    images: list[str], names: list[str], references: list[Any], predictions: list[Any]
+) -> cal.Cohort:
     def of(image: str, entries: list[Any]) -> dict[str, Any]:
         here = [entry for entry in entries if entry["image"] == image]
-        found: dict[str, Any] = {"boxes": np.array([entry["box"] for entry in here], float).reshape(-1, 4)}
+        found: dict[str, Any] = {
+            "boxes": np.array([entry["box"] for entry in here], float).reshape(-1, 4)
+        }
         found["labels"] = [names.index(entry["label"]) for entry in here]
-        return found | ({"scores": [entry["score"] for entry in here]} if entries is predictions else {})
+        return found | (
+            {"scores": [entry["score"] for entry in here]} if entries is predictions else {}
+        )
 
     real, said = ([of(image, entries) for image in images] for entries in (references, predictions))
     return cal.Cohort.from_arrays(real, said, classes=names, box_format="xyxy")

@@ -38,8 +38,31 @@ def found() -> MonitorEvaluation:
 
 
 def test_all_quantities_are_stated_under_both_paradigms(found: MonitorEvaluation) -> None:
-    names = {"AUROC", "AUPR", "AUPR-in", "FPR95", "TNR95", "best-F1", "sensitivity", "FPR", "precision", "F1", "MCC"}
-    names |= {"g-mean", "Youden", "AURC", "E-AURC", "AUGRC", "SG", "RH", "AC", "coverage", "rejected"}
+    names = {
+        "AUROC",
+        "AUPR",
+        "AUPR-in",
+        "FPR95",
+        "TNR95",
+        "best-F1",
+        "sensitivity",
+        "FPR",
+        "precision",
+        "F1",
+        "MCC",
+    }
+    names |= {
+        "g-mean",
+        "Youden",
+        "AURC",
+        "E-AURC",
+        "AUGRC",
+        "SG",
+        "RH",
+        "AC",
+        "coverage",
+        "rejected",
+    }
     for paradigm in ("oms", "ood"):
         for monitor in found.monitors:
             for name in names:
@@ -60,8 +83,12 @@ def test_numbers_without_a_threshold_are_of_all_images() -> None:
     unsafe = scope.unsafe(0.6).tolist()
     for name, alarm in alarms.items():
         assert found.get("AUROC", name).value == pytest.approx(slow.auroc(alarm.tolist(), unsafe))
-        assert found.get("AUPR", name, "ood").value == pytest.approx(slow.aupr(alarm.tolist(), ood.tolist()))
-        assert found.get("FPR95", name).value == pytest.approx(slow.fpr_at_tpr(alarm.tolist(), unsafe))
+        assert found.get("AUPR", name, "ood").value == pytest.approx(
+            slow.aupr(alarm.tolist(), ood.tolist())
+        )
+        assert found.get("FPR95", name).value == pytest.approx(
+            slow.fpr_at_tpr(alarm.tolist(), unsafe)
+        )
     assert found.get("AUROC", "noise").n_references == sum(unsafe)
     assert found.get("AUROC", "noise").reason == "not_requested"
 
@@ -94,7 +121,9 @@ def test_named_tuning_images_are_stated_nowhere() -> None:
         Scope.from_values(scope.score[150:]),
         0.6,
         ood[150:],
-        threshold={name: threshold.value for name, threshold in found.thresholds.items() if threshold},
+        threshold={
+            name: threshold.value for name, threshold in found.thresholds.items() if threshold
+        },
         ci=False,
     )
     assert found.n_images == N - 150
@@ -117,7 +146,9 @@ def test_gain_and_rest_are_the_hazard_without_the_monitor(found: MonitorEvaluati
     judged = found.basis.judged
     base = scope.unsafe(0.6)[judged].mean()
     for name in found.monitors:
-        assert found.get("SG", name).value + found.get("RH", name).value == pytest.approx(base, abs=1e-12)
+        assert found.get("SG", name).value + found.get("RH", name).value == pytest.approx(
+            base, abs=1e-12
+        )
     rng = np.random.default_rng(2)
     severity, fallback = rng.random(N) * 3, rng.random(N) * 0.2
     graded = cal.evaluate_monitor(
@@ -125,7 +156,9 @@ def test_gain_and_rest_are_the_hazard_without_the_monitor(found: MonitorEvaluati
     )
     hazard = (severity * scope.unsafe(0.6)).mean()
     for name in graded.monitors:
-        assert graded.get("SG", name).value + graded.get("RH", name).value == pytest.approx(hazard, abs=1e-12)
+        assert graded.get("SG", name).value + graded.get("RH", name).value == pytest.approx(
+            hazard, abs=1e-12
+        )
 
 
 def test_hazards_by_hand() -> None:
@@ -133,7 +166,13 @@ def test_hazards_by_hand() -> None:
     found = cal.evaluate_monitor(alarm, scope, ci=False)
     assert [found.get(name).value for name in ("SG", "RH", "AC")] == pytest.approx([0.2, 0.2, 0.2])
     found = cal.evaluate_monitor(
-        alarm, scope, hazard=[3, 2, 0, 1, 0], reward=[0, 0, 1, 1, 2], fallback_hazard=0.5, fallback_reward=0.1, ci=False
+        alarm,
+        scope,
+        hazard=[3, 2, 0, 1, 0],
+        reward=[0, 0, 1, 1, 2],
+        fallback_hazard=0.5,
+        fallback_reward=0.1,
+        ci=False,
     )
     assert found.get("RH").value == pytest.approx((0.5 + 2 + 0.5 + 1 + 0) / 5)
     assert found.get("SG").value == pytest.approx((3 - 0.5 + 0 - 0.5) / 5)
@@ -151,9 +190,18 @@ def test_a_perfect_monitor_and_one_that_knows_nothing() -> None:
         {"perfect": ~scope, "constant": np.full(200, 0.3), "inverse": scope}, scope, replicates=200
     )
     values = {
-        name: found.get(name, "perfect").value for name in ("AUROC", "AUPR", "FPR95", "E-AURC", "MCC", "RH", "AC")
+        name: found.get(name, "perfect").value
+        for name in ("AUROC", "AUPR", "FPR95", "E-AURC", "MCC", "RH", "AC")
     }
-    expected = {"AUROC": 1.0, "AUPR": 1.0, "FPR95": 0.0, "E-AURC": 0.0, "MCC": 1.0, "RH": 0.0, "AC": 0.0}
+    expected = {
+        "AUROC": 1.0,
+        "AUPR": 1.0,
+        "FPR95": 0.0,
+        "E-AURC": 0.0,
+        "MCC": 1.0,
+        "RH": 0.0,
+        "AC": 0.0,
+    }
     assert values == pytest.approx(expected, abs=1e-12)
     assert found.get("AUROC", "constant").value == 0.5
     assert found.get("FPR95", "constant").value == 1.0
@@ -166,9 +214,24 @@ def test_a_perfect_monitor_and_one_that_knows_nothing() -> None:
 
 
 @pytest.mark.parametrize(("safe", "reason"), [(True, "no_positives"), (False, "single_category")])
-def test_one_kind_of_images_leaves_everything_undefined_with_a_reason(safe: bool, reason: str) -> None:
+def test_one_kind_of_images_leaves_everything_undefined_with_a_reason(
+    safe: bool, reason: str
+) -> None:
     found = cal.evaluate_monitor(np.arange(20.0), np.full(20, safe), threshold=10.0, replicates=200)
-    for name in ("AUROC", "AUPR", "AUPR-in", "FPR95", "best-F1", "AURC", "E-AURC", "AUGRC", "MCC", "SG", "RH", "AC"):
+    for name in (
+        "AUROC",
+        "AUPR",
+        "AUPR-in",
+        "FPR95",
+        "best-F1",
+        "AURC",
+        "E-AURC",
+        "AUGRC",
+        "MCC",
+        "SG",
+        "RH",
+        "AC",
+    ):
         e = found.get(name)
         assert math.isnan(e.value)
         assert e.reason == reason
@@ -196,7 +259,9 @@ def test_without_a_tau_only_the_sweep_is_stated() -> None:
     unsafe = scope.unsafe(found.taus[2]).tolist()
     e = found.get("AUROC", "shift", tau=found.taus[2])
     assert e.value == pytest.approx(slow.auroc(alarms["shift"].tolist(), unsafe))
-    assert found.get("prevalence", "shift", tau=found.taus[2]).value == pytest.approx(np.mean(unsafe))
+    assert found.get("prevalence", "shift", tau=found.taus[2]).value == pytest.approx(
+        np.mean(unsafe)
+    )
     assert any("no tau was given" in said for said in found.warnings)
     assert any("No tau was given" in said for said in found.sentences())
 
@@ -205,7 +270,11 @@ def test_several_taus_are_swept_and_none_is_the_headline() -> None:
     alarms, scope, _ = study()
     found = cal.evaluate_monitor(alarms, scope, [0.7, 0.5, 0.7], ci=False)
     assert found.taus == (0.5, 0.7)
-    assert {(row.group or {}).get("tau") for row in found.rows} == {"0.5", "0.7", None}  # graded risk knows no tau
+    assert {(row.group or {}).get("tau") for row in found.rows} == {
+        "0.5",
+        "0.7",
+        None,
+    }  # graded risk knows no tau
     table = found.sweep("FPR95")
     assert table.value.shape == (3, 2)
     np.testing.assert_allclose(table.prevalence, scope.prevalence([0.5, 0.7]))
@@ -225,7 +294,9 @@ def test_a_constant_scope_without_tau_has_nothing_to_say() -> None:
 def test_low_scores_may_mean_alarm() -> None:
     alarms, scope, _ = study()
     up = cal.evaluate_monitor(alarms["failure"], scope, 0.6, threshold=-0.5, ci=False)
-    down = cal.evaluate_monitor(-alarms["failure"], scope, 0.6, higher_is_alarm=False, threshold=0.5, ci=False)
+    down = cal.evaluate_monitor(
+        -alarms["failure"], scope, 0.6, higher_is_alarm=False, threshold=0.5, ci=False
+    )
     for metric in ("AUROC", "AURC", "MCC", "RH"):
         assert up.get(metric).value == down.get(metric).value
     threshold = down.thresholds["monitor"]
@@ -283,7 +354,9 @@ def test_few_units_give_no_interval() -> None:
         ([0.1, 0.2, 0.3], {"fallback_hazard": np.nan}, "range"),
     ],
 )
-def test_bad_input_is_an_error_that_says_where(alarms: Any, options: dict[str, Any], rule: str) -> None:
+def test_bad_input_is_an_error_that_says_where(
+    alarms: Any, options: dict[str, Any], rule: str
+) -> None:
     scope = Scope.from_values([1, 0, 1], ["a", "b", "c"])
     with pytest.raises(cal.InputError) as caught:
         cal.evaluate_monitor(alarms, scope, ci=False, **options)
@@ -344,10 +417,17 @@ def test_the_document_holds_everything(found: MonitorEvaluation) -> None:
     assert document["thresholds"]["failure"]["rule"] == "q95-safe"
     assert {row["metric"] for row in document["comparisons"]} == {"AUROC"}
     assert len(document["comparisons"]) == 6
-    assert sum(cell["images"] for cell in document["tables"]["disagreement"] if cell["monitor"] is None) == N
+    assert (
+        sum(
+            cell["images"] for cell in document["tables"]["disagreement"] if cell["monitor"] is None
+        )
+        == N
+    )
 
 
-def test_a_folder_gets_page_document_rows_and_images(found: MonitorEvaluation, tmp_path: Path) -> None:
+def test_a_folder_gets_page_document_rows_and_images(
+    found: MonitorEvaluation, tmp_path: Path
+) -> None:
     assert found.save(tmp_path / "out") == tmp_path / "out" / "monitor.html"
     tables = {file.name for file in (tmp_path / "out").iterdir() if file.suffix != ".svg"}
     assert tables == {"images.csv", "monitor.csv", "monitor.html", "monitor.json"}

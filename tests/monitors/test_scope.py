@@ -23,7 +23,9 @@ def cohort(
     classes: tuple[str, ...] = ("a", "b"),
 ) -> cal.Cohort:
     real = [{"boxes": boxes, "labels": labels} for boxes, labels in references]
-    said = [{"boxes": b, "labels": k, "scores": np.linspace(0.9, 0.5, len(k))} for b, k in predictions]
+    said = [
+        {"boxes": b, "labels": k, "scores": np.linspace(0.9, 0.5, len(k))} for b, k in predictions
+    ]
     return cal.Cohort.from_arrays(real, said, classes=classes, box_format="xyxy")
 
 
@@ -32,7 +34,9 @@ def test_an_image_is_judged_class_by_class() -> None:
         [([BOX], [0]), ([BOX], [0]), ([], []), ([], []), ([BOX, FAR], [0, 1])],
         [([BOX], [0]), ([], []), ([], []), ([FAR], [1]), ([BOX, FAR, FAR], [0, 0, 1])],
     )
-    assert cal.scope_scores(images).score.tolist() == pytest.approx([1.0, 0.5, 1.0, 0.5, (2 / 3 + 1) / 2])
+    assert cal.scope_scores(images).score.tolist() == pytest.approx(
+        [1.0, 0.5, 1.0, 0.5, (2 / 3 + 1) / 2]
+    )
     present = cal.scope_scores(images, classes="present").score
     assert present.tolist() == pytest.approx([1.0, 0.0, 1.0, 0.0, (2 / 3 + 1) / 2])
     micro = cal.scope_scores(images, classes="micro").score
@@ -77,7 +81,9 @@ def test_counts_become_scores_as_in_the_slow_twin(classes: str) -> None:
     real, said = rng.integers(0, 4, (200, 5)), rng.integers(0, 4, (200, 5))
     hits = np.minimum(rng.integers(0, 4, (200, 5)), np.minimum(real, said))
     expected = slow.mean_f1(hits.tolist(), said.tolist(), real.tolist(), classes)
-    np.testing.assert_allclose(mean_f1(*(t.astype(float) for t in (hits, said, real)), classes), expected, atol=1e-14)
+    np.testing.assert_allclose(
+        mean_f1(*(t.astype(float) for t in (hits, said, real)), classes), expected, atol=1e-14
+    )
 
 
 def test_the_mean_score_is_the_class_mean_of_the_preset() -> None:
@@ -85,7 +91,9 @@ def test_the_mean_score_is_the_class_mean_of_the_preset() -> None:
     for model in demo.models:
         ev = cal.evaluate(demo, "oms", ci=False)
         rows = [ev.get("F1/image@0.5", model=model, label=name).value for name in demo.classes]
-        assert cal.scope_scores(demo, model=model).score.mean() == pytest.approx(np.mean(rows), abs=1e-12)
+        assert cal.scope_scores(demo, model=model).score.mean() == pytest.approx(
+            np.mean(rows), abs=1e-12
+        )
         micro = cal.scope_scores(demo, model=model, classes="micro").score.mean()
         assert micro == pytest.approx(ev.get("F1/image@0.5", model=model).value, abs=1e-12)
 
@@ -108,7 +116,9 @@ def test_a_metric_of_a_protocol_is_the_metric_on_the_image_alone() -> None:
 
 def test_a_metric_that_is_undefined_on_an_image_names_it() -> None:
     with pytest.raises(cal.InputError, match="scope-undefined"):
-        cal.scope_scores(cohort([([], [])], [([BOX], [0])]), score="sensitivity@0.5", protocol="oms")
+        cal.scope_scores(
+            cohort([([], [])], [([BOX], [0])]), score="sensitivity@0.5", protocol="oms"
+        )
 
 
 @pytest.mark.parametrize(
@@ -156,7 +166,10 @@ def test_a_tau_in_the_trap_is_warned_of() -> None:
 
 
 def test_few_unsafe_images_are_warned_of() -> None:
-    assert "only 3 of 50 images are unsafe" in Scope.from_values([0.0] * 3 + [1.0] * 47).warnings(1.0)[0]
+    assert (
+        "only 3 of 50 images are unsafe"
+        in Scope.from_values([0.0] * 3 + [1.0] * 47).warnings(1.0)[0]
+    )
     assert "all 3 images are unsafe" in Scope.from_values([0.0] * 3).warnings(1.0)[0]
 
 
@@ -175,7 +188,9 @@ def test_labels_make_a_scope_of_0_and_1() -> None:
         (["a", ""], ["a", "b"], "missing-label"),
     ],
 )
-def test_columns_of_labels_that_do_not_fit_are_refused(predicted: Any, truth: Any, rule: str) -> None:
+def test_columns_of_labels_that_do_not_fit_are_refused(
+    predicted: Any, truth: Any, rule: str
+) -> None:
     with pytest.raises(cal.InputError) as caught:
         Scope.from_labels(predicted, truth)
     assert caught.value.rule == rule

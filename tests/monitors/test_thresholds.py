@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from calipers.monitors.alarms import monitors_of
-from calipers.monitors.thresholds import Threshold, above_safe, chosen, in_words, rules_of, split_of, thresholds_of
+from calipers.monitors.thresholds import (
+    Threshold,
+    above_safe,
+    chosen,
+    in_words,
+    rules_of,
+    split_of,
+    thresholds_of,
+)
 from calipers.statistics.weights import Units
 
 
@@ -73,7 +81,9 @@ def test_a_switch_that_is_on_where_all_is_well_is_turned() -> None:
 
 
 def test_rules_may_differ_between_monitors() -> None:
-    monitors = monitors_of({"a": [0.1, 0.2], "b": [0.3, 0.4], "c": [0.3, 0.1]}, ["x", "y"], None, True)
+    monitors = monitors_of(
+        {"a": [0.1, 0.2], "b": [0.3, 0.4], "c": [0.3, 0.1]}, ["x", "y"], None, True
+    )
     assert rules_of({"a": 0.5, "b": None}, monitors) == [0.5, None, "q95-safe"]
 
 

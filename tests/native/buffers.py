@@ -10,16 +10,27 @@ import numpy as np
 from calipers.kernels import route
 
 
-def taken_at_other_lengths(name: str, arguments: tuple[Any, ...], longer_will_do: Collection[int] = ()) -> list[int]:
-    """Return which arrays a kernel does not refuse if they are shorter or, with exceptions, longer by one."""
+def taken_at_other_lengths(
+    name: str, arguments: tuple[Any, ...], longer_will_do: Collection[int] = ()
+) -> list[int]:
+    """Return which arrays a kernel does not refuse if they are shorter or, with exceptions, longer
+    by one.
+    """
     kernel = getattr(route.native(), name)
     kernel(*arguments)
     taken = []
     for k, argument in enumerate(arguments):
         if isinstance(argument, np.ndarray):
             flat = argument.reshape(-1)
-            others = [flat[:-1].copy(), *([] if k in longer_will_do else [np.append(flat, flat[-1:])])]
-            taken += [k for other in others if not _refuses(kernel, (*arguments[:k], other, *arguments[k + 1 :]))]
+            others = [
+                flat[:-1].copy(),
+                *([] if k in longer_will_do else [np.append(flat, flat[-1:])]),
+            ]
+            taken += [
+                k
+                for other in others
+                if not _refuses(kernel, (*arguments[:k], other, *arguments[k + 1 :]))
+            ]
     return taken
 
 

@@ -1,4 +1,6 @@
-"""The extension is optional: with a compiler it is built, without one the installation goes on and says so."""
+"""The extension is optional: with a compiler it is built, without one the installation goes on and
+says so.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ def test_a_switch_turns_the_native_kernels_off() -> None:
     built = find_spec("calipers.kernels._native") is not None
     for value, expected in (("0", "turned off"), ("1", "native" if built else "not built")):
         done = subprocess.run(
-            [sys.executable, "-c", SAY], env={**os.environ, "CALIPERS_NATIVE": value}, capture_output=True, text=True
+            [sys.executable, "-c", SAY],
+            env={**os.environ, "CALIPERS_NATIVE": value},
+            capture_output=True,
+            text=True,
         )
         assert expected in done.stdout
 
@@ -39,7 +44,11 @@ def test_threads_are_at_least_one(given: str, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("compiler", [False, True], ids=["without-compiler", "with-compiler"])
 def test_installation(tmp_path: Path, compiler: bool, editable: bool) -> None:
     source = tmp_path / "source"
-    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("*.so", "__pycache__", "*.egg-info"))
+    shutil.copytree(
+        ROOT / "src",
+        source / "src",
+        ignore=shutil.ignore_patterns("*.so", "__pycache__", "*.egg-info"),
+    )
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)
     venv.create(tmp_path / "venv", with_pip=True)
@@ -53,8 +62,14 @@ def test_installation(tmp_path: Path, compiler: bool, editable: bool) -> None:
         text=True,
     )
     assert installed.returncode == 0, installed.stderr
-    said = subprocess.run([python, "-c", SAY], capture_output=True, text=True, cwd=tmp_path, check=True).stdout
+    said = subprocess.run(
+        [python, "-c", SAY], capture_output=True, text=True, cwd=tmp_path, check=True
+    ).stdout
     assert ("native" in said and "NumPy" not in said) if compiler else "not built" in said
-    score = subprocess.run([python, "-c", SCORE], capture_output=True, text=True, cwd=tmp_path, check=True).stdout
-    here = subprocess.run([sys.executable, "-c", SCORE], capture_output=True, text=True, check=True).stdout
+    score = subprocess.run(
+        [python, "-c", SCORE], capture_output=True, text=True, cwd=tmp_path, check=True
+    ).stdout
+    here = subprocess.run(
+        [sys.executable, "-c", SCORE], capture_output=True, text=True, check=True
+    ).stdout
     assert score == here

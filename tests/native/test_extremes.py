@@ -1,4 +1,6 @@
-"""Both routes on the edges: coordinates at the ends of float64, empty tables, one image, many views, many rows."""
+"""Both routes on the edges: coordinates at the ends of float64, empty tables, one image, many
+views, many rows.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class Routes:
         for name in ("numpy", "native"):
             with route.forced(name), np.errstate(all="ignore"):
                 results.append(function(*arguments, **options))
-        slow, fast = (list(map(described, (r,) if isinstance(r, np.ndarray) else r)) for r in results)
+        slow, fast = (
+            list(map(described, (r,) if isinstance(r, np.ndarray) else r)) for r in results
+        )
         if slow != fast:
             self.differences.append(f"comparison {self.compared}, {function.__qualname__}")
         self.compared += 1
@@ -49,7 +53,11 @@ def routes() -> Routes:
 
 
 def side(
-    rng: np.random.Generator, counts: list[int], scale: float, dimensions: int = 2, n_classes: int = 3
+    rng: np.random.Generator,
+    counts: list[int],
+    scale: float,
+    dimensions: int = 2,
+    n_classes: int = 3,
 ) -> rodeo.Side:
     n = sum(counts)
     low = rng.integers(0, 6, (n, dimensions)) * scale
@@ -59,7 +67,9 @@ def side(
     return rodeo.Side(offsets, rng.integers(0, n_classes, n).astype(np.int32), boxes, extent)
 
 
-def rules(rng: np.random.Generator, assignment: str, n_views: int, n_ref: int, n_pred: int) -> fates.Rules:
+def rules(
+    rng: np.random.Generator, assignment: str, n_views: int, n_ref: int, n_pred: int
+) -> fates.Rules:
     return fates.Rules(
         assignment=assignment,
         cutoffs=np.round(rng.uniform(0, 1, n_views), 1),
@@ -71,13 +81,17 @@ def rules(rng: np.random.Generator, assignment: str, n_views: int, n_ref: int, n
     )
 
 
-def compare_matching(routes: Routes, reference: rodeo.Side, prediction: rodeo.Side, n_views: int, seed: int) -> None:
+def compare_matching(
+    routes: Routes, reference: rodeo.Side, prediction: rodeo.Side, n_views: int, seed: int
+) -> None:
     """Pairs, ranks, fates, totals and curves."""
     rng = np.random.default_rng(seed)
     n_ref, n_pred = len(reference.label), len(prediction.label)
     for assignment in ASSIGNMENTS:
         plan = rules(rng, assignment, n_views, n_ref, n_pred)
-        found = fates.PairList(*routes.both(pairs.overlapping, reference, prediction, plan.crowd, 3))
+        found = fates.PairList(
+            *routes.both(pairs.overlapping, reference, prediction, plan.crowd, 3)
+        )
         score = np.round(rng.random(n_pred), 1)
         rank = routes.both(fates.ranks, prediction.offsets, prediction.label, score, 3)
         ranked = fates.Ranked(prediction.label, score, rank, 3)
@@ -87,7 +101,9 @@ def compare_matching(routes: Routes, reference: rodeo.Side, prediction: rodeo.Si
 
 
 def decided_by_both(routes: Routes, *arguments: Any) -> Any:
-    """Return what `fates.decide` finds: fates of references and predictions, partners, similarities."""
+    """Return what `fates.decide` finds: fates of references and predictions, partners,
+    similarities.
+    """
 
     def plain() -> tuple[Any, ...]:
         reference, table, partner, similarity = fates.decide(*arguments)
@@ -97,7 +113,12 @@ def decided_by_both(routes: Routes, *arguments: Any) -> Any:
 
 
 def compare_sums(
-    routes: Routes, table: Any, prediction: rodeo.Side, score: Any, rank: Any, rng: np.random.Generator
+    routes: Routes,
+    table: Any,
+    prediction: rodeo.Side,
+    score: Any,
+    rank: Any,
+    rng: np.random.Generator,
 ) -> None:
     """Totals and curves of random weights, small and beyond a byte."""
     n_images = len(prediction.offsets) - 1
@@ -106,11 +127,20 @@ def compare_sums(
         weights = rng.integers(0, most, (70, n_images))
         weights[0] = 1
         _compare_weighted(routes, rng, table, prediction.label, score, rank, image, weights)
-    _compare_weighted(routes, rng, table, prediction.label, score, rank, image, np.ones((1, n_images), np.int64))
+    _compare_weighted(
+        routes, rng, table, prediction.label, score, rank, image, np.ones((1, n_images), np.int64)
+    )
 
 
 def _compare_weighted(
-    routes: Routes, rng: np.random.Generator, table: Any, label: Any, score: Any, rank: Any, image: Any, weights: Any
+    routes: Routes,
+    rng: np.random.Generator,
+    table: Any,
+    label: Any,
+    score: Any,
+    rank: Any,
+    image: Any,
+    weights: Any,
 ) -> None:
     """Totals and curves of some replicates on both routes."""
     n = len(weights)
@@ -122,7 +152,10 @@ def _compare_weighted(
         for recalls, enveloped in ((np.linspace(0, 1, 101), True), (None, True), (None, False)):
             routes.both(
                 lambda r=recalls, e=enveloped, k=ranked, v=views: curves.average_precision(
-                    curves.Problem(compiled.FateTable(table), v, k, image, weights), positives, r, enveloped=e
+                    curves.Problem(compiled.FateTable(table), v, k, image, weights),
+                    positives,
+                    r,
+                    enveloped=e,
                 )
             )
         allowed = rng.uniform(0, 50, (n, 4))
@@ -143,12 +176,17 @@ def test_a_bit_that_differs_is_noticed(routes: Routes) -> None:
 
 @pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
 @pytest.mark.parametrize("dimensions", [2, 3])
-def test_coordinates_at_the_ends_of_the_numbers(routes: Routes, scale: float, dimensions: int) -> None:
+def test_coordinates_at_the_ends_of_the_numbers(
+    routes: Routes, scale: float, dimensions: int
+) -> None:
     if dimensions == 3:
         scale = {1e-150: 1e-100, 1.0: 1.0, 1e150: 1e100}[scale]
     rng = np.random.default_rng(0)
     counts = [3, 0, 5, 1, 0, 2]
-    reference, prediction = side(rng, counts, scale, dimensions), side(rng, counts[::-1], scale, dimensions)
+    reference, prediction = (
+        side(rng, counts, scale, dimensions),
+        side(rng, counts[::-1], scale, dimensions),
+    )
     compare_matching(routes, reference, prediction, 4, seed=1)
     for weight in ("data-set", "image", 0.0, 1.0, 7.5):
         routes.both(rodeo.paths, reference, prediction, 3, weight)
@@ -156,7 +194,9 @@ def test_coordinates_at_the_ends_of_the_numbers(routes: Routes, scale: float, di
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e300])
-def test_coordinates_whose_areas_leave_the_numbers_do_not_part_the_routes(routes: Routes, scale: float) -> None:
+def test_coordinates_whose_areas_leave_the_numbers_do_not_part_the_routes(
+    routes: Routes, scale: float
+) -> None:
     rng = np.random.default_rng(1)
     with np.errstate(all="ignore"):
         reference, prediction = side(rng, [4, 2], scale), side(rng, [3, 3], scale)
@@ -178,7 +218,9 @@ def test_empty_tables_and_one_image(routes: Routes, counts: list[int]) -> None:
 def test_any_number_of_views(routes: Routes, n_views: int) -> None:
     rng = np.random.default_rng(n_views)
     counts = rng.integers(0, 6, 30).tolist()
-    compare_matching(routes, side(rng, counts, 1.0), side(rng, counts[::-1], 1.0), n_views, seed=n_views)
+    compare_matching(
+        routes, side(rng, counts, 1.0), side(rng, counts[::-1], 1.0), n_views, seed=n_views
+    )
     assert routes.parted == []
 
 
@@ -202,6 +244,8 @@ def test_a_million_rows(routes: Routes) -> None:
     rank = routes.both(fates.ranks, prediction.offsets, prediction.label, score, 3)
     ranked = fates.Ranked(prediction.label, score, rank, 3)
     absent = np.zeros(len(score), np.bool_)
-    decided = decided_by_both(routes, found, (reference.offsets, prediction.offsets), ranked, absent, plan)
+    decided = decided_by_both(
+        routes, found, (reference.offsets, prediction.offsets), ranked, absent, plan
+    )
     compare_sums(routes, decided[1], prediction, score, rank, rng)
     assert routes.parted == []

@@ -1,4 +1,6 @@
-"""What the compiled kernels refuse: buffers that are too short, words that are missing, costs that are not finite."""
+"""What the compiled kernels refuse: buffers that are too short, words that are missing, costs that
+are not finite.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ def calls() -> dict[str, tuple[Any, ...]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(route, "native", lambda: recorder)
         evaluation = cal.evaluate(cohort, cal.Protocol.from_toml(PROTOCOL))
-        matches = next(table for (_, key), table in evaluation.evidence.items() if key[0] == "matches")
+        matches = next(
+            table for (_, key), table in evaluation.evidence.items() if key[0] == "matches"
+        )
         half = matches.take(np.arange(15))
         half.totals(np.ones((1, 15), np.int64))  # type: ignore[attr-defined]
     return found
@@ -99,7 +103,9 @@ def test_a_short_buffer_is_refused(calls: dict[str, tuple[Any, ...]], name: str)
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_a_missing_argument_is_an_error_of_python(calls: dict[str, tuple[Any, ...]], name: str) -> None:
+def test_a_missing_argument_is_an_error_of_python(
+    calls: dict[str, tuple[Any, ...]], name: str
+) -> None:
     with pytest.raises(IndexError):
         getattr(route.native(), name)(*calls[name][:-1])
 

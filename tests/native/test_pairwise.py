@@ -1,4 +1,6 @@
-"""What the compiled kernels for pairs of maps refuse: buffers whose lengths do not fit, rows that are not there."""
+"""What the compiled kernels for pairs of maps refuse: buffers whose lengths do not fit, rows that
+are not there.
+"""
 
 from __future__ import annotations
 

@@ -33,14 +33,18 @@ def both(function: Any, *arguments: Any) -> Any:
 
 def labels(random: np.random.Generator) -> np.ndarray:
     shape = random.integers(1, random.choice([3, 12, 90]), random.integers(2, 4))
-    values = random.integers(0, random.choice([2, 3, 40]), shape).astype(random.choice(["u1", "i2", "u4", "i8"]))
+    values = random.integers(0, random.choice([2, 3, 40]), shape).astype(
+        random.choice(["u1", "i2", "u4", "i8"])
+    )
     values[random.random(shape) < random.choice([0.0, 0.5, 0.95, 1.0])] = 0
     return values
 
 
 @pytest.mark.parametrize("threads", ["1", "2", "3", "8"])
 def test_both_routes_give_the_same_bits(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Finding, numbering, grouping, boxes, components, overlaps, sums and centroids of random volumes."""
+    """Finding, numbering, grouping, boxes, components, overlaps, sums and centroids of random
+    volumes.
+    """
     monkeypatch.setenv("CALIPERS_THREADS", threads)
     for seed in range(150 if threads == "1" else 40):
         random = np.random.default_rng([20, seed])
@@ -59,17 +63,29 @@ def test_both_routes_give_the_same_bits(threads: str, monkeypatch: pytest.Monkey
         owner, n = both(runs.numbered, sides[0][2])
         both(runs.grouped, *sides[0][:2], owner, n)
         both(runs.boxes, *tables[0][1:], tables[0][0], masks[0].size)
-        pairs = (random.integers(0, len(masks[0]), 50) if len(masks[0]) else np.zeros(0, np.int64) for _ in range(2))
+        pairs = (
+            random.integers(0, len(masks[0]), 50) if len(masks[0]) else np.zeros(0, np.int64)
+            for _ in range(2)
+        )
         both(run_algebra.common, *tables, *pairs)
-        values = (random.random(one.size) - random.choice([0.0, 0.5])).astype(random.choice(["f4", "f8"]))
+        values = (random.random(one.size) - random.choice([0.0, 0.5])).astype(
+            random.choice(["f4", "f8"])
+        )
         both(runs.weighted_centroids, values, *tables[0][1:], tables[0][0], size)
 
 
 def test_zeros_sums_of_zero_and_objects_without_runs_part_no_route() -> None:
     start, length, offsets = np.array([0, 3, 4]), np.array([2, 1, 1]), np.array([0, 1, 1, 3])
-    for values in (np.zeros(6), np.full(6, -0.0), np.array([1.0, -1, 0, np.inf, -np.inf, 0]), np.full(6, np.nan)):
+    for values in (
+        np.zeros(6),
+        np.full(6, -0.0),
+        np.array([1.0, -1, 0, np.inf, -np.inf, 0]),
+        np.full(6, np.nan),
+    ):
         with np.errstate(invalid="ignore"):
-            total, place = both(runs.weighted_centroids, values, start, length, offsets, np.array([3, 2]))
+            total, place = both(
+                runs.weighted_centroids, values, start, length, offsets, np.array([3, 2])
+            )
         assert total[1] == 0  # it has no runs
         assert np.isnan(place[1]).all()
         np.testing.assert_array_equal(total[0], values[0] + values[1])
@@ -86,7 +102,14 @@ def calls() -> dict[str, tuple[Any, ...]]:
     borders = np.array([0b101010], np.uint64), np.array([0b1011000], np.uint64)
     steps, size, scores = np.array([[1, 0, 1]]), np.array([3, 2]), np.linspace(0, 1, 6)
     return {
-        "run_borders": (labels.view(np.uint8), 2, 3, False, *(np.zeros(1, np.uint64) for _ in range(2)), 1),
+        "run_borders": (
+            labels.view(np.uint8),
+            2,
+            3,
+            False,
+            *(np.zeros(1, np.uint64) for _ in range(2)),
+            1,
+        ),
         "runs_between": (*borders, *three[:2], 1),
         "group_runs": (*owned, *three),
         "run_components": (start, length, owner, size, steps, three[0], 1),
@@ -97,14 +120,25 @@ def calls() -> dict[str, tuple[Any, ...]]:
     }
 
 
-# A map may be longer than its objects need, there may be objects without runs, and images have two or three sides.
-LONGER_WILL_DO = {("run_centroids", 0), ("group_runs", 3), ("common_voxels", 0), ("common_voxels", 3)}
+# A map may be longer than its objects need, there may be objects without runs, and images have two
+# or three sides.
+LONGER_WILL_DO = {
+    ("run_centroids", 0),
+    ("group_runs", 3),
+    ("common_voxels", 0),
+    ("common_voxels", 3),
+}
 LONGER_WILL_DO |= {("run_components", 3)}
 
 
 @pytest.mark.parametrize("name", calls())
 def test_a_short_or_long_buffer_is_refused(name: str) -> None:
-    assert taken_at_other_lengths(name, calls()[name], {k for kernel, k in LONGER_WILL_DO if kernel == name}) == []
+    assert (
+        taken_at_other_lengths(
+            name, calls()[name], {k for kernel, k in LONGER_WILL_DO if kernel == name}
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize("name", calls())
@@ -132,7 +166,9 @@ def test_a_missing_argument_is_an_error_of_python(name: str) -> None:
         ("run_centroids", 4, np.array([2, -1, 1])),
     ],
 )
-def test_contents_that_would_lead_out_of_the_buffers_are_refused(name: str, place: int, value: Any) -> None:
+def test_contents_that_would_lead_out_of_the_buffers_are_refused(
+    name: str, place: int, value: Any
+) -> None:
     arguments = list(calls()[name])
     arguments[place] = value
     with pytest.raises(ValueError, match="lengths do not fit"):

@@ -1,4 +1,6 @@
-"""What the compiled voxel kernels refuse: buffers whose lengths do not fit each other, arguments that are missing."""
+"""What the compiled voxel kernels refuse: buffers whose lengths do not fit each other, arguments
+that are missing.
+"""
 
 from __future__ import annotations
 

@@ -18,23 +18,32 @@ CLASSES = ("a", "b", "c", "d")
 
 @lru_cache(maxsize=8)
 def one_box_each(n: int, *, dimensions: int = 2, n_classes: int = 4, seed: int = 0) -> cal.Cohort:
-    """Return n images of 200 pixels a side with one box each, of many sizes: whatever is matched is matched right."""
+    """Return n images of 200 pixels a side with one box each, of many sizes: whatever is matched is
+    matched right.
+    """
     random = np.random.default_rng(seed)
     side = random.uniform(10.0, 60.0, (n, dimensions))
     low = random.uniform(0.0, 140.0, (n, dimensions))
     boxes = np.concatenate([low, low + side], axis=1)
     labels = random.integers(0, n_classes, n)
     names = [f"class {k}" for k in range(n_classes)]
-    return of_boxes([([box], [label]) for box, label in zip(boxes, labels)], names, size=(200.0,) * dimensions)
+    return of_boxes(
+        [([box], [label]) for box, label in zip(boxes, labels)], names, size=(200.0,) * dimensions
+    )
 
 
 def of_boxes(
-    images: Sequence[tuple[Any, Any]], classes: Sequence[str] = CLASSES, size: Sequence[float] = (100.0, 50.0)
+    images: Sequence[tuple[Any, Any]],
+    classes: Sequence[str] = CLASSES,
+    size: Sequence[float] = (100.0, 50.0),
 ) -> cal.Cohort:
     """Return a cohort of (boxes, labels) per image, all of one size."""
     d = len(size)
     frame = dict(zip(("width", "height", "depth"), size))
-    records = [{"boxes": np.array(b, float).reshape(-1, 2 * d), "labels": found, **frame} for b, found in images]
+    records = [
+        {"boxes": np.array(b, float).reshape(-1, 2 * d), "labels": found, **frame}
+        for b, found in images
+    ]
     return cal.Cohort.from_arrays(records, classes=classes)
 
 

@@ -39,11 +39,15 @@ def test_position_bias_has_one_distance_and_every_direction(dimensions: int) -> 
         angle = np.arctan2(offset[:, 1], offset[:, 0]) / (2 * np.pi) % 1.0
         assert stats.kstest(angle, "uniform").pvalue > UNLIKELY
     else:  # Archimedes: every coordinate of a point on a sphere is uniform
-        assert min(stats.kstest(axis / 0.7, "uniform", (-1, 2)).pvalue for axis in offset.T) > UNLIKELY
+        assert (
+            min(stats.kstest(axis / 0.7, "uniform", (-1, 2)).pvalue for axis in offset.T) > UNLIKELY
+        )
 
 
 def test_literal_bias_divides_by_the_side_in_fractions_of_the_image() -> None:
-    cohort = of_boxes([([10, 10, 30, 20], [0])])  # sides 20 of 100 and 10 of 50: both 0.2 of the image
+    cohort = of_boxes(
+        [([10, 10, 30, 20], [0])]
+    )  # sides 20 of 100 and 10 of 50: both 0.2 of the image
     found = said(cal.corrupt(cohort, "position-bias", bias=0.1, literal=True))
     offset = (centres(found) - centres(cohort.references))[0]
     assert np.hypot(*(offset / [100.0, 50.0])) == pytest.approx(0.1 / 0.2)
@@ -116,5 +120,8 @@ def test_all_copies_move_the_first_one_too() -> None:
 def test_without_noise_nothing_moves(kind: str) -> None:
     cohort = one_box_each(50)
     np.testing.assert_allclose(
-        said(cal.corrupt(cohort, kind, sigma=0.0)).boxes, cohort.references.boxes, rtol=1e-12, atol=1e-9
+        said(cal.corrupt(cohort, kind, sigma=0.0)).boxes,
+        cohort.references.boxes,
+        rtol=1e-12,
+        atol=1e-9,
     )

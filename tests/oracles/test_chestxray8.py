@@ -10,7 +10,8 @@ from cases import DATA
 
 CHEST = DATA / "chestxray8" / "BBox_List_2017.csv"
 SEEDS = 100
-# Accuracy at IoU 0.1, 0.3 and 0.5 under position noise 0.5: mean and standard deviation of 300 other seeds.
+# Accuracy at IoU 0.1, 0.3 and 0.5 under position noise 0.5: mean and standard deviation of 300
+# other seeds.
 EXPECTED = {0.1: (0.927, 0.004), 0.3: (0.839, 0.004), 0.5: (0.789, 0.002)}
 
 

@@ -52,7 +52,10 @@ def test_absent_classes_get_one_box_of_a_quarter_of_the_sides_inside_the_image()
     np.testing.assert_allclose(sides(found)[added], [[25.0, 12.5]] * added.sum())
     low = found.boxes[added, :2]
     assert low.min() >= 0
-    assert min(stats.kstest(axis / room, "uniform").pvalue for axis, room in zip(low.T, (75.0, 37.5))) > UNLIKELY
+    assert (
+        min(stats.kstest(axis / room, "uniform").pvalue for axis, room in zip(low.T, (75.0, 37.5)))
+        > UNLIKELY
+    )
 
 
 def test_overprediction_in_volumes() -> None:
@@ -91,7 +94,13 @@ def test_random_boxes_keep_only_which_classes_there_are() -> None:
     found = said(cal.corrupt(cohort, "random-boxes", size=0.2))
     np.testing.assert_array_equal(found.label.reshape(-1, 2), [[A, B]] * MANY)
     np.testing.assert_allclose(sides(found), [[20.0, 10.0]] * len(found))
-    assert min(stats.kstest(axis / room, "uniform").pvalue for axis, room in zip(found.boxes.T, (80, 40))) > UNLIKELY
+    assert (
+        min(
+            stats.kstest(axis / room, "uniform").pvalue
+            for axis, room in zip(found.boxes.T, (80, 40))
+        )
+        > UNLIKELY
+    )
     more = said(cal.corrupt(cohort, "random-boxes", size=0.2, p=0.25))
     assert near((more.label == C).sum() / MANY, 0.25)
     assert (more.label == A).sum() == MANY
@@ -105,7 +114,9 @@ def test_places_at_random_need_the_size_of_every_image() -> None:
             cal.corrupt(cohort, kind, p=0.5)
 
 
-@pytest.mark.parametrize("kind", ["class-underprediction", "class-overprediction", "class-confusion"])
+@pytest.mark.parametrize(
+    "kind", ["class-underprediction", "class-overprediction", "class-confusion"]
+)
 def test_with_probability_zero_nothing_happens(kind: str) -> None:
     cohort = one_box_each(50)
     options = {"noise": 0.0} if kind == "class-underprediction" else {}

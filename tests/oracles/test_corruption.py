@@ -35,9 +35,13 @@ def test_all_kinds_are_tested() -> None:
 
 @EACH
 @pytest.mark.parametrize("dimensions", [2, 3])
-def test_a_seed_gives_the_same_model_and_another_seed_another(kind: str, choices: dict, dimensions: int) -> None:
+def test_a_seed_gives_the_same_model_and_another_seed_another(
+    kind: str, choices: dict, dimensions: int
+) -> None:
     cohort = random_cohort(40, 3, seed=1, models=0, dimensions=dimensions)
-    first, again, other = (said(cal.corrupt(cohort, kind, seed=seed, **choices)) for seed in (5, 5, 6))
+    first, again, other = (
+        said(cal.corrupt(cohort, kind, seed=seed, **choices)) for seed in (5, 5, 6)
+    )
     np.testing.assert_array_equal(first.boxes, again.boxes)
     np.testing.assert_array_equal(first.label, again.label)
     same = first.boxes.shape == other.boxes.shape and np.array_equal(first.boxes, other.boxes)
@@ -46,7 +50,9 @@ def test_a_seed_gives_the_same_model_and_another_seed_another(kind: str, choices
 
 @EACH
 @pytest.mark.parametrize("dimensions", [2, 3])
-def test_what_comes_out_is_a_model_that_is_sure_of_itself(kind: str, choices: dict, dimensions: int) -> None:
+def test_what_comes_out_is_a_model_that_is_sure_of_itself(
+    kind: str, choices: dict, dimensions: int
+) -> None:
     cohort = random_cohort(40, 3, seed=2, models=0, dimensions=dimensions)
     made = cal.corrupt(cohort, kind, **choices)
     found = said(made)
@@ -64,11 +70,15 @@ def test_what_comes_out_is_a_model_that_is_sure_of_itself(kind: str, choices: di
 
 @EACH
 def test_ignored_references_are_left_out(kind: str, choices: dict) -> None:
-    cohort = of_boxes([([[0, 0, 10, 10], [20, 20, 30, 30]], [0, 0]), ([[5, 5, 9, 9]], [0])], classes=("a",))
+    cohort = of_boxes(
+        [([[0, 0, 10, 10], [20, 20, 30, 30]], [0, 0]), ([[5, 5, 9, 9]], [0])], classes=("a",)
+    )
     flagged = ignoring(cohort, [False, True, True])
     bare = of_boxes([([[0, 0, 10, 10]], [0]), ([], [])], classes=("a",))
     for seed in range(5):
-        first, second = (said(cal.corrupt(one, kind, seed=seed, **choices)) for one in (flagged, bare))
+        first, second = (
+            said(cal.corrupt(one, kind, seed=seed, **choices)) for one in (flagged, bare)
+        )
         np.testing.assert_array_equal(first.boxes, second.boxes)
 
 
@@ -114,8 +124,12 @@ def test_a_model_can_be_corrupted_too() -> None:
 
 def test_the_name_says_all_that_was_done() -> None:
     cohort = one_box_each(3)
-    made = cal.corrupt(cohort, ["class-confusion(p=0.3)", "position-bias(bias=0.123456789, literal=true)"])
-    assert list(made.models) == ["class-confusion(p=0.3) + position-bias(bias=0.123456789, literal=True)"]
+    made = cal.corrupt(
+        cohort, ["class-confusion(p=0.3)", "position-bias(bias=0.123456789, literal=true)"]
+    )
+    assert list(made.models) == [
+        "class-confusion(p=0.3) + position-bias(bias=0.123456789, literal=True)"
+    ]
     with pytest.raises(cal.UsageError, match="another name"):
         cal.corrupt(cal.corrupt(cohort, "size-noise", sigma=1), "size-noise", sigma=1)
 

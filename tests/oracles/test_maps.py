@@ -140,7 +140,10 @@ def test_missed_objects_by_number_and_by_chance() -> None:
     for n in range(6):
         assert len(objects_of(corrupt_map(labels, "missed-objects", n=n))) == max(0, 4 - n)
     assert objects_of(corrupt_map(labels, "missed-objects", p=0.0)) == sizes
-    left = [len(objects_of(corrupt_map(labels, "missed-objects", p=0.25, seed=seed))) for seed in range(300)]
+    left = [
+        len(objects_of(corrupt_map(labels, "missed-objects", p=0.25, seed=seed)))
+        for seed in range(300)
+    ]
     assert abs(np.mean(left) - 3) < 4 * np.sqrt(4 * 0.25 * 0.75 / 300)
 
 
@@ -172,7 +175,9 @@ def test_all_free_places_are_equally_likely() -> None:
 
 def test_without_room_the_sample_is_named() -> None:
     with pytest.raises(cal.UsageError, match=r"sample 'full': no free place for 2 discs"):
-        cal.corrupt_maps([Sample("full", np.zeros((9, 9), int), {})], "false-objects", n=2, radius=3)[0]
+        cal.corrupt_maps(
+            [Sample("full", np.zeros((9, 9), int), {})], "false-objects", n=2, radius=3
+        )[0]
     with pytest.raises(cal.UsageError, match="larger than the image"):
         corrupt_map(np.zeros((9, 9), int), "false-objects", voxels=10**9)
 
@@ -198,7 +203,9 @@ def test_blur_keeps_the_mass_and_a_known_profile() -> None:
 
 def test_shift_by_whole_voxels_loses_what_leaves() -> None:
     labels = drawn("11..", "1...", "....")
-    np.testing.assert_array_equal(corrupt_map(labels, "shift", x=1, y=1), drawn("....", ".11.", ".1.."))
+    np.testing.assert_array_equal(
+        corrupt_map(labels, "shift", x=1, y=1), drawn("....", ".11.", ".1..")
+    )
     np.testing.assert_array_equal(corrupt_map(labels, "shift", x=-1), drawn("1...", "....", "...."))
     assert corrupt_map(labels, "shift", x=50).sum() == 0
     volume = np.zeros((3, 4, 5), int)
@@ -211,7 +218,9 @@ def test_shift_by_whole_voxels_loses_what_leaves() -> None:
 def test_shift_by_a_distance_goes_everywhere_as_far() -> None:
     labels = np.zeros((41, 41), int)
     labels[20, 20] = 1
-    steps = np.array([np.argwhere(corrupt_map(labels, "shift", distance=10, seed=s))[0] - 20 for s in range(200)])
+    steps = np.array(
+        [np.argwhere(corrupt_map(labels, "shift", distance=10, seed=s))[0] - 20 for s in range(200)]
+    )
     assert np.abs(np.hypot(*steps.T) - 10).max() <= np.sqrt(0.5)
     assert {tuple(row) for row in np.sign(steps).tolist()} >= {(1, 1), (1, -1), (-1, 1), (-1, -1)}
 
@@ -226,18 +235,25 @@ def test_empty_samples_come_last_and_say_nothing() -> None:
         assert not any(scores.any() for scores in sample.maps.values())
         assert sample.groups["patient"] == sample.name
         assert sample.spacing == samples[0].spacing
-    assert [len(objects_of(sample.labels)) - len(objects_of(sample.maps["oracle"])) for sample in found[:3]] == [1] * 3
+    assert [
+        len(objects_of(sample.labels)) - len(objects_of(sample.maps["oracle"]))
+        for sample in found[:3]
+    ] == [1] * 3
 
 
 def test_other_corruptions_reach_the_empty_samples() -> None:
-    found = cal.corrupt_maps([np.zeros((20, 20), int)], ["empty-samples(n=1)", "false-objects(voxels=5)"], name="o")
+    found = cal.corrupt_maps(
+        [np.zeros((20, 20), int)], ["empty-samples(n=1)", "false-objects(voxels=5)"], name="o"
+    )
     assert [sample.maps["o"].sum() for sample in found] == [5, 5]
     assert not np.array_equal(found[0].maps["o"], found[1].maps["o"])
 
 
 @EACH
 @pytest.mark.parametrize("dimensions", [2, 3])
-def test_sequence_and_iterator_give_the_same_samples(kind: str, choices: dict, dimensions: int) -> None:
+def test_sequence_and_iterator_give_the_same_samples(
+    kind: str, choices: dict, dimensions: int
+) -> None:
     samples = list(demo_samples(3, dimensions=dimensions, size=32))
     one, again = (cal.corrupt_maps(samples, kind, seed=4, name="o", **choices) for _ in range(2))
     stream = cal.corrupt_maps(iter(samples), kind, seed=4, name="o", **choices)
@@ -258,7 +274,11 @@ def test_samples_keep_all_they_had() -> None:
     (sample,) = demo_samples(1, dimensions=2, size=32)
     (found,) = cal.corrupt_maps([sample], "noise(sigma=0.1)")
     assert list(found.maps) == [*sample.maps, "noise(sigma=0.1)"]
-    assert (found.labels is sample.labels, found.image is sample.image, found.groups) == (True, True, sample.groups)
+    assert (found.labels is sample.labels, found.image is sample.image, found.groups) == (
+        True,
+        True,
+        sample.groups,
+    )
 
 
 def test_composition_follows_the_order_of_the_list() -> None:
@@ -278,7 +298,9 @@ def test_a_missed_object_takes_the_scores_of_its_voxels_with_it() -> None:
 
 def test_the_maps_are_evaluated_like_any_model() -> None:
     samples = [four_discs() for _ in range(6)]
-    made = cal.corrupt_maps(samples, "false-objects", n=4, voxels=int(four_discs().sum()) // 4, name="false")
+    made = cal.corrupt_maps(
+        samples, "false-objects", n=4, voxels=int(four_discs().sum()) // 4, name="false"
+    )
     evaluation = cal.evaluate_maps(made, ci=False)
     # As many false voxels as true ones, all with score 1: precision 1/2 at every recall.
     assert evaluation["AP/dataset"].value == pytest.approx(0.5, abs=0.01)
@@ -324,7 +346,9 @@ def test_bad_samples_are_told() -> None:
         cal.corrupt_maps(np.zeros((3, 3)), "noise", sigma=0.1)
     with pytest.raises(cal.UsageError, match=r"samples\[0\]"):
         cal.corrupt_maps([[1, 2, 3]], "noise", sigma=0.1)[0]
-    twice = cal.corrupt_maps([Sample("s", np.zeros((3, 3), int), {"o": np.zeros((3, 3))})], "noise", sigma=0, name="o")
+    twice = cal.corrupt_maps(
+        [Sample("s", np.zeros((3, 3), int), {"o": np.zeros((3, 3))})], "noise", sigma=0, name="o"
+    )
     with pytest.raises(cal.UsageError, match="another name"):
         twice[0]
     assert len(cal.corrupt_maps([], "empty-samples", n=3)) == 0

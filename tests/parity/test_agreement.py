@@ -67,7 +67,9 @@ def panel(seed):
     """Ratings of 4 categories by some raters, one fifth missing; every category and rater occurs."""
     rng = np.random.default_rng(seed)
     shape = (int(rng.integers(8, 40)), int(rng.integers(2, 6)))
-    codes = np.where(rng.random(shape) < 0.6, rng.integers(0, 4, (shape[0], 1)), rng.integers(0, 4, shape))
+    codes = np.where(
+        rng.random(shape) < 0.6, rng.integers(0, 4, (shape[0], 1)), rng.integers(0, 4, shape)
+    )
     codes[rng.random(shape) < 0.2] = -1
     codes[:4, :] = np.arange(4)[:, None]
     codes = codes[(codes >= 0).any(axis=1)]
@@ -93,9 +95,16 @@ def test_krippendorff(seed):
 def test_irrcac(seed):
     raw, pandas = pytest.importorskip("irrCAC.raw"), pytest.importorskip("pandas")
     codes, table = panel(seed)
-    for scale, weights in (("nominal", "identity"), ("ordinal", "ordinal"), ("interval", "quadratic")):
-        # The categories are named because recent pandas makes the package count a missing rating as one.
-        peer = raw.CAC(pandas.DataFrame(table), weights=weights, categories=[1.0, 2.0, 3.0, 4.0], digits=12)
+    for scale, weights in (
+        ("nominal", "identity"),
+        ("ordinal", "ordinal"),
+        ("interval", "quadratic"),
+    ):
+        # The categories are named because recent pandas makes the package count a missing rating as
+        # one.
+        peer = raw.CAC(
+            pandas.DataFrame(table), weights=weights, categories=[1.0, 2.0, 3.0, 4.0], digits=12
+        )
         gwet = "AC1" if scale == "nominal" else "AC2"
         expected = {
             name: getattr(peer, method)()["est"]["coefficient_value"]
@@ -111,7 +120,9 @@ def test_irrcac_on_its_own_example():
 
     table = raw_4raters().to_numpy()
     codes = np.where(np.isnan(table), -1, table - 1).astype(int)
-    found = coefficients(Panel(codes, np.arange(1.0, 6.0), "nominal"), np.ones((1, len(codes)), int))
+    found = coefficients(
+        Panel(codes, np.arange(1.0, 6.0), "nominal"), np.ones((1, len(codes)), int)
+    )
     assert {name: round(float(found[name][0]), 5) for name in ("AC1", "alpha", "Fleiss")} == {
         "AC1": 0.77544,
         "alpha": 0.74342,
@@ -126,15 +137,25 @@ def test_two_raters_are_a_table(seed):
     table = scores(decision, reference)
     codes = np.stack([decision, reference], axis=1).astype(int)
     found = coefficients(Panel(codes, np.arange(2.0), "nominal"), np.ones((1, len(codes)), int))
-    for name, twin in (("Conger", "kappa"), ("Fleiss", "Scott-pi"), ("alpha", "alpha"), ("AC1", "AC1"), ("po", "po")):
+    for name, twin in (
+        ("Conger", "kappa"),
+        ("Fleiss", "Scott-pi"),
+        ("alpha", "alpha"),
+        ("AC1", "AC1"),
+        ("po", "po"),
+    ):
         assert float(found[name][0]) == pytest.approx(table[twin], abs=1e-12)
 
 
 def swap_p(gain, replicates, seed):
-    return permutation_p(gain.sum(axis=0), swapped_gains(gain, replicates, seed), exact=len(gain) <= 16)[0]
+    return permutation_p(
+        gain.sum(axis=0), swapped_gains(gain, replicates, seed), exact=len(gain) <= 16
+    )[0]
 
 
-@pytest.mark.parametrize(("only_a", "only_b"), [(0, 0), (1, 0), (5, 5), (2, 9), (30, 12), (0, 14), (8, 7)])
+@pytest.mark.parametrize(
+    ("only_a", "only_b"), [(0, 0), (1, 0), (5, 5), (2, 9), (30, 12), (0, 14), (8, 7)]
+)
 def test_mcnemar_of_statsmodels(only_a, only_b):
     tables = pytest.importorskip("statsmodels.stats.contingency_tables")
     found = mcnemar_exact(only_a, only_b)
@@ -159,6 +180,9 @@ def test_exact_swaps_equal_scipy():
 
     gain = np.array([3, -1, 2, 2, -2, 1, 4, -1], np.int64)
     expected = permutation_test(
-        (gain, np.zeros_like(gain)), lambda a, b: float((a - b).sum()), permutation_type="samples", n_resamples=np.inf
+        (gain, np.zeros_like(gain)),
+        lambda a, b: float((a - b).sum()),
+        permutation_type="samples",
+        n_resamples=np.inf,
     ).pvalue
     assert swap_p(gain[:, None], 100, 0) == pytest.approx(expected, abs=1e-12)

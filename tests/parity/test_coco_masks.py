@@ -1,4 +1,6 @@
-"""COCO masks from files equal pycocotools': the text of run lengths, polygons to the pixel, and AP of segmentations."""
+"""COCO masks from files equal pycocotools': the text of run lengths, polygons to the pixel, and AP
+of segmentations.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ REAL = DATA / "coco_rle" / "instances_val2014_fakesegm100_results.json"
 
 
 def characters(texts: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
-    return ragged.from_counts(np.array(list(map(len, texts)))), np.frombuffer(b"".join(texts), np.uint8)
+    return ragged.from_counts(np.array(list(map(len, texts)))), np.frombuffer(
+        b"".join(texts), np.uint8
+    )
 
 
 def texts_of(runs: Any, size: np.ndarray) -> list[bytes]:
@@ -49,26 +53,42 @@ def test_texts_of_a_thousand_random_masks_are_the_same(block: int) -> None:
 
 @pytest.mark.parametrize("block", range(8))
 def test_four_thousand_random_polygons_are_drawn_the_same(block: int) -> None:
-    """Every pixel: several rings, slivers, rectangles, self-crossings, corners outside and far away."""
+    """Every pixel: several rings, slivers, rectangles, self-crossings, corners outside and far
+    away.
+    """
     random = np.random.default_rng([8, block])
     sizes = [tuple(random.integers(1, 80, 2).tolist()) for _ in range(500)]
-    shapes = [[random_ring(random, *size) for _ in range(random.choice([1, 1, 1, 2, 3]))] for size in sizes]
+    shapes = [
+        [random_ring(random, *size) for _ in range(random.choice([1, 1, 1, 2, 3]))]
+        for size in sizes
+    ]
     size = np.array(sizes)
     runs = rows_from_columns(polygons.column_runs(*flat(shapes), size), size)
     wanted = []
     for shape, (w, h) in zip(shapes, sizes):
-        wanted.append(peer.merge(peer.frPyObjects([ring.reshape(-1).tolist() for ring in shape], h, w))["counts"])
+        wanted.append(
+            peer.merge(peer.frPyObjects([ring.reshape(-1).tolist() for ring in shape], h, w))[
+                "counts"
+            ]
+        )
     assert texts_of(runs, size) == wanted
 
 
-def blob(random: np.random.Generator, shape: tuple[int, int]) -> tuple[list[list[float]], np.ndarray]:
+def blob(
+    random: np.random.Generator, shape: tuple[int, int]
+) -> tuple[list[list[float]], np.ndarray]:
     """Return the polygons of one or two uneven circles, and their mask."""
     rings = []
     for _ in range(random.choice([1, 1, 2])):
-        centre, radius = random.uniform(0.2, 0.8, 2) * shape[::-1], random.choice([9.0, 20.0, 55.0, 110.0])
+        centre, radius = (
+            random.uniform(0.2, 0.8, 2) * shape[::-1],
+            random.choice([9.0, 20.0, 55.0, 110.0]),
+        )
         turn = np.linspace(0, 2 * np.pi, random.integers(4, 20), endpoint=False)
         reach = radius * random.uniform(0.7, 1.2, len(turn))
-        ring = np.stack([centre[0] + reach * np.cos(turn), centre[1] + reach * np.sin(turn)], axis=1)
+        ring = np.stack(
+            [centre[0] + reach * np.cos(turn), centre[1] + reach * np.sin(turn)], axis=1
+        )
         rings.append(np.clip(ring, 0, shape[::-1]).round(2).reshape(-1).tolist())
     return rings, peer.decode(peer.merge(peer.frPyObjects(rings, *shape)))
 
@@ -77,12 +97,17 @@ def packed(mask: np.ndarray, *, listed: bool = False) -> dict[str, Any]:
     found = peer.encode(np.asfortranarray(mask))
     if listed:
         offsets, text = characters([found["counts"]])
-        return {"size": found["size"], "counts": coco_rle.decode_text(offsets, text).counts.tolist()}
+        return {
+            "size": found["size"],
+            "counts": coco_rle.decode_text(offsets, text).counts.tolist(),
+        }
     return {"size": found["size"], "counts": found["counts"].decode()}
 
 
 def coco_files(folder: Path, seed: int, *, boxes: bool) -> tuple[Path, Path]:
-    """References as polygons and run lengths of both kinds, with crowds and declared areas; results as run lengths."""
+    """References as polygons and run lengths of both kinds, with crowds and declared areas; results
+    as run lengths.
+    """
     random = np.random.default_rng([9, seed])
     images, annotations, results = [], [], []
     for image in range(1, 9):
@@ -106,13 +131,22 @@ def coco_files(folder: Path, seed: int, *, boxes: bool) -> tuple[Path, Path]:
                 }
             )
             for _ in range(int(random.integers(0, 3))):
-                moved = np.roll(mask, random.integers(-9, 10, 2), axis=(0, 1)) ^ (random.random(shape) < 0.002)
+                moved = np.roll(mask, random.integers(-9, 10, 2), axis=(0, 1)) ^ (
+                    random.random(shape) < 0.002
+                )
                 score = round(float(random.random()), 2)
-                results.append({**shared, "segmentation": packed(moved.astype(np.uint8)), "score": score})
+                results.append(
+                    {**shared, "segmentation": packed(moved.astype(np.uint8)), "score": score}
+                )
         for _ in range(int(random.integers(0, 3))):
             mask = blob(random, shape)[1]
             label, score = int(random.integers(1, 4)), round(float(random.random()), 2)
-            result = {"image_id": image, "category_id": label, "segmentation": packed(mask), "score": score}
+            result = {
+                "image_id": image,
+                "category_id": label,
+                "segmentation": packed(mask),
+                "score": score,
+            }
             results.append(result)
     if boxes:
         for result in results:
@@ -144,9 +178,13 @@ def test_average_precision_from_files(seed: int, tmp_path: Path) -> None:
 def test_the_published_results_are_read_as_pycocotools_reads_them(tmp_path: Path) -> None:
     results = json.loads(REAL.read_text())
     images = [{"id": image} for image in sorted({result["image_id"] for result in results})]
-    categories = [{"id": k, "name": str(k)} for k in sorted({result["category_id"] for result in results})]
+    categories = [
+        {"id": k, "name": str(k)} for k in sorted({result["category_id"] for result in results})
+    ]
     references = tmp_path / "references.json"
-    references.write_text(json.dumps({"images": images, "annotations": [], "categories": categories}))
+    references.write_text(
+        json.dumps({"images": images, "annotations": [], "categories": categories})
+    )
     table = read(references, REAL).models[REAL.stem]
     assert table.masks is not None
     segmentations = [results[place]["segmentation"] for place in table.place.tolist()]

@@ -29,7 +29,9 @@ def exact_p(a, b):
 
 
 def test_exact_sign_flips_of_one_example():
-    peer = stats.permutation_test((A, B), mean_difference, permutation_type="samples", n_resamples=np.inf)
+    peer = stats.permutation_test(
+        (A, B), mean_difference, permutation_type="samples", n_resamples=np.inf
+    )
     assert exact_p(A, B) == peer.pvalue == 0.669921875
 
 
@@ -40,8 +42,11 @@ def test_exact_sign_flips(seed):
     a, b = rng.normal(0.3, 1.0, n), rng.normal(0.0, 1.0, n)
     if seed % 2:
         a, b = a.round(0), b.round(0)
-    peer = stats.permutation_test((a, b), mean_difference, permutation_type="samples", n_resamples=np.inf)
-    # SciPy doubles the smaller tail; the flips come in pairs of opposite sign, so that this is the same.
+    peer = stats.permutation_test(
+        (a, b), mean_difference, permutation_type="samples", n_resamples=np.inf
+    )
+    # SciPy doubles the smaller tail; the flips come in pairs of opposite sign, so that this is the
+    # same.
     assert exact_p(a, b) == pytest.approx(peer.pvalue, abs=1e-12)
 
 
@@ -51,9 +56,16 @@ def test_percentile_interval_and_error_of_the_same_resamples():
     a, b = rng.normal(0.4, 1.0, n), rng.normal(0.0, 1.0, n)
     one, other = paired.bootstrapped([METRIC], sides(a, b), units, 999, 3)
     replicates = (one[0] - other[0])[:, 0]
-    given = BootstrapResult(confidence_interval=None, bootstrap_distribution=replicates[:, 0], standard_error=None)
+    given = BootstrapResult(
+        confidence_interval=None, bootstrap_distribution=replicates[:, 0], standard_error=None
+    )
     peer = stats.bootstrap(
-        (a, b), mean_difference, paired=True, method="percentile", n_resamples=0, bootstrap_result=given
+        (a, b),
+        mean_difference,
+        paired=True,
+        method="percentile",
+        n_resamples=0,
+        bootstrap_result=given,
     )
     d = np.array([a.mean() - b.mean()])
     ours = paired.judge(d, replicates, None, units, 0.95).intervals[0]
@@ -81,7 +93,9 @@ def test_corrections(ours, theirs):
     families += [rng.random(int(rng.integers(1, 30))) ** 3 for _ in range(30)]
     families += [rng.integers(1, 6, 12) / 50 for _ in range(10)]  # with ties
     for p in families:
-        assert np.allclose(adjusted(p, ours)[0], multitest.multipletests(p, method=theirs)[1], rtol=1e-13)
+        assert np.allclose(
+            adjusted(p, ours)[0], multitest.multipletests(p, method=theirs)[1], rtol=1e-13
+        )
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -102,6 +116,10 @@ def test_signed_ranks(n, digits):
         assert signed_rank_p(d, np.ones((1, n), np.uint8)).tolist() == [[1.0, 1.0]]
         return
     exact = len(np.unique(left)) == len(left) <= 50
-    options = {"zero_method": "wilcox", "correction": False, "method": "exact" if exact else "asymptotic"}
+    options = {
+        "zero_method": "wilcox",
+        "correction": False,
+        "method": "exact" if exact else "asymptotic",
+    }
     peer = [stats.wilcoxon(d, alternative=side, **options).pvalue for side in ("greater", "less")]
     assert np.allclose(signed_rank_p(d, np.ones((1, n), np.uint8))[0], peer, rtol=1e-11)

@@ -1,8 +1,10 @@
-"""Error types equal those of tidecv: gains, specials and counts, of boxes and of masks; and hotcoco's where it agrees.
+"""Error types equal those of tidecv: gains, specials and counts, of boxes and of masks; and
+hotcoco's where it agrees.
 
-Sets are random, with whole coordinates so that overlaps tie and lie on the limits, and with everything that tidecv
-treats in a way of its own: ignored regions, images with more than 100 predictions, equal scores, classes that only one
-side has, empty images. Tolerance: counts are equal; gains differ by at most 1e-12 (tidecv's are in percent).
+Sets are random, with whole coordinates so that overlaps tie and lie on the limits, and with
+everything that tidecv treats in a way of its own: ignored regions, images with more than 100
+predictions, equal scores, classes that only one side has, empty images. Tolerance: counts are
+equal; gains differ by at most 1e-12 (tidecv's are in percent).
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ Image = dict[str, Any]
 
 def random_boxes(random: np.random.Generator, n: int) -> np.ndarray:
     low = random.integers(0, SIDE - 8, (n, 2))
-    return np.concatenate([low, np.minimum(low + random.integers(4, 24, (n, 2)), SIDE)], axis=1).astype(float)
+    return np.concatenate(
+        [low, np.minimum(low + random.integers(4, 24, (n, 2)), SIDE)], axis=1
+    ).astype(float)
 
 
 def moved(random: np.random.Generator, boxes: np.ndarray) -> np.ndarray:
@@ -42,10 +46,14 @@ def moved(random: np.random.Generator, boxes: np.ndarray) -> np.ndarray:
     near = boxes + random.integers(-3, 4, boxes.shape) * (random.random((len(boxes), 1)) < 0.8)
     near = np.clip(near, 0, SIDE)
     low, high = np.minimum(near[:, :2], near[:, 2:] - 1), near[:, 2:]
-    return np.concatenate([np.clip(low, 0, SIDE - 1), np.maximum(high, np.clip(low, 0, SIDE - 1) + 1)], axis=1)
+    return np.concatenate(
+        [np.clip(low, 0, SIDE - 1), np.maximum(high, np.clip(low, 0, SIDE - 1) + 1)], axis=1
+    )
 
 
-def random_image(random: np.random.Generator, n_classes: int, *, ties: bool, ignored: bool, crowded: bool) -> Image:
+def random_image(
+    random: np.random.Generator, n_classes: int, *, ties: bool, ignored: bool, crowded: bool
+) -> Image:
     n = int(random.integers(0, 5))
     boxes = random_boxes(random, n)
     if n > 1 and random.random() < 0.3:
@@ -54,7 +62,9 @@ def random_image(random: np.random.Generator, n_classes: int, *, ties: bool, ign
     near = np.repeat(np.arange(n), random.integers(0, 4, n)) if n else np.zeros(0, int)
     noise = int(random.integers(90, 130)) if crowded else int(random.integers(0, 4))
     said = np.concatenate([moved(random, boxes[near]), random_boxes(random, noise)])
-    right = np.where(random.random(len(near)) < 0.75, labels[near], random.integers(0, n_classes, len(near)))
+    right = np.where(
+        random.random(len(near)) < 0.75, labels[near], random.integers(0, n_classes, len(near))
+    )
     score = random.integers(1, 6, len(said)) / 8 if ties else random.random(len(said))
     return {
         "boxes": boxes,
@@ -71,7 +81,9 @@ def random_set(seed: int) -> tuple[list[Image], int]:
     n_classes = int(random.integers(1, 5))
     ties, ignored = seed % 3 == 0, seed % 2 == 0
     images = [
-        random_image(random, n_classes, ties=ties, ignored=ignored, crowded=seed % 5 == 0 and k == 1)
+        random_image(
+            random, n_classes, ties=ties, ignored=ignored, crowded=seed % 5 == 0 and k == 1
+        )
         for k in range(int(random.integers(3, 12)))
     ]
     images[0] = {
@@ -84,7 +96,9 @@ def random_set(seed: int) -> tuple[list[Image], int]:
 
 
 def pixels(box: np.ndarray) -> np.ndarray:
-    """Return a box as a mask, without a corner of it where it is large, so that masks are not boxes."""
+    """Return a box as a mask, without a corner of it where it is large, so that masks are not
+    boxes.
+    """
     x0, y0, x1, y1 = box.astype(int)
     grid = np.zeros((SIDE, SIDE), np.uint8)
     grid[y0:y1, x0:x1] = 1
@@ -107,10 +121,18 @@ def tide_of(images: list[Image], n_classes: int, mode: str, limits: tuple[float,
     for k, image in enumerate(images):
         references.add_image(k, str(k))
         for box, label, ignore in zip(image["boxes"], image["labels"].tolist(), image["ignore"]):
-            (references.add_ignore_region if ignore else references.add_ground_truth)(k, label, **shapes(box))
-        for box, label, score in zip(image["said"], image["said_labels"].tolist(), image["scores"].tolist()):
+            (references.add_ignore_region if ignore else references.add_ground_truth)(
+                k, label, **shapes(box)
+            )
+        for box, label, score in zip(
+            image["said"], image["said_labels"].tolist(), image["scores"].tolist()
+        ):
             predictions.add_detection(k, label, score, **shapes(box))
-    tide = tidecv.TIDE(pos_threshold=limits[1], background_threshold=limits[0], mode=getattr(tidecv.TIDE, mode.upper()))
+    tide = tidecv.TIDE(
+        pos_threshold=limits[1],
+        background_threshold=limits[0],
+        mode=getattr(tidecv.TIDE, mode.upper()),
+    )
     tide.evaluate(references, predictions)
     return tide
 
@@ -123,18 +145,39 @@ def cohort_of(images: list[Image], n_classes: int, *, masks: bool) -> cal.Cohort
         return found
 
     references = [
-        {**shapes(i["boxes"]), "labels": i["labels"], "ignore": i["ignore"], "width": SIDE, "height": SIDE}
+        {
+            **shapes(i["boxes"]),
+            "labels": i["labels"],
+            "ignore": i["ignore"],
+            "width": SIDE,
+            "height": SIDE,
+        }
         for i in images
     ]
-    predictions = [{**shapes(i["said"]), "labels": i["said_labels"], "scores": i["scores"]} for i in images]
-    return cal.Cohort.from_arrays(references, predictions, classes=[f"class {k}" for k in range(n_classes)])
+    predictions = [
+        {**shapes(i["said"]), "labels": i["said_labels"], "scores": i["scores"]} for i in images
+    ]
+    return cal.Cohort.from_arrays(
+        references, predictions, classes=[f"class {k}" for k in range(n_classes)]
+    )
 
 
 def protocol_of(criterion: str, limits: tuple[float, float]) -> cal.Protocol:
-    lines = ['schema = "calipers.protocol/1"', 'name = "t"', 'source = "t"', "[matching]", 'ties = "coco"']
+    lines = [
+        'schema = "calipers.protocol/1"',
+        'name = "t"',
+        'source = "t"',
+        "[matching]",
+        'ties = "coco"',
+    ]
     lines += [f'criterion = "{criterion}"', f"thresholds = {limits[1]}"]
     for name in [*(f"dAP/{gain}" for gain in GAINS[:8]), *(f"errors/{kind}" for kind in KINDS)]:
-        lines += ["[[metric]]", f'name = "{name}"', 'kind = "error-types"', f"background = {limits[0]}"]
+        lines += [
+            "[[metric]]",
+            f'name = "{name}"',
+            'kind = "error-types"',
+            f"background = {limits[0]}",
+        ]
     return cal.Protocol.from_toml("\n".join(lines))
 
 
@@ -150,9 +193,19 @@ def assert_equals_tidecv(seed: int, mode: str, limits: tuple[float, float] = (0.
     for kind, count in run.count_errors().items():
         assert found[f"errors/{NAMES[kind.short_name]}"].value == count, (seed, kind.short_name)
     for theirs, ours in NAMES.items():
-        assert found[f"dAP/{ours}"].value == pytest.approx(main[theirs] / 100, abs=1e-12), (seed, ours)
-    for theirs, ours in SPECIAL.items():  # a gain below 0, which only the order of equal scores can make, is 0 here
-        assert found[f"dAP/{ours}"].value == pytest.approx(max(special[theirs], 0.0) / 100, abs=1e-12), (seed, ours)
+        assert found[f"dAP/{ours}"].value == pytest.approx(main[theirs] / 100, abs=1e-12), (
+            seed,
+            ours,
+        )
+    for (
+        theirs,
+        ours,
+    ) in (
+        SPECIAL.items()
+    ):  # a gain below 0, which only the order of equal scores can make, is 0 here
+        assert found[f"dAP/{ours}"].value == pytest.approx(
+            max(special[theirs], 0.0) / 100, abs=1e-12
+        ), (seed, ours)
 
 
 @pytest.mark.parametrize("block", range(8))
@@ -185,10 +238,11 @@ def test_the_sets_have_every_kind_of_mistake_and_every_trouble() -> None:
 
 
 def test_hotcoco_agrees_where_definitions_do(tmp_path: Path) -> None:
-    """Without ignored regions, ties, full images or classes without references, whose AP it leaves out of the mean.
+    """Without ignored regions, ties, full images or classes without references, whose AP it leaves
+    out of the mean.
 
-    Counts are equal. Its recalls are COCO's, which differ in their last bits from tidecv's: where a recall is met
-    exactly, one precision of 101 is another one, so gains are only near each other.
+    Counts are equal. Its recalls are COCO's, which differ in their last bits from tidecv's: where a
+    recall is met exactly, one precision of 101 is another one, so gains are only near each other.
     """
     hotcoco = pytest.importorskip("hotcoco")
     compared = 0
@@ -197,8 +251,12 @@ def test_hotcoco_agrees_where_definitions_do(tmp_path: Path) -> None:
         random = np.random.default_rng(seed)
         for image in images:
             image["ignore"] = np.zeros(len(image["boxes"]), bool)
-            image["scores"] = random.permutation(1 + np.arange(len(image["said"]))) / 256 + random.random() / 1024
-            image["boxes"] = image["boxes"] + np.arange(len(image["boxes"]))[:, None] / 64  # none like another
+            image["scores"] = (
+                random.permutation(1 + np.arange(len(image["said"]))) / 256 + random.random() / 1024
+            )
+            image["boxes"] = (
+                image["boxes"] + np.arange(len(image["boxes"]))[:, None] / 64
+            )  # none like another
         labels = np.concatenate([image["labels"] for image in images])
         if len(np.unique(labels)) < n_classes or any(len(image["said"]) > 100 for image in images):
             continue
@@ -207,7 +265,9 @@ def test_hotcoco_agrees_where_definitions_do(tmp_path: Path) -> None:
         for name, ours in NAMES.items():
             assert found[f"errors/{ours}"].value == theirs["counts"].get(name, 0), (seed, ours)
         for name, ours in {**NAMES, "FP": "fp", "FN": "fn"}.items():
-            assert found[f"dAP/{ours}"].value == pytest.approx(theirs["delta_ap"][name], abs=0.02), (seed, ours)
+            assert found[f"dAP/{ours}"].value == pytest.approx(
+                theirs["delta_ap"][name], abs=0.02
+            ), (seed, ours)
         compared += 1
     assert compared >= 20
 
@@ -217,9 +277,14 @@ def _hotcoco(hotcoco: Any, images: list[Image], n_classes: int, folder: Path) ->
         x0, y0, x1, y1 = box.tolist()
         return {"image_id": k + 1, "category_id": label + 1, "bbox": [x0, y0, x1 - x0, y1 - y0]}
 
-    every = [entry(k, *pair) for k, i in enumerate(images) for pair in zip(i["boxes"], i["labels"].tolist())]
+    every = [
+        entry(k, *pair)
+        for k, i in enumerate(images)
+        for pair in zip(i["boxes"], i["labels"].tolist())
+    ]
     annotations = [
-        {**one, "id": k + 1, "iscrowd": 0, "area": one["bbox"][2] * one["bbox"][3]} for k, one in enumerate(every)
+        {**one, "id": k + 1, "iscrowd": 0, "area": one["bbox"][2] * one["bbox"][3]}
+        for k, one in enumerate(every)
     ]
     results = [
         {**entry(k, box, label), "score": score}
@@ -227,7 +292,10 @@ def _hotcoco(hotcoco: Any, images: list[Image], n_classes: int, folder: Path) ->
         for box, label, score in zip(i["said"], i["said_labels"].tolist(), i["scores"].tolist())
     ]
     document = {
-        "images": [{"id": k + 1, "width": SIDE, "height": SIDE, "file_name": f"{k}"} for k in range(len(images))],
+        "images": [
+            {"id": k + 1, "width": SIDE, "height": SIDE, "file_name": f"{k}"}
+            for k in range(len(images))
+        ],
         "categories": [{"id": k + 1, "name": f"class {k}"} for k in range(n_classes)],
         "annotations": annotations,
     }

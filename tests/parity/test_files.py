@@ -1,4 +1,6 @@
-"""From file to JSON: `calipers evaluate REFS PREDS --preset coco --json` equals pycocotools on the same two files."""
+"""From file to JSON: `calipers evaluate REFS PREDS --preset coco --json` equals pycocotools on the
+same two files.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +18,32 @@ from coco_peer import of_files, twelve
 
 def by_command(references: Path, results: Path, capsys: pytest.CaptureFixture[str]) -> np.ndarray:
     capsys.readouterr()
-    assert run(["evaluate", str(references), str(results), "--preset", "coco", "--json", "--no-ci"]) == 0
+    assert (
+        run(["evaluate", str(references), str(results), "--preset", "coco", "--json", "--no-ci"])
+        == 0
+    )
     return twelve(json.loads(capsys.readouterr().out)["rows"])
 
 
 def coco_files(folder: Path, seed: int) -> tuple[Path, Path]:
-    """Files as annotation tools write them: ids in no order, gaps, crowds, declared areas, two decimals, extra keys."""
+    """Files as annotation tools write them: ids in no order, gaps, crowds, declared areas, two
+    decimals, extra keys.
+    """
     random = np.random.default_rng(seed)
     ids = random.choice(10_000, 12, replace=False).tolist()
     categories = [{"id": int(c), "name": f"class {c}", "supercategory": "x"} for c in (17, 3, 90)]
-    images = [{"id": i, "width": 640, "height": 480, "file_name": f"{i}.jpg", "license": 1} for i in ids]
+    images = [
+        {"id": i, "width": 640, "height": 480, "file_name": f"{i}.jpg", "license": 1} for i in ids
+    ]
     annotations: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
     for i in ids:
         for _ in range(int(random.integers(0, 6))):
             w, h = (random.uniform(8, 200, 2)).round(2).tolist()
-            x, y = round(float(random.uniform(0, 640 - w)), 2), round(float(random.uniform(0, 480 - h)), 2)
+            x, y = (
+                round(float(random.uniform(0, 640 - w)), 2),
+                round(float(random.uniform(0, 480 - h)), 2),
+            )
             category = int(random.choice([17, 3, 90]))
             annotations.append(
                 {
@@ -49,10 +61,17 @@ def coco_files(folder: Path, seed: int) -> tuple[Path, Path]:
                 box[2:] = np.maximum(box[2:], 1.0)
                 label = category if random.random() < 0.8 else 3
                 score = round(float(random.random()), 3)
-                results.append({"image_id": i, "category_id": label, "bbox": box.tolist(), "score": score})
+                results.append(
+                    {"image_id": i, "category_id": label, "bbox": box.tolist(), "score": score}
+                )
     random.shuffle(annotations)
     references, found = folder / "references.json", folder / "results.json"
-    document = {"info": {"year": 2014}, "licenses": [], "images": images, "annotations": annotations}
+    document = {
+        "info": {"year": 2014},
+        "licenses": [],
+        "images": images,
+        "annotations": annotations,
+    }
     references.write_text(json.dumps({**document, "categories": categories}))
     found.write_text(json.dumps(results))
     return references, found
@@ -72,7 +91,10 @@ def test_public_example_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     document = json.loads((folder / "gts_coco_format" / "toy_example_coco.JSON").read_text())
     for k, annotation in enumerate(document["annotations"]):
         annotation["id"] = k + 1  # pycocotools takes the id 0 for "not matched"
-    references, results = tmp_path / "references.json", folder / "dets_coco_format" / "coco_dets.json"
+    references, results = (
+        tmp_path / "references.json",
+        folder / "dets_coco_format" / "coco_dets.json",
+    )
     references.write_text(json.dumps(document))
     found = json.loads(results.read_text())
     listed = found if isinstance(found, list) else found["annotations"]

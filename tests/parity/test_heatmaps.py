@@ -28,7 +28,9 @@ def test_enlarging_is_the_bilinear_filter_of_pillow(seed):
     shape = tuple((old + random.integers(0, 60, 2)).tolist())
     values = random.random(old).astype(np.float32)
     theirs = np.asarray(Image.fromarray(values).resize(shape[::-1], Image.Resampling.BILINEAR))
-    np.testing.assert_allclose(resampled(values.astype(np.float64), shape), theirs, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        resampled(values.astype(np.float64), shape), theirs, rtol=0, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -40,4 +42,6 @@ def test_boxes_and_scores_are_those_of_scipy(seed):
     found = boxes_from_heatmaps(values[None, None], classes=["a"], thresholds=180).predictions
     theirs = [[x.start, y.start, x.stop, y.stop] for y, x in ndimage.find_objects(labels)]
     assert found.boxes.tolist() == theirs
-    np.testing.assert_allclose(found.score, ndimage.mean(values, labels, range(1, n + 1)), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        found.score, ndimage.mean(values, labels, range(1, n + 1)), rtol=0, atol=1e-12
+    )

@@ -1,9 +1,11 @@
-"""Panoptic quality equals panoptica's, and lesion matching, AP, AUROC and score equal those of picai_eval.
+"""Panoptic quality equals panoptica's, and lesion matching, AP, AUROC and score equal those of
+picai_eval.
 
-Volumes are made of boxes with whole corners that never touch each other, so that a component is a box and its mask IoU
-is the box IoU; where masks are at hand the same volumes are compared as masks, and balls beside them.
-Tolerance: 1e-12 for panoptica. picai_eval adds 1e-8 to both parts of an overlap, which moves no match here and is in no
-number that is compared but the overlap itself: 1e-12 for AP, AUROC and score, 1e-7 for overlaps.
+Volumes are made of boxes with whole corners that never touch each other, so that a component is a
+box and its mask IoU is the box IoU; where masks are at hand the same volumes are compared as masks,
+and balls beside them. Tolerance: 1e-12 for panoptica. picai_eval adds 1e-8 to both parts of an
+overlap, which moves no match here and is in no number that is compared but the overlap itself:
+1e-12 for AP, AUROC and score, 1e-7 for overlaps.
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ def case(random: np.random.Generator, *, sick: bool, levels: int) -> Case:
     for label in range(1, references.max() + 1):
         corners = [(ix.min(), ix.max() + 1) for ix in np.nonzero(references == label)]
         for _ in range(int(random.integers(0, 4))):  # several on one: duplicates
-            moved = [sorted((a + random.integers(-2, 3), b + random.integers(-2, 3))) for a, b in corners]
+            moved = [
+                sorted((a + random.integers(-2, 3), b + random.integers(-2, 3))) for a, b in corners
+            ]
             _place(candidates, moved, random)
     for _ in range(int(random.integers(0, 3))):
         _place(candidates, _box(random), random)
@@ -100,11 +104,17 @@ def cohort_of(cases: list[Case], *, masks: bool = False) -> cal.Cohort:
 def random_cases(seed: int) -> list[Case]:
     random = np.random.default_rng([61, seed])
     n = int(random.integers(2, 7))
-    return [case(random, sick=k == 0 or (k > 1 and random.random() < 0.6), levels=[64, 5][seed % 2]) for k in range(n)]
+    return [
+        case(random, sick=k == 0 or (k > 1 and random.random() < 0.6), levels=[64, 5][seed % 2])
+        for k in range(n)
+    ]
 
 
 def picai_of(cases: list[Case]) -> object:
-    maps, labels = [c.detections for c in cases], [(c.references > 0).astype(np.int32) for c in cases]
+    maps, labels = (
+        [c.detections for c in cases],
+        [(c.references > 0).astype(np.int32) for c in cases],
+    )
     return picai_eval.evaluate(y_det=maps, y_true=labels, num_parallel_calls=1)
 
 
@@ -122,17 +132,23 @@ def assert_equals_picai(cases: list[Case], protocol: cal.Protocol, *, masks: boo
         here = hit & (matches.prediction_image == image)
         ours = sorted(zip(matches.score[here].tolist(), matches.similarity[here].tolist()))
         theirs = sorted((s, o) for lesion, s, o in peer.lesion_results[image] if lesion and s > 0)
-        np.testing.assert_allclose(np.array(ours).reshape(-1, 2), np.array(theirs).reshape(-1, 2), rtol=0, atol=1e-7)
+        np.testing.assert_allclose(
+            np.array(ours).reshape(-1, 2), np.array(theirs).reshape(-1, 2), rtol=0, atol=1e-7
+        )
 
 
 def sensitivity_at(peer: object, rate: float) -> float:
-    """Return the best sensitivity at a rate; its own method ends the curve before the last operating point."""
+    """Return the best sensitivity at a rate; its own method ends the curve before the last
+    operating point.
+    """
     results = [entry for of_case in peer.lesion_results.values() for entry in of_case]
     n_lesions, best = sum(lesion for lesion, _, _ in results), 0.0
     for cut in {score for _, score, _ in results if score > 0}:
         alarms = sum(not lesion for lesion, score, _ in results if score >= cut)
         if alarms / len(peer.lesion_results) <= rate:
-            best = max(best, sum(lesion for lesion, score, _ in results if score >= cut) / n_lesions)
+            best = max(
+                best, sum(lesion for lesion, score, _ in results if score >= cut) / n_lesions
+            )
     return best
 
 
@@ -148,7 +164,9 @@ def on_boxes() -> str:
     from importlib import resources
 
     text = resources.files("calipers").joinpath("presets", "picai.toml").read_text(encoding="utf-8")
-    return text.replace('criterion = "mask-iou"', 'criterion = "box-iou"').replace('"picai"', '"picai on boxes"')
+    return text.replace('criterion = "mask-iou"', 'criterion = "box-iou"').replace(
+        '"picai"', '"picai on boxes"'
+    )
 
 
 def test_the_preset_equals_picai_eval_on_masks() -> None:
@@ -175,23 +193,31 @@ def test_the_preset_equals_picai_eval_on_balls() -> None:
     random = np.random.default_rng(62)
     for _ in range(40):
         well = case(random, sick=False, levels=64)
-        assert_equals_picai([balls(random), balls(random), well], cal.Protocol.load("picai"), masks=True)
+        assert_equals_picai(
+            [balls(random), balls(random), well], cal.Protocol.load("picai"), masks=True
+        )
 
 
 def test_a_further_candidate_on_a_lesion_does_not_count() -> None:
-    """Two candidates on one lesion: the larger overlap is the hit, the other neither hit nor false alarm."""
+    """Two candidates on one lesion: the larger overlap is the hit, the other neither hit nor false
+    alarm.
+    """
     references, candidates = np.zeros(SHAPE, np.int32), np.zeros(SHAPE, np.int32)
     references[2:8, 2:10, 2:10] = 1
     candidates[2:8, 2:10, 2:7], candidates[2:8, 2:10, 8:10] = 1, 2
     sick, nobody = Case(references, candidates, [0.25, 0.75]), np.zeros(SHAPE, np.int32)
     well = Case(nobody, nobody, [])
     found = cal.evaluate(cohort_of([sick, well]), cal.Protocol.from_toml(on_boxes()), ci=False)
-    assert [found[name].value for name in ("AP@0.1", "AUROC/case", "score")] == pytest.approx([1.0] * 3, abs=1e-12)
+    assert [found[name].value for name in ("AP@0.1", "AUROC/case", "score")] == pytest.approx(
+        [1.0] * 3, abs=1e-12
+    )
     assert picai_of([sick, well]).score == 1.0
 
 
 def panoptic_of(case: Case, threshold: float) -> tuple[float, float, float]:
-    matcher = panoptica.NaiveThresholdMatching(matching_metric=panoptica.Metric.IOU, matching_threshold=threshold)
+    matcher = panoptica.NaiveThresholdMatching(
+        matching_metric=panoptica.Metric.IOU, matching_threshold=threshold
+    )
     evaluator = panoptica.Panoptica_Evaluator(
         expected_input=panoptica.InputType.UNMATCHED_INSTANCE,
         instance_matcher=matcher,
@@ -207,16 +233,23 @@ def panoptic_of(case: Case, threshold: float) -> tuple[float, float, float]:
 def panoptic_protocol(threshold: float, criterion: str) -> cal.Protocol:
     head = 'schema = "calipers.protocol/1"\nname = "panoptic"\nsource = "Kirillov et al."\n'
     matching = f'[matching]\ncriterion = "{criterion}"\nassignment = "by-overlap"\nthresholds = {threshold}\n'
-    metrics = [f'[[metric]]\nname = "{p}"\nkind = "panoptic-quality"\npart = "{p}"\n' for p in ("PQ", "SQ", "RQ")]
+    metrics = [
+        f'[[metric]]\nname = "{p}"\nkind = "panoptic-quality"\npart = "{p}"\n'
+        for p in ("PQ", "SQ", "RQ")
+    ]
     return cal.Protocol.from_toml(head + matching + "".join(metrics))
 
 
 def assert_equals_panoptica(case: Case, threshold: float, criterion: str) -> None:
     found = cal.evaluate(
-        cohort_of([case], masks=criterion != "box-iou"), panoptic_protocol(threshold, criterion), ci=False
+        cohort_of([case], masks=criterion != "box-iou"),
+        panoptic_protocol(threshold, criterion),
+        ci=False,
     )
     ours, theirs = [found[part].value for part in ("PQ", "SQ", "RQ")], panoptic_of(case, threshold)
-    if np.isnan(ours[1]) and not np.isnan(ours[2]):  # without a hit SQ is undefined; panoptica says 0
+    if np.isnan(ours[1]) and not np.isnan(
+        ours[2]
+    ):  # without a hit SQ is undefined; panoptica says 0
         assert (ours[0], theirs[1]) == (0.0, 0.0)
         ours[1] = 0.0
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
@@ -227,7 +260,9 @@ def test_panoptic_quality_equals_panoptica_on_boxes(threshold: float) -> None:
     random = np.random.default_rng(63)
     panoptica.disable_citation_reminder()
     for _ in range(SETS // 2):
-        assert_equals_panoptica(case(random, sick=random.random() < 0.9, levels=64), threshold, "box-iou")
+        assert_equals_panoptica(
+            case(random, sick=random.random() < 0.9, levels=64), threshold, "box-iou"
+        )
 
 
 def test_panoptic_quality_equals_panoptica_on_balls() -> None:

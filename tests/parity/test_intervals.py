@@ -1,4 +1,6 @@
-"""Intervals equal SciPy's on the same resamples, those of proportions statsmodels'; replicates equal pycocotools'."""
+"""Intervals equal SciPy's on the same resamples, those of proportions statsmodels'; replicates
+equal pycocotools'.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,13 @@ def test_on_the_same_resamples(method: str, statistic, level: float) -> None:
     for seed in range(15):
         x = skewed(seed, 12 + 3 * seed)
         peer = stats.bootstrap(
-            (x,), statistic, n_resamples=999, method=method, confidence_level=level, vectorized=True, rng=seed
+            (x,),
+            statistic,
+            n_resamples=999,
+            method=method,
+            confidence_level=level,
+            vectorized=True,
+            rng=seed,
         )
         n = len(x)
         jackknife = np.array([statistic(np.delete(x, k)) for k in range(n)])[:, None]
@@ -64,9 +72,15 @@ def test_our_resamples_give_the_interval_of_scipys(kernel_route: str) -> None:
     jackknife = ((x.sum() - x) / 39)[:, None]
     for method in PLACES:
         (ours,) = intervals(
-            np.array([x.mean()]), replicates[:, None], [Support(40)], method=method, jackknife=jackknife
+            np.array([x.mean()]),
+            replicates[:, None],
+            [Support(40)],
+            method=method,
+            jackknife=jackknife,
         )
-        theirs = stats.bootstrap((x,), np.mean, n_resamples=8000, method=method, rng=1).confidence_interval
+        theirs = stats.bootstrap(
+            (x,), np.mean, n_resamples=8000, method=method, rng=1
+        ).confidence_interval
         assert ours.low == pytest.approx(theirs.low, abs=6 * ours.mc_error[0])
         assert ours.high == pytest.approx(theirs.high, abs=6 * ours.mc_error[1])
 
@@ -75,10 +89,16 @@ def test_where_scipy_has_nan_there_is_a_reason() -> None:
     x = np.full(20, 0.5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        theirs = stats.bootstrap((x,), np.mean, n_resamples=99, method="bca", rng=0).confidence_interval
+        theirs = stats.bootstrap(
+            (x,), np.mean, n_resamples=99, method="bca", rng=0
+        ).confidence_interval
     assert np.isnan(theirs.low)
     (ours,) = intervals(
-        np.array([0.5]), np.full((99, 1), 0.5), [Support(20)], method="bca", jackknife=np.full((20, 1), 0.5)
+        np.array([0.5]),
+        np.full((99, 1), 0.5),
+        [Support(20)],
+        method="bca",
+        jackknife=np.full((20, 1), 0.5),
     )
     assert (ours.low, ours.high, ours.flags) == (0.5, 0.5, ("identical_units",))
 
@@ -94,7 +114,9 @@ def test_proportions(level: float) -> None:
 
 
 def really_repeated(cohort: cal.Cohort, weight: np.ndarray) -> np.ndarray:
-    """The twelve numbers of pycocotools on a data set in which images are listed as often as their weight says."""
+    """The twelve numbers of pycocotools on a data set in which images are listed as often as their
+    weight says.
+    """
     many = cohort.take(resampling.repeated(weight))
     r, p = many.references, many.predictions("model-1")
 
@@ -114,12 +136,16 @@ def really_repeated(cohort: cal.Cohort, weight: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_bootstrap_replicate_is_pycocotools_on_repeated_images(kernel_route: str, seed: int) -> None:
+def test_a_bootstrap_replicate_is_pycocotools_on_repeated_images(
+    kernel_route: str, seed: int
+) -> None:
     cohort = random_cohort(25, 3, seed=seed, crowd_share=0.1, declared_areas=True)
     metrics = cal.Protocol.load("coco").compile()
     evidence = {metric.recipe.key: metric.recipe.collect(cohort, "model-1") for metric in metrics}
     (block,) = w.bootstrap(Units.of("image", None, 25), 6, seed)
-    found = np.concatenate([metric.value(evidence[metric.recipe.key], block)[:, 0] for metric in metrics], axis=1)
+    found = np.concatenate(
+        [metric.value(evidence[metric.recipe.key], block)[:, 0] for metric in metrics], axis=1
+    )
     names = [name for metric in metrics for name in metric.facts.names]
     assert sorted(names) == sorted(NAMES)
     for weight, values in zip(np.array(block, np.int64), found):

@@ -1,4 +1,6 @@
-"""Mixed models equal lme4's published numbers and statsmodels; the logistic model equals statsmodels' GLM and GEE."""
+"""Mixed models equal lme4's published numbers and statsmodels; the logistic model equals
+statsmodels' GLM and GEE.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ from calipers.statistics.logistic import logistic_model
 
 SETS = 20
 
-# Strength of a chemical paste: 10 batches, 3 casks of each, 2 assays of each cask. Davies and Goldsmith (eds.),
-# Statistical Methods in Research and Production, 4th edition, 1972, section 6.4; data set `Pastes` of R's lme4.
+# Strength of a chemical paste: 10 batches, 3 casks of each, 2 assays of each cask. Davies and
+# Goldsmith (eds.), Statistical Methods in Research and Production, 4th edition, 1972, section 6.4;
+# data set `Pastes` of R's lme4.
 PASTES = {
     "A": ((62.8, 62.6), (60.1, 62.3), (62.7, 63.1)),
     "B": ((60.0, 61.4), (57.5, 56.9), (61.1, 58.9)),
@@ -39,11 +42,17 @@ def pastes() -> dict[str, list[Any]]:
         for cask, pair in zip("abc", casks)
         for strength in pair
     ]
-    return {"batch": [r[0] for r in rows], "cask": [r[1] for r in rows], "strength": [r[2] for r in rows]}
+    return {
+        "batch": [r[0] for r in rows],
+        "cask": [r[1] for r in rows],
+        "strength": [r[2] for r in rows],
+    }
 
 
 def test_pastes_by_reml_equals_lme4() -> None:
-    """`lmer(strength ~ (1 | batch) + (1 | batch:cask))`; numbers as statsmodels' tests quote them from R."""
+    """`lmer(strength ~ (1 | batch) + (1 | batch:cask))`; numbers as statsmodels' tests quote them
+    from R.
+    """
     model = cal.mixed_model(pastes(), "strength ~ 1", ["batch", "cask"])
     batch, cask, residual = model.components
     assert model["intercept"].value == pytest.approx(60.0533, rel=1e-6)
@@ -54,7 +63,9 @@ def test_pastes_by_reml_equals_lme4() -> None:
     assert model.log_likelihood == pytest.approx(-123.49, rel=1e-4)
     assert model.deviance == pytest.approx(246.9907, rel=1e-6)
     diagnostics = model.diagnostics
-    np.testing.assert_allclose(diagnostics.fitted[:5], [62.62866, 62.62866, 61.18663, 61.18663, 62.82094], rtol=1e-6)
+    np.testing.assert_allclose(
+        diagnostics.fitted[:5], [62.62866, 62.62866, 61.18663, 61.18663, 62.82094], rtol=1e-6
+    )
     expected = [0.17133538, -0.02866462, -1.08662875, 1.11337125, -0.12093607]
     np.testing.assert_allclose(diagnostics.residuals[:5], expected, atol=1e-5)
 
@@ -66,7 +77,9 @@ def test_pastes_by_ml_equals_lme4() -> None:
 
 
 def random_table(seed: int) -> pd.DataFrame:
-    """A small multi-centre study whose groups really differ: statsmodels struggles where a variance is zero."""
+    """A small multi-centre study whose groups really differ: statsmodels struggles where a variance
+    is zero.
+    """
     random = np.random.default_rng([20_262, seed])
     n_centres, n_patients, n_images = (
         int(random.integers(5, 8)),
@@ -77,10 +90,17 @@ def random_table(seed: int) -> pd.DataFrame:
     patient = random.integers(0, n_patients, n_images)
     n = int(random.integers(140, 200))
     image = random.integers(0, n_images, n)
-    table = pd.DataFrame({"image": image, "patient": patient[image], "centre": centre[patient[image]]})
+    table = pd.DataFrame(
+        {"image": image, "patient": patient[image], "centre": centre[patient[image]]}
+    )
     table["size"] = random.choice(["large", "medium", "small"], n)
     table["age"] = random.normal(60, 10, n)
-    y = 0.7 + 0.003 * table["age"] - 0.25 * (table["size"] == "small") + 0.12 * random.standard_normal(n)
+    y = (
+        0.7
+        + 0.003 * table["age"]
+        - 0.25 * (table["size"] == "small")
+        + 0.12 * random.standard_normal(n)
+    )
     y += 0.15 * random.standard_normal(n_centres)[table["centre"]]
     y += 0.15 * random.standard_normal(n_patients)[table["patient"]]
     y += 0.12 * random.standard_normal(n_images)[table["image"]]
@@ -88,9 +108,13 @@ def random_table(seed: int) -> pd.DataFrame:
 
 
 def statsmodels_fit(table: pd.DataFrame, reml: bool, wanted: float) -> Any:
-    """Return the fit of the first optimiser that comes as low as wanted: each of them gets stuck now and then."""
+    """Return the fit of the first optimiser that comes as low as wanted: each of them gets stuck
+    now and then.
+    """
     formulas = {"patient": "0 + C(patient)", "image": "0 + C(image)"}
-    model = sm.MixedLM.from_formula("iou ~ size + age", table, groups="centre", re_formula="1", vc_formula=formulas)
+    model = sm.MixedLM.from_formula(
+        "iou ~ size + age", table, groups="centre", re_formula="1", vc_formula=formulas
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for method in ("lbfgs", "bfgs", "cg", "powell"):
@@ -107,18 +131,23 @@ def test_random_sets_equal_statsmodels(seed: int) -> None:
     peer = statsmodels_fit(table, reml, ours.deviance)
     assert ours.deviance == pytest.approx(-2 * peer.llf, abs=1e-5)
     np.testing.assert_allclose([c.value for c in ours.coefficients], peer.fe_params, atol=1e-4)
-    # Beyond the intercept only: statsmodels lets the variances move too when it differentiates, lme4 and we hold them.
+    # Beyond the intercept only: statsmodels lets the variances move too when it differentiates,
+    # lme4 and we hold them.
     np.testing.assert_allclose([c.se for c in ours.coefficients[1:]], peer.bse_fe[1:], rtol=0.02)
     vcomp = dict(zip(peer.model.exog_vc.names, peer.vcomp))
     expected = [float(peer.cov_re.iloc[0, 0]), vcomp["patient"], vcomp["image"], float(peer.scale)]
-    np.testing.assert_allclose([c.variance for c in ours.components], expected, rtol=0.02, atol=1e-5)
+    np.testing.assert_allclose(
+        [c.variance for c in ours.components], expected, rtol=0.02, atol=1e-5
+    )
 
 
 def test_crossed_groups_equal_statsmodels() -> None:
     random = np.random.default_rng(3)
     reader, case = np.repeat(np.arange(8), 15), np.tile(np.arange(15), 8)
     y = 0.5 + 0.3 * random.standard_normal(8)[reader] + 0.4 * random.standard_normal(15)[case]
-    table = pd.DataFrame({"y": y + 0.1 * random.standard_normal(120), "reader": reader, "case": case, "one": 1})
+    table = pd.DataFrame(
+        {"y": y + 0.1 * random.standard_normal(120), "reader": reader, "case": case, "one": 1}
+    )
     table["x"] = random.standard_normal(120)
     ours = cal.mixed_model(table, "y ~ x", ["reader", "case"], crossed=True)
     with warnings.catch_warnings():
@@ -134,7 +163,9 @@ def test_crossed_groups_equal_statsmodels() -> None:
     assert ours.components[0].reason == "not_requested"
     effects = ours.diagnostics.effects
     found = pd.Series(peer.random_effects[1]).to_numpy()
-    np.testing.assert_allclose(np.sort([*effects["case"].value, *effects["reader"].value]), np.sort(found), atol=1e-3)
+    np.testing.assert_allclose(
+        np.sort([*effects["case"].value, *effects["reader"].value]), np.sort(found), atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,4 +1,6 @@
-"""The same numbers as scikit-learn: AUROC, average precision, MCC, with ties; 120 sets, tolerance 1e-12."""
+"""The same numbers as scikit-learn: AUROC, average precision, MCC, with ties; 120 sets, tolerance
+1e-12.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def test_areas_are_those_of_scikit_learn(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(120))
-def test_the_false_alarms_at_95_percent_are_the_lowest_point_of_the_roc_curve_there(seed: int) -> None:
+def test_the_false_alarms_at_95_percent_are_the_lowest_point_of_the_roc_curve_there(
+    seed: int,
+) -> None:
     alarm, wanted, _ = drawn(seed)
     fpr, tpr, _ = metrics.roc_curve(wanted, alarm, drop_intermediate=False)
     found = operating(alarm, wanted, np.ones((1, len(alarm)), np.int64))
@@ -66,5 +70,9 @@ def test_the_correlation_of_alarms_is_that_of_scikit_learn(seed: int) -> None:
 def test_the_whole_way_gives_the_same(seed: int) -> None:
     alarm, wanted, _ = drawn(seed)
     found = cal.evaluate_monitor(alarm, ~wanted, threshold=0.0, ci=False)
-    assert found.get("AUROC").value == pytest.approx(metrics.roc_auc_score(wanted, alarm), abs=TOLERANCE)
-    assert found.get("F1").value == pytest.approx(metrics.f1_score(wanted, alarm >= 0), abs=TOLERANCE)
+    assert found.get("AUROC").value == pytest.approx(
+        metrics.roc_auc_score(wanted, alarm), abs=TOLERANCE
+    )
+    assert found.get("F1").value == pytest.approx(
+        metrics.f1_score(wanted, alarm >= 0), abs=TOLERANCE
+    )

@@ -16,7 +16,9 @@ SETS_PER_TEST = 20
 
 
 def random_set(seed: int) -> tuple[int, int, list[Record], list[Record]]:
-    """Return (images, classes, annotations, results): a different mixture of troubles for every seed."""
+    """Return (images, classes, annotations, results): a different mixture of troubles for every
+    seed.
+    """
     random = np.random.default_rng([20_260, seed])
     n_images, n_classes = int(random.integers(1, 9)), int(random.integers(1, 5))
     decimals = [0, 2, 12][seed % 3]
@@ -31,9 +33,13 @@ def random_set(seed: int) -> tuple[int, int, list[Record], list[Record]]:
         for k in range(n):
             area = sides[k].prod() * (random.uniform(0.3, 1.2) if seed % 2 else 1.0)
             crowd = int(random.random() < crowd_share)
-            label = int(random.integers(0, max(1, n_classes - seed % 2)))  # sometimes a class without references
+            label = int(
+                random.integers(0, max(1, n_classes - seed % 2))
+            )  # sometimes a class without references
             box = [*corners[k], *sides[k]]
-            references.append({"image": image, "label": label, "box": box, "area": float(area), "crowd": crowd})
+            references.append(
+                {"image": image, "label": label, "box": box, "area": float(area), "crowd": crowd}
+            )
         copies = random.integers(0, n, 3 * n) if n else np.zeros(0, int)
         extra = int(random.integers(0, 4)) + (150 if flooded and image == 1 else 0)
         away, extents = _places(extra, random, decimals)
@@ -54,13 +60,17 @@ def random_set(seed: int) -> tuple[int, int, list[Record], list[Record]]:
 
 
 def _places(n: int, random: np.random.Generator, decimals: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (n, 2) corners and sides; sides around 32 and 96 pixels are common, to sit on the size limits."""
+    """Return (n, 2) corners and sides; sides around 32 and 96 pixels are common, to sit on the size
+    limits.
+    """
     sides = random.choice([8.0, 32.0, 50.0, 96.0, 200.0], (n, 2))
     sides = np.where(random.random((n, 1)) < 0.5, sides, sides * random.uniform(0.5, 1.5, (n, 2)))
     return (random.uniform(0, 300, (n, 2))).round(decimals), sides.round(decimals)
 
 
-def pycocotools_of(n_images: int, n_classes: int, references: list[Record], results: list[Record]) -> COCOeval:
+def pycocotools_of(
+    n_images: int, n_classes: int, references: list[Record], results: list[Record]
+) -> COCOeval:
     dataset = {
         "images": [{"id": k + 1} for k in range(n_images)],
         "categories": [{"id": k + 1} for k in range(n_classes)],
@@ -77,16 +87,28 @@ def pycocotools_of(n_images: int, n_classes: int, references: list[Record], resu
         ],
     }
     found = [
-        {"image_id": r["image"], "category_id": r["label"] + 1, "bbox": list(r["box"]), "score": r["score"]}
+        {
+            "image_id": r["image"],
+            "category_id": r["label"] + 1,
+            "bbox": list(r["box"]),
+            "score": r["score"],
+        }
         for r in results
     ]
     return of_records(dataset, found, "bbox")
 
 
-def calipers_of(n_images: int, n_classes: int, references: list[Record], results: list[Record]) -> cal.Evaluation:
+def calipers_of(
+    n_images: int, n_classes: int, references: list[Record], results: list[Record]
+) -> cal.Evaluation:
     shared = {"boxes": "box", "labels": "label"}
-    sides = (references, {**shared, "area": "area", "crowd": "crowd"}), (results, {**shared, "scores": "score"})
-    return cal.evaluate(cohort_of(range(1, n_images + 1), n_classes, *sides, box_format="xywh"), "coco")
+    sides = (
+        (references, {**shared, "area": "area", "crowd": "crowd"}),
+        (results, {**shared, "scores": "score"}),
+    )
+    return cal.evaluate(
+        cohort_of(range(1, n_images + 1), n_classes, *sides, box_format="xywh"), "coco"
+    )
 
 
 def assert_parity(seed: int) -> None:
@@ -97,7 +119,9 @@ def assert_parity(seed: int) -> None:
 
 
 def assert_equal_bits(ours: cal.Evaluation, peer: COCOeval, seed: int) -> None:
-    metric = next(metric for metric in ours.protocol.compile() if isinstance(metric, AveragePrecision))
+    metric = next(
+        metric for metric in ours.protocol.compile() if isinstance(metric, AveragePrecision)
+    )
     evidence = ours.evidence["model", metric.recipe.key]
     weights = np.ones((1, evidence.n_images), np.int64)
     for k, name in enumerate(("AP", "APs", "APm", "APl")):
@@ -105,7 +129,9 @@ def assert_equal_bits(ours: cal.Evaluation, peer: COCOeval, seed: int) -> None:
         found = metric.precisions(evidence, output, weights)[0]  # (thresholds, classes, recalls)
         theirs = peer.eval["precision"][:, :, :, k, 2].transpose(0, 2, 1)
         defined = theirs[:, :, 0] > -1
-        np.testing.assert_array_equal(found[defined], theirs[defined], err_msg=f"seed {seed}: {name}")
+        np.testing.assert_array_equal(
+            found[defined], theirs[defined], err_msg=f"seed {seed}: {name}"
+        )
 
 
 @pytest.mark.parametrize("block", range(10))
@@ -124,15 +150,25 @@ def test_two_thousand_random_sets(block: int) -> None:
 def test_the_random_sets_hold_every_trouble() -> None:
     sets = [random_set(seed) for seed in range(200)]
     results = [r for _, _, _, found in sets for r in found]
-    per_cell = [sum((r["image"], r["label"]) == (1, 0) for r in found) for _, _, _, found in sets if len(found) > 150]
+    per_cell = [
+        sum((r["image"], r["label"]) == (1, 0) for r in found)
+        for _, _, _, found in sets
+        if len(found) > 150
+    ]
     assert max(per_cell) > 100
     assert any(r["crowd"] for _, _, references, _ in sets for r in references)
-    assert any(abs(r["area"] - r["box"][2] * r["box"][3]) > 1 for _, _, references, _ in sets for r in references)
+    assert any(
+        abs(r["area"] - r["box"][2] * r["box"][3]) > 1
+        for _, _, references, _ in sets
+        for r in references
+    )
     assert any(len({r["label"] for r in references}) < n for _, n, references, _ in sets)
     assert any(not references for _, _, references, _ in sets)
     assert any(not found for _, _, _, found in sets)
     assert len({r["score"] for r in results}) < 0.9 * len(results)
-    on_the_limit = [r for _, _, references, _ in sets for r in references if r["area"] in (1024.0, 9216.0)]
+    on_the_limit = [
+        r for _, _, references, _ in sets for r in references if r["area"] in (1024.0, 9216.0)
+    ]
     assert len(on_the_limit) > 5
 
 

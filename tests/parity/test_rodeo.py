@@ -1,4 +1,6 @@
-"""RoDeO against the authors' stored values, their code, scikit-learn and the numbers of the specification."""
+"""RoDeO against the authors' stored values, their code, scikit-learn and the numbers of the
+specification.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def cohort_of(references: list[Any], predictions: list[Any], n_classes: int) -> 
 
     said = [{**record(rows), "scores": np.ones(len(rows))} for rows in predictions]
     names = [f"c{k}" for k in range(n_classes)]
-    return cal.Cohort.from_arrays([record(rows) for rows in references], said, classes=names, box_format="xywh")
+    return cal.Cohort.from_arrays(
+        [record(rows) for rows in references], said, classes=names, box_format="xywh"
+    )
 
 
 def golden_cases() -> list[dict[str, Any]]:
@@ -51,8 +55,12 @@ def test_golden_values_pooled_and_per_class(case: dict[str, Any]) -> None:
     cohort = cohort_of(case["references"], case["predictions"], case["classes"])
     ours, with_epsilon = cal.rodeo(cohort), cal.rodeo(cohort, epsilon=1e-6)
     results = [(None, ours, with_epsilon)]
-    results += [(name, ours.per_class[name], with_epsilon.per_class[name]) for name in cohort.classes]
-    if case["expected_per_class"] is None:  # their code raises when a class has no reference; SPEC 4.8
+    results += [
+        (name, ours.per_class[name], with_epsilon.per_class[name]) for name in cohort.classes
+    ]
+    if (
+        case["expected_per_class"] is None
+    ):  # their code raises when a class has no reference; SPEC 4.8
         assert any(result.total == 0 or np.isnan(result.total) for _, result, _ in results[1:])
         results = []
     for name, plain, compatible in results:
@@ -78,11 +86,15 @@ def authors(monkeypatch: pytest.MonkeyPatch) -> Any:
     import rodeo.rodeo
 
     # Their release calls `.clip` on what is a Python float in recent scikit-learn.
-    monkeypatch.setattr(rodeo.rodeo, "matthews_corrcoef", lambda a, b: np.float64(matthews_corrcoef(a, b)))
+    monkeypatch.setattr(
+        rodeo.rodeo, "matthews_corrcoef", lambda a, b: np.float64(matthews_corrcoef(a, b))
+    )
     return rodeo.RoDeO
 
 
-@pytest.mark.parametrize("options", [{}, {"grid": 16.0}, {"empty_share": 0.5, "objects": 2.0}, {"objects": 8.0}])
+@pytest.mark.parametrize(
+    "options", [{}, {"grid": 16.0}, {"empty_share": 0.5, "objects": 2.0}, {"objects": 8.0}]
+)
 def test_the_authors_code_on_random_data(authors: Any, options: dict[str, Any]) -> None:
     for seed in range(25):
         cohort = random_cohort(20, 3, seed=seed, **options)
@@ -103,7 +115,9 @@ def test_the_authors_code_on_random_data(authors: Any, options: dict[str, Any]) 
 
 @pytest.mark.parametrize("penalties", [(2.0, 1.0, 1.0), (1.0, 3.0, 0.5)])
 @pytest.mark.parametrize("weight", [None, 0.0, 0.7])
-def test_the_authors_options(authors: Any, penalties: tuple[float, ...], weight: float | None) -> None:
+def test_the_authors_options(
+    authors: Any, penalties: tuple[float, ...], weight: float | None
+) -> None:
     matched, missed, extra = penalties
     cohort = random_cohort(30, 4, seed=1)
     peer = authors(
@@ -170,7 +184,9 @@ def test_classification_equals_scikit_learn_in_both_forms(n_classes: int) -> Non
         one_hot = matthews_corrcoef(hot[real].ravel(), hot[said].ravel())
         assert cal.rodeo(cohort).classification == pytest.approx(max(0, one_hot), abs=1e-12)
         gorodkin = matthews_corrcoef(real, said)
-        assert cal.rodeo(cohort, multiclass=True).classification == pytest.approx(max(0, gorodkin), abs=1e-12)
+        assert cal.rodeo(cohort, multiclass=True).classification == pytest.approx(
+            max(0, gorodkin), abs=1e-12
+        )
 
 
 def test_a_constant_prediction_on_uneven_data() -> None:

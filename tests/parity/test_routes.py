@@ -1,4 +1,6 @@
-"""The NumPy kernels and their compiled twins give the same bits: evidence, values, with any number of threads."""
+"""The NumPy kernels and their compiled twins give the same bits: evidence, values, with any number
+of threads.
+"""
 
 from __future__ import annotations
 
@@ -48,11 +50,25 @@ def test_evidence_and_values_of_every_metric(case: Case, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("strategy", [*STRATEGIES, "optimal"])
-def test_matches_of_every_strategy_with_limits_and_without_classes(strategy: str, kind: str) -> None:
-    for within, limit, cut in ((True, 100, -np.inf), (True, 2, 0.3), (False, 100, -np.inf), (False, 3, 0.5)):
-        options = {"assignment": strategy, "within_class": within, "max_dets": limit, "score_cut": cut}
+def test_matches_of_every_strategy_with_limits_and_without_classes(
+    strategy: str, kind: str
+) -> None:
+    for within, limit, cut in (
+        (True, 100, -np.inf),
+        (True, 2, 0.3),
+        (False, 100, -np.inf),
+        (False, 3, 0.5),
+    ):
+        options = {
+            "assignment": strategy,
+            "within_class": within,
+            "max_dets": limit,
+            "score_cut": cut,
+        }
         sizes = ((0.0, np.inf), (0.0, 1024.0), (1024.0, 9216.0))
-        views = [View(threshold=t, size=size, **options) for size in sizes for t in (0.0, 0.3, 0.5, 1.0)]
+        views = [
+            View(threshold=t, size=size, **options) for size in sizes for t in (0.0, 0.3, 0.5, 1.0)
+        ]
         cohort = cohort_of(kind, seed=7)
         with route.forced("numpy"):
             expected = match(cohort, MODEL, views)

@@ -19,7 +19,9 @@ TOLERANCE = 1e-12
 
 
 def random_maps(seed: int) -> np.ndarray:
-    """Two to twenty maps that share something: without ties, with few levels, binary, sparse, some of them constant."""
+    """Two to twenty maps that share something: without ties, with few levels, binary, sparse, some
+    of them constant.
+    """
     rng = np.random.default_rng(seed)
     k, n = int(rng.choice([2, 3, 5, 20])), int(rng.choice([2, 3, 10, 64, 65, 200, 1100]))
     common = rng.random(n)
@@ -57,7 +59,9 @@ def test_correlations(seed: int) -> None:
     for p, (i, j) in some_pairs(len(values), seed):
         x, y = values[i], values[j]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # SciPy warns of constant maps and of nearly constant ones
+            warnings.simplefilter(
+                "ignore"
+            )  # SciPy warns of constant maps and of nearly constant ones
             peers = stats.pearsonr(x, y)[0], stats.spearmanr(x, y)[0], stats.kendalltau(x, y)[0]
         constant = np.ptp(x) == 0 or np.ptp(y) == 0
         expected = [*(np.nan if constant else peer for peer in peers), tau_a(x, y)]
@@ -79,5 +83,11 @@ def test_scores_of_binary_maps(seed: int) -> None:
             warnings.simplefilter("ignore")
             kappa = np.nan if (x == y[0]).all() and (y == y[0]).all() else cohen_kappa_score(x, y)
             jaccard = jaccard_score(x, y) if (x | y).any() else np.nan
-            matthews = np.nan if x.all() or y.all() or not (x.any() and y.any()) else matthews_corrcoef(x, y)
-        np.testing.assert_allclose([aj[p], pj[p], mcc[p]], [kappa, jaccard, matthews], rtol=0, atol=TOLERANCE)
+            matthews = (
+                np.nan
+                if x.all() or y.all() or not (x.any() and y.any())
+                else matthews_corrcoef(x, y)
+            )
+        np.testing.assert_allclose(
+            [aj[p], pj[p], mcc[p]], [kappa, jaccard, matthews], rtol=0, atol=TOLERANCE
+        )

@@ -16,7 +16,9 @@ TOLERANCE = 1e-12
 
 
 def random_set(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of all kinds: continuous, heavily tied, constant, crowded at an end; from 2 to 5,000 voxels."""
+    """Scores of all kinds: continuous, heavily tied, constant, crowded at an end; from 2 to 5,000
+    voxels.
+    """
     rng = np.random.default_rng(seed)
     n = int(rng.choice([2, 3, 10, 200, 5000]))
     positive = rng.random(n) < rng.choice([0.01, 0.3, 0.9])
@@ -56,7 +58,9 @@ def test_histograms_of_a_few_levels(seed: int) -> None:
 
 @pytest.mark.parametrize("flag", [False, True])
 def test_one_kind_of_voxel_only(flag: bool) -> None:
-    """Where scikit-learn warns and returns 0 for an average precision without positives, ours is undefined."""
+    """Where scikit-learn warns and returns 0 for an average precision without positives, ours is
+    undefined.
+    """
     scores, positive = np.array([0.1, 0.4, 0.4]), np.full(3, flag)
     auroc, ap = voxel_ranking.exact(scores[positive], scores[~positive])
     assert np.isnan(auroc)

@@ -29,11 +29,15 @@ beta = 1
 
 
 def protocol(assignment: str = "by-score", classes: str = "within", further: str = "") -> Protocol:
-    return Protocol.from_toml(PROTOCOL.format(assignment=assignment, classes=classes, further=further))
+    return Protocol.from_toml(
+        PROTOCOL.format(assignment=assignment, classes=classes, further=further)
+    )
 
 
 def box(place: float) -> list[float]:
-    """A box of 10 x 10 at a place on the diagonal; places that differ by 20 have nothing to do with each other."""
+    """A box of 10 x 10 at a place on the diagonal; places that differ by 20 have nothing to do with
+    each other.
+    """
     return [place, place, place + 10.0, place + 10.0]
 
 
@@ -58,7 +62,11 @@ def scene(
         record.update(facts)
     said = {
         model: [
-            {"boxes": [box(p) for p, _ in found], "labels": [0] * len(found), "scores": [s for _, s in found]}
+            {
+                "boxes": [box(p) for p, _ in found],
+                "labels": [0] * len(found),
+                "scores": [s for _, s in found],
+            }
             for found in images
         ]
         for model, images in models.items()

@@ -28,7 +28,9 @@ def images_of(found: Album) -> dict[str, list[int]]:
 
 def pictures(folder: Path, *names: str, size: tuple[int, int] = (200, 100)) -> Path:
     for k, name in enumerate(names):
-        Image.fromarray(np.full((size[1], size[0]), 40 * k % 256, np.uint8)).save(folder / f"{name}.png")
+        Image.fromarray(np.full((size[1], size[0]), 40 * k % 256, np.uint8)).save(
+            folder / f"{name}.png"
+        )
     return folder
 
 
@@ -54,7 +56,10 @@ def test_the_caller_says_which_models_and_how_many() -> None:
         "Random",
         "Most disputed",
     ]
-    assert list(images_of(album(evaluation, None, models=("b", "a"), most_models=1))) == ["Worst of b", "Random"]
+    assert list(images_of(album(evaluation, None, models=("b", "a"), most_models=1))) == [
+        "Worst of b",
+        "Random",
+    ]
 
 
 def test_the_sample_follows_the_seed() -> None:
@@ -67,21 +72,32 @@ def test_the_sample_follows_the_seed() -> None:
 def test_pictures_are_held_once_and_named_by_their_overlays(tmp_path: Path) -> None:
     folder = pictures(tmp_path, *(f"i{k}" for k in range(5)))
     seen: list[tuple[int, int]] = []
-    found = album(scene(REFERENCES, SAID), folder, progress=lambda done, of: seen.append((done, of)))
+    found = album(
+        scene(REFERENCES, SAID), folder, progress=lambda done, of: seen.append((done, of))
+    )
     shown = {entry.picture for group in found.groups for entry in group.entries}
     assert shown == set(found.pictures)
-    assert all(one.symbol == entry.picture for g in found.groups for entry in g.entries for one in entry.overlays)
+    assert all(
+        one.symbol == entry.picture
+        for g in found.groups
+        for entry in g.entries
+        for one in entry.overlays
+    )
     assert seen == [(k + 1, len(shown)) for k in range(len(shown))]
     assert found.notes == (f"5 of 5 images have a picture in {tmp_path.name}",)
     assert all(one.data.startswith("data:image/") for one in found.pictures.values())
 
 
-def test_only_pictures_that_are_shown_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_pictures_that_are_shown_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from calipers.pictures import gathering
 
     read: list[str] = []
     plain = gathering.read_pixels
-    monkeypatch.setattr(gathering, "read_pixels", lambda path, **o: read.append(path.stem) or plain(path, **o))
+    monkeypatch.setattr(
+        gathering, "read_pixels", lambda path, **o: read.append(path.stem) or plain(path, **o)
+    )
     evaluation = scene(REFERENCES * 20, {model: images * 20 for model, images in SAID.items()})
     found = album(evaluation, pictures(tmp_path, *evaluation.cohort.images.ids), per_group=2)
     shown = {entry.id for group in found.groups for entry in group.entries}
@@ -95,7 +111,10 @@ def test_a_picture_that_cannot_be_read_is_an_empty_frame_and_counted(tmp_path: P
     worst = found.groups[0].entries[0]
     assert (worst.image, worst.picture) == (2, "")
     assert [one.symbol for one in worst.overlays] == [""]
-    assert any(note.startswith("1 picture could not be read; the first, of i2: expected PNG") for note in found.notes)
+    assert any(
+        note.startswith("1 picture could not be read; the first, of i2: expected PNG")
+        for note in found.notes
+    )
     assert not any(str(tmp_path) in note for note in found.notes)
 
 
@@ -112,7 +131,9 @@ def test_a_picture_of_another_size_is_not_shown(tmp_path: Path) -> None:
 def test_where_the_cohort_knows_no_size_the_picture_gives_it(tmp_path: Path) -> None:
     real = [{"image_id": "i0", "boxes": [[0, 0, 9, 9]], "labels": [0]}]
     said = [{"image_id": "i0", "boxes": [[50, 50, 60, 60]], "labels": [0], "scores": [0.5]}]
-    evaluation = cal.evaluate(cal.Cohort.from_arrays(real, said, classes=("x",)), protocol(), ci=False)
+    evaluation = cal.evaluate(
+        cal.Cohort.from_arrays(real, said, classes=("x",)), protocol(), ci=False
+    )
     found = album(evaluation, pictures(tmp_path, "i0", size=(321, 123)))
     assert found.groups[0].entries[0].overlays[0].size == (321, 123)
 
@@ -136,7 +157,9 @@ def noisy(folder: Path, *names: str) -> Path:
 def test_pictures_are_shrunk_and_then_left_out_to_keep_the_budget(tmp_path: Path) -> None:
     real = [{"image_id": f"i{k}", "boxes": [[0, 0, 9, 9]], "labels": [0]} for k in range(4)]
     said = [{"image_id": f"i{k}", "boxes": [], "labels": [], "scores": []} for k in range(4)]
-    evaluation = cal.evaluate(cal.Cohort.from_arrays(real, said, classes=("x",)), protocol(), ci=False)
+    evaluation = cal.evaluate(
+        cal.Cohort.from_arrays(real, said, classes=("x",)), protocol(), ci=False
+    )
     folder = noisy(tmp_path, *(f"i{k}" for k in range(4)))
     full = album(evaluation, folder)
     total = sum(one.bytes for one in full.pictures.values())
@@ -152,7 +175,16 @@ def test_pictures_are_shrunk_and_then_left_out_to_keep_the_budget(tmp_path: Path
 
 
 def test_facts_are_patient_centre_and_what_was_grouped_by() -> None:
-    real = [{"boxes": [[0, 0, 9, 9]], "labels": [0], "patient": "P1", "centre": "North", "scanner": "S", "age": "60"}]
+    real = [
+        {
+            "boxes": [[0, 0, 9, 9]],
+            "labels": [0],
+            "patient": "P1",
+            "centre": "North",
+            "scanner": "S",
+            "age": "60",
+        }
+    ]
     said = [{"boxes": [], "labels": [], "scores": []}]
     cohort = cal.Cohort.from_arrays(real, said, classes=("x",))
     evaluation = cal.evaluate(cohort, protocol(), ci=False)
@@ -163,7 +195,8 @@ def test_facts_are_patient_centre_and_what_was_grouped_by() -> None:
 
 
 def test_by_overlap_is_matched_again_at_the_cut() -> None:
-    # On the first image the better score lies worse: with the lower one it is a duplicate, without it a hit.
+    # On the first image the better score lies worse: with the lower one it is a duplicate, without
+    # it a hit.
     found = [[(1, 0.9), (0, 0.2), (60, 0.5), (80, 0.5)], [(0, 0.95)], [(0, 0.95)], [(0, 0.9)]]
     made = album(scene([[0]] * 4, {"m": found}, protocol("by-overlap")), None)
     assert made.cuts == {"m": 0.9}
@@ -173,12 +206,23 @@ def test_by_overlap_is_matched_again_at_the_cut() -> None:
 
 def test_volumes_show_the_same_slice_for_all_models(tmp_path: Path) -> None:
     nibabel = pytest.importorskip("nibabel")
-    real = [{"image_id": "v", "boxes": [[1, 1, 2, 5, 5, 4]], "labels": [0], "width": 12, "height": 10, "depth": 9}]
+    real = [
+        {
+            "image_id": "v",
+            "boxes": [[1, 1, 2, 5, 5, 4]],
+            "labels": [0],
+            "width": 12,
+            "height": 10,
+            "depth": 9,
+        }
+    ]
     said = {
         "a": [{"image_id": "v", "boxes": [[1, 1, 2, 5, 5, 4]], "labels": [0], "scores": [0.9]}],
         "b": [{"image_id": "v", "boxes": [[6, 6, 6, 9, 9, 8]], "labels": [0], "scores": [0.9]}],
     }
-    evaluation = cal.evaluate(cal.Cohort.from_arrays(real, said, classes=("x",)), protocol(), ci=False)
+    evaluation = cal.evaluate(
+        cal.Cohort.from_arrays(real, said, classes=("x",)), protocol(), ci=False
+    )
     values = np.random.default_rng(0).normal(size=(12, 10, 9)).astype(np.float32)
     nibabel.Nifti1Image(values, np.eye(4)).to_filename(tmp_path / "v.nii.gz")
     found = album(evaluation, tmp_path)
@@ -186,7 +230,10 @@ def test_volumes_show_the_same_slice_for_all_models(tmp_path: Path) -> None:
     titles = [one.title for entry in found.groups[-1].entries for one in entry.overlays]
     assert titles == ["v, slice z = 3: 1 of 1 found", "v, slice z = 3: 0 of 1 found, 1 false alarm"]
     nibabel.Nifti1Image(values[:, :, :8], np.eye(4)).to_filename(tmp_path / "v.nii.gz")
-    assert any("12 x 10 x 9 in the data and 12 x 10 x 8" in note for note in album(evaluation, tmp_path).notes)
+    assert any(
+        "12 x 10 x 9 in the data and 12 x 10 x 8" in note
+        for note in album(evaluation, tmp_path).notes
+    )
 
 
 def test_a_model_without_errors_and_an_empty_cohort_have_no_worst() -> None:
@@ -213,7 +260,9 @@ def test_a_hundred_thousand_images_cost_little_beyond_decoding(tmp_path: Path) -
     for name in evaluation.cohort.images.ids:
         os.close(os.open(tmp_path / f"{name}.png", os.O_CREAT | os.O_WRONLY))
     seconds = []
-    for _ in range(4):  # the machine may be busy: the time of this process counts, and one quiet run is enough
+    for _ in range(
+        4
+    ):  # the machine may be busy: the time of this process counts, and one quiet run is enough
         start = time.process_time()
         album(evaluation, tmp_path)
         seconds.append(time.process_time() - start)

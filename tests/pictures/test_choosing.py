@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 import calipers as cal
 from calipers.matches import Matches
-from calipers.pictures.choosing import disputed, matches_at, operating_point, outcomes, sample, worst
+from calipers.pictures.choosing import (
+    disputed,
+    matches_at,
+    operating_point,
+    outcomes,
+    sample,
+    worst,
+)
 from calipers.saving import shown_matches
 from calipers.synthetic import random_cohort
 from cases import KINDS, MODEL, cohort_of
@@ -60,7 +67,9 @@ def test_a_cut_of_the_protocol_stays() -> None:
     assert outcomes(made, 0.1).missed.tolist() == [2]
 
 
-@pytest.mark.parametrize("kind", ["plain", "tied scores", "crowds", "ignored", "volumes", "mostly empty"])
+@pytest.mark.parametrize(
+    "kind", ["plain", "tied scores", "crowds", "ignored", "volumes", "mostly empty"]
+)
 def test_no_other_score_has_a_better_f1(kind: str) -> None:
     evaluation = cal.evaluate(cohort_of(kind, 3, n_images=20), protocol(), ci=False)
     made = matches_of(evaluation, MODEL)
@@ -82,7 +91,9 @@ def test_outcomes_count_what_is_above_the_cut() -> None:
     assert high.found.tolist() == [True, False, False]
 
 
-@pytest.mark.parametrize("assignment", ["by-score", "many-to-one", "by-overlap", "optimal", "per-reference-argmax"])
+@pytest.mark.parametrize(
+    "assignment", ["by-score", "many-to-one", "by-overlap", "optimal", "per-reference-argmax"]
+)
 @pytest.mark.parametrize("kind", ["crowded images", "ignored"])
 def test_a_cut_is_as_if_lower_predictions_had_never_been_made(assignment: str, kind: str) -> None:
     whole = cohort_of(kind, 5)

@@ -20,20 +20,27 @@ NAME = "Mustermann^Erika"
 VALUES = np.arange(64, dtype=np.uint16).reshape(4, 16) * 10
 
 
-def written(path: Path, values: np.ndarray = VALUES, syntax: str | None = None, **elements: Any) -> Path:
+def written(
+    path: Path, values: np.ndarray = VALUES, syntax: str | None = None, **elements: Any
+) -> Path:
     """Write a file with a patient in its header."""
     from pydicom.dataset import FileDataset, FileMetaDataset
     from pydicom.uid import ExplicitVRLittleEndian, SecondaryCaptureImageStorage, generate_uid
 
     meta = FileMetaDataset()
     meta.TransferSyntaxUID = syntax or ExplicitVRLittleEndian
-    meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = SecondaryCaptureImageStorage, generate_uid()
+    meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = (
+        SecondaryCaptureImageStorage,
+        generate_uid(),
+    )
     data = FileDataset(str(path), {}, file_meta=meta, preamble=bytes(128))
     data.PatientName, data.PatientID, data.InstitutionName = NAME, NAME, NAME
     frames = values.ndim == 3 and values.shape[-1] != 3
     colour = values.ndim == 3 and not frames
     data.Rows, data.Columns = values.shape[1:] if frames else values.shape[:2]
-    data.SamplesPerPixel, data.PhotometricInterpretation = (3, "RGB") if colour else (1, "MONOCHROME2")
+    data.SamplesPerPixel, data.PhotometricInterpretation = (
+        (3, "RGB") if colour else (1, "MONOCHROME2")
+    )
     if colour:
         data.PlanarConfiguration = 0
     if frames:
@@ -59,7 +66,12 @@ def test_without_a_window_percentiles_are_used(tmp_path: Path) -> None:
 
 
 def test_the_first_window_is_applied_to_rescaled_values(tmp_path: Path) -> None:
-    elements = {"RescaleSlope": 2, "RescaleIntercept": -100, "WindowCenter": [300, 40], "WindowWidth": [401, 80]}
+    elements = {
+        "RescaleSlope": 2,
+        "RescaleIntercept": -100,
+        "WindowCenter": [300, 40],
+        "WindowWidth": [401, 80],
+    }
     found = read_pixels(written(tmp_path / "a.dcm", **elements)).array
     rescaled = VALUES * 2.0 - 100.0
     wanted = np.clip((rescaled - (299.5 - 200.0)) / 400.0, 0, 1) * 255
@@ -77,14 +89,18 @@ def test_exact_and_curved_windows(tmp_path: Path) -> None:
 @pytest.mark.parametrize("window", [(300, 0), (300, 1), (300, -5), ("", "")])
 def test_a_window_without_width_is_none(tmp_path: Path, window: tuple[Any, Any]) -> None:
     plain = read_pixels(written(tmp_path / "a.dcm")).array
-    found = read_pixels(written(tmp_path / "b.dcm", WindowCenter=window[0], WindowWidth=window[1])).array
+    found = read_pixels(
+        written(tmp_path / "b.dcm", WindowCenter=window[0], WindowWidth=window[1])
+    ).array
     assert np.array_equal(found, plain)
 
 
 def test_monochrome1_is_inverted_after_its_window(tmp_path: Path) -> None:
     window = {"WindowCenter": 300, "WindowWidth": 401}
     plain = read_pixels(written(tmp_path / "a.dcm", **window)).array
-    found = read_pixels(written(tmp_path / "b.dcm", PhotometricInterpretation="MONOCHROME1", **window)).array
+    found = read_pixels(
+        written(tmp_path / "b.dcm", PhotometricInterpretation="MONOCHROME1", **window)
+    ).array
     assert np.array_equal(found, 255 - plain)
 
 
@@ -173,10 +189,14 @@ def test_patients_are_named_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFix
     shown = base64.b64decode(encode(pixels).data.partition(",")[2])
     assert b"Muster" not in shown
     assert b"Muster" not in pixels.array.tobytes()
-    assert "Muster" not in caplog.text + repr(pixels.note) + " ".join(str(one.message) for one in said)
+    assert "Muster" not in caplog.text + repr(pixels.note) + " ".join(
+        str(one.message) for one in said
+    )
 
 
-def test_even_a_talkative_pydicom_logs_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_even_a_talkative_pydicom_logs_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG, "pydicom")
     path = written(tmp_path / "a.dcm")
     pydicom.config.debug(True, default_handler=False)
@@ -206,7 +226,9 @@ def test_damaged_files_end_in_our_error_and_quote_nothing(tmp_path: Path) -> Non
         assert "Muster" not in said
 
 
-def test_without_pydicom_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pydicom_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = written(tmp_path / "a.dcm")
     monkeypatch.setitem(__import__("sys").modules, "pydicom", None)
     error = refused(path)
@@ -224,5 +246,7 @@ def test_an_album_of_dicom_files_names_no_patient(tmp_path: Path) -> None:
     written(tmp_path / "i2.dcm", values, PhotometricInterpretation="PALETTE COLOR")
     found = album(scene([[0], [0], [0]], {"m": [[], [], []]}), tmp_path)
     assert list(found.pictures) == ["picture-0", "picture-1"]
-    assert any(note.startswith("1 picture could not be read; the first, of i2") for note in found.notes)
+    assert any(
+        note.startswith("1 picture could not be read; the first, of i2") for note in found.notes
+    )
     assert "Muster" not in repr(found)

@@ -45,7 +45,9 @@ def test_grey_stays_grey() -> None:
 def test_colours_come_through() -> None:
     red = np.zeros((40, 40, 3), np.uint8)
     red[..., 0] = 220
-    assert np.abs(np.asarray(decoded(encode(pixels(red))).convert("RGB")).astype(int) - red).max() < 12
+    assert (
+        np.abs(np.asarray(decoded(encode(pixels(red))).convert("RGB")).astype(int) - red).max() < 12
+    )
 
 
 def test_the_same_pixels_give_the_same_bytes() -> None:

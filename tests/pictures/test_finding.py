@@ -36,7 +36,19 @@ def paired(folder: Path, of: cal.Cohort) -> list[str | None]:
     "name",
     [
         f"a{end}"
-        for end in (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".dcm", ".dicom", ".nii", ".nii.gz")
+        for end in (
+            ".png",
+            ".jpg",
+            ".jpeg",
+            ".bmp",
+            ".tif",
+            ".tiff",
+            ".webp",
+            ".dcm",
+            ".dicom",
+            ".nii",
+            ".nii.gz",
+        )
     ],
 )
 def test_an_id_is_the_name_of_its_file_with_or_without_extension(tmp_path: Path, name: str) -> None:
@@ -73,7 +85,11 @@ def test_a_file_that_fits_several_images_is_given_to_none(tmp_path: Path) -> Non
 
 def test_images_that_name_the_very_path_may_share_it(tmp_path: Path) -> None:
     put(tmp_path, "1.png")
-    assert paired(tmp_path, cohort("a", "b", "1", files=["1.png", "1.png", "none"])) == ["1.png", "1.png", None]
+    assert paired(tmp_path, cohort("a", "b", "1", files=["1.png", "1.png", "none"])) == [
+        "1.png",
+        "1.png",
+        None,
+    ]
 
 
 def test_case_and_accents_are_forgiven_where_one_file_fits(tmp_path: Path) -> None:
@@ -98,7 +114,17 @@ def test_dicom_needs_no_extension_but_its_mark(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["../secret.png", "../../etc/passwd", "/etc/passwd", "a/../../secret.png", "..", "", ".", "\0", "..\\secret.png"],
+    [
+        "../secret.png",
+        "../../etc/passwd",
+        "/etc/passwd",
+        "a/../../secret.png",
+        "..",
+        "",
+        ".",
+        "\0",
+        "..\\secret.png",
+    ],
 )
 def test_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
     put(tmp_path, "secret.png", "inside/a.png")
@@ -121,7 +147,10 @@ def test_links_out_of_the_folder_are_refused_and_counted(tmp_path: Path) -> None
     of = cohort("a", "b", "c", "d")
     # c and d are one file under two names: both images fit it
     assert paired(folder, cohort("a", "b", "d")) == [None, None, "real/c.png"]
-    assert "2 links out of the folder not followed" in PictureFiles.of(folder, of.take([0, 1, 3])).notes()[0]
+    assert (
+        "2 links out of the folder not followed"
+        in PictureFiles.of(folder, of.take([0, 1, 3])).notes()[0]
+    )
 
 
 def test_a_root_whose_name_begins_alike_is_outside(tmp_path: Path) -> None:
@@ -144,7 +173,14 @@ def test_pipes_and_hidden_files_are_no_pictures(tmp_path: Path) -> None:
     put(tmp_path, ".a.png", ".hidden/b.png", "d.png")
     os.mkfifo(tmp_path / "c.png")
     os.mkfifo(tmp_path / "e")
-    assert paired(tmp_path, cohort("a", ".a", "b", "c", "d", "e")) == [None, None, None, None, "d.png", None]
+    assert paired(tmp_path, cohort("a", ".a", "b", "c", "d", "e")) == [
+        None,
+        None,
+        None,
+        None,
+        "d.png",
+        None,
+    ]
 
 
 def test_too_many_entries_are_an_error(tmp_path: Path) -> None:

@@ -23,7 +23,9 @@ def written(path: Path, values: np.ndarray, *, kind: str = "Nifti1Image") -> Pat
 
 @pytest.mark.parametrize("name", ["a.nii", "a.nii.gz"])
 @pytest.mark.parametrize("kind", ["Nifti1Image", "Nifti2Image"])
-def test_a_slice_is_shown_with_x_to_the_right_and_y_down(tmp_path: Path, name: str, kind: str) -> None:
+def test_a_slice_is_shown_with_x_to_the_right_and_y_down(
+    tmp_path: Path, name: str, kind: str
+) -> None:
     volume = np.zeros((7, 5, 4), np.uint8)
     volume[6, 1, 2] = 200  # x 6, y 1, z 2
     found = read_pixels(written(tmp_path / name, volume, kind=kind), slice_at=2.9)
@@ -38,7 +40,9 @@ def test_two_axes_are_a_picture_and_lengths_of_one_do_not_count(tmp_path: Path) 
     assert np.array_equal(read_pixels(written(tmp_path / "a.nii", plane)).array, plane.T)
     assert np.array_equal(read_pixels(written(tmp_path / "b.nii", plane[..., None])).array, plane.T)
     deep = np.stack([plane, plane + 100], axis=-1)[..., None]
-    assert np.array_equal(read_pixels(written(tmp_path / "c.nii", deep), slice_at=1).array, plane.T + 100)
+    assert np.array_equal(
+        read_pixels(written(tmp_path / "c.nii", deep), slice_at=1).array, plane.T + 100
+    )
 
 
 def test_more_than_eight_bits_are_windowed(tmp_path: Path) -> None:
@@ -54,8 +58,13 @@ def test_a_slice_that_is_not_there_is_an_error(tmp_path: Path, place: float) -> 
 
 
 def test_a_volume_is_no_picture(tmp_path: Path) -> None:
-    assert refused(written(tmp_path / "a.nii", np.zeros((3, 3, 4), np.uint8))).rule == "picture-slice"
-    assert refused(written(tmp_path / "b.nii", np.zeros((3, 3, 4, 2), np.uint8)), slice_at=1).rule == "picture-format"
+    assert (
+        refused(written(tmp_path / "a.nii", np.zeros((3, 3, 4), np.uint8))).rule == "picture-slice"
+    )
+    assert (
+        refused(written(tmp_path / "b.nii", np.zeros((3, 3, 4, 2), np.uint8)), slice_at=1).rule
+        == "picture-format"
+    )
 
 
 def test_a_header_that_claims_too_much_is_refused(tmp_path: Path) -> None:
@@ -68,9 +77,13 @@ def test_a_header_that_claims_too_much_is_refused(tmp_path: Path) -> None:
     assert refused(tmp_path / "b.nii").rule == "picture-large"
 
 
-@pytest.mark.parametrize(("kind", "place", "code"), [("Nifti1Image", 108, "f"), ("Nifti2Image", 168, "q")])
+@pytest.mark.parametrize(
+    ("kind", "place", "code"), [("Nifti1Image", 108, "f"), ("Nifti2Image", 168, "q")]
+)
 @pytest.mark.parametrize("order", ["<", ">"])
-def test_voxels_that_begin_far_away_are_refused(tmp_path: Path, kind: str, place: int, code: str, order: str) -> None:
+def test_voxels_that_begin_far_away_are_refused(
+    tmp_path: Path, kind: str, place: int, code: str, order: str
+) -> None:
     volume = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
     made = getattr(nibabel, kind)(volume, np.eye(4))
     header = made.header.as_byteswapped(order)
@@ -110,10 +123,15 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
 
 
 def test_voxels_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
-    assert refused(written(tmp_path / "a.nii", np.zeros((3, 3, 2), np.complex64)), slice_at=0).rule == "picture-format"
+    assert (
+        refused(written(tmp_path / "a.nii", np.zeros((3, 3, 2), np.complex64)), slice_at=0).rule
+        == "picture-format"
+    )
 
 
-def test_without_nibabel_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_nibabel_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = written(tmp_path / "a.nii", np.zeros((3, 3, 4), np.uint8))
     monkeypatch.setitem(sys.modules, "nibabel", None)
     error = refused(path, slice_at=0)

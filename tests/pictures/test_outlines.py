@@ -40,10 +40,14 @@ def test_a_coarse_outline_stays_near_and_small_objects_stay() -> None:
     corners = np.array(coarse)
     assert (corners % 8 == 0).all()
     assert np.abs(np.hypot(*(corners - (300, 310)).T) - 90).max() < 12
-    assert outline_of(masks, 1, step=8) == (((16.0, 296.0), (24.0, 296.0), (24.0, 304.0), (16.0, 304.0)),)
+    assert outline_of(masks, 1, step=8) == (
+        ((16.0, 296.0), (24.0, 296.0), (24.0, 304.0), (16.0, 304.0)),
+    )
 
 
-@pytest.mark.parametrize(("width", "height", "step"), [(100, 80, 1), (512, 512, 1), (513, 20, 2), (2048, 4096, 8)])
+@pytest.mark.parametrize(
+    ("width", "height", "step"), [(100, 80, 1), (512, 512, 1), (513, 20, 2), (2048, 4096, 8)]
+)
 def test_outlines_are_as_fine_as_pictures(width: float, height: float, step: int) -> None:
     assert coarseness(width, height) == step
     assert coarseness(np.nan, 4.0) == 1

@@ -27,7 +27,13 @@ def fates(figure: Overlay) -> dict[str, list[float]]:
 def test_every_object_is_drawn_by_its_fate() -> None:
     found = [[(0, 0.9), (1, 0.6), (60, 0.7), (20, 0.3)]]
     figure = overlay(scene([[0, 20]], {"m": found}), "m", 0, cut=0.5)
-    assert fates(figure) == {"reference": [0], "missed": [20], "hit": [0], "duplicate": [1], "false alarm": [60]}
+    assert fates(figure) == {
+        "reference": [0],
+        "missed": [20],
+        "hit": [0],
+        "duplicate": [1],
+        "false alarm": [60],
+    }
     assert figure.title == "i0: 1 of 2 found, 1 false alarm, 1 duplicate"
     assert figure.note == "model m; scores from 0.5"
     assert figure.size == (200, 100)
@@ -73,7 +79,11 @@ def test_what_is_ignored_is_drawn_as_ignored_and_not_counted() -> None:
 def test_predictions_that_the_protocol_leaves_out_are_not_drawn() -> None:
     found = [[(0, 0.9), (60, 0.7), (70, 0.69), (80, 0.6)]]
     evaluation = scene([[0]], {"m": found}, protocol(further="max_dets = 2\nscore_cut = 0.65"))
-    assert fates(overlay(evaluation, "m", 0, cut=0.0)) == {"reference": [0], "hit": [0], "false alarm": [60]}
+    assert fates(overlay(evaluation, "m", 0, cut=0.0)) == {
+        "reference": [0],
+        "hit": [0],
+        "false alarm": [60],
+    }
 
 
 def test_without_scores_none_is_shown() -> None:
@@ -82,7 +92,10 @@ def test_without_scores_none_is_shown() -> None:
 
 
 def test_the_frame_comes_from_the_cohort_the_picture_or_the_boxes() -> None:
-    real, said = [{"boxes": [box(10)], "labels": [0]}], [{"boxes": [box(70)], "labels": [0], "scores": [0.9]}]
+    real, said = (
+        [{"boxes": [box(10)], "labels": [0]}],
+        [{"boxes": [box(70)], "labels": [0], "scores": [0.9]}],
+    )
     evaluation = evaluated(real, said)
     assert overlay(evaluation, "model", 0, cut=0.0).size == pytest.approx((84.0, 84.0))
     assert overlay(evaluation, "model", 0, cut=0.0, size=(300, 200)).size == (300, 200)
@@ -100,7 +113,9 @@ def test_a_long_id_is_shortened_in_the_title() -> None:
 
 def test_more_predictions_than_one_can_see_are_said_and_not_drawn() -> None:
     found = [[(float(k), 1.0 - k / 1000) for k in range(MOST_PREDICTIONS + 50)]]
-    figure = overlay(scene([[]], {"m": found}, protocol(further="max_dets = 1000")), "m", 0, cut=0.0)
+    figure = overlay(
+        scene([[]], {"m": found}, protocol(further="max_dets = 1000")), "m", 0, cut=0.0
+    )
     assert len(figure.marks) == MOST_PREDICTIONS
     assert {m.box[0] for m in figure.marks} == set(range(MOST_PREDICTIONS))
     assert figure.title == f"i0: nothing to find, {MOST_PREDICTIONS + 50} false alarms"
@@ -115,7 +130,12 @@ def volume(references: list[list[float]], predictions: list[list[float]]) -> cal
     """Evaluate a volume, and a second one so that the cohort is 3D whatever the first one has."""
     size = {"width": 50, "height": 40, "depth": 60}
     real = [
-        {"image_id": "v", "boxes": np.reshape(references, (-1, 6)), "labels": [0] * len(references), **size},
+        {
+            "image_id": "v",
+            "boxes": np.reshape(references, (-1, 6)),
+            "labels": [0] * len(references),
+            **size,
+        },
         {"image_id": "w", "boxes": [cube(1)], "labels": [0], **size},
     ]
     scores = [0.9 - k / 100 for k in range(len(predictions))]
@@ -130,14 +150,27 @@ def volume(references: list[list[float]], predictions: list[list[float]]) -> cal
 @pytest.mark.parametrize(
     ("references", "predictions", "z", "drawn"),
     [
-        ([cube(10), cube(30, 6.0, 20)], [cube(50, place=30)], 33, {"missed": [20]}),  # the largest that was missed
+        (
+            [cube(10), cube(30, 6.0, 20)],
+            [cube(50, place=30)],
+            33,
+            {"missed": [20]},
+        ),  # the largest that was missed
         ([cube(10)], [cube(10), cube(50, place=30), cube(20, place=8)], 52, {"false alarm": [30]}),
-        ([cube(10), cube(30, 6.0, 20)], [cube(10), cube(30, 6.0, 20)], 33, {"reference": [20], "hit": [20]}),
+        (
+            [cube(10), cube(30, 6.0, 20)],
+            [cube(10), cube(30, 6.0, 20)],
+            33,
+            {"reference": [20], "hit": [20]},
+        ),
         ([], [], 30, {}),
     ],
 )
 def test_a_volume_is_shown_at_the_slice_of_its_worst_object(
-    references: list[list[float]], predictions: list[list[float]], z: int, drawn: dict[str, list[float]]
+    references: list[list[float]],
+    predictions: list[list[float]],
+    z: int,
+    drawn: dict[str, list[float]],
 ) -> None:
     figure = overlay(volume(references, predictions), "model", 0, cut=0.0)
     assert figure.title.startswith(f"v, slice z = {z}: ")
@@ -145,7 +178,9 @@ def test_a_volume_is_shown_at_the_slice_of_its_worst_object(
     assert figure.size == (50, 40)
 
 
-@pytest.mark.parametrize(("at", "seen"), [(9, False), (9.9, False), (10, True), (13.5, True), (14, False)])
+@pytest.mark.parametrize(
+    ("at", "seen"), [(9, False), (9.9, False), (10, True), (13.5, True), (14, False)]
+)
 def test_only_boxes_that_reach_the_slice_are_drawn(at: float, seen: bool) -> None:
     figure = overlay(volume([cube(10)], []), "model", 0, cut=0.0, slice_at=at)
     assert bool(figure.marks) is seen
@@ -168,5 +203,9 @@ def test_titles_and_marks_agree_with_the_outcomes(kind: str) -> None:
         assert {mark.fate for mark in figure.marks} <= set(MARKS)
         if evaluation.cohort.dimensions == 2:
             drawn = fates(figure)
-            for fate, n in (("missed", of.missed), ("false alarm", of.false_alarms), ("hit", of.hits)):
+            for fate, n in (
+                ("missed", of.missed),
+                ("false alarm", of.false_alarms),
+                ("hit", of.hits),
+            ):
                 assert len(drawn.get(fate, [])) == n[image]

@@ -35,7 +35,9 @@ def test_eight_bits_stay_as_they_are(tmp_path: Path, name: str) -> None:
 
 def test_colours_stay_colours_and_grey_colours_become_grey(tmp_path: Path) -> None:
     colours = np.stack([RAMP, RAMP[::-1], RAMP], axis=-1)
-    assert np.array_equal(read_pixels(saved(Image.fromarray(colours), tmp_path / "a.png")).array, colours)
+    assert np.array_equal(
+        read_pixels(saved(Image.fromarray(colours), tmp_path / "a.png")).array, colours
+    )
     grey = np.stack([RAMP] * 3, axis=-1)
     assert np.array_equal(read_pixels(saved(Image.fromarray(grey), tmp_path / "b.png")).array, RAMP)
 
@@ -85,7 +87,9 @@ def test_windows_of_odd_values() -> None:
     spot[0, :2] = 900, 450
     assert windowed(spot, "")[0, :3].tolist() == [255, 128, 0]
     assert not windowed(np.full((3, 3), 7.0), "").any()
-    assert scaled(np.array([[-1.7e308, 0.0, 1.7e308]]), -1.7e308, 1.7e308).tolist() == [[0, 128, 255]]
+    assert scaled(np.array([[-1.7e308, 0.0, 1.7e308]]), -1.7e308, 1.7e308).tolist() == [
+        [0, 128, 255]
+    ]
     with pytest.raises(PictureError, match="numbers"):
         windowed(np.full((2, 2), np.nan), "")
 
@@ -97,7 +101,13 @@ def test_rotation_by_exif_is_ignored_and_noted(tmp_path: Path, name: str, turned
     pixels[:8, :24] = 255
     exif = Image.Exif()
     exif[274] = turned
-    options = {"quality": 95} if name.endswith("jpg") else {"lossless": True} if name.endswith("webp") else {}
+    options = (
+        {"quality": 95}
+        if name.endswith("jpg")
+        else {"lossless": True}
+        if name.endswith("webp")
+        else {}
+    )
     found = read_pixels(saved(Image.fromarray(pixels), tmp_path / name, exif=exif, **options))
     assert (found.width, found.height) == (48, 16)
     assert np.abs(found.array.astype(int) - pixels).max() < 30
@@ -115,26 +125,39 @@ def test_of_an_animation_the_first_frame_is_read(tmp_path: Path, name: str) -> N
 
 
 def test_cmyk_is_shown_in_colours(tmp_path: Path) -> None:
-    found = read_pixels(saved(Image.new("CMYK", (4, 4), (0, 255, 255, 0)), tmp_path / "a.jpg", quality=95)).array
+    found = read_pixels(
+        saved(Image.new("CMYK", (4, 4), (0, 255, 255, 0)), tmp_path / "a.jpg", quality=95)
+    ).array
     assert found.shape == (4, 4, 3)
     assert found[0, 0, 0] > 200 > 60 > found[0, 0, 1]
 
 
 def png_that_claims(width: int, height: int) -> bytes:
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
 
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + header
+        + chunk(b"IDAT", zlib.compress(bytes(1000)))
+        + chunk(b"IEND", b"")
+    )
 
 
-@pytest.mark.parametrize("size", [(100_000, 100_000), (12_000, 12_000), (9_500, 9_500), (1, 1_000_000_000)])
+@pytest.mark.parametrize(
+    "size", [(100_000, 100_000), (12_000, 12_000), (9_500, 9_500), (1, 1_000_000_000)]
+)
 def test_bombs_are_refused_by_their_header(tmp_path: Path, size: tuple[int, int]) -> None:
     (tmp_path / "a.png").write_bytes(png_that_claims(*size))
     assert refused(tmp_path / "a.png").rule == "picture-large"
 
 
-def test_our_own_limit_holds_where_pillow_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_own_limit_holds_where_pillow_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
     (tmp_path / "a.png").write_bytes(png_that_claims(10_001, 10_000))
     error = refused(tmp_path / "a.png")
@@ -152,7 +175,9 @@ def test_truncated_files_are_errors(tmp_path: Path, name: str, share: float) -> 
         read_pixels(tmp_path / name)
 
 
-@pytest.mark.parametrize("content", [b"", b"hello", bytes(500), b"%!PS-Adobe-3.0 EPSF-3.0\n", b"GIF89a" + bytes(50)])
+@pytest.mark.parametrize(
+    "content", [b"", b"hello", bytes(500), b"%!PS-Adobe-3.0 EPSF-3.0\n", b"GIF89a" + bytes(50)]
+)
 def test_other_files_are_no_pictures(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.png").write_bytes(content)
     assert refused(tmp_path / "a.png").rule == "picture-format"
@@ -172,7 +197,10 @@ def test_any_bytes_after_a_true_beginning_end_in_our_error_or_a_picture(tmp_path
 
 
 def test_a_picture_has_no_slices(tmp_path: Path) -> None:
-    assert refused(saved(Image.fromarray(RAMP), tmp_path / "a.png"), slice_at=3).rule == "picture-slice"
+    assert (
+        refused(saved(Image.fromarray(RAMP), tmp_path / "a.png"), slice_at=3).rule
+        == "picture-slice"
+    )
 
 
 def test_only_regular_files_are_opened_and_no_links(tmp_path: Path) -> None:

@@ -38,7 +38,9 @@ def shown(samples: list[Sample]) -> Album:
 
 
 def every(found: Album) -> list[Overlay]:
-    return [overlay for group in found.groups for entry in group.entries for overlay in entry.overlays]
+    return [
+        overlay for group in found.groups for entry in group.entries for overlay in entry.overlays
+    ]
 
 
 def corners(overlay: Overlay) -> int:
@@ -50,7 +52,9 @@ def pixels_of(data: str) -> np.ndarray:
 
 
 def test_every_model_has_its_own_map_on_one_picture(shown: Album) -> None:
-    pair = next(entry for group in shown.groups for entry in group.entries if len(entry.models) == 2)
+    pair = next(
+        entry for group in shown.groups for entry in group.entries if len(entry.models) == 2
+    )
     one, other = pair.overlays
     assert one.symbol == other.symbol == pair.picture
     assert {one.shade_symbol[:6], other.shade_symbol[:6]} == {"map-0-", "map-1-"}
@@ -114,7 +118,11 @@ def test_a_sample_is_loaded_once(samples: list[Sample]) -> None:
         return load(k)  # type: ignore[misc]
 
     steps: list[tuple[int, int]] = []
-    album(replace(evaluation, load_sample=counting), None, progress=lambda done, of: steps.append((done, of)))
+    album(
+        replace(evaluation, load_sample=counting),
+        None,
+        progress=lambda done, of: steps.append((done, of)),
+    )
     assert len(seen) == len(set(seen))
     assert steps == [(k + 1, len(seen)) for k in range(len(seen))]
 

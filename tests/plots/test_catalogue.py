@@ -50,7 +50,9 @@ def test_froc_goes_through_the_estimates(evaluation):
     assert isinstance(found, Curves)
     (line,) = found.lines
     assert line.slot == 1  # the colour of the model in all figures, whoever else is shown
-    np.testing.assert_allclose(line.y[list(line.marks)].mean(), evaluation["overpredicts", "FROC"].value, atol=1e-12)
+    np.testing.assert_allclose(
+        line.y[list(line.marks)].mean(), evaluation["overpredicts", "FROC"].value, atol=1e-12
+    )
     assert (line.low <= line.y).all()
     assert (line.y <= line.high).all()
 
@@ -80,7 +82,9 @@ def test_many_models_become_a_heat_map():
     models = {f"m{k}": one.models["mislabels"] for k in range(6)}
     from dataclasses import replace
 
-    found = figure(cal.evaluate(replace(one, models=models), "overview", ci=False), "classes", metric="RoDeO")
+    found = figure(
+        cal.evaluate(replace(one, models=models), "overview", ci=False), "classes", metric="RoDeO"
+    )
     assert isinstance(found, HeatMap)
     assert found.values.shape == (5, 6)
 
@@ -111,7 +115,10 @@ def test_the_threshold_curve_goes_through_the_average_precision(evaluation):
         at = int(np.flatnonzero(np.isclose(line.x, 0.5))[0])
         assert line.y[at] == pytest.approx(evaluation[line.name, "AP@0.5"].value, abs=1e-12)
         assert (np.diff(line.y) <= 1e-12).all()
-    assert found.title == "The best model depends on the threshold: overpredicts first, misses-small from 0.85 on"
+    assert (
+        found.title
+        == "The best model depends on the threshold: overpredicts first, misses-small from 0.85 on"
+    )
 
 
 def test_a_criterion_without_shares_has_no_threshold_curve():
@@ -146,7 +153,11 @@ def test_nothing_to_show_is_said():
     assert figure(ev, "froc").title == "There is nothing to find: no references"
     assert figure(ev, "pr").title == "There is no precision to show: no references"
     assert figure(ev, "overlaps").title == "There are no hits"
-    assert all(math.isnan(mark.value) and mark.reason for row in figure(ev, "headline").rows for mark in row.marks)
+    assert all(
+        math.isnan(mark.value) and mark.reason
+        for row in figure(ev, "headline").rows
+        for mark in row.marks
+    )
 
 
 def test_the_title_of_the_headline_says_who_is_first_how_often(evaluation):

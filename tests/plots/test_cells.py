@@ -1,4 +1,6 @@
-"""Cells of an image: shades follow the numbers, the line runs around the reference, pictures lie below."""
+"""Cells of an image: shades follow the numbers, the line runs around the reference, pictures lie
+below.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ def test_the_table_counts_cells_by_their_number_and_those_in_the_reference():
 
 def test_every_number_has_a_shade_and_none_is_the_lightest():
     root = tree(cells())
-    assert [len(having(root, f"fig-q{step}")) for step in (0, 8, 15)] == [2, 2, 2]  # a swatch and a path each
+    assert [len(having(root, f"fig-q{step}")) for step in (0, 8, 15)] == [
+        2,
+        2,
+        2,
+    ]  # a swatch and a path each
     assert texts(root)[:4] == ["models that mark a place", "0", "1", "2"]
 
 

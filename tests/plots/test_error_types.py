@@ -18,7 +18,11 @@ def test_gains_are_bars_with_their_intervals(evaluation: cal.Evaluation) -> None
     found = figure(evaluation, "error-gains")
     assert found.x.names == ("class", "place", "both", "double", "nothing", "missed", "empty")
     estimate = evaluation["mislabels", "dAP/cls"]
-    assert (found.heights[0, 0], found.low[0, 0], found.high[0, 0]) == (estimate.value, estimate.low, estimate.high)
+    assert (found.heights[0, 0], found.low[0, 0], found.high[0, 0]) == (
+        estimate.value,
+        estimate.low,
+        estimate.high,
+    )
     assert found.heights[2, 6] == evaluation["misses-small", "dAP/empty"].value
     assert found.title.startswith("mislabels loses most by a wrong class (0.61 AP)")
     assert "95 % intervals over 80 patients" in found.note
@@ -35,7 +39,9 @@ def test_counts_end_with_the_false_alarms_on_empty_images(evaluation: cal.Evalua
 def test_a_perfect_model_has_no_bars() -> None:
     cohort = cal.corrupt(cal.demo_cohort(), "position-noise", sigma=0.0, name="perfect")
     ev = cal.evaluate(cohort, "tide", ci=False)
-    gains, counts = (figure(ev, name, models=["perfect"]) for name in ("error-gains", "error-counts"))
+    gains, counts = (
+        figure(ev, name, models=["perfect"]) for name in ("error-gains", "error-counts")
+    )
     assert not gains.heights.any()
     assert not counts.heights.any()
     assert gains.title == "No kind of mistake costs any average precision"

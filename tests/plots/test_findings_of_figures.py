@@ -31,8 +31,14 @@ def line(name, *y):
             [line("A", 0.9, 0.5, 0), line("B", 0.9, 0.6, 0)],
             "B has the highest AP at every threshold, at some with others",
         ),
-        ([line("A", 0.8, 0.5, 0.1), line("B", 0.9, 0.6, 0.2)], "B has the highest AP at every threshold"),
-        ([line("A", 0.9, 0.5, 0.1), line("B", 0.9, 0.5, 0.1)], "The models have the same AP at every threshold"),
+        (
+            [line("A", 0.8, 0.5, 0.1), line("B", 0.9, 0.6, 0.2)],
+            "B has the highest AP at every threshold",
+        ),
+        (
+            [line("A", 0.9, 0.5, 0.1), line("B", 0.9, 0.5, 0.1)],
+            "The models have the same AP at every threshold",
+        ),
         (
             [line("A", 0.9, 0.5, 0.1), line("B", 0.8, 0.6, 0.05)],
             "The best model depends on the threshold: A first, B from 0.5 on, A from 0.9 on",
@@ -83,9 +89,12 @@ def test_a_heat_map_says_how_many_classes_it_shows_and_has_no_intervals():
 def test_classes_that_share_the_worst_value_are_counted():
     references = [{"boxes": [[0, 0, 9, 9]], "labels": [k % 3]} for k in range(12)]
     found = [{"boxes": [[0, 0, 9, 9]], "labels": [0], "scores": [0.5]} for _ in references]
-    ev = cal.evaluate(cal.Cohort.from_arrays(references, {"m": found}, classes=("a", "b", "c")), QUICK)
+    ev = cal.evaluate(
+        cal.Cohort.from_arrays(references, {"m": found}, classes=("a", "b", "c")), QUICK
+    )
     assert (
-        ev.figure("classes", metric="sensitivity@0.5").title == "sensitivity@0.5 is worst in b and 1 more for m (0.00)"
+        ev.figure("classes", metric="sensitivity@0.5").title
+        == "sensitivity@0.5 is worst in b and 1 more for m (0.00)"
     )
 
 
@@ -99,7 +108,10 @@ def test_a_hit_is_told_as_its_criterion_decides():
     assert hit_rule(view) == "box-iou >= 0.5"
     assert hit_rule(replace(view, strict=True)) == "box-iou > 0.5"
     assert hit_rule(replace(view, threshold=0.0)) == "box-iou > 0"
-    assert hit_rule(replace(view, criterion="centre-distance", threshold=10.0)) == "centre-distance <= 10"
+    assert (
+        hit_rule(replace(view, criterion="centre-distance", threshold=10.0))
+        == "centre-distance <= 10"
+    )
     assert hit_rule(replace(view, criterion="point-in-box")) == "point-in-box"
 
 

@@ -1,4 +1,6 @@
-"""Figures of monitors: titles state what the numbers say, tables hold the numbers, and all can be drawn."""
+"""Figures of monitors: titles state what the numbers say, tables hold the numbers, and all can be
+drawn.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,13 @@ SHIFT = np.where(OOD, 2.0, 0.0) + np.linspace(1, 0, 12)
 def evaluated(monitors=None, tau=0.9, ood=OOD, **options) -> MonitorEvaluation:
     monitors = {"shift": SHIFT, "fails": FAILS} if monitors is None else monitors
     return cal.evaluate_monitor(
-        monitors, Scope.from_values(SCORE), tau, ood, threshold=options.pop("threshold", 1.5), ci=False, **options
+        monitors,
+        Scope.from_values(SCORE),
+        tau,
+        ood,
+        threshold=options.pop("threshold", 1.5),
+        ci=False,
+        **options,
     )
 
 
@@ -35,8 +43,12 @@ def found() -> MonitorEvaluation:
 def test_the_leading_monitor_finds_failures_not_shifts(found: MonitorEvaluation) -> None:
     assert leading(found) == ("fails", "shift")
     assert leading(evaluated(tau=None)) == ("fails", "shift")
-    only = cal.evaluate_monitor({"fails": FAILS, "shift": SHIFT}, [1.0] * 12, tau=0.5, ood=OOD, threshold=1.5, ci=False)
-    assert leading(only, 1) == ("fails",)  # without an unsafe image nobody leads: the order as given
+    only = cal.evaluate_monitor(
+        {"fails": FAILS, "shift": SHIFT}, [1.0] * 12, tau=0.5, ood=OOD, threshold=1.5, ci=False
+    )
+    assert leading(only, 1) == (
+        "fails",
+    )  # without an unsafe image nobody leads: the order as given
 
 
 def test_both_kinds_of_labels_stand_side_by_side(found: MonitorEvaluation) -> None:
@@ -56,13 +68,18 @@ def test_risk_has_the_best_order_and_that_of_chance_beside_it(found: MonitorEval
     assert (first.name, second.name) == ("fails", "shift")
     assert first.y[5] == 0
     assert first.y[-1] == pytest.approx(4 / 12)
-    assert found.figure("risk").title == "Of the 50 % of images that fails trusts most, 0 % are unsafe; of all, 33 %"
+    assert (
+        found.figure("risk").title
+        == "Of the 50 % of images that fails trusts most, 0 % are unsafe; of all, 33 %"
+    )
 
 
 def test_roc_curves_are_those_of_their_labels(found: MonitorEvaluation) -> None:
     oms, ood = found.figure("roc-oms"), found.figure("roc-ood")
     assert oms.title == "OMS: the order by fails finds unsafe images best (AUROC 1.000)"
-    assert ood.title == "OOD: the order by shift finds images out of distribution best (AUROC 1.000)"
+    assert (
+        ood.title == "OOD: the order by shift finds images out of distribution best (AUROC 1.000)"
+    )
     assert oms.y.label == "share of 4 unsafe images rejected"
     assert ood.x.label == "share of 6 images in distribution rejected"
 
@@ -78,7 +95,12 @@ def test_the_sweep_has_every_tau_with_its_prevalence(found: MonitorEvaluation) -
 def test_outcomes_count_every_kind_of_image(found: MonitorEvaluation) -> None:
     figure = found.figure("outcomes", "shift")
     rejected = SHIFT >= 1.5
-    assert figure.x.names == ("not OOD, safe (4)", "not OOD, unsafe (2)", "OOD, safe (4)", "OOD, unsafe (2)")
+    assert figure.x.names == (
+        "not OOD, safe (4)",
+        "not OOD, unsafe (2)",
+        "OOD, safe (4)",
+        "OOD, unsafe (2)",
+    )
     assert figure.heights.sum() == 12
     assert figure.heights[1].sum() == (rejected & UNSAFE).sum()
     assert figure.heights[2].tolist() == [0, 2, 0, (~rejected & UNSAFE & OOD).sum()]
@@ -87,7 +109,10 @@ def test_outcomes_count_every_kind_of_image(found: MonitorEvaluation) -> None:
 
 def test_without_ood_labels_outcomes_are_safe_and_unsafe() -> None:
     assert evaluated(ood=None).figure("outcomes", "fails").x.names == ("safe (8)", "unsafe (4)")
-    assert evaluated(ood=None).figure("outcomes", "fails").title == "fails lets 0 of 4 unsafe images through"
+    assert (
+        evaluated(ood=None).figure("outcomes", "fails").title
+        == "fails lets 0 of 4 unsafe images through"
+    )
 
 
 def test_without_a_threshold_nothing_is_rejected() -> None:
@@ -109,7 +134,9 @@ def test_the_ranking_says_who_wins_where(found: MonitorEvaluation) -> None:
     assert figure.x.names == ("OMS at 0.9", "OOD", "tau 0.5", "tau 1")
     assert figure.words[0][0] == "1. (1.00)"
     assert figure.words[0][1].startswith("2. (")
-    assert figure.title == "Whoever chooses by OOD labels takes shift; the failures are found by fails"
+    assert (
+        figure.title == "Whoever chooses by OOD labels takes shift; the failures are found by fails"
+    )
 
 
 @pytest.mark.parametrize("tau", [0.9, None, -1.0, 2.0])
@@ -130,7 +157,9 @@ def test_figures_can_be_drawn_for_papers(found: MonitorEvaluation) -> None:
         assert found.plot(name, "fails").figure is not None
 
 
-def test_an_unknown_figure_names_the_nearest_and_an_absent_one_those_there_are(found: MonitorEvaluation) -> None:
+def test_an_unknown_figure_names_the_nearest_and_an_absent_one_those_there_are(
+    found: MonitorEvaluation,
+) -> None:
     with pytest.raises(UsageError, match="did you mean 'risk'"):
         found.figure("risc")
     with pytest.raises(UsageError, match="it has auroc, risk, roc-oms"):

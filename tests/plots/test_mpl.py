@@ -52,7 +52,12 @@ from calipers.plots.mpl.look import BLUES, colour, luminance, text_colour
 X, Y = Axis("false alarms per image"), Axis("sensitivity")
 EMPTY = np.zeros(0)
 NANS = np.full(3, np.nan)
-LOG, P, Q, MANY = Axis("v", log=True), Axis("x", names=("p",)), Axis("y", names=("q",)), Axis("z", names=("name",) * 90)
+LOG, P, Q, MANY = (
+    Axis("v", log=True),
+    Axis("x", names=("p",)),
+    Axis("y", names=("q",)),
+    Axis("z", names=("name",) * 90),
+)
 HOLE = np.where(np.eye(3), np.nan, np.arange(9.0).reshape(3, 3))
 PLANE = np.tile(np.arange(5.0), (4, 1))
 OFF = BoxMark("hit", (20, 1, 30, 4), "off")
@@ -77,7 +82,11 @@ def labelled(ax: Any, name: str) -> list[Any]:
 
 def segments(ax: Any) -> list[list[list[float]]]:
     """Whiskers as lists of their two ends."""
-    found = [c for c in ax.collections if isinstance(c, LineCollection) and not isinstance(c, QuadContourSet)]
+    found = [
+        c
+        for c in ax.collections
+        if isinstance(c, LineCollection) and not isinstance(c, QuadContourSet)
+    ]
     return [segment.tolist() for collection in found for segment in collection.get_segments()]
 
 
@@ -100,7 +109,14 @@ NORMAL: dict[str, Figure] = {
         X,
         Y,
         (
-            Line("a", np.array([0.0, 1, 2]), np.array([0.2, 0.5, 0.6]), np.zeros(3), np.ones(3), marks=(1,)),
+            Line(
+                "a",
+                np.array([0.0, 1, 2]),
+                np.array([0.2, 0.5, 0.6]),
+                np.zeros(3),
+                np.ones(3),
+                marks=(1,),
+            ),
             Line("b", np.array([0.0, 2]), np.array([0.1, 0.4]), slot=1, step=True),
         ),
         diagonal=True,
@@ -111,7 +127,9 @@ NORMAL: dict[str, Figure] = {
         ("a", "b"),
         (
             ForestRow("nodule", "12", (Mark(0.5, 0.4, 0.6), Mark(0.7))),
-            ForestRow("mass", "0", (Mark(NAN, reason="no references"), Mark(NAN, reason="no references"))),
+            ForestRow(
+                "mass", "0", (Mark(NAN, reason="no references"), Mark(NAN, reason="no references"))
+            ),
             ForestRow("all", "12", (Mark(0.5, 0.4, 0.6), Mark(0.7, 0.6, 0.9)), strong=True),
         ),
         reference=0.5,
@@ -141,8 +159,16 @@ NORMAL: dict[str, Figure] = {
             Dots("b", *np.array([[0.5], [0.6], [0.4], [0.7], [0.55], [0.65]]), slot=1),
         ),
     ),
-    "blob": Blob("First is sure", ("a", "b"), np.array([[0.9, 0.1], [0.1, 0.9]]), (1.0, 2.0), ((1, 1), (1, 2))),
-    "box and dots": BoxDots("Hits are large", Axis("size (mm)"), ("a", "b"), (np.arange(21.0), np.array([5.0]))),
+    "blob": Blob(
+        "First is sure",
+        ("a", "b"),
+        np.array([[0.9, 0.1], [0.1, 0.9]]),
+        (1.0, 2.0),
+        ((1, 1), (1, 2)),
+    ),
+    "box and dots": BoxDots(
+        "Hits are large", Axis("size (mm)"), ("a", "b"), (np.arange(21.0), np.array([5.0]))
+    ),
     "contour": Contour(
         "AP falls",
         Axis("x"),
@@ -152,7 +178,9 @@ NORMAL: dict[str, Figure] = {
         PLANE,
         "AP",
     ),
-    "cells": Cells("They differ", np.array([[0, 1, 2], [2, 2, 0]]), 2, "models", np.eye(2, 3) > 0, picture()),
+    "cells": Cells(
+        "They differ", np.array([[0, 1, 2], [2, 2, 0]]), 2, "models", np.eye(2, 3) > 0, picture()
+    ),
     "overlay": Overlay(
         "One is missed",
         (8.0, 6.0),
@@ -174,17 +202,23 @@ EMPTIES: dict[str, Figure] = {
     "curves, none": Curves("t", X, Y, ()),
     "curves, no points": Curves("t", X, Y, (Line("a", EMPTY, EMPTY),)),
     "curves, undefined": Curves("t", X, Y, (Line("a", NANS, NANS, NANS, NANS),)),
-    "curves, zeros on a log axis": Curves("t", Axis("x", log=True), Y, (Line("a", np.zeros(3), np.ones(3)),)),
+    "curves, zeros on a log axis": Curves(
+        "t", Axis("x", log=True), Y, (Line("a", np.zeros(3), np.ones(3)),)
+    ),
     "forest, none": Forest("t", X, ("a",), ()),
     "bars, none": Bars("t", Axis("x"), Y, (), np.zeros((0, 0))),
     "bars, undefined": Bars("t", Axis("x", names=("p", "q", "r")), Y, ("a",), NANS[None]),
     "heat map, none": HeatMap("t", Axis("x"), Axis("y"), np.zeros((0, 0)), "v"),
     "scatter, none": Scatter("t", X, Y, ()),
-    "scatter, undefined": Scatter("t", X, Y, (Dots("a", NANS, NANS, NANS, NANS, NANS, NANS, ("p", "q", "r")),)),
+    "scatter, undefined": Scatter(
+        "t", X, Y, (Dots("a", NANS, NANS, NANS, NANS, NANS, NANS, ("p", "q", "r")),)
+    ),
     "blob, none": Blob("t", (), np.zeros((0, 0)), (), ()),
     "box, none": BoxDots("t", Y, (), ()),
     "box, no samples": BoxDots("t", Y, ("a",), (EMPTY,)),
-    "contour, undefined": Contour("t", X, Y, np.arange(3.0), np.arange(3.0), np.full((3, 3), np.nan), "v"),
+    "contour, undefined": Contour(
+        "t", X, Y, np.arange(3.0), np.arange(3.0), np.full((3, 3), np.nan), "v"
+    ),
     "contour, none": Contour("t", X, Y, EMPTY, EMPTY, np.zeros((0, 0)), "v"),
     "cells, none": Cells("t", np.zeros((0, 0), np.int64), 2, "models"),
     "overlay, no size": Overlay("t", (0.0, 0.0), ()),
@@ -194,12 +228,18 @@ EMPTIES: dict[str, Figure] = {
 
 ODD: dict[str, Figure] = {
     "one point": Curves("t", X, Y, (Line("a", np.ones(1), np.ones(1)),)),
-    "one point among undefined ones": Curves("t", X, Y, (Line("a", np.arange(3.0), np.array([np.nan, 1, np.nan])),)),
+    "one point among undefined ones": Curves(
+        "t", X, Y, (Line("a", np.arange(3.0), np.array([np.nan, 1, np.nan])),)
+    ),
     "log axis with zeros": Curves("t", LOG, LOG, (Line("a", np.arange(4.0), np.arange(4.0)),)),
-    "infinite": Curves("t", X, Y, (Line("a", np.array([1, np.inf, 2]), np.array([2, -np.inf, 1.0])),)),
+    "infinite": Curves(
+        "t", X, Y, (Line("a", np.array([1, np.inf, 2]), np.array([2, -np.inf, 1.0])),)
+    ),
     "huge": Scatter("t", X, Y, (Dots("a", np.array([-1e300, 1e300]), np.array([1e-300, 2e-300])),)),
     "undefined forest": Forest("t", X, ("a",), (ForestRow("r", "0", (Mark(NAN),)),)),
-    "log forest": Forest("t", LOG, ("a",), (ForestRow("r", "", (Mark(0.0, 0, 1),)), ForestRow("s", "", (Mark(2.0),)))),
+    "log forest": Forest(
+        "t", LOG, ("a",), (ForestRow("r", "", (Mark(0.0, 0, 1),)), ForestRow("s", "", (Mark(2.0),)))
+    ),
     "log bars": Bars("t", Axis("x", names=("p", "q")), LOG, ("a",), np.array([[0.0, 10.0]])),
     "negative bars": Bars("t", P, Y, ("a",), np.array([[-2.0]]), stacked=True),
     "undefined heat map": HeatMap("t", P, Q, np.full((1, 1), np.nan), "v"),
@@ -217,7 +257,11 @@ ODD: dict[str, Figure] = {
 
 
 def test_every_kind_of_figure_is_among_the_cases() -> None:
-    kinds = {kind for kind in vars(figures).values() if isinstance(kind, type) and issubclass(kind, Figure)}
+    kinds = {
+        kind
+        for kind in vars(figures).values()
+        if isinstance(kind, type) and issubclass(kind, Figure)
+    }
     assert {type(figure) for figure in NORMAL.values()} == kinds - {Figure} == set(KINDS)
 
 
@@ -268,7 +312,10 @@ def test_curves_hold_their_points_bands_and_marks() -> None:
     first, second = labelled(ax, "_line")
     assert first.get_markevery() == [1]
     assert second.get_drawstyle() == "steps-post"
-    assert [artist.get_ydata().tolist() for artist in labelled(ax, "_edge")] == [[0, 0, 0], [1, 1, 1]]
+    assert [artist.get_ydata().tolist() for artist in labelled(ax, "_edge")] == [
+        [0, 0, 0],
+        [1, 1, 1],
+    ]
     band = labelled(ax, "_band")[0].get_paths()[0].vertices
     assert (band[:, 1].min(), band[:, 1].max()) == (0.0, 1.0)
     assert legend(ax) == ["a", "b"]
@@ -282,7 +329,9 @@ def test_forest_whiskers_end_where_intervals_do() -> None:
     ax = draw(NORMAL["forest"])
     ends = sorted((start[0], end[0]) for start, end in segments(ax))
     assert ends == [(0.4, 0.6), (0.4, 0.6), (0.6, 0.9)]
-    values = [v for label in ("_marks", "_strong") for m in labelled(ax, label) for v in m.get_xdata()]
+    values = [
+        v for label in ("_marks", "_strong") for m in labelled(ax, label) for v in m.get_xdata()
+    ]
     assert sorted(values) == [0.5, 0.5, 0.7, 0.7]
     assert [label.get_text() for label in ax.get_yticklabels()] == ["nodule", "mass", "all"]
     assert [label.get_weight() for label in ax.get_yticklabels()] == ["normal", "normal", "bold"]
@@ -293,7 +342,10 @@ def test_forest_whiskers_end_where_intervals_do() -> None:
 
 def test_a_forest_of_one_series_states_its_numbers() -> None:
     figure = Forest(
-        "t", Axis("AP"), ("a",), (ForestRow("r", "7", (Mark(0.5, 0.25, 0.75),)), ForestRow("s", "1", (Mark(-0.5),)))
+        "t",
+        Axis("AP"),
+        ("a",),
+        (ForestRow("r", "7", (Mark(0.5, 0.25, 0.75),)), ForestRow("s", "1", (Mark(-0.5),))),
     )
     assert {"0.500 [0.250, 0.750]", "−0.500", "7"} <= set(texts(draw(figure)))
 
@@ -307,7 +359,14 @@ def test_bars_have_their_heights_and_whiskers() -> None:
 
 
 def test_stacked_bars_stand_on_each_other() -> None:
-    figure = Bars("t", Axis("x", names=("p",)), Y, ("a", "b", "c"), np.array([[1.0], [np.nan], [2.0]]), stacked=True)
+    figure = Bars(
+        "t",
+        Axis("x", names=("p",)),
+        Y,
+        ("a", "b", "c"),
+        np.array([[1.0], [np.nan], [2.0]]),
+        stacked=True,
+    )
     bars: Any = draw(figure).patches
     assert (bars[0].get_y(), bars[0].get_height()) == (0.0, 1.0)
     assert (bars[2].get_y(), bars[2].get_height()) == (1.0, 2.0)
@@ -362,7 +421,18 @@ def test_many_samples_are_a_box_alone() -> None:
 
 def test_lines_of_equal_height_of_a_plane_are_straight() -> None:
     figure: Any = NORMAL["contour"]
-    ax = draw(Contour(figure.title, figure.x, figure.y, figure.xs, figure.ys, figure.values, "AP", (1.5, 3.0, 9.0)))
+    ax = draw(
+        Contour(
+            figure.title,
+            figure.x,
+            figure.y,
+            figure.xs,
+            figure.ys,
+            figure.values,
+            "AP",
+            (1.5, 3.0, 9.0),
+        )
+    )
     lines = next(c for c in ax.collections if isinstance(c, QuadContourSet) and not c.filled)
     assert lines.levels.tolist() == [1.5, 3.0]
     for level, path in zip(lines.levels, lines.get_paths()):
@@ -396,9 +466,15 @@ def test_histograms_hold_counts_and_edges() -> None:
 
 
 def test_series_differ_in_colour_dash_and_marker() -> None:
-    lines = tuple(Line(str(k), np.arange(2.0), np.arange(2.0) + k, slot=k, marks=(0,)) for k in range(7))
+    lines = tuple(
+        Line(str(k), np.arange(2.0), np.arange(2.0) + k, slot=k, marks=(0,)) for k in range(7)
+    )
     drawn = labelled(draw(Curves("t", X, Y, lines)), "_line")
-    assert [artist.get_color() for artist in drawn] == [colour(k) for k in range(7)] == list(theme.LIGHT)
+    assert (
+        [artist.get_color() for artist in drawn]
+        == [colour(k) for k in range(7)]
+        == list(theme.LIGHT)
+    )
     assert len({str(artist._unscaled_dash_pattern) for artist in drawn}) == 7
     assert len({artist.get_marker() for artist in drawn}) == 7
     filled = Bars("t", Axis("x", names=("p",)), Y, tuple("abcdefg"), np.ones((7, 1)))
@@ -407,7 +483,9 @@ def test_series_differ_in_colour_dash_and_marker() -> None:
 
 def test_limits_ticks_and_names_are_those_of_the_axis() -> None:
     axis = Axis("x", 0.1, 10, log=True, ticks=(0.125, 1, 8), names=("1/8", "1", "8"))
-    ax = draw(Curves("t", axis, Axis("y", 0, 1), (Line("a", np.array([1.0, 2]), np.array([0.2, 0.3])),)))
+    ax = draw(
+        Curves("t", axis, Axis("y", 0, 1), (Line("a", np.array([1.0, 2]), np.array([0.2, 0.3])),))
+    )
     assert ax.get_xlim() == (0.1, 10)
     assert ax.get_ylim() == (0, 1)
     assert ax.get_xscale() == "log"

@@ -44,13 +44,16 @@ HOSTILE = (
 
 
 def curves(*names: str) -> Curves:
-    lines = tuple(Line(n, np.arange(3.0), np.arange(3.0) + k, slot=k, marks=(1,)) for k, n in enumerate(names))
+    lines = tuple(
+        Line(n, np.arange(3.0), np.arange(3.0) + k, slot=k, marks=(1,)) for k, n in enumerate(names)
+    )
     return Curves(f"{names[0]} is best", Axis(names[-1]), Axis(names[0]), lines, note=names[0])
 
 
 def forest(*names: str) -> Forest:
     rows = tuple(
-        ForestRow(n, n, (Mark(0.5, 0.4, 0.6), Mark(np.nan, reason=n)), strong=k % 2 == 0) for k, n in enumerate(names)
+        ForestRow(n, n, (Mark(0.5, 0.4, 0.6), Mark(np.nan, reason=n)), strong=k % 2 == 0)
+        for k, n in enumerate(names)
     )
     return Forest(names[0], Axis(names[0]), (names[0], names[1]), rows, n=names[0])
 
@@ -58,9 +61,15 @@ def forest(*names: str) -> Forest:
 @pytest.mark.parametrize("suffix", ["pdf", "svg", "png"])
 @pytest.mark.parametrize("figure", [curves("a", "b"), forest("a", "b")], ids=["curves", "forest"])
 def test_equal_figures_give_equal_bytes(figure: Any, suffix: str, tmp_path: Path) -> None:
-    first, second = save(figure, tmp_path / f"a.{suffix}"), save(figure, str(tmp_path / f"b.{suffix.upper()}"))
+    first, second = (
+        save(figure, tmp_path / f"a.{suffix}"),
+        save(figure, str(tmp_path / f"b.{suffix.upper()}")),
+    )
     assert first.read_bytes() == second.read_bytes()
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["a." + suffix, "b." + suffix.upper()]
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "a." + suffix,
+        "b." + suffix.upper(),
+    ]
 
 
 @pytest.mark.parametrize("suffix", ["pdf", "svg", "png"])
@@ -104,7 +113,9 @@ def test_png_has_the_width_that_was_asked_for(width: float, dpi: int, tmp_path: 
 def test_long_names_are_not_cut_by_the_edge(width: float, dpi: int, tmp_path: Path) -> None:
     names = [f"RoDeO/shape{'!' * k}: mislabels − overpredicts" for k in range(8)]
     rows = tuple(ForestRow(name, "80", (Mark(0.5, 0.4, 0.6),)) for name in names)
-    with Image.open(save(Forest("t", Axis("AP"), ("a",), rows), tmp_path / "a.png", width_mm=width, dpi=dpi)) as image:
+    with Image.open(
+        save(Forest("t", Axis("AP"), ("a",), rows), tmp_path / "a.png", width_mm=width, dpi=dpi)
+    ) as image:
         pixels = np.asarray(image.convert("L"))
     for edge in (pixels[:, 0], pixels[:, -1], pixels[0], pixels[-1]):
         assert edge.min() == 255
@@ -117,7 +128,9 @@ def test_names_of_rows_may_be_longer_than_those_of_columns() -> None:
 
 
 def test_the_height_can_be_given(tmp_path: Path) -> None:
-    with Image.open(save(curves("a", "b"), tmp_path / "a.png", width_mm=100, height_mm=50, dpi=254)) as image:
+    with Image.open(
+        save(curves("a", "b"), tmp_path / "a.png", width_mm=100, height_mm=50, dpi=254)
+    ) as image:
         assert image.size == (1000, 500)
 
 
@@ -132,7 +145,9 @@ def test_the_height_can_be_given(tmp_path: Path) -> None:
         ("a.png", {"dpi": 2400, "width_mm": 2000}, "pixels: lower dpi"),
     ],
 )
-def test_what_cannot_be_written_is_refused(name: str, options: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_refused(
+    name: str, options: dict[str, Any], said: str, tmp_path: Path
+) -> None:
     with pytest.raises(UsageError, match=said):
         save(curves("a", "b"), tmp_path / name, **options)
     assert not list(tmp_path.iterdir())
@@ -157,13 +172,19 @@ def test_hostile_names_are_drawn_as_text_without_a_word(
 def test_names_in_legends_and_ticks_are_complete() -> None:
     ax = draw(curves("_hidden", "$x$"))
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["_hidden", "$x$"]
-    ticks = draw(BoxDots("t", Axis("y"), ("_hidden", "$x$"), (np.ones(3), np.ones(3)))).get_xticklabels()
+    ticks = draw(
+        BoxDots("t", Axis("y"), ("_hidden", "$x$"), (np.ones(3), np.ones(3)))
+    ).get_xticklabels()
     assert [tick.get_text() for tick in ticks] == ["_hidden", "$x$"]
-    assert not any(text.get_parse_math() for text in (*ax.get_legend().get_texts(), *ticks, ax.xaxis.label))
+    assert not any(
+        text.get_parse_math() for text in (*ax.get_legend().get_texts(), *ticks, ax.xaxis.label)
+    )
 
 
 def test_names_beside_points_are_no_formulas() -> None:
-    (name,) = draw(Scatter("t", Axis("x"), Axis("y"), (Points("a", np.ones(1), np.ones(1), names=("$x$",)),))).texts
+    (name,) = draw(
+        Scatter("t", Axis("x"), Axis("y"), (Points("a", np.ones(1), np.ones(1), names=("$x$",)),))
+    ).texts
     assert (name.get_text(), name.get_parse_math()) == ("$x$", False)
 
 
@@ -199,7 +220,9 @@ def test_pyplot_knows_nothing_of_new_figures() -> None:
         "draw(Curves('t', Axis('x'), Axis('y'), (Line('a', np.arange(3.0), np.arange(3.0)),)))\n"
         "assert 'matplotlib.pyplot' not in sys.modules"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -210,7 +233,9 @@ def test_notebooks_show_new_axes() -> None:
     assert size == {"width": round(170 / 25.4 * 100)}
 
 
-def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_matplotlib_the_error_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     for act in (lambda: draw(curves("a", "b")), lambda: save(curves("a", "b"), tmp_path / "a.png")):
         with pytest.raises(UsageError, match=re.escape('pip install "calipers[mpl]"')):
@@ -244,7 +269,8 @@ def test_sentences_are_wrapped_and_lose_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [(0.0, "0"), (-0.5, "−0.5"), (0.1 + 0.2, "0.3"), (1e-7, "1e−07"), (float("inf"), "")]
+    ("value", "said"),
+    [(0.0, "0"), (-0.5, "−0.5"), (0.1 + 0.2, "0.3"), (1e-7, "1e−07"), (float("inf"), "")],
 )
 def test_ticks_are_plain_numbers(value: float, said: str) -> None:
     assert plain(value) == said

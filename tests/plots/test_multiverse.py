@@ -1,4 +1,6 @@
-"""Figures of the multiverse: titles state what the numbers say, tables hold the numbers, and all can be drawn."""
+"""Figures of the multiverse: titles state what the numbers say, tables hold the numbers, and all
+can be drawn.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def test_the_curve_rises_and_marks_the_base(found):
 
 def test_the_curve_has_the_band_of_its_replicates(found):
     drawn = np.stack([found.values, found.values + 0.1, found.values * 2])
-    banded = multiverse_of(found.values, EACH, robustness=robustness(drawn, (0, 1), seed=0, unit="image", n_units=9))
+    banded = multiverse_of(
+        found.values, EACH, robustness=robustness(drawn, (0, 1), seed=0, unit="image", n_units=9)
+    )
     line = banded.figure("curve").lines[1]
     assert (line.low <= line.y).all()
     assert (line.y <= line.high).all()

@@ -57,9 +57,14 @@ def test_every_figure_can_be_drawn(found, name):
 
 @pytest.mark.parametrize("name", [name for name in FIGURES if name != "sizes"])
 def test_silent_models_can_be_drawn(found, name):
-    nobody = {model: table.keep(np.zeros(len(table), np.bool_)) for model, table in found.cohort.models.items()}
+    nobody = {
+        model: table.keep(np.zeros(len(table), np.bool_))
+        for model, table in found.cohort.models.items()
+    }
     references = found.cohort.references
-    empty = replace(found.cohort, models=nobody, references=references.keep(np.zeros(len(references), np.bool_)))
+    empty = replace(
+        found.cohort, models=nobody, references=references.keep(np.zeros(len(references), np.bool_))
+    )
     silent = object_stability(empty, ci=False)
     assert svg(silent.figure(name), width=460, name=name).startswith("<svg")
 

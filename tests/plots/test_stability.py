@@ -1,4 +1,6 @@
-"""Figures of stability: titles state what the numbers say, tables hold the numbers, and all can be drawn."""
+"""Figures of stability: titles state what the numbers say, tables hold the numbers, and all can be
+drawn.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def bag_of(values):
 def test_the_pair_that_agrees_least_is_named(found):
     figure, values = found.figure("pairs"), found.per_pair("APJ")
     a, b = np.unravel_index(np.nanargmin(values), values.shape)
-    assert figure.title.startswith(f"{found.models[min(a, b)]} and {found.models[max(a, b)]} agree least: APJ ")
+    assert figure.title.startswith(
+        f"{found.models[min(a, b)]} and {found.models[max(a, b)]} agree least: APJ "
+    )
     assert np.array_equal(figure.values, values, equal_nan=True)
     assert found.figure("pairs", score="Spearman").label == "Spearman"
 
@@ -75,7 +79,9 @@ def test_the_map_of_an_image_is_the_histogram_of_that_image(found):
 
 
 def test_a_threshold_of_zero_is_strict_as_in_the_analysis():
-    maps = np.random.default_rng(1).random((3, 4, 6)) * (np.random.default_rng(2).random((3, 4, 6)) > 0.5)
+    maps = np.random.default_rng(1).random((3, 4, 6)) * (
+        np.random.default_rng(2).random((3, 4, 6)) > 0.5
+    )
     found = cal.stability(maps, threshold=0.0, ci=False)
     for i in range(4):
         counts = np.bincount(marked_by(found.bag(i), 0.0).ravel(), minlength=4)
@@ -110,7 +116,9 @@ def test_the_sweep_marks_the_threshold_and_has_the_estimates(found):
 
 
 def test_intervals_of_the_share_of_units_are_no_bars():
-    same = cal.stability(np.tile(np.random.default_rng(0).random((1, 12, 9)), (3, 1, 1)), replicates=100)
+    same = cal.stability(
+        np.tile(np.random.default_rng(0).random((1, 12, 9)), (3, 1, 1)), replicates=100
+    )
     assert same["APJ"].method == "clopper-pearson-units"
     value, low, high = ends([same["APJ"]])
     assert value.tolist() == [1.0]
@@ -141,7 +149,9 @@ def test_stability_stands_against_dice_with_deviations_over_models(found):
 def test_every_model_has_its_auc(found):
     figure = found.figure("auc")
     assert figure.dots[0].names == found.models
-    assert figure.dots[0].y.tolist() == [found.get("AUC", model=model).value for model in found.models]
+    assert figure.dots[0].y.tolist() == [
+        found.get("AUC", model=model).value for model in found.models
+    ]
     assert figure.dots[0].x[0] == pytest.approx(np.nanmean(found.per_pair("APJ")[0]))
 
 
@@ -160,7 +170,9 @@ def test_every_figure_can_be_drawn(found, name):
     assert found.plot(name).figure is not None
 
 
-@pytest.mark.parametrize("maps", [np.zeros((2, 5, 4)), np.ones((3, 5, 4)), np.zeros((2, 1, 1))], ids=["0", "1", "tiny"])
+@pytest.mark.parametrize(
+    "maps", [np.zeros((2, 5, 4)), np.ones((3, 5, 4)), np.zeros((2, 1, 1))], ids=["0", "1", "tiny"]
+)
 def test_maps_that_say_nothing_can_be_drawn(maps):
     found = cal.stability(maps, ci=False)
     for name in available(found):
@@ -183,7 +195,9 @@ def test_wrong_choices_are_refused_with_the_nearest(found):
 
 def test_several_analyses_are_points_with_deviations(found):
     other = cal.stability(demo_bags("stable-good", n_bags=12, n_models=3, shape=(8, 8)), ci=False)
-    table = stability_table({("made up", "max"): found, ("made up", "mean"): other, ("more", "max"): other})
+    table = stability_table(
+        {("made up", "max"): found, ("made up", "mean"): other, ("more", "max"): other}
+    )
     figure = table.figure()
     assert [dots.name for dots in figure.dots] == ["made up", "more"]
     assert figure.dots[0].names == ("max", "mean")

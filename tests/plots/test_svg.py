@@ -1,4 +1,6 @@
-"""Drawings of all kinds: well-formed, safe in a strict page, readable for those who do not see them, small."""
+"""Drawings of all kinds: well-formed, safe in a strict page, readable for those who do not see
+them, small.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ HOSTILE = (
 
 
 def test_every_kind_is_drawn() -> None:
-    kinds = {kind for kind in vars(f).values() if isinstance(kind, type) and issubclass(kind, f.Figure)} - {f.Figure}
+    kinds = {
+        kind for kind in vars(f).values() if isinstance(kind, type) and issubclass(kind, f.Figure)
+    } - {f.Figure}
     assert set(DRAWN) == kinds == {type(figure) for figure in normal().values()}
 
 
@@ -55,7 +59,9 @@ def test_a_drawing_is_well_formed_and_strict(name: str, width: int) -> None:
         assert "style" not in element.attrib
         assert not [key for key in element.attrib if key.startswith("on")]
         for key in ("href", "fill", "clip-path"):
-            assert re.fullmatch(r"#[\w-]+|url\(#[\w-]+\)|data:image/png;base64,\S*", element.get(key, "#a"))
+            assert re.fullmatch(
+                r"#[\w-]+|url\(#[\w-]+\)|data:image/png;base64,\S*", element.get(key, "#a")
+            )
     assert "NaN" not in drawn.replace("of NaN", "")
     assert not re.search(r'="[^"]*\b(nan|inf)\b', drawn)
 
@@ -83,7 +89,9 @@ def test_title_and_description_are_there(name: str) -> None:
     assert "t" not in texts(root)  # the page shows the title
 
 
-@pytest.mark.parametrize("name", [n for n in normal() if n not in ("heatmap", "contour", "overlay", "cells")])
+@pytest.mark.parametrize(
+    "name", [n for n in normal() if n not in ("heatmap", "contour", "overlay", "cells")]
+)
 def test_the_description_names_the_series(name: str) -> None:
     desc = tree(normal()[name])[1].text or ""
     assert "model A" in desc
@@ -129,14 +137,20 @@ def test_hostile_names_are_text(name: str, hostile: str) -> None:
     drawn = svg(figure, width=360)
     root = ET.fromstring(drawn)
     assert {element.tag for element in root.iter()} <= ALLOWED
-    assert not set(drawn) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\x00\x1b\x85\ud800\ufffe")
+    assert not set(drawn) & set(
+        "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\x00\x1b\x85\ud800\ufffe"
+    )
     drawn.encode("utf-8")
     assert len(drawn) < 60_000
 
 
 def test_a_hostile_title_and_labels_are_text() -> None:
     axis = f.Axis(HOSTILE[0], 0, 1)
-    root = tree(f.Curves(HOSTILE[0], axis, axis, (f.Line("a", np.arange(2.0), np.arange(2.0)),), note=HOSTILE[0]))
+    root = tree(
+        f.Curves(
+            HOSTILE[0], axis, axis, (f.Line("a", np.arange(2.0), np.arange(2.0)),), note=HOSTILE[0]
+        )
+    )
     assert root[0].text == HOSTILE[0]
     assert HOSTILE[0] in (root[1].text or "")
     assert HOSTILE[0] in texts(root)
@@ -169,7 +183,12 @@ def test_colours_come_from_the_theme() -> None:
     sheet = stylesheet()
     day, night = sheet.split("@media screen and (prefers-color-scheme:dark)")[:2]
     for text, paper in ((day, DAY), (night, NIGHT)):
-        for key, colour in (("ink", paper.ink), ("soft", paper.soft), ("line", paper.line), ("paper", paper.page)):
+        for key, colour in (
+            ("ink", paper.ink),
+            ("soft", paper.soft),
+            ("line", paper.line),
+            ("paper", paper.page),
+        ):
             assert f"--{key}:{colour.lower()}" in text
         for k, colour in enumerate(paper.series):
             assert f"--s{k}:{colour.lower()}" in text
@@ -192,7 +211,8 @@ def test_no_kind_shares_a_class_with_its_parts() -> None:
     for figure in normal().values():
         root = tree(figure)
         assert all(
-            set(root.get("class", "").split()).isdisjoint(e.get("class", "").split()) for e in list(root.iter())[1:]
+            set(root.get("class", "").split()).isdisjoint(e.get("class", "").split())
+            for e in list(root.iter())[1:]
         )
 
 
@@ -202,7 +222,8 @@ def test_a_series_is_told_by_colour_dash_and_marker() -> None:
     looks = [e.get("class") for e in having(root, "fig-line")]
     assert len(set(looks)) == 14  # colour and dash; the colours repeat after seven
     shapes = {
-        re.sub(r"M\S+ [\d.]+", "", e.get("d", "circle")) for e in [*having(root, "fig-m"), *having(root, "fig-x")]
+        re.sub(r"M\S+ [\d.]+", "", e.get("d", "circle"))
+        for e in [*having(root, "fig-m"), *having(root, "fig-x")]
     }
     assert len(shapes) == 7
 
@@ -214,7 +235,14 @@ def test_curves_are_small() -> None:
         x = np.sort(random.uniform(0, 10, 100))
         y = np.sort(random.uniform(0, 1, 100))
         lines.append(
-            f.Line(f"model {slot}", x, y, y - random.uniform(0, 0.1, 100), y + random.uniform(0, 0.1, 100), slot=slot)
+            f.Line(
+                f"model {slot}",
+                x,
+                y,
+                y - random.uniform(0, 0.1, 100),
+                y + random.uniform(0, 0.1, 100),
+                slot=slot,
+            )
         )
     assert len(svg(f.Curves("t", X, Y, tuple(lines)))) < 12_000
 

@@ -13,7 +13,9 @@ from plots.drawn import PIXEL, having, tree
 Box = tuple[float, float, float, float]
 
 
-def drawn(box: Box, fate: str = "hit", size: tuple[float, float] = (200.0, 100.0)) -> dict[str, str]:
+def drawn(
+    box: Box, fate: str = "hit", size: tuple[float, float] = (200.0, 100.0)
+) -> dict[str, str]:
     [[mark]] = having(tree(Overlay("t", size, (BoxMark(fate, box, "nodule", 0.83),))), "fig-mark")
     return mark.attrib | {"title": mark[0].text or ""}
 
@@ -25,7 +27,9 @@ def test_a_box_stands_at_its_pixels() -> None:
 
 
 def test_lines_keep_their_width_when_a_picture_is_enlarged() -> None:
-    assert ".fig-halo,.fig-mark rect,.fig-mark path{vector-effect:non-scaling-stroke}" in stylesheet()
+    assert (
+        ".fig-halo,.fig-mark rect,.fig-mark path{vector-effect:non-scaling-stroke}" in stylesheet()
+    )
 
 
 def test_every_fate_has_a_layer_and_every_box_a_halo_below() -> None:
@@ -57,7 +61,9 @@ def test_a_box_that_reaches_beyond_is_cut_just_inside_the_edge(box: Box) -> None
     assert mark["title"].endswith("reaches beyond the image")
 
 
-@pytest.mark.parametrize("box", [(250, 20, 300, 40), (-90, 50, -10, 50), (20, -40, 60, -5), (300, 300, 310, 310)])
+@pytest.mark.parametrize(
+    "box", [(250, 20, 300, 40), (-90, 50, -10, 50), (20, -40, 60, -5), (300, 300, 310, 310)]
+)
 def test_a_box_outside_leaves_a_trace_at_the_edge(box: Box) -> None:
     mark = drawn(box, "false alarm")
     x, y = float(mark["x"]), float(mark["y"])
@@ -81,7 +87,8 @@ def test_pictures_come_from_the_page_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["https://example.org/a.png", "data:text/html,<b>", 'data:image/png;base64,"', "x.png"]
+    "address",
+    ["https://example.org/a.png", "data:text/html,<b>", 'data:image/png;base64,"', "x.png"],
 )
 def test_pictures_from_elsewhere_are_refused(address: str) -> None:
     with pytest.raises(UsageError, match="data:image"):
@@ -96,7 +103,11 @@ def test_an_id_that_is_none_and_an_unknown_fate_are_refused() -> None:
 
 
 def test_the_description_counts_the_fates() -> None:
-    marks = (BoxMark("hit", (1, 1, 2, 2), "a"), BoxMark("missed", (1, 1, 2, 2), "a"), BoxMark("hit", (3, 3, 4, 4), "a"))
+    marks = (
+        BoxMark("hit", (1, 1, 2, 2), "a"),
+        BoxMark("missed", (1, 1, 2, 2), "a"),
+        BoxMark("hit", (3, 3, 4, 4), "a"),
+    )
     desc = tree(Overlay("t", (10.0, 10.0), marks))[1].text
     assert desc == "Image of 10 by 10 pixels, without the picture: 2 hit, 1 missed."
 

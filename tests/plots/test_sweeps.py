@@ -1,4 +1,6 @@
-"""Figures of sweeps: the right kind, the numbers of the sweep, and titles that say no more than those."""
+"""Figures of sweeps: the right kind, the numbers of the sweep, and titles that say no more than
+those.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,30 @@ RULES = SweepAxis("assignment", ("by-score", "optimal", "by-overlap"))
 NOISE = SweepAxis("position-noise.sigma", (0.0, 1.0, 2.0))
 
 
-def made(axes: tuple[SweepAxis, ...], models: tuple[str, ...] = ("A", "B"), metrics: tuple[str, ...] = ("AP@0.5",)):
+def made(
+    axes: tuple[SweepAxis, ...],
+    models: tuple[str, ...] = ("A", "B"),
+    metrics: tuple[str, ...] = ("AP@0.5",),
+):
     shape = (len(models), len(metrics), *(len(axis.values) for axis in axes))
     value = np.linspace(0.1, 0.9, int(np.prod(shape))).reshape(shape)
     band = "95 % interval over 9 patients"
-    return Sweep(axes, models, metrics, value, value - 0.05, value + 0.05, 1, band, "p", 10, 20, 0, (), metrics)
+    return Sweep(
+        axes,
+        models,
+        metrics,
+        value,
+        value - 0.05,
+        value + 0.05,
+        1,
+        band,
+        "p",
+        10,
+        20,
+        0,
+        (),
+        metrics,
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,7 +106,9 @@ def test_an_oracle_shows_all_its_metrics_and_models_one() -> None:
 
 
 def test_metrics_of_another_scale_get_a_figure_of_their_own() -> None:
-    oracle = replace(made((NOISE,), ("oracle",), ("AP@0.5", "FP/image", "F1@0.5")), bounded=("AP@0.5", "F1@0.5"))
+    oracle = replace(
+        made((NOISE,), ("oracle",), ("AP@0.5", "FP/image", "F1@0.5")), bounded=("AP@0.5", "F1@0.5")
+    )
     found = sweep_figures(oracle)
     assert list(found) == ["AP@0.5 and F1@0.5", "FP/image"]
     assert np.isnan(found["FP/image"].y.high)
@@ -94,7 +117,10 @@ def test_metrics_of_another_scale_get_a_figure_of_their_own() -> None:
 
 
 def test_axes_state_their_units() -> None:
-    assert made((NOISE,), ("oracle",)).figure().x.label == "position noise, standard deviation (sides of the box)"
+    assert (
+        made((NOISE,), ("oracle",)).figure().x.label
+        == "position noise, standard deviation (sides of the box)"
+    )
     area = made((SweepAxis("least_area", (10.0, 20.0)),)).figure()
     assert area.x.label == "smallest area that counts (px²)"
     lower = replace(made((NUMBERS,)), lower=("AP@0.5",)).figure()
@@ -103,7 +129,10 @@ def test_axes_state_their_units() -> None:
 
 def test_the_note_says_what_bands_are_and_what_is_behind() -> None:
     note = made((NUMBERS,)).figure().note
-    assert note == "95 % interval over 9 patients, each point by itself. 10 images, 20 references; protocol p."
+    assert (
+        note
+        == "95 % interval over 9 patients, each point by itself. 10 images, 20 references; protocol p."
+    )
     none = replace(made((NUMBERS,)), band="none").figure().note
     assert none == "10 images, 20 references; protocol p."
 
@@ -111,7 +140,12 @@ def test_the_note_says_what_bands_are_and_what_is_behind() -> None:
 @pytest.mark.parametrize(
     ("axis", "rows", "lower", "said"),
     [
-        (NUMBERS, [[0.9, 0.5, 0.2], [0.8, 0.4, 0.1]], False, "A has the best AP at every threshold"),
+        (
+            NUMBERS,
+            [[0.9, 0.5, 0.2], [0.8, 0.4, 0.1]],
+            False,
+            "A has the best AP at every threshold",
+        ),
         (NUMBERS, [[0.9, 0.5, 0.2], [0.8, 0.4, 0.1]], True, "B has the best AP at every threshold"),
         (
             NUMBERS,
@@ -128,7 +162,12 @@ def test_the_note_says_what_bands_are_and_what_is_behind() -> None:
         ),
         (NUMBERS, [[np.nan] * 3] * 2, False, NOTHING),
         (NUMBERS, [[np.nan] * 3, [0.1, 0.2, 0.3]], False, "B has the best AP at every threshold"),
-        (WORDS, [[0.9, 0.1], [0.8, 0.2]], False, "The best model depends on the criterion: A with box-iou; B with iop"),
+        (
+            WORDS,
+            [[0.9, 0.1], [0.8, 0.2]],
+            False,
+            "The best model depends on the criterion: A with box-iou; B with iop",
+        ),
         (WORDS, [[0.9, 0.3], [0.8, 0.2]], False, "A has the best AP with every criterion"),
     ],
 )
@@ -144,9 +183,21 @@ def test_who_is_best(axis, rows, lower, said) -> None:
             {"loc": [1, 0.5, 0.2], "cls": [1, 1, 1]},
             "Position noise moves loc most, which falls from 1.00 to 0.20; cls hardly moves",
         ),
-        (NOISE, {"loc": [0.995, 1, 1], "cls": [1, 1, 1]}, "Position noise hardly moves any metric: by 0.01 at most"),
-        (NUMBERS, {"AP": [0.8, 0.5, 0.1]}, "AP falls from 0.80 to 0.10 over a threshold of 0.1 to 0.9"),
-        (NUMBERS, {"AP": [0.8, 0.9, 0.1]}, "AP lies between 0.10 and 0.90 over a threshold of 0.1 to 0.9"),
+        (
+            NOISE,
+            {"loc": [0.995, 1, 1], "cls": [1, 1, 1]},
+            "Position noise hardly moves any metric: by 0.01 at most",
+        ),
+        (
+            NUMBERS,
+            {"AP": [0.8, 0.5, 0.1]},
+            "AP falls from 0.80 to 0.10 over a threshold of 0.1 to 0.9",
+        ),
+        (
+            NUMBERS,
+            {"AP": [0.8, 0.9, 0.1]},
+            "AP lies between 0.10 and 0.90 over a threshold of 0.1 to 0.9",
+        ),
         (NUMBERS, {"AP": [0.8, 0.8, 0.8]}, "AP hardly moves with the threshold: 0.80 to 0.80"),
         (NUMBERS, {"AP": [np.nan] * 3}, NOTHING),
         (WORDS, {"AP": [0.8, 0.3]}, "AP ranges from 0.30 (iop) to 0.80 (box-iou)"),

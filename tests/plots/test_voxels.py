@@ -22,7 +22,9 @@ def evaluation() -> cal.Evaluation:
 
 
 def discs(soft: dict[int, float]) -> list[dict[str, object]]:
-    """Samples with a small and a large square each, whose voxels are scored as ``soft`` says by their side."""
+    """Samples with a small and a large square each, whose voxels are scored as ``soft`` says by
+    their side.
+    """
     found = []
     for k in range(12):
         labels, scores = np.zeros((40, 40), int), np.zeros((40, 40))
@@ -62,7 +64,9 @@ def test_models_keep_their_place_in_the_theme(evaluation: cal.Evaluation) -> Non
     assert figure(evaluation, "soft-sizes", models=["diffuse"]).dots[0].slot == 1  # type: ignore[attr-defined]
 
 
-def test_every_reference_is_a_dot_whose_mean_per_sample_is_the_metric(evaluation: cal.Evaluation) -> None:
+def test_every_reference_is_a_dot_whose_mean_per_sample_is_the_metric(
+    evaluation: cal.Evaluation,
+) -> None:
     found = figure(evaluation, "soft-sizes")
     assert isinstance(found, Scatter)
     references = evaluation.cohort.references
@@ -87,7 +91,10 @@ def test_the_title_says_that_small_objects_are_worse_only_if_they_are() -> None:
     assert figure(worse, "soft-sizes").title.startswith("Small lesions are localised worse")
     found = softness(worse)
     assert found is not None
-    same = replace(worse.cohort.references, facts={**worse.cohort.references.facts, _key(worse): np.full(24, 0.5)})
+    same = replace(
+        worse.cohort.references,
+        facts={**worse.cohort.references.facts, _key(worse): np.full(24, 0.5)},
+    )
     told = figure(replace(worse, cohort=replace(worse.cohort, references=same)), "soft-sizes").title
     assert told.startswith("No effect of size is shown")
 
@@ -107,7 +114,10 @@ def test_levels_stand_below_each_other_with_what_is_behind_them(evaluation: cal.
     names = [row.name for row in found.rows]
     assert names[:3] == ["AP, all voxels", "AP, mean of samples", "AP, mean of slices"]
     assert found.rows[0].marks[0].value == evaluation["sharp", "AP/dataset"].value
-    assert [row.n for row in found.rows[:2]] == ["", str((np.diff(evaluation.cohort.references.offsets) > 0).sum())]
+    assert [row.n for row in found.rows[:2]] == [
+        "",
+        str((np.diff(evaluation.cohort.references.offsets) > 0).sum()),
+    ]
     assert "depends on the level" in found.title
 
 

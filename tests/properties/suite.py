@@ -19,7 +19,8 @@ class Case:
     sizes: dict[str, Any] = field(default_factory=dict)
     perfect: float = 1.0  # the best value; NaN if it depends on the cohort
     scale_free: bool = True  # the unit of length does not matter
-    of_images: bool = False  # an image without objects counts: there is a value even if nobody has any
+    # an image without objects counts: there is a value even if nobody has any
+    of_images: bool = False
 
     def __str__(self) -> str:
         said = {**self.matching, **self.options}
@@ -36,10 +37,17 @@ CASES = [
     Case("average-precision", matching={"ties": "coco", "thresholds": [0.3, 0.5, 0.8]}),
     Case("average-precision", {"interpolation": "voc11"}, {"ties": "block"}),
     Case("average-precision", {"interpolation": "every-point"}, {"assignment": "many-to-one"}),
-    Case("average-precision", {"interpolation": "tie-aware", "max_dets": 2}, {"assignment": "by-overlap"}, perfect=NAN),
+    Case(
+        "average-precision",
+        {"interpolation": "tie-aware", "max_dets": 2},
+        {"assignment": "by-overlap"},
+        perfect=NAN,
+    ),
     Case("average-precision", {"size": "small"}, sizes=SMALL, scale_free=False),
     Case("average-precision", {"criterion": "point-in-box"}),
-    Case("average-precision", {"criterion": "centre-distance", "thresholds": 15.0}, scale_free=False),
+    Case(
+        "average-precision", {"criterion": "centre-distance", "thresholds": 15.0}, scale_free=False
+    ),
     Case("average-recall", {"max_dets": 3}, {"thresholds": [0.3, 0.6]}, perfect=NAN),
     Case("average-recall", {"size": "large"}, sizes=SMALL, scale_free=False),
     Case("froc"),
@@ -51,7 +59,8 @@ CASES = [
     Case("f-beta", {"beta": 2}),
     Case("f-beta", {"average": "classes"}, {"score_cut": 0.3}, perfect=NAN),
     Case("accuracy", matching={"assignment": "by-overlap", "thresholds": 0.3}, of_images=True),
-    # A box inside another one has an iop of 1 with both: by-score may give it the wrong one, so nobody is perfect.
+    # A box inside another one has an iop of 1 with both: by-score may give it the wrong one, so
+    # nobody is perfect.
     Case("accuracy", {"average": "pooled", "criterion": "iop"}, perfect=NAN, of_images=True),
     Case("false-alarms", perfect=0.0, of_images=True),
     Case("count", {"of": "TP"}, perfect=NAN, of_images=True),
@@ -68,7 +77,13 @@ CASES = [
     Case("panoptic-quality", {"part": "SQ"}, {"assignment": "by-overlap", "thresholds": 0.2}),
     Case("panoptic-quality", {"part": "SQ", "average": "classes", "criterion": "ior"}, perfect=NAN),
     Case("panoptic-quality", {"part": "RQ", "average": "classes"}, {"assignment": "optimal"}),
-    Case("panoptic-quality", {"size": "small", "max_dets": 2}, sizes=SMALL, scale_free=False, perfect=NAN),
+    Case(
+        "panoptic-quality",
+        {"size": "small", "max_dets": 2},
+        sizes=SMALL,
+        scale_free=False,
+        perfect=NAN,
+    ),
     Case("instance-f1", matching={"assignment": "by-overlap"}, of_images=True),
     Case("instance-f1", {"thresholds": [0.01, 0.5], "max_dets": 2}, perfect=NAN, of_images=True),
     Case("instance-f1", {"average": "pooled", "criterion": "point-in-box"}),
@@ -76,20 +91,51 @@ CASES = [
     Case("instance-iou", {"summary": "median"}, {"assignment": "by-overlap", "thresholds": 0.0}),
     Case("instance-iou", {"over": "hits", "summary": "median", "max_dets": 3}, perfect=NAN),
     Case("instance-iou", {"over": "hits"}, {"assignment": "many-to-one", "duplicates": "forgiven"}),
-    Case("centre-distance", {"criterion": "centre-distance", "thresholds": 15.0}, perfect=0.0, scale_free=False),
-    Case("centre-distance", {"criterion": "centre-distance-relative", "summary": "median"}, perfect=0.0),
+    Case(
+        "centre-distance",
+        {"criterion": "centre-distance", "thresholds": 15.0},
+        perfect=0.0,
+        scale_free=False,
+    ),
+    Case(
+        "centre-distance",
+        {"criterion": "centre-distance-relative", "summary": "median"},
+        perfect=0.0,
+    ),
     Case("case-auroc"),
-    Case("case-auroc", {"silent": "zero", "thresholds": [0.1, 0.5]}, {"score_cut": 0.3}, perfect=NAN),
-    *(Case("error-types", {"gain": of}, {"ties": "coco"}, perfect=0.0) for of in ("cls", "loc", "fp", "fn", "empty")),
+    Case(
+        "case-auroc", {"silent": "zero", "thresholds": [0.1, 0.5]}, {"score_cut": 0.3}, perfect=NAN
+    ),
+    *(
+        Case("error-types", {"gain": of}, {"ties": "coco"}, perfect=0.0)
+        for of in ("cls", "loc", "fp", "fn", "empty")
+    ),
     Case("error-types", {"gain": "bkg", "max_dets": 2}, {"ties": "block"}, perfect=NAN),
-    Case("error-types", {"gain": "dup", "background": 0.05}, {"ties": "block", "thresholds": 0.3}, perfect=0.0),
+    Case(
+        "error-types",
+        {"gain": "dup", "background": 0.05},
+        {"ties": "block", "thresholds": 0.3},
+        perfect=0.0,
+    ),
     Case("error-types", {"gain": "both"}, {"ties": "block", "score_cut": 0.3}, perfect=NAN),
-    Case("error-types", {"gain": "miss", "criterion": "iop", "foreground": 0.75}, {"ties": "block"}, perfect=NAN),
-    *(Case("error-types", {"count": of}, perfect=0.0, of_images=True) for of in ("cls", "miss", "empty")),
-    Case("picai-score", matching={"assignment": "optimal", "thresholds": 0.1, "duplicates": "forgiven"}),
+    Case(
+        "error-types",
+        {"gain": "miss", "criterion": "iop", "foreground": 0.75},
+        {"ties": "block"},
+        perfect=NAN,
+    ),
+    *(
+        Case("error-types", {"count": of}, perfect=0.0, of_images=True)
+        for of in ("cls", "miss", "empty")
+    ),
+    Case(
+        "picai-score",
+        matching={"assignment": "optimal", "thresholds": 0.1, "duplicates": "forgiven"},
+    ),
 ]
 
-# Metrics on the voxels of maps: their evidence is made when samples are read, see `test_map_metrics`.
+# Metrics on the voxels of maps: their evidence is made when samples are read, see
+# `test_map_metrics`.
 MAP_CASES = [
     Case("voxel-average-precision"),
     Case("voxel-average-precision", {"level": "sample"}),

@@ -11,7 +11,21 @@ import calipers as cal
 from calipers.kernels import pairwise
 
 TABLES = st.tuples(*[st.integers(0, 60)] * 4).filter(any)  # n00, n01, n10, n11
-SYMMETRIC = ("PJ", "PO", "APO", "HAPJ", "APJ", "AJ", "TAR", "PAR", "NAR", "PABAK", "AC1", "MCC", "positive_share")
+SYMMETRIC = (
+    "PJ",
+    "PO",
+    "APO",
+    "HAPJ",
+    "APJ",
+    "AJ",
+    "TAR",
+    "PAR",
+    "NAR",
+    "PABAK",
+    "AC1",
+    "MCC",
+    "positive_share",
+)
 NEAR = {"abs": 1e-12, "nan_ok": True}
 
 
@@ -49,7 +63,9 @@ def test_scores_are_symmetric_and_stay_inside_their_limits(table: tuple[int, ...
 
 @settings(max_examples=300, deadline=None)
 @given(table=TABLES)
-def test_scores_rise_when_a_disagreement_becomes_a_positive_agreement(table: tuple[int, ...]) -> None:
+def test_scores_rise_when_a_disagreement_becomes_a_positive_agreement(
+    table: tuple[int, ...],
+) -> None:
     n00, n01, n10, n11 = table
     assume(n10 > 0)
     before, after = scores(*table), scores(n00, n01, n10 - 1, n11 + 1)
@@ -75,19 +91,25 @@ def test_scores_are_undefined_exactly_where_the_rules_say(table: tuple[int, ...]
     assert not np.isnan([found[name] for name in ("TAR", "PABAK", "AC1", "positive_share")]).any()
 
 
-BINARY = st.integers(2, 40).flatmap(lambda n: st.tuples(*[st.lists(st.booleans(), min_size=n, max_size=n)] * 3))
+BINARY = st.integers(2, 40).flatmap(
+    lambda n: st.tuples(*[st.lists(st.booleans(), min_size=n, max_size=n)] * 3)
+)
 
 
 @settings(max_examples=200, deadline=None)
 @given(rows=BINARY, seed=st.integers(0, 99))
-def test_phi_is_every_correlation_of_two_binary_maps(rows: tuple[list[bool], ...], seed: int) -> None:
+def test_phi_is_every_correlation_of_two_binary_maps(
+    rows: tuple[list[bool], ...], seed: int
+) -> None:
     values = np.array(rows, float)
     ones, both, _ = pairwise.joint_counts(values, np.array([0.5]))
     first, second = pairwise.pair_index(3)
     n11, n10, n01 = both[0], ones[0, first] - both[0], ones[0, second] - both[0]
     n00 = values.shape[1] - n11 - n10 - n01
     phi = cal.agreement_scores(n00=n00, n01=n01, n10=n10, n11=n11)["MCC"]
-    for correlation in pairwise.correlations(values)[:3]:  # ranks of two values are the values, stretched
+    for correlation in pairwise.correlations(values)[
+        :3
+    ]:  # ranks of two values are the values, stretched
         np.testing.assert_allclose(correlation, phi, rtol=0, atol=1e-12)
     order = np.random.default_rng(seed).permutation(values.shape[1])
     np.testing.assert_array_equal(pairwise.joint_counts(values[:, order], np.array([0.5]))[1], both)

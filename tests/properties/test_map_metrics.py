@@ -69,9 +69,16 @@ def test_parts_join_to_the_whole_bit_by_bit(case: Case) -> None:
     for seed in SEEDS:
         cohort = cohort_of(seed, steps=0)
         whole = evidence_of(case, cohort)
-        joined = Maps.concat([evidence_of(case, cohort.span(a, b)) for a, b in ((0, 5), (5, 5), (5, 6), (6, 12))])
-        for weights in (np.ones((1, 12), np.int64), np.random.default_rng(seed).integers(0, 3, (4, 12))):
-            np.testing.assert_array_equal(metric_of(case).value(joined, weights), metric_of(case).value(whole, weights))
+        joined = Maps.concat(
+            [evidence_of(case, cohort.span(a, b)) for a, b in ((0, 5), (5, 5), (5, 6), (6, 12))]
+        )
+        for weights in (
+            np.ones((1, 12), np.int64),
+            np.random.default_rng(seed).integers(0, 3, (4, 12)),
+        ):
+            np.testing.assert_array_equal(
+                metric_of(case).value(joined, weights), metric_of(case).value(whole, weights)
+            )
 
 
 @every_metric
@@ -88,7 +95,9 @@ def test_a_weight_of_zero_removes_the_image(case: Case) -> None:
     for seed in SEEDS:
         evidence = evidence_of(case, cohort_of(seed, steps=0))
         weights = (np.arange(12) % 3 > 0).astype(np.int64)
-        assert value_of(case, evidence, weights) == near(value_of(case, evidence.take(np.flatnonzero(weights))))
+        assert value_of(case, evidence, weights) == near(
+            value_of(case, evidence.take(np.flatnonzero(weights)))
+        )
 
 
 @every_metric
@@ -102,7 +111,9 @@ def test_replicates_are_single_values_up_to_their_wider_bins(case: Case) -> None
         together = metric.value(evidence, weights)
         assert together.shape == (7, 1, 1)
         for row, found in zip(weights, together):
-            assert found[0, 0] == pytest.approx(metric.value(evidence, row[None])[0, 0, 0], abs=1e-9, nan_ok=True)
+            assert found[0, 0] == pytest.approx(
+                metric.value(evidence, row[None])[0, 0, 0], abs=1e-9, nan_ok=True
+            )
         assert np.isnan(together[3]).all()
 
 
@@ -113,7 +124,9 @@ def test_replicates_of_any_scores_are_near(case: Case) -> None:
         evidence = evidence_of(case, cohort_of(seed, steps=0))
         weights = np.random.default_rng([seed, 10]).integers(1, 4, (7, 12))
         for row, found in zip(weights, metric.value(evidence, weights)):
-            assert found[0, 0] == pytest.approx(metric.value(evidence, row[None])[0, 0, 0], abs=0.03, nan_ok=True)
+            assert found[0, 0] == pytest.approx(
+                metric.value(evidence, row[None])[0, 0, 0], abs=0.03, nan_ok=True
+            )
 
 
 @every_metric
@@ -159,7 +172,9 @@ def test_reasons_are_given_exactly_where_values_are_undefined(case: Case, kind: 
             evidence = evidence_of(case, cohort_of(seed, kind=kind).take(images))
             value = metric.value(evidence, np.ones((1, len(images)), np.int64))[0]
             reasons = metric.reasons(evidence)
-            assert {(row, name) for row, name in np.argwhere(np.isnan(value)).tolist()} == set(reasons)
+            assert {(row, name) for row, name in np.argwhere(np.isnan(value)).tolist()} == set(
+                reasons
+            )
             assert set(reasons.values()) <= set(REASONS)
             if kind == "healthy" and len(images):
                 assert np.isnan(value).all() == (not case.of_images)
@@ -174,7 +189,9 @@ def test_counts_say_what_stands_behind_a_value(case: Case) -> None:
     weights = np.random.default_rng(12).integers(0, 3, 12)
     found = metric.counts(evidence, weights)
     assert found.shape == (1, 1, 3)
-    references, predictions = (np.diff(table.offsets) for table in (cohort.references, cohort.models["model"]))
+    references, predictions = (
+        np.diff(table.offsets) for table in (cohort.references, cohort.models["model"])
+    )
     assert found[0, 0].tolist() == [weights.sum(), weights @ references, weights @ predictions]
 
 

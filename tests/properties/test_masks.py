@@ -1,4 +1,6 @@
-"""Every metric and every assignment on masks: what metrics must obey does not depend on the shape of objects."""
+"""Every metric and every assignment on masks: what metrics must obey does not depend on the shape
+of objects.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,23 @@ import numpy as np
 import pytest
 
 from calipers import Cohort, registry
-from cases import MODEL, NEED_MASKS, cohort_of, evidence_of, masked, references_as_predictions, values_of
+from cases import (
+    MODEL,
+    NEED_MASKS,
+    cohort_of,
+    evidence_of,
+    masked,
+    references_as_predictions,
+    values_of,
+)
 from properties.suite import CASES, Case
 
 KINDS = ("crowds", "ignored", "volumes")
 CRITERIA = [*NEED_MASKS, "any-overlap"]
-OTHERS = ("rodeo", "centre-distance")  # they compare boxes or places, and take no criterion for masks
+OTHERS = (
+    "rodeo",
+    "centre-distance",
+)  # they compare boxes or places, and take no criterion for masks
 COUNTED = [case for case in CASES if case.kind not in OTHERS]
 
 
@@ -25,8 +38,14 @@ def cohort(kind: str) -> Cohort:
 
 def on(criterion: str, case: Case, **matching: str) -> Case:
     """Return the case with another criterion, of the protocol or of the metric itself."""
-    options = {name: value for name, value in case.options.items() if name not in ("criterion", "thresholds")}
-    return replace(case, options=options, matching={**case.matching, **matching, "criterion": criterion})
+    options = {
+        name: value
+        for name, value in case.options.items()
+        if name not in ("criterion", "thresholds")
+    }
+    return replace(
+        case, options=options, matching={**case.matching, **matching, "criterion": criterion}
+    )
 
 
 @pytest.mark.parametrize("case", COUNTED, ids=str)
@@ -39,17 +58,22 @@ def test_every_metric_runs_on_masks(case: Case) -> None:
             weights = np.random.default_rng(32).integers(0, 4, whole.n_images)
             again = whole.take(np.repeat(np.arange(whole.n_images), weights))
             expected = values_of(metric, again)
-            np.testing.assert_allclose(values_of(metric, whole, weights), expected, rtol=0, atol=3e-16)
+            np.testing.assert_allclose(
+                values_of(metric, whole, weights), expected, rtol=0, atol=3e-16
+            )
             evidence = evidence_of(metric, whole)
             parts = [evidence_of(metric, whole.span(a, b)) for a, b in ((0, 5), (5, 5), (5, 12))]
             np.testing.assert_array_equal(
-                metric.value(type(evidence).concat(parts), weights[None]), metric.value(evidence, weights[None])
+                metric.value(type(evidence).concat(parts), weights[None]),
+                metric.value(evidence, weights[None]),
             )
 
 
 @pytest.mark.parametrize("assignment", registry.ASSIGNMENTS)
 @pytest.mark.parametrize("criterion", CRITERIA)
-def test_every_assignment_runs_on_every_criterion_for_masks(criterion: str, assignment: str) -> None:
+def test_every_assignment_runs_on_every_criterion_for_masks(
+    criterion: str, assignment: str
+) -> None:
     metric = on(criterion, Case("f-beta"), assignment=assignment).metric()
     for kind in KINDS:
         value = values_of(metric, cohort(kind))[0, 0]
@@ -65,7 +89,9 @@ def test_references_as_predictions_are_perfect(criterion: str) -> None:
         metric = on(criterion, case).metric()
         for kind in KINDS:
             found = values_of(metric, references_as_predictions(cohort(kind)))
-            np.testing.assert_allclose(found[~np.isnan(found)], case.perfect, atol=1e-12, err_msg=f"{case} {kind}")
+            np.testing.assert_allclose(
+                found[~np.isnan(found)], case.perfect, atol=1e-12, err_msg=f"{case} {kind}"
+            )
 
 
 def test_predicted_boxes_take_part_in_every_criterion() -> None:

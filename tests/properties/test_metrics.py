@@ -19,7 +19,10 @@ pytestmark = pytest.mark.usefixtures("kernel_route")
 every_metric = pytest.mark.parametrize("case", CASES, ids=str)
 SETS = ("plain", "crowds", "ignored", "one class", "many classes", "mostly empty", "volumes")
 LAST_BITS = 3e-16
-BOTH_KINDS_OF_IMAGES = ("case-auroc", "picai-score")  # need images without any object, rarer than without a class
+BOTH_KINDS_OF_IMAGES = (
+    "case-auroc",
+    "picai-score",
+)  # need images without any object, rarer than without a class
 
 
 def test_the_suite_covers_the_registry_exactly() -> None:
@@ -69,7 +72,9 @@ def test_parts_join_to_the_whole_bit_by_bit(case: Case) -> None:
     for kind in SETS:
         cohort = cohort_of(kind, seed=3)
         whole = evidence_of(metric, cohort)
-        parts = [evidence_of(metric, cohort.span(a, b)) for a, b in ((0, 5), (5, 5), (5, 6), (6, 12))]
+        parts = [
+            evidence_of(metric, cohort.span(a, b)) for a, b in ((0, 5), (5, 5), (5, 6), (6, 12))
+        ]
         joined = type(whole).concat(parts)
         assert joined.n_images == whole.n_images == 12
         weights = np.random.default_rng(3).integers(0, 3, (4, 12))
@@ -98,7 +103,9 @@ def test_a_weight_is_a_duplication(case: Case) -> None:
         assert_near(values_of(metric, cohort, weights), values_of(metric, again), LAST_BITS)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.matching.get("ties") != "coco"], ids=str)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.matching.get("ties") != "coco"], ids=str
+)
 def test_a_weight_is_a_duplication_where_equal_scores_are_one_point(case: Case) -> None:
     metric = case.metric()
     cohort = cohort_of("tied scores", seed=5)
@@ -126,7 +133,11 @@ def test_the_unit_of_length_does_not_matter(case: Case) -> None:
         change = 2.0**cohort.dimensions
 
         def doubled(table, change=change):
-            scaled = {"boxes": table.boxes * 2, "extent": table.extent * change, "area": table.area * change}
+            scaled = {
+                "boxes": table.boxes * 2,
+                "extent": table.extent * change,
+                "area": table.area * change,
+            }
             return replace(table, **scaled)
 
         twice = replace(
@@ -182,7 +193,9 @@ def test_references_as_predictions_are_perfect(case: Case) -> None:
 def empty_cohorts() -> dict[str, Cohort]:
     cohort = random_cohort(8, 3, seed=11, models=1)
     silent = cohort.with_predictions(MODEL, empty_predictions(8))
-    nothing_there = replace(cohort, references=cohort.references.keep(np.zeros(len(cohort.references), bool)))
+    nothing_there = replace(
+        cohort, references=cohort.references.keep(np.zeros(len(cohort.references), bool))
+    )
     ignored = replace(cohort.references, ignore=np.ones(len(cohort.references), bool))
     return {
         "no predictions": silent,
@@ -208,7 +221,12 @@ def test_empty_cases_are_numbers_or_undefined_for_a_reason(case: Case, trouble: 
     assert undefined == set(metric.reasons(evidence))
     if trouble == "nothing" and not case.of_images:
         assert np.isnan(values).all()
-    if trouble == "no predictions" and case.kind in ("average-precision", "average-recall", "froc", "sensitivity"):
+    if trouble == "no predictions" and case.kind in (
+        "average-precision",
+        "average-recall",
+        "froc",
+        "sensitivity",
+    ):
         assert values[0, 0] == 0.0
 
 
@@ -221,7 +239,9 @@ def test_reasons_are_given_exactly_where_values_are_undefined(case: Case) -> Non
             evidence = evidence_of(metric, cohort)
             values = metric.value(evidence, np.ones((1, 4), np.int64))[0]
             reasons = metric.reasons(evidence)
-            assert {(row, name) for row, name in np.argwhere(np.isnan(values)).tolist()} == set(reasons)
+            assert {(row, name) for row, name in np.argwhere(np.isnan(values)).tolist()} == set(
+                reasons
+            )
             assert set(reasons.values()) <= set(REASONS)
 
 
@@ -261,7 +281,9 @@ def test_without_classes_all_objects_are_of_one(case: Case) -> None:
 
 @every_metric
 def test_weights_in_bytes_are_weights(case: Case) -> None:
-    """The bootstrap hands over bytes, replicates side by side in memory; sums of them must not run over."""
+    """The bootstrap hands over bytes, replicates side by side in memory; sums of them must not run
+    over.
+    """
     metric = case.metric()
     for kind in SETS:
         cohort = cohort_of(kind, seed=14)
@@ -270,7 +292,9 @@ def test_weights_in_bytes_are_weights(case: Case) -> None:
         weights[:, :2] = 255
         expected = metric.value(evidence, weights)
         for order in ("C", "F"):
-            np.testing.assert_array_equal(metric.value(evidence, np.array(weights, np.uint8, order=order)), expected)
+            np.testing.assert_array_equal(
+                metric.value(evidence, np.array(weights, np.uint8, order=order)), expected
+            )
 
 
 @every_metric
@@ -286,8 +310,12 @@ def test_units_behind_a_value(case: Case) -> None:
         if case.kind not in BOTH_KINDS_OF_IMAGES:
             assert (needed[0] >= needed[1:].max(axis=0)).all()
         value = metric.value(evidence, np.ones((1, n), np.int64))[0]
-        undefined = np.isnan(value) & ~((len(cohort.classes) == 1) & (case.options.get("part") == "classification"))
-        assert (undefined <= ((needed == 0) | (case.kind == "rodeo"))).all()  # a rodeo class may be said of others only
+        undefined = np.isnan(value) & ~(
+            (len(cohort.classes) == 1) & (case.options.get("part") == "classification")
+        )
+        assert (
+            undefined <= ((needed == 0) | (case.kind == "rodeo"))
+        ).all()  # a rodeo class may be said of others only
         together = metric.support(evidence, np.zeros(n, np.int64), 1)
         np.testing.assert_array_equal(together, np.stack([needed, tried, wrong], axis=2) > 0)
 
@@ -299,5 +327,7 @@ def test_nothing_is_wrong_with_references_as_predictions(case: Case) -> None:
     metric = case.metric()
     for kind in SETS:
         cohort = references_as_predictions(cohort_of(kind, seed=16))
-        found = metric.support(evidence_of(metric, cohort), np.arange(cohort.n_images), cohort.n_images)
+        found = metric.support(
+            evidence_of(metric, cohort), np.arange(cohort.n_images), cohort.n_images
+        )
         assert not found[:, :, 2].any(), kind

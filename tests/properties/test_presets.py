@@ -38,15 +38,23 @@ def assert_sound(evaluation: cal.Evaluation) -> None:
 
 
 @every_preset
-@pytest.mark.parametrize("kind", ["plain", "tied scores", "crowds", "ignored", "one class", "mostly empty", "volumes"])
+@pytest.mark.parametrize(
+    "kind", ["plain", "tied scores", "crowds", "ignored", "one class", "mostly empty", "volumes"]
+)
 def test_references_as_predictions_are_perfect(preset: str, kind: str) -> None:
-    # One object per image: a box inside another one of its class has an iop of 1 with both (preset chestxray8).
+    # One object per image: a box inside another one of its class has an iop of 1 with both (preset
+    # chestxray8).
     options = {"n_classes": 3, **KINDS[kind], "objects": 1.0 if preset == "chestxray8" else 4.0}
     cohort = fitting(random_cohort(15, options.pop("n_classes"), seed=1, **options), preset)
     evaluation = cal.evaluate(references_as_predictions(cohort), preset)
     for row in evaluation.rows:
-        capped = row.metric in ("AR1", "AR10")  # an image may hold more objects than predictions are looked at
-        hollow = "@point-in-mask" in row.metric  # the centre of a mask that is not convex may lie outside of it
+        capped = row.metric in (
+            "AR1",
+            "AR10",
+        )  # an image may hold more objects than predictions are looked at
+        hollow = (
+            "@point-in-mask" in row.metric
+        )  # the centre of a mask that is not convex may lie outside of it
         if not np.isnan(row.estimate.value) and not capped and not hollow:
             best = 0.0 if row.metric.startswith(("FP/image", "dAP/", "errors/")) else 1.0
             assert row.estimate.value == pytest.approx(best, abs=1e-12), row.metric
@@ -58,13 +66,17 @@ def test_references_as_predictions_are_perfect(preset: str, kind: str) -> None:
 def test_any_cohort_has_a_sound_evaluation(preset: str, kind: str) -> None:
     evaluation = cal.evaluate(fitting(cohort_of(kind, seed=2, models=2), preset), preset)
     assert_sound(evaluation)
-    assert len({(row.model, row.metric, row.label) for row in evaluation.rows}) == len(evaluation.rows)
+    assert len({(row.model, row.metric, row.label) for row in evaluation.rows}) == len(
+        evaluation.rows
+    )
 
 
 @every_preset
 def test_no_predictions_no_references_nothing(preset: str) -> None:
     cohort = fitting(random_cohort(6, 2, seed=3), preset)
-    nobody = replace(cohort, references=cohort.references.keep(np.zeros(len(cohort.references), bool)))
+    nobody = replace(
+        cohort, references=cohort.references.keep(np.zeros(len(cohort.references), bool))
+    )
     for trouble in (
         cohort.with_predictions(MODEL, empty_predictions(6)),
         nobody,
@@ -74,13 +86,17 @@ def test_no_predictions_no_references_nothing(preset: str) -> None:
 
 
 @every_preset
-def test_workers_and_blocks_do_not_change_a_bit(preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_and_blocks_do_not_change_a_bit(
+    preset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cohort = fitting(cohort_of("crowds", seed=4, n_images=25, models=2), preset)
     expected = [row.as_dict() for row in cal.evaluate(cohort, preset).rows]
     for block in (4096, 3, 1):
         monkeypatch.setattr("calipers.engine.blocks.BLOCK", block)
         for jobs in (1, 2, 3):
-            assert [row.as_dict() for row in cal.evaluate(cohort, preset, jobs=jobs).rows] == expected
+            assert [
+                row.as_dict() for row in cal.evaluate(cohort, preset, jobs=jobs).rows
+            ] == expected
 
 
 @every_preset

@@ -10,13 +10,48 @@ from calipers.readers import read
 REFERENCES = {
     "info": {"year": 2024},
     "images": [
-        {"id": 12, "width": 200, "height": 100, "file_name": "b.png", "patient_id": "p2", "center": "C1"},
-        {"id": 0, "width": 100, "height": 100, "file_name": "a.png", "patient_id": "p1", "center": "C1"},
-        {"id": 3, "width": 100, "height": 100, "file_name": "c.png", "patient_id": "p2", "center": "C2"},
+        {
+            "id": 12,
+            "width": 200,
+            "height": 100,
+            "file_name": "b.png",
+            "patient_id": "p2",
+            "center": "C1",
+        },
+        {
+            "id": 0,
+            "width": 100,
+            "height": 100,
+            "file_name": "a.png",
+            "patient_id": "p1",
+            "center": "C1",
+        },
+        {
+            "id": 3,
+            "width": 100,
+            "height": 100,
+            "file_name": "c.png",
+            "patient_id": "p2",
+            "center": "C2",
+        },
     ],
     "annotations": [
-        {"id": 7, "image_id": 12, "category_id": 5, "bbox": [10, 20, 30.5, 40], "area": 1220, "iscrowd": 0},
-        {"id": 8, "image_id": 0, "category_id": 2, "bbox": [0, 0, 50, 60], "area": 100.5, "iscrowd": 1},
+        {
+            "id": 7,
+            "image_id": 12,
+            "category_id": 5,
+            "bbox": [10, 20, 30.5, 40],
+            "area": 1220,
+            "iscrowd": 0,
+        },
+        {
+            "id": 8,
+            "image_id": 0,
+            "category_id": 2,
+            "bbox": [0, 0, 50, 60],
+            "area": 100.5,
+            "iscrowd": 1,
+        },
         {"id": 0, "image_id": 12, "category_id": 2, "bbox": [1, 2, 3, 4], "ignore": 1},
         {"id": 9, "image_id": 0, "category_id": 5, "bbox": [5, 5, 20, 20]},
     ],
@@ -57,7 +92,9 @@ def try_references(tmp_path, content, **options):
 
 
 def try_results(tmp_path, content, references=REFERENCES, **options):
-    return read(put(tmp_path, "refs.json", references), put(tmp_path, "dets.json", content), **options)
+    return read(
+        put(tmp_path, "refs.json", references), put(tmp_path, "dets.json", content), **options
+    )
 
 
 def many_results(n, **more):

@@ -1,4 +1,6 @@
-"""What every reader does with one broken record: strict refuses it with its place, lenient accounts for it."""
+"""What every reader does with one broken record: strict refuses it with its place, lenient accounts
+for it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from calipers import Cohort
 from calipers.errors import InputError
 
 
-def refused_or_set_aside(attempt: Callable[..., Cohort], file: int, rule: str, place: str) -> tuple[InputError, Cohort]:
+def refused_or_set_aside(
+    attempt: Callable[..., Cohort], file: int, rule: str, place: str
+) -> tuple[InputError, Cohort]:
     """Check both modes; return the error of the strict one and the cohort of the lenient one."""
     with pytest.raises(InputError) as refused:
         attempt()

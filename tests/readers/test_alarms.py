@@ -51,7 +51,12 @@ def test_other_delimiters(tmp_path, delimiter):
 
 def test_parquet_is_read_alike(tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    columns = {"image": ["b", "a", "c"], "energy": [2.5, 1.5, 0.5], "ood": [True, False, False], "alarm": [0, 1, 1]}
+    columns = {
+        "image": ["b", "a", "c"],
+        "energy": [2.5, 1.5, 0.5],
+        "ood": [True, False, False],
+        "alarm": [0, 1, 1],
+    }
     pq.write_table(pa.table(columns), tmp_path / "alarms.parquet")
     alarms = read_alarms(tmp_path / "alarms.parquet", IMAGES)
     assert alarms.names == ("energy", "alarm")
@@ -76,7 +81,9 @@ def test_true_and_false_are_an_alarm_too(tmp_path):
 
 
 def test_ids_sizes_and_patients_are_no_monitors(tmp_path):
-    alarms = read_alarms(put(tmp_path, "id,patient,width,m\na,1,10,1\nb,2,10,2\nc,2,10,3\n"), IMAGES)
+    alarms = read_alarms(
+        put(tmp_path, "id,patient,width,m\na,1,10,1\nb,2,10,2\nc,2,10,3\n"), IMAGES
+    )
     assert alarms.names == ("m",)
     assert list(alarms.groups) == ["patient", "width"]
 
@@ -125,7 +132,13 @@ def test_two_rows_of_an_image_are_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("cell", "rule"),
-    [("nan", "non-finite"), ("-inf", "non-finite"), ("1e999", "non-finite"), ("", "type"), ("high", "type")],
+    [
+        ("nan", "non-finite"),
+        ("-inf", "non-finite"),
+        ("1e999", "non-finite"),
+        ("", "type"),
+        ("high", "type"),
+    ],
 )
 def test_a_cell_that_is_no_number_is_named(tmp_path, cell, rule):
     error = refused(put(tmp_path, TABLE.replace("1.5", cell)))
@@ -141,7 +154,9 @@ def test_a_decimal_comma_is_not_guessed(tmp_path):
 
 def test_nan_in_parquet_is_refused(tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    pq.write_table(pa.table({"image": ["a", "b", "c"], "m": [1.0, np.nan, 2.0]}), tmp_path / "alarms.parquet")
+    pq.write_table(
+        pa.table({"image": ["a", "b", "c"], "m": [1.0, np.nan, 2.0]}), tmp_path / "alarms.parquet"
+    )
     assert refused(tmp_path / "alarms.parquet").rule == "non-finite"
 
 
@@ -182,7 +197,9 @@ def test_whatever_is_broken_is_refused_as_input(tmp_path, seed):
     random = Random(seed)
     text = list(TABLE)
     for _ in range(random.randint(1, 4)):
-        text[random.randrange(len(text))] = random.choice([",", "\n", "x", "", "-", "9", '"', "\0", "1e99"])
+        text[random.randrange(len(text))] = random.choice(
+            [",", "\n", "x", "", "-", "9", '"', "\0", "1e99"]
+        )
     try:
         alarms = read_alarms(put(tmp_path, "".join(text)), IMAGES)
     except InputError:

@@ -23,7 +23,12 @@ def test_images_and_classes_are_in_the_order_of_their_ids(tmp_path):
 
 def test_objects_keep_boxes_labels_flags_and_declared_areas(tmp_path):
     table = try_references(tmp_path, REFERENCES).references
-    assert table.boxes.tolist() == [[0, 0, 50, 60], [5, 5, 25, 25], [10, 20, 40.5, 60], [1, 2, 4, 6]]
+    assert table.boxes.tolist() == [
+        [0, 0, 50, 60],
+        [5, 5, 25, 25],
+        [10, 20, 40.5, 60],
+        [1, 2, 4, 6],
+    ]
     assert table.label.tolist() == [0, 1, 1, 0]
     assert table.area.tolist() == [100.5, 400, 1220, 12]
     assert table.crowd.tolist() == [True, False, False, False]
@@ -59,7 +64,10 @@ def test_empty_results_are_a_model_that_misses_everything(tmp_path):
 
 
 def test_a_scored_document_is_matched_by_the_names_of_its_categories(tmp_path):
-    document = {"annotations": RESULTS, "categories": [{"id": 5, "name": "adenoma"}, {"id": 2, "name": "polyp"}]}
+    document = {
+        "annotations": RESULTS,
+        "categories": [{"id": 5, "name": "adenoma"}, {"id": 2, "name": "polyp"}],
+    }
     by_name = try_results(tmp_path, document).models["dets"]
     by_number = try_results(tmp_path, RESULTS).models["dets"]
     assert by_name.label.tolist() == (1 - by_number.label).tolist()
@@ -101,9 +109,21 @@ BROKEN_REFERENCES = [
     ("type", "/annotations/1/bbox/2", changed(REFERENCES, *ANN, "bbox", to=[1, 2, "10", 4])),
     ("type", "/annotations/1/bbox/3", changed(REFERENCES, *ANN, "bbox", to=[1, 2, 10, True])),
     ("type", "/annotations/1", changed(REFERENCES, *ANN, to=[1, 2])),
-    ("non-finite", "/annotations/1/bbox/0", changed(REFERENCES, *ANN, "bbox", to=[float("nan"), 2, 3, 4])),
-    ("non-finite", "/annotations/1/bbox/1", changed(REFERENCES, *ANN, "bbox", to=[1, float("inf"), 3, 4])),
-    ("non-finite", "/annotations/1/extra/a/1", changed(REFERENCES, *ANN, "extra", to={"a": [1, float("nan")]})),
+    (
+        "non-finite",
+        "/annotations/1/bbox/0",
+        changed(REFERENCES, *ANN, "bbox", to=[float("nan"), 2, 3, 4]),
+    ),
+    (
+        "non-finite",
+        "/annotations/1/bbox/1",
+        changed(REFERENCES, *ANN, "bbox", to=[1, float("inf"), 3, 4]),
+    ),
+    (
+        "non-finite",
+        "/annotations/1/extra/a/1",
+        changed(REFERENCES, *ANN, "extra", to={"a": [1, float("nan")]}),
+    ),
     ("neg-size", "/annotations/1/bbox", changed(REFERENCES, *ANN, "bbox", to=[10, 20, -3, 4])),
     ("zero-area", "/annotations/1/bbox", changed(REFERENCES, *ANN, "bbox", to=[10, 20, 0, 4])),
     ("outside", "/annotations/1/bbox", changed(REFERENCES, *ANN, "bbox", to=[60, 20, 42, 4])),
@@ -116,7 +136,9 @@ BROKEN_REFERENCES = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "place", "document"), BROKEN_REFERENCES, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(
+    ("rule", "place", "document"), BROKEN_REFERENCES, ids=lambda value: str(value)[:40]
+)
 def test_a_broken_reference_is_refused_or_set_aside(tmp_path, rule, place, document):
     _, cohort = refused_or_set_aside(partial(try_references, tmp_path, document), 0, rule, place)
     assert cohort.intake.files[0].read == 4
@@ -143,7 +165,11 @@ ALWAYS_REFUSED = [
     ("non-finite", "/images/1/width", changed(REFERENCES, "images", 1, "width", to=float("nan"))),
     ("no-images", "/images", changed(REFERENCES, "images", to=[])),
     ("dup-category", "/categories/1/id", changed(REFERENCES, "categories", 1, "id", to=5)),
-    ("dup-category", "/categories/0/name", changed(REFERENCES, "categories", 1, "name", to="polyp")),
+    (
+        "dup-category",
+        "/categories/0/name",
+        changed(REFERENCES, "categories", 1, "name", to="polyp"),
+    ),
     ("type", "/categories/1/name", changed(REFERENCES, "categories", 1, "name", to=3)),
     ("type", "/images", changed(REFERENCES, "images", to={})),
     ("type", "/annotations", changed(REFERENCES, "annotations", to="none")),
@@ -155,8 +181,12 @@ ALWAYS_REFUSED = [
 
 
 @pytest.mark.parametrize("lenient", [False, True])
-@pytest.mark.parametrize(("rule", "place", "document"), ALWAYS_REFUSED, ids=lambda value: str(value)[:40])
-def test_what_changes_the_count_of_images_or_classes_is_never_set_aside(tmp_path, rule, place, document, lenient):
+@pytest.mark.parametrize(
+    ("rule", "place", "document"), ALWAYS_REFUSED, ids=lambda value: str(value)[:40]
+)
+def test_what_changes_the_count_of_images_or_classes_is_never_set_aside(
+    tmp_path, rule, place, document, lenient
+):
     with pytest.raises(InputError) as refused:
         try_references(tmp_path, document, lenient=lenient)
     assert (refused.value.rule, refused.value.location) == (rule, place)
@@ -165,7 +195,10 @@ def test_what_changes_the_count_of_images_or_classes_is_never_set_aside(tmp_path
 def test_predictions_given_as_references_are_asked_about(tmp_path):
     predictions = {"annotations": RESULTS, "categories": REFERENCES["categories"]}
     written = json.dumps(predictions)
-    for content in (predictions, written[:-1] + ', "info": {"year": NaN}}'):  # the fast and the careful reader
+    for content in (
+        predictions,
+        written[:-1] + ', "info": {"year": NaN}}',
+    ):  # the fast and the careful reader
         with pytest.raises(InputError) as refused:
             try_references(tmp_path, content)
         assert (refused.value.rule, "swapped?" in refused.value.hint) == ("wrong-role", True)
@@ -191,7 +224,9 @@ BROKEN_RESULTS = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "place", "content"), BROKEN_RESULTS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(
+    ("rule", "place", "content"), BROKEN_RESULTS, ids=lambda value: str(value)[:40]
+)
 def test_a_broken_result_is_refused_or_set_aside(tmp_path, rule, place, content):
     _, cohort = refused_or_set_aside(partial(try_results, tmp_path, content), 1, rule, place)
     assert cohort.intake.files[1].read == 4
@@ -202,7 +237,11 @@ def test_several_problems_are_listed_together(tmp_path):
     content = changed(content, 0, "score", to=7)
     with pytest.raises(InputProblems) as refused:
         try_results(tmp_path, content)
-    assert {problem.rule for problem in refused.value.problems} == {"unknown-image", "type", "score-range"}
+    assert {problem.rule for problem in refused.value.problems} == {
+        "unknown-image",
+        "type",
+        "score-range",
+    }
     account = try_results(tmp_path, content, lenient=True).intake.files[1]
     assert account.quarantined == {"unknown-image": 1, "type": 1, "score-range": 1}
 
@@ -237,14 +276,19 @@ def test_references_given_as_predictions(tmp_path):
 
 
 def test_no_score_anywhere_is_never_lenient(tmp_path):
-    content = [{key: value for key, value in result.items() if key != "score"} for result in RESULTS]
+    content = [
+        {key: value for key, value in result.items() if key != "score"} for result in RESULTS
+    ]
     with pytest.raises(InputError) as refused:
         try_results(tmp_path, content, lenient=True)
     assert refused.value.rule == "score-missing"
 
 
 def test_an_unknown_category_name_gets_a_hint(tmp_path):
-    document = {"annotations": RESULTS, "categories": [{"id": 5, "name": "polypp"}, {"id": 2, "name": "adenoma"}]}
+    document = {
+        "annotations": RESULTS,
+        "categories": [{"id": 5, "name": "polypp"}, {"id": 2, "name": "adenoma"}],
+    }
     with pytest.raises(InputError, match="did you mean 'polyp'") as refused:
         try_results(tmp_path, document)
     assert refused.value.rule == "unknown-category"
@@ -256,11 +300,24 @@ def test_corners_delivered_as_sides_are_never_guessed(tmp_path):
         with pytest.raises(InputError, match="4 of 4 boxes leave the image") as refused:
             try_results(tmp_path, content, lenient=lenient)
         assert refused.value.rule == "box-format-suspect"
-    assert try_results(tmp_path, content, box_format="xywh").models["dets"].boxes[0].tolist() == [60, 60, 150, 150]
+    assert try_results(tmp_path, content, box_format="xywh").models["dets"].boxes[0].tolist() == [
+        60,
+        60,
+        150,
+        150,
+    ]
 
 
 def test_strange_class_names_are_data(tmp_path):
-    for name in ("<script>alert(1)</script>", "=cmd()", "x" * 10**6, "\u202eabc", "two\nlines", "NA", "\x00"):
+    for name in (
+        "<script>alert(1)</script>",
+        "=cmd()",
+        "x" * 10**6,
+        "\u202eabc",
+        "two\nlines",
+        "NA",
+        "\x00",
+    ):
         document = changed(REFERENCES, "categories", 0, "name", to=name)
         assert try_references(tmp_path, document).classes[1] == name
 
@@ -269,17 +326,27 @@ def test_notes_on_areas_masks_ties_and_places(tmp_path):
     document = changed(REFERENCES, "annotations", 0, "segmentation", to=[[1, 2, 3, 4, 5, 6]])
     document = changed(document, "annotations", 1, "segmentation", to=[])
     content = [{**result, "score": 0.5} for result in RESULTS]
-    notes = try_results(tmp_path, changed(content, 3, "bbox", to=[99, 99, 9, 9]), document).intake.notes
+    notes = try_results(
+        tmp_path, changed(content, 3, "bbox", to=[99, 99, 9, 9]), document
+    ).intake.notes
     said = "masks are used only if every annotation has one, so only boxes are used"
     assert f"masks present in 1 of 4 annotations; {said}" in notes
-    assert any("differs from the box area by more than 1 % in 1 annotations" in note for note in notes)
+    assert any(
+        "differs from the box area by more than 1 % in 1 annotations" in note for note in notes
+    )
     assert any("all 4 scores are equal" in note for note in notes)
     assert any("1 of 4 predictions reach outside" in note for note in notes)
 
 
 def test_predictions_that_list_only_some_images(tmp_path):
-    document = {"images": REFERENCES["images"][:2], "annotations": RESULTS[:3], "categories": REFERENCES["categories"]}
-    with pytest.raises(InputError, match="1 images of the references are not among them") as refused:
+    document = {
+        "images": REFERENCES["images"][:2],
+        "annotations": RESULTS[:3],
+        "categories": REFERENCES["categories"],
+    }
+    with pytest.raises(
+        InputError, match="1 images of the references are not among them"
+    ) as refused:
         try_results(tmp_path, document)
     assert refused.value.rule == "subset"
     notes = try_results(tmp_path, document, lenient=True).intake.notes
@@ -295,7 +362,9 @@ def test_no_category_is_no_cohort(tmp_path):
 
 
 def test_a_wrong_role_names_the_keys_that_were_found(tmp_path):
-    with pytest.raises(InputError, match="a list of records with image_id, category_id, bbox, score"):
+    with pytest.raises(
+        InputError, match="a list of records with image_id, category_id, bbox, score"
+    ):
         try_references(tmp_path, RESULTS)
     with pytest.raises(InputError, match=r"\['boxes'\]"):
         try_references(tmp_path, {"boxes": []})

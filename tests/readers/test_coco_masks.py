@@ -1,4 +1,6 @@
-"""Segmentations of COCO files: which are read, which are refused and why, and what they give to the tables."""
+"""Segmentations of COCO files: which are read, which are refused and why, and what they give to the
+tables.
+"""
 
 from __future__ import annotations
 
@@ -70,14 +72,18 @@ def test_results_with_boxes_keep_boxes_and_their_areas(tmp_path):
 
 def test_boxes_from_masks_are_in_the_format_of_the_file(tmp_path):
     for name in ("xyxy", "cxcywh", "xyxy-normalised"):
-        table = try_results(tmp_path, MASKED_RESULTS, MASKED, box_format=("xywh", name)).models["dets"]
+        table = try_results(tmp_path, MASKED_RESULTS, MASKED, box_format=("xywh", name)).models[
+            "dets"
+        ]
         assert np.allclose(table.boxes, [[10, 20, 14, 23]] * 4, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("empty", [None, [], KeyError])
 def test_an_empty_box_is_none(tmp_path, empty):
     content = with_masks(RESULTS, listed)
-    assert try_results(tmp_path, changed(content, 0, "bbox", to=empty)).models["dets"].boxes[3].tolist() == [
+    assert try_results(tmp_path, changed(content, 0, "bbox", to=empty)).models["dets"].boxes[
+        3
+    ].tolist() == [
         10,
         20,
         14,
@@ -87,7 +93,9 @@ def test_an_empty_box_is_none(tmp_path, empty):
 
 def test_kinds_may_be_mixed(tmp_path):
     content = changed(MASKED_RESULTS, 0, "segmentation", to=SQUARE)
-    content = changed(content, 1, "segmentation", to={"size": [100, 100], "counts": "XP1320000000ehf0"})
+    content = changed(
+        content, 1, "segmentation", to={"size": [100, 100], "counts": "XP1320000000ehf0"}
+    )
     with pytest.raises(InputError):
         try_results(tmp_path, content)  # a text that was made up
     from pycocotools import mask as peer
@@ -100,10 +108,14 @@ def test_kinds_may_be_mixed(tmp_path):
 def test_some_masks_are_counted_and_not_used(tmp_path):
     document = changed(MASKED, "annotations", 1, "segmentation", to=KeyError)
     document = changed(document, "annotations", 2, "segmentation", to=[])
-    document = changed(document, "annotations", 0, "segmentation", to=[[1, 2, 3]])  # broken, and not used
+    document = changed(
+        document, "annotations", 0, "segmentation", to=[[1, 2, 3]]
+    )  # broken, and not used
     cohort = try_references(tmp_path, document)
     assert cohort.references.masks is None
-    assert any(note.startswith("masks present in 2 of 4 annotations") for note in cohort.intake.notes)
+    assert any(
+        note.startswith("masks present in 2 of 4 annotations") for note in cohort.intake.notes
+    )
 
 
 def test_masks_may_be_required(tmp_path):
@@ -118,7 +130,9 @@ def test_masks_may_be_required(tmp_path):
 
 
 def test_masks_may_be_ignored(tmp_path):
-    cohort = try_references(tmp_path, changed(MASKED, "annotations", 1, "segmentation", to=[[1]]), masks="ignore")
+    cohort = try_references(
+        tmp_path, changed(MASKED, "annotations", 1, "segmentation", to=[[1]]), masks="ignore"
+    )
     assert cohort.references.masks is None
     assert "masks present in 4 annotations, only boxes are used" in cohort.intake.notes
     with pytest.raises(InputError, match="--masks auto"):
@@ -151,8 +165,15 @@ def test_sizes_that_images_lack_come_from_masks(tmp_path):
     document = {**MASKED, "images": [{"id": image} for image in (12, 0, 3)]}
     document["annotations"] = with_masks(REFERENCES["annotations"], listed)
     cohort = try_references(tmp_path, document)
-    assert np.array_equal(cohort.images.size, [[100, 100], [np.nan, np.nan], [200, 100]], equal_nan=True)
-    wrong = changed(MASKED_RESULTS, 0, "segmentation", to={"size": [200, 100], "counts": square_counts(200, 100)})
+    assert np.array_equal(
+        cohort.images.size, [[100, 100], [np.nan, np.nan], [200, 100]], equal_nan=True
+    )
+    wrong = changed(
+        MASKED_RESULTS,
+        0,
+        "segmentation",
+        to={"size": [200, 100], "counts": square_counts(200, 100)},
+    )
     with pytest.raises(InputError, match=r"look like \[width, height\]") as refused:
         try_results(tmp_path, wrong, document)
     assert refused.value.rule == "rle-size"
@@ -221,14 +242,18 @@ def test_a_broken_segmentation_is_refused_or_set_aside(tmp_path, rule, segmentat
 @pytest.mark.parametrize(("rule", "segmentation"), BROKEN[::4], ids=lambda value: str(value)[:50])
 def test_a_box_cannot_come_from_a_broken_mask(tmp_path, rule, segmentation):
     content = changed([*MASKED_RESULTS[:3], RESULTS[3]], 1, "segmentation", to=segmentation)
-    error, cohort = refused_or_set_aside(partial(try_results, tmp_path, content), 1, rule, "/1/segmentation")
+    error, cohort = refused_or_set_aside(
+        partial(try_results, tmp_path, content), 1, rule, "/1/segmentation"
+    )
     assert error.hint
     assert sum(len(said) for said in cohort.models.values()) == len(content) - 1
 
 
 def test_a_swapped_size_is_suspected(tmp_path):
     document = changed(LISTED, "annotations", 0, "segmentation", "size", to=[200, 100])
-    with pytest.raises(InputError, match=r"size is \[height, width\]; these look like \[width, height\]"):
+    with pytest.raises(
+        InputError, match=r"size is \[height, width\]; these look like \[width, height\]"
+    ):
         try_references(tmp_path, document)
 
 
@@ -244,15 +269,25 @@ def test_polygons_need_the_size_of_their_image(tmp_path):
 def test_self_crossing_polygons_are_counted(tmp_path):
     document = changed(MASKED, *RLE, to=[[10, 20, 14, 24, 14, 20, 10, 24]])
     cohort = try_references(tmp_path, document)
-    assert any(note.startswith("polygons cross themselves in 1 annotations") for note in cohort.intake.notes)
+    assert any(
+        note.startswith("polygons cross themselves in 1 annotations")
+        for note in cohort.intake.notes
+    )
     assert cohort.references.masks.voxels[0] < 16
 
 
 def test_limits_are_checked_before_anything_is_drawn(tmp_path, monkeypatch):
     huge = {"size": [100_000, 100_000], "counts": [10**10]}
     many = [[x for k in range(4000) for x in ((k % 2) * 1e6, k / 40)]]
-    images = {**MASKED, "images": [{**image, "width": 10**6, "height": 10**6} for image in MASKED["images"]]}
-    unsized = {**LISTED, "images": [{"id": image} for image in HEIGHT], "annotations": LISTED["annotations"][:2]}
+    images = {
+        **MASKED,
+        "images": [{**image, "width": 10**6, "height": 10**6} for image in MASKED["images"]],
+    }
+    unsized = {
+        **LISTED,
+        "images": [{"id": image} for image in HEIGHT],
+        "annotations": LISTED["annotations"][:2],
+    }
     cases = [changed(unsized, *RLE, to=huge), images]
     monkeypatch.setattr(coco_polygons, "MOST_CROSSINGS", 100_000)
     cases.append(changed(MASKED, *RLE, to=many))
@@ -286,7 +321,12 @@ def test_a_small_file_does_not_become_many_runs(tmp_path, monkeypatch):
 def test_pieces_change_nothing(tmp_path, monkeypatch):
     rng = random.Random(4)
     content = [
-        {**rng.choice(MASKED_RESULTS), "score": k / 500, "segmentation": listed(image), "image_id": image}
+        {
+            **rng.choice(MASKED_RESULTS),
+            "score": k / 500,
+            "segmentation": listed(image),
+            "image_id": image,
+        }
         for k in range(500)
         for image in [rng.choice([0, 3, 12])]
     ]
@@ -318,7 +358,9 @@ def test_repeated_keys_inside_a_segmentation_are_seen(tmp_path):
 def test_volumes_have_no_masks_in_coco(tmp_path):
     document = {
         "images": [{"id": 1, "width": 9, "height": 9, "depth": 9}],
-        "annotations": [{"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4, 5, 6], "segmentation": SQUARE}],
+        "annotations": [
+            {"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4, 5, 6], "segmentation": SQUARE}
+        ],
         "categories": [{"id": 1, "name": "nodule"}],
     }
     assert try_references(tmp_path, document).references.masks is None
@@ -339,18 +381,38 @@ def test_what_was_understood_names_the_masks(tmp_path):
 
 def mutated(rng: random.Random, segmentation):
     """Return a segmentation with one thing changed, removed, or replaced by something strange."""
-    strange = [None, "", -1, 10**9, 1e308, [], {}, True, "0000", [0], 2**63, float("nan"), float("inf"), "\ud800", 1e6]
+    strange = [
+        None,
+        "",
+        -1,
+        10**9,
+        1e308,
+        [],
+        {},
+        True,
+        "0000",
+        [0],
+        2**63,
+        float("nan"),
+        float("inf"),
+        "\ud800",
+        1e6,
+    ]
     value = json.loads(json.dumps(segmentation))
     target, path = value, []
     while isinstance(target, list | dict) and target and (not path or rng.random() < 0.8):
-        path.append(rng.choice(list(target)) if isinstance(target, dict) else rng.randrange(len(target)))
+        path.append(
+            rng.choice(list(target)) if isinstance(target, dict) else rng.randrange(len(target))
+        )
         target = target[path[-1]]
     parent = value
     for key in path[:-1]:
         parent = parent[key]
     if isinstance(target, str) and target and rng.random() < 0.8:
         at = rng.randrange(len(target))
-        parent[path[-1]] = target[:at] + chr(rng.choice([rng.randrange(33, 127), 111, 48])) + target[at + 1 :]
+        parent[path[-1]] = (
+            target[:at] + chr(rng.choice([rng.randrange(33, 127), 111, 48])) + target[at + 1 :]
+        )
     elif isinstance(target, int | float) and rng.random() < 0.6:
         parent[path[-1]] = rng.choice([target + 1, -target, target * 1000, target + 0.5, 0])
     elif rng.random() < 0.3 and path:

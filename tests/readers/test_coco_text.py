@@ -12,7 +12,15 @@ import pytest
 from calipers.errors import InputError
 from calipers.readers import jsonchunks, read
 from calipers.readers.jsonchunks import Unreadable
-from readers.coco_cases import REFERENCES, RESULTS, changed, many_results, put, try_references, try_results
+from readers.coco_cases import (
+    REFERENCES,
+    RESULTS,
+    changed,
+    many_results,
+    put,
+    try_references,
+    try_results,
+)
 
 
 def dup_key(text, old, new):
@@ -77,7 +85,9 @@ def test_numbers_beyond_all_bounds(tmp_path, text):
     with pytest.raises(InputError) as refused:
         try_results(tmp_path, content)
     assert (refused.value.rule, refused.value.location) == ("non-finite", "/1/score")
-    assert try_results(tmp_path, content, lenient=True).intake.files[1].quarantined == {"non-finite": 1}
+    assert try_results(tmp_path, content, lenient=True).intake.files[1].quarantined == {
+        "non-finite": 1
+    }
 
 
 def test_an_id_of_5000_digits(tmp_path):
@@ -114,7 +124,9 @@ def test_byte_order_marks_are_honoured_and_noted(tmp_path, encoding):
     assert "refs.json" not in cohort.intake.notes[0]  # who shows a note says of which file
 
 
-@pytest.mark.parametrize("text", [b'"comment": "\xff"', b'"comment": "\\ud800"', b'"comment": "caf\xe9"'])
+@pytest.mark.parametrize(
+    "text", [b'"comment": "\xff"', b'"comment": "\\ud800"', b'"comment": "caf\xe9"']
+)
 def test_broken_text_in_a_record(tmp_path, text):
     content = json.dumps(RESULTS).encode().replace(b'"score": 0.25', b'"score": 0.25, ' + text)
     with pytest.raises(InputError) as refused:
@@ -141,7 +153,9 @@ def test_pieces_give_the_same_as_one_bite(tmp_path, monkeypatch, more):
     for name in ("boxes", "score", "label", "place", "offsets"):
         assert np.array_equal(getattr(whole, name), getattr(pieces, name))
     lenient = try_results(tmp_path, changed(content, 333, "score", to=2), lenient=True)
-    assert json.loads(lenient.intake.quarantine[0].record) == changed(content, 333, "score", to=2)[333]
+    assert (
+        json.loads(lenient.intake.quarantine[0].record) == changed(content, 333, "score", to=2)[333]
+    )
 
 
 def test_the_careful_path_gives_the_same_columns(tmp_path, monkeypatch):
@@ -152,7 +166,10 @@ def test_the_careful_path_gives_the_same_columns(tmp_path, monkeypatch):
     monkeypatch.setattr(jsonchunks, "outline", refuse)
     careful = try_results(tmp_path, RESULTS)
     assert fast.images.ids == careful.images.ids
-    for one, other in ((fast.references, careful.references), (fast.models["dets"], careful.models["dets"])):
+    for one, other in (
+        (fast.references, careful.references),
+        (fast.models["dets"], careful.models["dets"]),
+    ):
         for name in ("boxes", "extent", "label", "place", "offsets"):
             assert np.array_equal(getattr(one, name), getattr(other, name))
     assert np.array_equal(fast.references.area, careful.references.area)

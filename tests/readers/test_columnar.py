@@ -71,7 +71,11 @@ def test_a_missing_number_is_named_by_its_row(tmp_path):
     path = put(tmp_path, {**COLUMNS, "y1": [40.0, None, 5.0, None]})
     with pytest.raises(InputError) as refused:
         read(path)
-    assert (refused.value.rule, refused.value.location, refused.value.field) == ("box-shape", "1:6", "y1")
+    assert (refused.value.rule, refused.value.location, refused.value.field) == (
+        "box-shape",
+        "1:6",
+        "y1",
+    )
     assert read(path, lenient=True).intake.files[0].quarantined == {"box-shape": 1}
 
 
@@ -86,7 +90,9 @@ def test_nested_and_repeated_columns_are_refused(tmp_path):
         read(put(tmp_path, {**COLUMNS, "class": [["a"], ["b"], [], []]}))
     assert (refused.value.rule, refused.value.field) == ("column-type", "class")
     names = [*COLUMNS, "X0"]
-    table = pa.Table.from_arrays([pa.array(column) for column in [*COLUMNS.values(), COLUMNS["x0"]]], names)
+    table = pa.Table.from_arrays(
+        [pa.array(column) for column in [*COLUMNS.values(), COLUMNS["x0"]]], names
+    )
     with pytest.raises(InputError) as refused:
         read(put(tmp_path, table))
     assert refused.value.rule == "dup-column"

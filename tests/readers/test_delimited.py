@@ -59,14 +59,18 @@ def test_the_box_format_follows_from_the_names(tmp_path):
     assert table.boxes.tolist() == [[0, 10, 20, 30], [0, 0, 2, 2]]
 
 
-@pytest.mark.parametrize("names", ["xmin,ymin,xmax,ymax", "X_Min,Y_Min,X_Max,Y_Max", "x1,y1,x2,y2", " x0 ,y0,x1,y1"])
+@pytest.mark.parametrize(
+    "names", ["xmin,ymin,xmax,ymax", "X_Min,Y_Min,X_Max,Y_Max", "x1,y1,x2,y2", " x0 ,y0,x1,y1"]
+)
 def test_aliases_of_corners(tmp_path, names):
     cohort = read(put(tmp_path, "refs.csv", f"Image_ID,Label,{names}\na,b,1,2,3,4\n"))
     assert cohort.references.boxes.tolist() == [[1, 2, 3, 4]]
 
 
 def test_normalised_boxes_need_the_option_and_sizes(tmp_path):
-    path = put(tmp_path, "refs.csv", "image,class,cx,cy,w,h,width,height\na,b,0.5,0.5,0.5,0.5,200,100\n")
+    path = put(
+        tmp_path, "refs.csv", "image,class,cx,cy,w,h,width,height\na,b,0.5,0.5,0.5,0.5,200,100\n"
+    )
     cohort = read(path, box_format="cxcywh-normalised")
     assert cohort.references.boxes.tolist() == [[50, 25, 150, 75]]
     with pytest.raises(InputError, match="as the columns cx cy w h say"):
@@ -86,7 +90,9 @@ def test_three_dimensional_columns(tmp_path):
 
 def test_columns_can_be_named(tmp_path):
     path = put(tmp_path, "refs.csv", "patientId,x,y,width,height,Target\np,1,2,3,4,1\n")
-    cohort = read(path, columns={"image": "patientId", "class": "Target", "w": "width", "h": "height"})
+    cohort = read(
+        path, columns={"image": "patientId", "class": "Target", "w": "width", "h": "height"}
+    )
     assert cohort.references.boxes.tolist() == [[1, 2, 4, 6]]
     assert np.isnan(cohort.images.size).all()
     with pytest.raises(InputError, match="did you mean 'Target'"):
@@ -163,7 +169,11 @@ def test_a_broken_row_is_refused_or_set_aside(tmp_path, rule, place, row, hint):
     ],
 )
 def test_flags_and_areas_are_checked(tmp_path, column, cell, rule):
-    path = put(tmp_path, "refs.csv", f"image,class,x0,y0,x1,y1,{column}\na,b,1,2,3,4,1\na,b,1,2,3,4,{cell}\n")
+    path = put(
+        tmp_path,
+        "refs.csv",
+        f"image,class,x0,y0,x1,y1,{column}\na,b,1,2,3,4,1\na,b,1,2,3,4,{cell}\n",
+    )
     _, cohort = refused_or_set_aside(partial(read, path), 0, rule, "3:7")
     assert getattr(cohort.references, column).tolist() == [1]
 
@@ -227,9 +237,16 @@ def test_an_unknown_class_gets_a_hint(tmp_path):
 
 def test_a_header_alone_is_a_silent_model_and_no_score_column_is_an_error(tmp_path):
     refs = put(tmp_path, "refs.csv", REFS)
-    assert len(read(refs, put(tmp_path, "none.csv", "image,class,x0,y0,x1,y1,score\n")).models["none"]) == 0
+    assert (
+        len(read(refs, put(tmp_path, "none.csv", "image,class,x0,y0,x1,y1,score\n")).models["none"])
+        == 0
+    )
     with pytest.raises(InputError) as refused:
-        read(refs, put(tmp_path, "none.csv", "image,class,x0,y0,x1,y1\n007,NA,1,1,2,2\n"), lenient=True)
+        read(
+            refs,
+            put(tmp_path, "none.csv", "image,class,x0,y0,x1,y1\n007,NA,1,1,2,2\n"),
+            lenient=True,
+        )
     assert refused.value.rule == "score-missing"
 
 
@@ -277,7 +294,9 @@ def test_five_hundred_corruptions_end_in_success_or_a_typed_error(tmp_path):
         data = bytearray((DETS if k % 2 else REFS).encode())
         for _ in range(draw.choice((1, 1, 4))):
             at = draw.randrange(len(data))
-            data[at : at + draw.choice((0, 1, 2))] = bytes([draw.choice((draw.randrange(256), *b",;\"\n\r\t'0.-"))])
+            data[at : at + draw.choice((0, 1, 2))] = bytes(
+                [draw.choice((draw.randrange(256), *b",;\"\n\r\t'0.-"))]
+            )
         path = put(tmp_path, "flip.csv", bytes(data))
         try:
             read(refs, path, lenient=bool(k % 3)) if k % 2 else read(path, lenient=bool(k % 3))

@@ -14,7 +14,8 @@ from calipers.readers.lard import outlines_of
 from readers.refusals import refused_or_set_aside
 
 HEADER = "image;height;width;type;scenario;airport;runway;weather;x_A;y_A;x_B;y_B;x_C;y_C;x_D;y_D\n"
-# The corners are sorted by row, as LARD has them: A B are the far edge, C D the near one, so A B C D crosses itself.
+# The corners are sorted by row, as LARD has them: A B are the far edge, C D the near one, so A B C
+# D crosses itself.
 LIST = (
     HEADER
     + "images/a.png;100;120;real;S1;LFPO;06;rain;50;20;60;20;30;60;80;60\n"
@@ -90,17 +91,26 @@ def test_without_sizes_only_boxes_are_used_and_said_so(folder):
     cohort = read(bare)
     assert cohort.references.masks is None
     assert cohort.references.boxes.tolist()[0] == [30, 20, 80, 60]
-    assert any("3 of 3 quadrilaterals" in note and "size-unknown" in note for note in cohort.intake.files[0].notes)
+    assert any(
+        "3 of 3 quadrilaterals" in note and "size-unknown" in note
+        for note in cohort.intake.files[0].notes
+    )
     with pytest.raises(InputError) as refused:
         read(bare, masks="required")
     assert (refused.value.rule, refused.value.location) == ("size-unknown", "2:7")
 
 
 def test_a_runway_without_a_pixel_leaves_boxes_only(folder):
-    thin = put(folder, LIST + "images/d.png;100;120;real;S2;KMSY;11L;;50;50.1;50.2;50.1;50;50.2;50.2;50.2\n")
+    thin = put(
+        folder,
+        LIST + "images/d.png;100;120;real;S2;KMSY;11L;;50;50.1;50.2;50.1;50;50.2;50.2;50.2\n",
+    )
     cohort = read(thin)
     assert cohort.references.masks is None
-    assert any("1 of 4 quadrilaterals cannot be drawn (empty-mask)" in note for note in cohort.intake.files[0].notes)
+    assert any(
+        "1 of 4 quadrilaterals cannot be drawn (empty-mask)" in note
+        for note in cohort.intake.files[0].notes
+    )
 
 
 def test_several_runways_and_none(folder):
@@ -108,7 +118,12 @@ def test_several_runways_and_none(folder):
     more += "images/e.png;100;120;real;S3;KMSY;;;;;;;;;;\n"
     cohort = read(put(folder, more))
     assert np.diff(cohort.references.offsets).tolist() == [1, 1, 2, 0]
-    assert cohort.references.facts["runway"].tolist() == ["06", "06", "11L", "11R"]  # not constant on an image
+    assert cohort.references.facts["runway"].tolist() == [
+        "06",
+        "06",
+        "11L",
+        "11R",
+    ]  # not constant on an image
     assert "1 rows have no corners: images without a runway" in cohort.intake.files[0].notes
 
 
@@ -125,13 +140,16 @@ def test_predictions_are_read_beside_it(folder):
 
 
 def test_a_box_format_speaks_of_the_predictions(folder):
-    found = put(folder, "image,class,x,y,w,h,score\nimages/a.png,runway,30,20,50,40,0.9\n", "sides.csv")
+    found = put(
+        folder, "image,class,x,y,w,h,score\nimages/a.png,runway,30,20,50,40,0.9\n", "sides.csv"
+    )
     cohort = read(folder / "lard.csv", found, box_format="xywh")
     assert cohort.models["sides"].boxes.tolist() == [cohort.references.boxes[0].tolist()]
 
 
 @pytest.mark.parametrize(
-    ("cell", "rule"), [("wide", "type"), ("nan", "non-finite"), ("inf", "non-finite"), ("", "box-shape")]
+    ("cell", "rule"),
+    [("wide", "type"), ("nan", "non-finite"), ("inf", "non-finite"), ("", "box-shape")],
 )
 def test_a_broken_corner_is_named(folder, cell, rule):
     broken = put(folder, LIST.replace(";30;60;80;60", f";{cell};60;80;60"))
@@ -153,7 +171,9 @@ def test_a_line_is_no_runway(folder):
 
 
 def test_a_row_of_another_length_is_refused(folder):
-    _, cohort = refused_or_set_aside(partial(read, put(folder, LIST + "images/z.png;1;2\n")), 0, "ragged", "5:4")
+    _, cohort = refused_or_set_aside(
+        partial(read, put(folder, LIST + "images/z.png;1;2\n")), 0, "ragged", "5:4"
+    )
     assert "images/z.png" not in cohort.images.ids
 
 

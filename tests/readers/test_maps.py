@@ -53,7 +53,11 @@ def test_stacks_have_an_axis_more_and_no_place(tmp_path):
 def test_nifti_comes_as_class_z_y_x(tmp_path, name):
     nibabel = pytest.importorskip("nibabel")
     values = np.random.default_rng(0).random((2, 3, 4, 5))
-    for array, stored in ((values, values.T), (values[0], values[0].T), (values[0], values[0].T[..., None])):
+    for array, stored in (
+        (values, values.T),
+        (values[0], values[0].T),
+        (values[0], values[0].T[..., None]),
+    ):
         nibabel.save(nibabel.Nifti1Image(stored, np.diag([0.5, 0.5, 2.0, 1.0])), tmp_path / name)
         np.testing.assert_array_equal(load_map(tmp_path / name), array)
     assert size_of(tmp_path / name) == (5, 4, 3)
@@ -122,10 +126,14 @@ def test_a_cut_file_is_refused_at_every_length(tmp_path, suffix):
 
 def test_bombs_are_refused_at_once(tmp_path):
     header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**5, 10**6)})
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (10**5, 10**6)}
+    )
     (tmp_path / "a.npy").write_bytes(header.getvalue())
     small = io.BytesIO()
-    np.lib.format.write_array_header_1_0(small, {"descr": "<f8", "fortran_order": False, "shape": (10**4, 10**4)})
+    np.lib.format.write_array_header_1_0(
+        small, {"descr": "<f8", "fortran_order": False, "shape": (10**4, 10**4)}
+    )
     (tmp_path / "b.npy").write_bytes(small.getvalue())
     with zipfile.ZipFile(tmp_path / "c.npz", "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("arr_0.npy", header.getvalue() + bytes(1 << 20))

@@ -107,9 +107,7 @@ def test_numbered_categories_need_names_when_references_are_a_table(files):
     assert len(read(refs, named).models["named"]) == 1
 
 
-GROUPS = (
-    "id,Hospital,patient_id,width,height,spacing\n3,A,p1,90,80,0.5\n1,B,p2,100,100,0.7\n2,A,p1,50,60,\n9,A,p1,1,1,1\n"
-)
+GROUPS = "id,Hospital,patient_id,width,height,spacing\n3,A,p1,90,80,0.5\n1,B,p2,100,100,0.7\n2,A,p1,50,60,\n9,A,p1,1,1,1\n"
 
 
 def test_groups_sizes_and_spacings_come_from_a_table(files):
@@ -156,7 +154,9 @@ def test_broken_tables_of_groups(files):
     assert rule_of(refs, groups=files("g.csv", "image,width\n1,2\n2,1\n3,-1\n")) == "image-size"
     assert rule_of(refs, groups=refs) == "format"
     sized = {**COCO, "images": [{**image, "width": 70, "height": 70} for image in COCO["images"]]}
-    assert rule_of(files("sized.json", sized), groups=files("groups.csv", GROUPS)) == "size-conflict"
+    assert (
+        rule_of(files("sized.json", sized), groups=files("groups.csv", GROUPS)) == "size-conflict"
+    )
     cohort = read(refs, groups=files("g.csv", "image,b\n1,2\n2,1\n"), lenient=True)
     assert cohort.images.groups["b"].tolist() == ["2", "1", ""]
 
@@ -181,7 +181,9 @@ def test_sniffing_gives_format_role_and_reason(files):
 def test_explain_says_what_was_understood(files):
     content = [*RESULTS, {**RESULTS[0], "score": 7}, {**RESULTS[0], "image_id": 4}]
     text = explain(
-        files.folder / "refs.json", {"ours\x1b[1m": files("bad.json", content)}, groups=files("g.csv", GROUPS)
+        files.folder / "refs.json",
+        {"ours\x1b[1m": files("bad.json", content)},
+        groups=files("g.csv", GROUPS),
     )
     for line in (
         "format       coco, boxes as xywh",
@@ -202,7 +204,10 @@ def test_the_toy_example_in_coco_form():
     folder = DATA / "formats" / "toyexample"
     if not folder.exists():
         pytest.skip("the public data is not here")
-    cohort = read(folder / "gts_coco_format" / "toy_example_coco.JSON", folder / "dets_coco_format" / "coco_dets.json")
+    cohort = read(
+        folder / "gts_coco_format" / "toy_example_coco.JSON",
+        folder / "dets_coco_format" / "coco_dets.json",
+    )
     assert cohort.images.ids == tuple(map(str, range(10)))
     assert cohort.classes == ("cat",)
     assert (len(cohort.references), len(cohort.models["coco_dets"])) == (12, 12)
@@ -232,7 +237,9 @@ def test_mask_results_without_boxes(files):
 
 
 def test_naming_the_nih_format_leaves_the_predictions_free(files):
-    refs = files("boxes.csv", "Image Index,Finding Label,Bbox [x,y,w,h],,,\n1_0.png,Mass,1,2,3,4,,,\n")
+    refs = files(
+        "boxes.csv", "Image Index,Finding Label,Bbox [x,y,w,h],,,\n1_0.png,Mass,1,2,3,4,,,\n"
+    )
     dets = files("dets.csv", "image,class,x,y,w,h,score\n1_0.png,Mass,1,2,3,4,.5\n")
     assert len(read(refs, dets, format="nih").models["dets"]) == 1
 
@@ -247,7 +254,9 @@ def test_blocks_find_what_the_whole_would(files, monkeypatch):
     for module in (assemble, notes, delivery):
         monkeypatch.setattr(module, "BLOCK", 8)
     parts = read(refs, dets, lenient=True)
-    assert [file.as_dict() for file in whole.intake.files] == [file.as_dict() for file in parts.intake.files]
+    assert [file.as_dict() for file in whole.intake.files] == [
+        file.as_dict() for file in parts.intake.files
+    ]
     assert set(whole.intake.quarantine) == set(parts.intake.quarantine)
     assert np.array_equal(whole.models["many"].boxes, parts.models["many"].boxes)
     assert np.array_equal(whole.models["many"].extent, parts.models["many"].extent)

@@ -39,7 +39,10 @@ def test_json_from_stdout_is_an_evaluation_that_nothing_vouches_for(tmp_path: Pa
 
 
 def test_a_row_that_is_there_twice_counts_once(tmp_path: Path) -> None:
-    assert len(stored.read_stored(save(tmp_path / "results", [row(), row(), *by_centre(0.4)])).rows) == 2
+    assert (
+        len(stored.read_stored(save(tmp_path / "results", [row(), row(), *by_centre(0.4)])).rows)
+        == 2
+    )
 
 
 def test_a_changed_number_is_noticed(tmp_path: Path) -> None:
@@ -55,7 +58,9 @@ def test_a_changed_number_is_noticed(tmp_path: Path) -> None:
 def test_a_note_in_the_evaluation_is_not_part_of_the_result(tmp_path: Path) -> None:
     folder = save(tmp_path / "results", [row()])
     text = (folder / "evaluation.json").read_text()
-    (folder / "evaluation.json").write_text(text.replace('"warnings": []', '"warnings": ["a note"]'))
+    (folder / "evaluation.json").write_text(
+        text.replace('"warnings": []', '"warnings": ["a note"]')
+    )
     assert stored.read_stored(folder).vouched
 
 
@@ -68,7 +73,9 @@ def test_a_note_in_the_evaluation_is_not_part_of_the_result(tmp_path: Path) -> N
         ('{"schema": "calipers.run/1", "result_hash": 3}', "result-hash"),
     ],
 )
-def test_a_broken_record_of_the_run_vouches_for_nothing(record: str, rule: str, tmp_path: Path) -> None:
+def test_a_broken_record_of_the_run_vouches_for_nothing(
+    record: str, rule: str, tmp_path: Path
+) -> None:
     folder = save(tmp_path / "results", [row()])
     (folder / "run.json").write_text(record)
     assert refused(folder).rule == rule
@@ -142,7 +149,10 @@ def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
 
 
 def test_every_cut_and_every_flipped_byte_ends_in_rows_or_an_input_error(tmp_path: Path) -> None:
-    data, file = json.dumps(document([row(), *by_centre(0.4)])).encode(), tmp_path / "evaluation.json"
+    data, file = (
+        json.dumps(document([row(), *by_centre(0.4)])).encode(),
+        tmp_path / "evaluation.json",
+    )
     outcomes = set()
     for at in range(0, len(data), 7):
         for broken in (data[: max(at, 1)], data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]):

@@ -1,4 +1,6 @@
-"""Folders that were damaged, exchanged or forged: never a traceback, always the file that is to blame."""
+"""Folders that were damaged, exchanged or forged: never a traceback, always the file that is to
+blame.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from stored import edit, refusal, vouch
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    evaluation = cal.evaluate(cal.demo_cohort(), replace(cal.Protocol.load("overview"), replicates=100), by="centre")
+    evaluation = cal.evaluate(
+        cal.demo_cohort(), replace(cal.Protocol.load("overview"), replicates=100), by="centre"
+    )
     return evaluation.save(tmp_path_factory.mktemp("made") / "out")
 
 
@@ -28,7 +32,9 @@ def folder(made, tmp_path):
     return Path(shutil.copytree(made, tmp_path / "out"))
 
 
-@pytest.mark.parametrize("name", ["evaluation.json", "objects.parquet", "images.parquet", "run.json"])
+@pytest.mark.parametrize(
+    "name", ["evaluation.json", "objects.parquet", "images.parquet", "run.json"]
+)
 @pytest.mark.parametrize("damage", ["missing", "cut", "empty", "foreign"])
 def test_damaged_files_are_named(folder, name, damage):
     file = folder / name
@@ -36,7 +42,9 @@ def test_damaged_files_are_named(folder, name, damage):
         file.unlink()
     else:
         data = file.read_bytes()
-        file.write_bytes({"cut": data[: len(data) // 2], "empty": b"", "foreign": b"[1, 2]"}[damage])
+        file.write_bytes(
+            {"cut": data[: len(data) // 2], "empty": b"", "foreign": b"[1, 2]"}[damage]
+        )
     error = refusal(folder)
     assert name in error.file or (damage == "missing" and name in error.expected)
 
@@ -80,7 +88,9 @@ WRONG_DOCUMENTS = {
     "files as text": lambda d: d["cohort"].update(files="x"),
     "a file as text": lambda d: d["cohort"].update(files=["x"]),
     "accounts that are off": lambda d: d["cohort"]["files"][0].update(read=3),
-    "set aside without records": lambda d: d["cohort"]["files"][0].update(used=188, quarantined={"x": 1}),
+    "set aside without records": lambda d: d["cohort"]["files"][0].update(
+        used=188, quarantined={"x": 1}
+    ),
     "notes as text": lambda d: d["cohort"]["files"][0].update(notes="x"),
     "other groups": lambda d: d["cohort"]["groups"].update(patient=3),
     "no statistics": lambda d: d.pop("statistics"),
@@ -154,15 +164,26 @@ WRONG_OBJECTS = {
     "no rows": (lambda t: t.slice(0, 0), "record-count"),
     "a column less": (lambda t: t.drop_columns(["extent"]), "missing-column"),
     "a column twice": (lambda t: t.append_column("x0", t["x0"]), "dup-column"),
-    "boxes of half the digits": (lambda t: column(t, "x0", t["x0"].cast(pa.float32())), "column-type"),
+    "boxes of half the digits": (
+        lambda t: column(t, "x0", t["x0"].cast(pa.float32())),
+        "column-type",
+    ),
     "boxes of text": (lambda t: column(t, "x0", pa.array(["1"] * len(t))), "column-type"),
-    "rows of numbers with a point": (lambda t: column(t, "row", t["row"].cast(pa.float64())), "column-type"),
+    "rows of numbers with a point": (
+        lambda t: column(t, "row", t["row"].cast(pa.float64())),
+        "column-type",
+    ),
     "classes in lists": (lambda t: column(t, "class", pa.array([["a"]] * len(t))), "column-type"),
     "flags of numbers": (lambda t: column(t, "ignore", pa.array([1] * len(t))), "column-type"),
     "no metadata": (lambda t: t.replace_schema_metadata(None), "missing-key"),
-    "metadata that is no JSON": (lambda t: t.replace_schema_metadata({"calipers.facts": "["}), "missing-key"),
+    "metadata that is no JSON": (
+        lambda t: t.replace_schema_metadata({"calipers.facts": "["}),
+        "missing-key",
+    ),
     "facts that are not there": (
-        lambda t: t.replace_schema_metadata({"calipers.facts": '{"references": {"a": "text"}, "models": {}}'}),
+        lambda t: t.replace_schema_metadata(
+            {"calipers.facts": '{"references": {"a": "text"}, "models": {}}'}
+        ),
         "missing-column",
     ),
 }
@@ -178,14 +199,23 @@ def test_tables_of_objects_that_vouch_for_themselves_are_not_trusted(folder, cha
 
 WRONG_IMAGES = {
     "an image twice": (lambda t: pa.concat_tables([t, t.slice(0, 1)]), "record-count"),
-    "an image renamed like another": (lambda t: entry("image", t["image"][1].as_py())(t), "dup-image"),
+    "an image renamed like another": (
+        lambda t: entry("image", t["image"][1].as_py())(t),
+        "dup-image",
+    ),
     "no name": (entry("image", None), "type"),
     "no width": (entry("width", 0.0), "image-size"),
     "an infinite width": (entry("width", float("inf")), "non-finite"),
     "names of numbers": (lambda t: column(t, "image", pa.array(range(len(t)))), "column-type"),
     "a patient without a name": (entry("group_patient", None), "type"),
-    "patients in lists": (lambda t: column(t, "group_patient", pa.array([["a"]] * len(t))), "column-type"),
-    "dates": (lambda t: column(t, "group_patient", pa.array([0] * len(t), pa.date32())), "column-type"),
+    "patients in lists": (
+        lambda t: column(t, "group_patient", pa.array([["a"]] * len(t))),
+        "column-type",
+    ),
+    "dates": (
+        lambda t: column(t, "group_patient", pa.array([0] * len(t), pa.date32())),
+        "column-type",
+    ),
     "a group called image": (lambda t: t.append_column("group_image", t["image"]), "group-name"),
     "a column less": (lambda t: t.drop_columns(["spacing_x"]), "missing-column"),
 }

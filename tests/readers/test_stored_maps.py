@@ -22,7 +22,9 @@ from stored import vouch
 
 
 def made_up(seed: int, n_images: int = 5, shift: int = 3, exact=None) -> Maps:
-    """Maps with empty images, bins of one and of many scores, and sums that are not finite numbers everywhere."""
+    """Maps with empty images, bins of one and of many scores, and sums that are not finite numbers
+    everywhere.
+    """
     rng = np.random.default_rng(seed)
     size = BINS >> shift
     counts = rng.integers(0, 30, n_images)
@@ -43,7 +45,10 @@ def made_up(seed: int, n_images: int = 5, shift: int = 3, exact=None) -> Maps:
         highest=highest,
         shift=shift,
     )
-    sums = {key: np.stack([rng.random(n_images), rng.integers(0, 5, n_images)], axis=1) for key in ("b", "a", "ü")}
+    sums = {
+        key: np.stack([rng.random(n_images), rng.integers(0, 5, n_images)], axis=1)
+        for key in ("b", "a", "ü")
+    }
     sums["a"][-1, 0] = np.nan
     return Maps(sums, rng.integers(0, 4, n_images), rng.integers(0, 4, n_images), histograms, exact)
 
@@ -54,7 +59,10 @@ def same(a: Maps, b: Maps) -> None:
         assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes()), field.name
     assert list(a.sums) == list(b.sums)
     assert all(a.sums[key].tobytes() == b.sums[key].tobytes() for key in a.sums)
-    assert (a.references.tolist(), a.predictions.tolist()) == (b.references.tolist(), b.predictions.tolist())
+    assert (a.references.tolist(), a.predictions.tolist()) == (
+        b.references.tolist(),
+        b.predictions.tolist(),
+    )
     assert json.dumps(a.exact) == json.dumps(b.exact)
 
 
@@ -87,7 +95,9 @@ def test_damaged_files_are_named(tmp_path, name, damage):
     data = file.read_bytes()
     file.unlink()
     if damage != "missing":
-        file.write_bytes({"cut": data[: len(data) // 2], "empty": b"", "foreign": b"[1, 2]"}[damage])
+        file.write_bytes(
+            {"cut": data[: len(data) // 2], "empty": b"", "foreign": b"[1, 2]"}[damage]
+        )
     with pytest.raises(InputError) as refused:
         read_maps(tmp_path)
     assert name in refused.value.file
@@ -97,7 +107,9 @@ def entry(name, value, row=0):
     def change(table):
         cells = table[name].to_pylist()
         cells[row] = value
-        return table.set_column(table.column_names.index(name), name, pa.array(cells, table[name].type))
+        return table.set_column(
+            table.column_names.index(name), name, pa.array(cells, table[name].type)
+        )
 
     return change
 

@@ -1,4 +1,6 @@
-"""Masks and points of a saved evaluation: the same bits come back, old folders open, damage is refused."""
+"""Masks and points of a saved evaluation: the same bits come back, old folders open, damage is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,11 @@ def records(seed: int, dimensions: int, *, scored: bool, masks: bool = True, poi
             array.reshape(-1)[rng.integers(array.size)] = True
         corner = rng.uniform(0, 5, (n, dimensions))
         one = {"image_id": f"i{image}", "labels": rng.integers(0, 2, n)}
-        one |= {"masks": arrays} if masks else {"boxes": np.hstack([corner, corner + rng.uniform(1, 9, corner.shape)])}
+        one |= (
+            {"masks": arrays}
+            if masks
+            else {"boxes": np.hstack([corner, corner + rng.uniform(1, 9, corner.shape)])}
+        )
         one |= {"points": rng.uniform(0, 9, (n, dimensions))} if points else {}
         one |= {"scores": rng.random(n)} if scored else {"width": 30, "height": 20}
         one |= {"depth": 9} if dimensions == 3 and not scored else {}
@@ -49,7 +55,9 @@ def cohort_of(dimensions: int, *, points: bool = False) -> cal.Cohort:
         "boxes": records(2, dimensions, scored=True, masks=False),
         "silent": [{**one, "labels": [], "scores": [], "boxes": []} for one in _bare(dimensions)],
     }
-    return cal.Cohort.from_arrays(records(0, dimensions, scored=False, points=points), models, classes=CLASSES)
+    return cal.Cohort.from_arrays(
+        records(0, dimensions, scored=False, points=points), models, classes=CLASSES
+    )
 
 
 def _bare(dimensions: int):
@@ -58,7 +66,11 @@ def _bare(dimensions: int):
 
 def bits(table) -> list:
     """Everything that is stored of the shapes of a table: types, lengths, bytes."""
-    masks = [] if table.masks is None else [getattr(table.masks, field.name) for field in fields(table.masks)]
+    masks = (
+        []
+        if table.masks is None
+        else [getattr(table.masks, field.name) for field in fields(table.masks)]
+    )
     points = [] if table.points is None else [table.points]
     return [[(x.dtype, x.shape, x.tobytes()) for x in columns] for columns in (masks, points)]
 
@@ -72,7 +84,9 @@ def protocol(criterion: str) -> cal.Protocol:
 @pytest.mark.parametrize("points", [False, True])
 def test_shapes_come_back_bit_by_bit(tmp_path, dimensions, points):
     cohort = cohort_of(dimensions, points=points)
-    found = read_folder(cal.evaluate(cohort, protocol("mask-iou"), ci=False).save(tmp_path / "out")).cohort
+    found = read_folder(
+        cal.evaluate(cohort, protocol("mask-iou"), ci=False).save(tmp_path / "out")
+    ).cohort
     assert bits(found.references) == bits(cohort.references)
     assert {model: bits(said) for model, said in found.models.items()} == {
         model: bits(said) for model, said in cohort.models.items()
@@ -82,7 +96,9 @@ def test_shapes_come_back_bit_by_bit(tmp_path, dimensions, points):
 @pytest.mark.parametrize("criterion", ["mask-iou", "point-in-mask", "box-iou"])
 def test_an_evaluation_of_masks_is_reproduced(tmp_path, criterion):
     evaluation = cal.evaluate(cohort_of(2), protocol(criterion))
-    again = cal.open_evaluation(evaluation.save(tmp_path / "out"))  # refuses if a single bit differs
+    again = cal.open_evaluation(
+        evaluation.save(tmp_path / "out")
+    )  # refuses if a single bit differs
     assert json.dumps(again.as_dict()["rows"]) == json.dumps(evaluation.as_dict()["rows"])
 
 
@@ -101,13 +117,17 @@ def entry(name, value, row=0):
     def change(table):
         cells = table[name].to_pylist()
         cells[row] = value
-        return table.set_column(table.column_names.index(name), name, pa.array(cells, table[name].type))
+        return table.set_column(
+            table.column_names.index(name), name, pa.array(cells, table[name].type)
+        )
 
     return change
 
 
 def metadata(text):
-    return lambda table: table.replace_schema_metadata({**table.schema.metadata, STORED.encode(): text})
+    return lambda table: table.replace_schema_metadata(
+        {**table.schema.metadata, STORED.encode(): text}
+    )
 
 
 WRONG = {
@@ -117,8 +137,14 @@ WRONG = {
     "a run less": (entry("mask_length", [1]), "mask-runs"),
     "an empty run": (lambda t: entry("mask_length", [0])(entry("mask_start", [3])(t)), "mask-runs"),
     "outside": (lambda t: entry("mask_length", [1])(entry("mask_start", [600])(t)), "mask-runs"),
-    "beyond the row": (lambda t: entry("mask_length", [5])(entry("mask_start", [28])(t)), "mask-runs"),
-    "no order": (lambda t: entry("mask_length", [1, 1])(entry("mask_start", [5, 3])(t)), "mask-runs"),
+    "beyond the row": (
+        lambda t: entry("mask_length", [5])(entry("mask_start", [28])(t)),
+        "mask-runs",
+    ),
+    "no order": (
+        lambda t: entry("mask_length", [1, 1])(entry("mask_start", [5, 3])(t)),
+        "mask-runs",
+    ),
     "three sides": (entry("mask_size", [30, 20, 1]), "mask-runs"),
     "another size": (entry("mask_size", [30, 40]), "mask-size"),
     "no size": (entry("mask_size", [0, 0]), "mask-runs"),
@@ -132,7 +158,10 @@ WRONG = {
     "metadata that is no JSON": (metadata("["), "missing-key"),
     "metadata of another kind": (metadata('{"references": "masks", "models": {}}'), "missing-key"),
     "metadata without a model": (metadata('{"references": [], "models": {}}'), "missing-key"),
-    "shapes that do not exist": (metadata('{"references": ["volumes"], "models": {}}'), "missing-key"),
+    "shapes that do not exist": (
+        metadata('{"references": ["volumes"], "models": {}}'),
+        "missing-key",
+    ),
     "masks of a model of boxes": (
         metadata('{"references": [], "models": {"masks": [], "boxes": ["masks"], "silent": []}}'),
         "type",

@@ -1,4 +1,6 @@
-"""Pictures that are kept with an evaluation: the page is the same when the volumes are gone, damage is an error."""
+"""Pictures that are kept with an evaluation: the page is the same when the volumes are gone, damage
+is an error.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ from calipers.synthetic.samples import write_samples
 
 QUICK = replace(cal.Protocol.load("anomaly"), replicates=100)
 DATA = "data:image/webp;base64,AAAA"
-KEPT = Slices({"picture-3-z4": Encoded(DATA, 5, 6, len(DATA)), "map-0-3": Encoded(DATA, 7, 8, len(DATA))}, ("a note",))
+KEPT = Slices(
+    {"picture-3-z4": Encoded(DATA, 5, 6, len(DATA)), "map-0-3": Encoded(DATA, 7, 8, len(DATA))},
+    ("a note",),
+)
 
 
 def stored(path: Path, slices: Slices = KEPT) -> Slices:
@@ -47,7 +52,9 @@ def test_none_come_back_as_none(tmp_path: Path) -> None:
         {"picture-3": Encoded(DATA, 1, 10**9, 9)},
     ],
 )
-def test_what_is_no_picture_of_ours_is_refused(tmp_path: Path, pictures: Mapping[str, Encoded]) -> None:
+def test_what_is_no_picture_of_ours_is_refused(
+    tmp_path: Path, pictures: Mapping[str, Encoded]
+) -> None:
     with pytest.raises(cal.InputError) as caught:
         stored(tmp_path, Slices(pictures))
     assert caught.value.rule in ("picture", "range")
@@ -84,10 +91,18 @@ def test_no_pictures_are_kept_if_none_are_shown(tmp_path: Path, choice: dict[str
     assert not (folder / SLICES).exists()
 
 
-def test_the_verb_report_needs_no_volumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_verb_report_needs_no_volumes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_samples(tmp_path / "s", demo_samples(4, 2, 32))
     here, out = tmp_path / "s", tmp_path / "out"
-    words = ["maps", str(here / "references"), f"sharp={here / 'sharp'}", "--images", str(here / "images")]
+    words = [
+        "maps",
+        str(here / "references"),
+        f"sharp={here / 'sharp'}",
+        "--images",
+        str(here / "images"),
+    ]
     assert run([*words, "--no-ci", "-o", str(out)]) == 0
     first = (out / "report.html").read_bytes()
     for file in sorted(here.rglob("*.npz")):

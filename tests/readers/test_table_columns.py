@@ -9,7 +9,13 @@ from calipers.errors import InputError
 from calipers.readers.table_columns import chosen_or_known, column_of
 from calipers.readers.tabular import Table
 
-TABLE = Table("a.csv", "delimited", {name: ["1"] for name in ("Image", "image", "Value")}, np.array([2]), by_line=True)
+TABLE = Table(
+    "a.csv",
+    "delimited",
+    {name: ["1"] for name in ("Image", "image", "Value")},
+    np.array([2]),
+    by_line=True,
+)
 
 
 def test_the_first_known_name_counts_and_of_equal_ones_the_first_column() -> None:

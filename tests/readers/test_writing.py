@@ -66,7 +66,12 @@ def random_cohort(seed, dimensions=2, names=("b", "a", "never used"), ids=None):
             }
         )
         predictions.append(
-            {**shared, "boxes": boxes[1], "labels": rng.integers(0, 3, many[1]), "scores": rng.random(many[1])}
+            {
+                **shared,
+                "boxes": boxes[1],
+                "labels": rng.integers(0, 3, many[1]),
+                "scores": rng.random(many[1]),
+            }
         )
     # An image with objects in both, so that the number of dimensions is never in doubt.
     references[0] = {**references[0], "boxes": [[1] * dimensions + [2] * dimensions], "labels": [0]}
@@ -120,7 +125,9 @@ def test_nasty_names_come_back(tmp_path, suffix):
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_groups_keep_their_names_and_values(tmp_path, suffix):
     names = ("file_name", "image_id", "label", "=cmd", "a\rb", "'@q", "plain")
-    groups = {name: np.array([f"{value} {k}" for k in range(6)]) for name, value in zip(names, NASTY)}
+    groups = {
+        name: np.array([f"{value} {k}" for k in range(6)]) for name, value in zip(names, NASTY)
+    }
     cohort = random_cohort(6).with_groups(groups)
     write(cohort, tmp_path / f"refs.{suffix}")
     found = read(tmp_path / f"refs.{suffix}").images.groups
@@ -132,12 +139,21 @@ def test_groups_keep_their_names_and_values(tmp_path, suffix):
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_no_column_is_mistaken_or_lost(tmp_path, suffix):
     groups = {
-        name: np.array([f"{name}{k}" for k in range(6)]) for name in ("score", "group_score", "Image", "image_width")
+        name: np.array([f"{name}{k}" for k in range(6)])
+        for name in ("score", "group_score", "Image", "image_width")
     }
     write(random_cohort(6).with_groups(groups), tmp_path / f"refs.{suffix}")
     found = read(tmp_path / f"refs.{suffix}").images.groups
-    assert set(found) == {"patient", "group_score", "group_group_score", "group_Image", "image_width"}
-    assert {column[0] for name, column in found.items() if name != "patient"} == {f"{name}0" for name in groups}
+    assert set(found) == {
+        "patient",
+        "group_score",
+        "group_group_score",
+        "group_Image",
+        "image_width",
+    }
+    assert {column[0] for name, column in found.items() if name != "patient"} == {
+        f"{name}0" for name in groups
+    }
 
 
 def test_whole_numbers_are_written_without_a_point(tmp_path):
@@ -155,13 +171,21 @@ def test_protection_is_undone_exactly(text):
     assert unprotect(cell) == text
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(*[st.floats(0, 1e6)] * 2, *[st.floats(1e-6, 1e6)] * 2), min_size=1, max_size=20))
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(
+        st.tuples(*[st.floats(0, 1e6)] * 2, *[st.floats(1e-6, 1e6)] * 2), min_size=1, max_size=20
+    )
+)
 def test_sides_give_the_same_corners_again(tmp_path, sides):
     x, y, w, h = np.array(sides).T
     boxes = np.stack([x, y, x + w, y + h], axis=1)
     boxes = boxes[((boxes[:, 2:] > boxes[:, :2]).all(axis=1)) & (w * h > 0)]
-    cohort = Cohort.from_arrays([{"boxes": boxes, "labels": np.zeros(len(boxes), int)}], classes=("a",))
+    cohort = Cohort.from_arrays(
+        [{"boxes": boxes, "labels": np.zeros(len(boxes), int)}], classes=("a",)
+    )
     write(cohort, tmp_path / "refs.json")
     assert np.array_equal(read(tmp_path / "refs.json").references.boxes, cohort.references.boxes)
 
@@ -171,14 +195,20 @@ def test_no_cell_of_written_text_starts_a_formula(tmp_path):
     write(cohort, tmp_path / "refs.csv")
     with (tmp_path / "refs.csv").open(newline="") as file:
         rows = list(csv.reader(file))
-    assert all(row[0][:1] not in ("=", "-", "+") and row[1][:1] not in ("=", "+", "@") for row in rows)
+    assert all(
+        row[0][:1] not in ("=", "-", "+") and row[1][:1] not in ("=", "+", "@") for row in rows
+    )
 
 
 def test_ids_that_look_like_numbers_are_numbers_again(tmp_path):
     write(random_cohort(3), tmp_path / "refs.json")
-    assert [image["id"] for image in json.loads((tmp_path / "refs.json").read_text())["images"]] == list(range(6))
+    assert [
+        image["id"] for image in json.loads((tmp_path / "refs.json").read_text())["images"]
+    ] == list(range(6))
     write(random_cohort(3, ids=("1", "007")), tmp_path / "refs.json")
-    assert [image["id"] for image in json.loads((tmp_path / "refs.json").read_text())["images"]] == ["1", "007"]
+    assert [
+        image["id"] for image in json.loads((tmp_path / "refs.json").read_text())["images"]
+    ] == ["1", "007"]
 
 
 def test_a_normalised_format_is_read_with_the_same_option(tmp_path):
@@ -229,7 +259,10 @@ def test_coco_keeps_masks_bit_by_bit(tmp_path, seed):
     write(cohort, tmp_path / "refs.json")
     write(cohort, tmp_path / "net.json", what="net")
     again = read(tmp_path / "refs.json", tmp_path / "net.json")
-    for one, other in ((cohort.references, again.references), (cohort.models["net"], again.models["net"])):
+    for one, other in (
+        (cohort.references, again.references),
+        (cohort.models["net"], again.models["net"]),
+    ):
         for name in ("offsets", "start", "length", "size"):
             assert np.array_equal(getattr(one.masks, name), getattr(other.masks, name))
         assert np.array_equal(one.boxes, other.boxes)
@@ -239,7 +272,9 @@ def test_coco_keeps_masks_bit_by_bit(tmp_path, seed):
 def test_what_a_format_cannot_hold_is_said(tmp_path):
     table = masked_cohort(0).references
     assert left_out(table, "coco") == []
-    assert left_out(table, "csv") == [f"masks of {len(table)} objects are not written: csv holds boxes only"]
+    assert left_out(table, "csv") == [
+        f"masks of {len(table)} objects are not written: csv holds boxes only"
+    ]
     pointed = replace(table, points=table.boxes[:, :2])
     assert "points of" in left_out(pointed, "coco")[0]
     assert left_out(random_cohort(0).references, "parquet") == []

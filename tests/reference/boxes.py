@@ -1,4 +1,6 @@
-"""Similarities of two boxes, one pair at a time, from SPEC section 1. A box is its low corners, then its high ones."""
+"""Similarities of two boxes, one pair at a time, from SPEC section 1. A box is its low corners,
+then its high ones.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,9 @@ def contains_centre(t: Box, p: Box) -> bool:
 
 
 def hausdorff(t: Box, p: Box, size: list[float]) -> float:
-    """Return 1 - the larger directed distance of the boxes on one centre, in fractions of the image."""
+    """Return 1 - the larger directed distance of the boxes on one centre, in fractions of the
+    image.
+    """
 
     def directed(a: Box, b: Box) -> float:
         return math.hypot(*(max(0.0, (u - v) / s / 2) for u, v, s in zip(sides(a), sides(b), size)))

@@ -1,4 +1,6 @@
-"""COCO's run lengths and polygons, slow and obvious: one character, one pixel, one fifth of a pixel at a time."""
+"""COCO's run lengths and polygons, slow and obvious: one character, one pixel, one fifth of a pixel
+at a time.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def runs_of(mask: np.ndarray) -> list[tuple[int, int]]:
 
 
 def drawn(ring: list[tuple[float, float]], height: int, width: int) -> np.ndarray:
-    """Walk along the outline in steps of a fifth of a pixel; each crossing of a column turns the pixels below it."""
+    """Walk along the outline in steps of a fifth of a pixel; each crossing of a column turns the
+    pixels below it.
+    """
     corners = [(int(5 * x + 0.5), int(5 * y + 0.5)) for x, y in ring]
     points = []
     for (xs, ys), (xe, ye) in zip(corners, [*corners[1:], corners[0]]):

@@ -1,4 +1,6 @@
-"""Scores of one 2x2 table in plain Python, by their definitions with chance terms; None where undefined."""
+"""Scores of one 2x2 table in plain Python, by their definitions with chance terms; None where
+undefined.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Error types as one would explain them on a blackboard: one image at a time, one prediction at a time, lists."""
+"""Error types as one would explain them on a blackboard: one image at a time, one prediction at a
+time, lists.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ Similarity = Callable[[Thing, Thing], float]
 
 @dataclass
 class Told:
-    """What became of everybody: row -> word; which reference made it so; who would be a hit if it were mended."""
+    """What became of everybody: row -> word; which reference made it so; who would be a hit if it
+    were mended.
+    """
 
     reference: dict[int, str] = field(default_factory=dict)
     prediction: dict[int, str] = field(default_factory=dict)
@@ -29,7 +33,9 @@ def told(
     foreground: float = 0.5,
     max_dets: int = 100,
 ) -> Told:
-    """Return the kinds of all objects of all images; the similarity to an ignored region is its own."""
+    """Return the kinds of all objects of all images; the similarity to an ignored region is its
+    own.
+    """
     found = Told()
     for image in sorted({thing.image for thing in [*references, *predictions]}):
         real = [r for r in references if r.image == image and not r.ignore]
@@ -72,7 +78,9 @@ def _image(
                 found.mended.add(p.row)
             mendable.add(partner.row)
     for r in real:
-        found.reference[r.row] = "right" if r.row in taken else "mendable" if r.row in mendable else "miss"
+        found.reference[r.row] = (
+            "right" if r.row in taken else "mendable" if r.row in mendable else "miss"
+        )
     for r in regions:
         found.reference[r.row] = "absent"
 

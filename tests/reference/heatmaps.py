@@ -1,4 +1,6 @@
-"""Boxes of heat maps, one pixel at a time, from SPEC section 6. Maps are nested lists, ``[z][y][x]`` or ``[y][x]``."""
+"""Boxes of heat maps, one pixel at a time, from SPEC section 6. Maps are nested lists,
+``[z][y][x]`` or ``[y][x]``.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ Grid = dict[Place, float]
 
 def as_grid(values: Any) -> Grid:
     """A map as place (z, y, x or y, x) -> value."""
-    return {place: float(values[place]) for place in itertools.product(*(range(n) for n in values.shape))}
+    return {
+        place: float(values[place])
+        for place in itertools.product(*(range(n) for n in values.shape))
+    }
 
 
 def shape_of(grid: Grid) -> Place:
@@ -21,7 +26,9 @@ def shape_of(grid: Grid) -> Place:
 
 
 def resampled(grid: Grid, shape: Sequence[int]) -> Grid:
-    """Linear interpolation with outer edges aligned: the mean of the 2^d old pixels around a new centre."""
+    """Linear interpolation with outer edges aligned: the mean of the 2^d old pixels around a new
+    centre.
+    """
     old = shape_of(grid)
     found = {}
     for place in itertools.product(*(range(n) for n in shape)):
@@ -38,7 +45,9 @@ def resampled(grid: Grid, shape: Sequence[int]) -> Grid:
 
 
 def components(places: set[Place], reach: int) -> list[list[Place]]:
-    """Connected sets, in the order of their first places; neighbours differ by 1 along at most ``reach`` axes."""
+    """Connected sets, in the order of their first places; neighbours differ by 1 along at most
+    ``reach`` axes.
+    """
     left, found = set(places), []
     while left:
         waiting, part = [min(left)], []
@@ -62,7 +71,12 @@ def box(part: list[Place]) -> list[float]:
 
 
 def boxes(
-    maps: Sequence[Grid], shape: Sequence[int], thresholds: Sequence[float], scale: str, reach: int, score: str
+    maps: Sequence[Grid],
+    shape: Sequence[int],
+    thresholds: Sequence[float],
+    scale: str,
+    reach: int,
+    score: str,
 ) -> list[tuple[int, float, list[float], float]]:
     """(class, threshold, box, score) of one image."""
     grids = [resampled(grid, shape) for grid in maps]
@@ -75,11 +89,19 @@ def boxes(
         within = pool if scale == "image" else own
         low, high = min(within), max(within)
         for threshold in thresholds:
-            level = {k: v if scale == "none" else (v - low) / (high - low) * 255.0 for k, v in grid.items()}
+            level = {
+                k: v if scale == "none" else (v - low) / (high - low) * 255.0
+                for k, v in grid.items()
+            }
             chosen = {place for place, value in level.items() if value >= threshold}
             for part in components(chosen, reach):
                 values = [grid[place] for place in part]
                 found.append(
-                    (label, threshold, box(part), max(values) if score == "max" else math.fsum(values) / len(values))
+                    (
+                        label,
+                        threshold,
+                        box(part),
+                        max(values) if score == "max" else math.fsum(values) / len(values),
+                    )
                 )
     return found

@@ -1,4 +1,6 @@
-"""Panoptic quality, instance F1, IoU and distance, and case-level AUROC from fates, by looking at every object."""
+"""Panoptic quality, instance F1, IoU and distance, and case-level AUROC from fates, by looking at
+every object.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,11 @@ from reference.plain import Thing
 
 
 def hit_similarities(
-    references: Sequence[Thing], predictions: Sequence[Thing], fates: Fates, similarity: Similarity, label: int | None
+    references: Sequence[Thing],
+    predictions: Sequence[Thing],
+    fates: Fates,
+    similarity: Similarity,
+    label: int | None,
 ) -> dict[int, float]:
     """Return reference row -> similarity of the prediction that hits it."""
     return {
@@ -22,7 +28,11 @@ def hit_similarities(
 
 
 def tallies(
-    references: Sequence[Thing], predictions: Sequence[Thing], fates: Fates, label: int | None, image: int | None = None
+    references: Sequence[Thing],
+    predictions: Sequence[Thing],
+    fates: Fates,
+    label: int | None,
+    image: int | None = None,
 ) -> tuple[int, int, int]:
     """Return TP, FP, FN of a class or of all, on an image or on all."""
 
@@ -35,7 +45,9 @@ def tallies(
     return hits, alarms, among(references, fates.reference, "missed")
 
 
-def panoptic(hits: int, alarms: int, missed: int, similarities: Sequence[float]) -> tuple[float, float, float]:
+def panoptic(
+    hits: int, alarms: int, missed: int, similarities: Sequence[float]
+) -> tuple[float, float, float]:
     """Return PQ, SQ, RQ."""
     if hits + alarms + missed == 0:
         return math.nan, math.nan, math.nan

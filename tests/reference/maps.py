@@ -1,4 +1,6 @@
-"""The whole evaluation of maps on dense arrays: every threshold is tried, every object is an array of its own."""
+"""The whole evaluation of maps on dense arrays: every threshold is tried, every object is an array
+of its own.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,10 @@ def score(case: Case, mask: Array, settings: Settings) -> float:
 def points(scores: Array, positive: Array) -> list[tuple[float, int, int]]:
     """Threshold, hits and false alarms of every distinct score, from the highest one down."""
     values = np.unique(scores)[::-1]
-    return [(float(v), int(((scores >= v) & positive).sum()), int(((scores >= v) & ~positive).sum())) for v in values]
+    return [
+        (float(v), int(((scores >= v) & positive).sum()), int(((scores >= v) & ~positive).sum()))
+        for v in values
+    ]
 
 
 def average_precision(scores: Array, positive: Array) -> float:
@@ -91,7 +96,9 @@ def auroc(scores: Array, positive: Array) -> float:
 
 
 def overlap(scores: Array, positive: Array, at: float | str, quantity: str) -> float:
-    """Dice or IoU at a threshold, at the best one, or at the lowest one within a rate of false voxels."""
+    """Dice or IoU at a threshold, at the best one, or at the lowest one within a rate of false
+    voxels.
+    """
     n, outside = int(positive.sum()), int((~positive).sum())
     if not n:
         return math.nan
@@ -105,7 +112,11 @@ def overlap(scores: Array, positive: Array, at: float | str, quantity: str) -> f
         if not outside:
             return math.nan
         rate = float(at.removeprefix("fpr:"))
-        allowed = [(hits, alarms) for _, hits, alarms in points(scores, positive) if alarms / outside <= rate]
+        allowed = [
+            (hits, alarms)
+            for _, hits, alarms in points(scores, positive)
+            if alarms / outside <= rate
+        ]
         return of(*allowed[-1]) if allowed else 0.0
     called = scores >= np.asarray(at, scores.dtype)
     return of(int((called & positive).sum()), int((called & ~positive).sum()))
@@ -142,18 +153,28 @@ def soft_iou(case: Case, settings: Settings, alpha: float = 0.5, variant: str = 
         seen = mask | ~case.positive
         p, y = p_all[seen], mask[seen].astype(float)
         if variant == "tversky":
-            values.append(((p * y).sum() + EPSILON) / (alpha * p.sum() + (1 - alpha) * y.sum() + EPSILON))
+            values.append(
+                ((p * y).sum() + EPSILON) / (alpha * p.sum() + (1 - alpha) * y.sum() + EPSILON)
+            )
         elif variant == "jaccard":
             hit, extra, gone = (p * y).sum(), (p * (1 - y)).sum(), ((1 - p) * y).sum()
-            values.append((hit + EPSILON) / (hit + 2 * alpha * extra + 2 * (1 - alpha) * gone + EPSILON))
+            values.append(
+                (hit + EPSILON) / (hit + 2 * alpha * extra + 2 * (1 - alpha) * gone + EPSILON)
+            )
         else:
             values.append(alpha * (p * y).sum() / (0.5 * p + (1 - alpha) * y).sum())
     return float(np.mean(values))
 
 
-def instance_counts(found: Sequence[Array], said: Sequence[Array], least_iou: float) -> tuple[int, int, int]:
+def instance_counts(
+    found: Sequence[Array], said: Sequence[Array], least_iou: float
+) -> tuple[int, int, int]:
     """TP, FP, FN: pairs in descending overlap, taken if both ends are free."""
-    pairs = [((r & p).sum() / (r | p).sum(), i, j) for i, r in enumerate(found) for j, p in enumerate(said)]
+    pairs = [
+        ((r & p).sum() / (r | p).sum(), i, j)
+        for i, r in enumerate(found)
+        for j, p in enumerate(said)
+    ]
     taken: dict[int, int] = {}
     for iou, i, j in sorted(pairs, key=lambda pair: -pair[0]):
         if iou >= least_iou and i not in taken and j not in taken.values():
@@ -161,16 +182,23 @@ def instance_counts(found: Sequence[Array], said: Sequence[Array], least_iou: fl
     return len(taken), len(said) - len(taken), len(found) - len(taken)
 
 
-def instance_f1(cases: Sequence[Case], settings: Settings, threshold: float, least_iou: float) -> float:
+def instance_f1(
+    cases: Sequence[Case], settings: Settings, threshold: float, least_iou: float
+) -> float:
     """The mean over samples; 1 if nothing is there and nothing is called."""
     counts = [
-        instance_counts(references(case, settings), predictions(case, settings, threshold), least_iou) for case in cases
+        instance_counts(
+            references(case, settings), predictions(case, settings, threshold), least_iou
+        )
+        for case in cases
     ]
     return float(np.mean([f1_of(*one) for one in counts]))
 
 
 def threshold_of(cases: Sequence[Case], how: float | str) -> float:
-    """The threshold of objects: given, within a rate of false voxels, or best for Dice; always above 0."""
+    """The threshold of objects: given, within a rate of false voxels, or best for Dice; always
+    above 0.
+    """
     if not isinstance(how, str):
         return how
     scores = np.concatenate([case.scores.ravel() for case in cases])
@@ -203,12 +231,17 @@ def pieces(cases: Sequence[Case], level: str, settings: Settings) -> list[tuple[
             for k in range(case.scores.shape[axis])
         ]
     return [
-        (np.concatenate([c.scores.ravel() for c in group]), np.concatenate([c.positive.ravel() for c in group]))
+        (
+            np.concatenate([c.scores.ravel() for c in group]),
+            np.concatenate([c.positive.ravel() for c in group]),
+        )
         for group in groups
     ]
 
 
-def measure(cases: Sequence[Case], quantity: str, level: str, settings: Settings, at: float | str = "best") -> float:
+def measure(
+    cases: Sequence[Case], quantity: str, level: str, settings: Settings, at: float | str = "best"
+) -> float:
     """AP, AUROC, Dice or IoU at a level: of all voxels, or the mean over pieces that have a value."""
     values = []
     for scores, positive in pieces(cases, level, settings):

@@ -1,4 +1,6 @@
-"""Shapes of voxels, one array at a time and as the words say it. Arrays are [z, ]y, x; coordinates x, y[, z]."""
+"""Shapes of voxels, one array at a time and as the words say it. Arrays are [z, ]y, x; coordinates
+x, y[, z].
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ def centroid(mask: Mask, weights: Mask | None = None) -> list[float]:
     where = voxels(mask)
     weight = [1.0 if weights is None else float(weights[place[::-1]]) for place in where]
     total = math.fsum(weight)
-    return [math.fsum(w * (place[axis] + 0.5) for w, place in zip(weight, where)) / total for axis in range(mask.ndim)]
+    return [
+        math.fsum(w * (place[axis] + 0.5) for w, place in zip(weight, where)) / total
+        for axis in range(mask.ndim)
+    ]
 
 
 def in_box(mask: Mask, corners: list[float]) -> float:
@@ -32,7 +37,9 @@ def in_box(mask: Mask, corners: list[float]) -> float:
     half = mask.ndim
     shared = []
     for place in voxels(mask):
-        sides = [min(place[k] + 1, corners[half + k]) - max(place[k], corners[k]) for k in range(half)]
+        sides = [
+            min(place[k] + 1, corners[half + k]) - max(place[k], corners[k]) for k in range(half)
+        ]
         shared.append(math.prod(max(0.0, side) for side in sides))
     return math.fsum(shared)
 
@@ -52,7 +59,11 @@ def dice(t: Mask, p: Mask) -> float:
 def components(mask: Mask, connectivity: str) -> Mask:
     """Flood from every voxel that is not yet in a component."""
     most = {"faces": 1, "edges": 2, "full": 3}[connectivity]
-    steps = [step for step in itertools.product((-1, 0, 1), repeat=mask.ndim) if 0 < sum(map(abs, step)) <= most]
+    steps = [
+        step
+        for step in itertools.product((-1, 0, 1), repeat=mask.ndim)
+        if 0 < sum(map(abs, step)) <= most
+    ]
     found = np.zeros(mask.shape, int)
     for seed in map(tuple, np.argwhere(mask)):
         if found[seed]:
@@ -71,7 +82,9 @@ def components(mask: Mask, connectivity: str) -> Mask:
 
 
 def hull(mask: Mask) -> Mask:
-    """All voxels that no half-space with the object on its border leaves out; its own hull if it is flat."""
+    """All voxels that no half-space with the object on its border leaves out; its own hull if it is
+    flat.
+    """
     points = np.argwhere(mask)
     if np.linalg.matrix_rank(points - points[0]) < mask.ndim:
         return mask
@@ -79,7 +92,9 @@ def hull(mask: Mask) -> Mask:
         arms = (points[:, None] - points[None]).reshape(-1, 2)
         normals = np.stack([-arms[:, 1], arms[:, 0]], axis=1)
     else:
-        a, b, c = points[np.array(list(itertools.combinations(range(len(points)), 3)))].transpose(1, 0, 2)
+        a, b, c = points[np.array(list(itertools.combinations(range(len(points)), 3)))].transpose(
+            1, 0, 2
+        )
         normals = np.cross(b - a, c - a)
     normals = np.unique(np.concatenate([normals, -normals]), axis=0)
     everywhere = np.argwhere(np.ones_like(mask))

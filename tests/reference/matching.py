@@ -1,4 +1,6 @@
-"""Assignment strategies of SPEC section 2 as one would explain them on a blackboard: one image and class at a time."""
+"""Assignment strategies of SPEC section 2 as one would explain them on a blackboard: one image and
+class at a time.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def fates(references: list[Thing], predictions: list[Thing], strategy: str, rule
         refs = [thing for thing in references if cell(thing) == key]
         preds = [thing for thing in predictions if cell(thing) == key]
         preds.sort(key=lambda thing: -thing.score)  # stable: equal scores stay in input order
-        seen = [p for p in preds[: int(min(rule.max_dets, len(preds)))] if p.score >= rule.score_cut]
+        seen = [
+            p for p in preds[: int(min(rule.max_dets, len(preds)))] if p.score >= rule.score_cut
+        ]
         for p in preds:
             found.prediction[p.row] = "ignored"
         _tell(found, refs, seen, STRATEGIES[strategy](refs, seen, rule), rule, strategy)
@@ -60,7 +64,12 @@ def fates(references: list[Thing], predictions: list[Thing], strategy: str, rule
 
 
 def _tell(
-    found: Fates, refs: list[Thing], seen: list[Thing], pairs: list[tuple[Thing, Thing]], rule: Rule, strategy: str
+    found: Fates,
+    refs: list[Thing],
+    seen: list[Thing],
+    pairs: list[tuple[Thing, Thing]],
+    rule: Rule,
+    strategy: str,
 ) -> None:
     for r in refs:
         found.reference[r.row] = "missed" if rule.counted(r) else "ignored"
@@ -81,12 +90,18 @@ def _tell(
             fate = "ignored"
         else:
             near = any(rule.counted(other) and rule.fits(other, p) for other in refs)
-            fate = ("ignored" if rule.duplicates == "forgiven" else "duplicate") if near else "false alarm"
+            fate = (
+                ("ignored" if rule.duplicates == "forgiven" else "duplicate")
+                if near
+                else "false alarm"
+            )
         found.prediction[p.row] = fate
 
 
 def by_score(refs: list[Thing], preds: list[Thing], rule: Rule) -> list[tuple[Thing, Thing]]:
-    """Predictions choose in turn, as in pycocotools: counted references first, of equal ones the later."""
+    """Predictions choose in turn, as in pycocotools: counted references first, of equal ones the
+    later.
+    """
     queue = [r for r in refs if rule.counted(r)] + [r for r in refs if not rule.counted(r)]
     taken: set[int] = set()
     pairs = []
@@ -97,7 +112,9 @@ def by_score(refs: list[Thing], preds: list[Thing], rule: Rule) -> list[tuple[Th
                 continue
             if best is not None and rule.counted(best) and not rule.counted(r):
                 break
-            if not rule.fits(r, p) or (best is not None and rule.similarity(r, p) < rule.similarity(best, p)):
+            if not rule.fits(r, p) or (
+                best is not None and rule.similarity(r, p) < rule.similarity(best, p)
+            ):
                 continue
             best = r
         if best is not None:
@@ -107,20 +124,32 @@ def by_score(refs: list[Thing], preds: list[Thing], rule: Rule) -> list[tuple[Th
 
 
 def by_overlap(refs: list[Thing], preds: list[Thing], rule: Rule) -> list[tuple[Thing, Thing]]:
-    """The most similar pair first; ties by score, then by row. Ignored references are offered afterwards."""
+    """The most similar pair first; ties by score, then by row. Ignored references are offered
+    afterwards.
+    """
     accepted: list[tuple[Thing, Thing]] = []
     for counted in (True, False):
-        pairs = [(r, p) for r in refs for p in preds if rule.counted(r) == counted and rule.fits(r, p)]
-        pairs.sort(key=lambda pair: (-rule.similarity(*pair), -pair[1].score, pair[1].row, pair[0].row))
+        pairs = [
+            (r, p) for r in refs for p in preds if rule.counted(r) == counted and rule.fits(r, p)
+        ]
+        pairs.sort(
+            key=lambda pair: (-rule.similarity(*pair), -pair[1].score, pair[1].row, pair[0].row)
+        )
         for r, p in pairs:
-            busy = any(p is other for _, other in accepted) or any(r is other for other, _ in accepted if not r.crowd)
+            busy = any(p is other for _, other in accepted) or any(
+                r is other for other, _ in accepted if not r.crowd
+            )
             if not busy:
                 accepted.append((r, p))
     return accepted
 
 
-def per_reference_argmax(refs: list[Thing], preds: list[Thing], rule: Rule) -> list[tuple[Thing, Thing]]:
-    """Every reference wants its most similar prediction; one that is wanted twice goes to the higher similarity."""
+def per_reference_argmax(
+    refs: list[Thing], preds: list[Thing], rule: Rule
+) -> list[tuple[Thing, Thing]]:
+    """Every reference wants its most similar prediction; one that is wanted twice goes to the
+    higher similarity.
+    """
     accepted: list[tuple[Thing, Thing]] = []
     for counted in (True, False):
         free = [p for p in preds if not any(p is other for _, other in accepted)]
@@ -128,8 +157,12 @@ def per_reference_argmax(refs: list[Thing], preds: list[Thing], rule: Rule) -> l
         for r in refs:
             near = [p for p in free if rule.fits(r, p)]
             if rule.counted(r) == counted and near:
-                wishes.append((r, min(near, key=lambda p, r=r: (-rule.similarity(r, p), -p.score, p.row))))
-        wishes.sort(key=lambda pair: (-rule.similarity(*pair), -pair[1].score, pair[1].row, pair[0].row))
+                wishes.append(
+                    (r, min(near, key=lambda p, r=r: (-rule.similarity(r, p), -p.score, p.row)))
+                )
+        wishes.sort(
+            key=lambda pair: (-rule.similarity(*pair), -pair[1].score, pair[1].row, pair[0].row)
+        )
         for r, p in wishes:
             if not any(p is other for _, other in accepted):
                 accepted.append((r, p))
@@ -137,7 +170,9 @@ def per_reference_argmax(refs: list[Thing], preds: list[Thing], rule: Rule) -> l
 
 
 def many_to_one(refs: list[Thing], preds: list[Thing], rule: Rule) -> list[tuple[Thing, Thing]]:
-    """Every prediction takes its most similar reference, whoever else has it; of equal ones the later."""
+    """Every prediction takes its most similar reference, whoever else has it; of equal ones the
+    later.
+    """
     pairs = []
     for p in preds:
         near = [r for r in refs if rule.fits(r, p)]
@@ -147,7 +182,9 @@ def many_to_one(refs: list[Thing], preds: list[Thing], rule: Rule) -> list[tuple
 
 
 def best_total(refs: list[Thing], preds: list[Thing], rule: Rule) -> tuple[int, float]:
-    """Return the largest number of admissible pairs, then the largest total similarity, by trying everything."""
+    """Return the largest number of admissible pairs, then the largest total similarity, by trying
+    everything.
+    """
     few, many = (refs, preds) if len(refs) <= len(preds) else (preds, refs)
     best = (0, 0.0)
     for chosen in itertools.permutations([*many, *[None] * len(few)], len(few)):

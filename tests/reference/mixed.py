@@ -22,7 +22,9 @@ def covariance(codes: Sequence[Sequence[int]], relative: Sequence[float]) -> F64
 
 
 def solved(x: F64, y: F64, v: F64) -> tuple[F64, F64, float]:
-    """Generalised least squares: coefficients, inverse of X' V^-1 X, weighted residual sum of squares."""
+    """Generalised least squares: coefficients, inverse of X' V^-1 X, weighted residual sum of
+    squares.
+    """
     inverse = np.linalg.inv(v)
     spread = np.linalg.inv(x.T @ inverse @ x)
     beta = spread @ x.T @ inverse @ y

@@ -19,7 +19,9 @@ def auroc(alarm: Sequence[float], wanted: Sequence[bool]) -> float:
     return right / (len(bad) * len(good))
 
 
-def counts(alarm: Sequence[float], wanted: Sequence[bool], threshold: float) -> tuple[int, int, int, int]:
+def counts(
+    alarm: Sequence[float], wanted: Sequence[bool], threshold: float
+) -> tuple[int, int, int, int]:
     """Return TP, FP, FN, TN if all images from a threshold on are rejected."""
     tp = sum(a >= threshold and w for a, w in zip(alarm, wanted))
     fp = sum(a >= threshold and not w for a, w in zip(alarm, wanted))
@@ -37,7 +39,9 @@ def aupr(alarm: Sequence[float], wanted: Sequence[bool]) -> float:
 
 
 def fpr_at_tpr(alarm: Sequence[float], wanted: Sequence[bool], least: float = 0.95) -> float:
-    """Return the smallest FPR over the thresholds that reject at least this share of the wanted images."""
+    """Return the smallest FPR over the thresholds that reject at least this share of the wanted
+    images.
+    """
     found = []
     for threshold in set(alarm):
         tp, fp, fn, tn = counts(alarm, wanted, threshold)
@@ -69,7 +73,9 @@ def augrc_of_order(losses: Sequence[float]) -> float:
 def over_all_orders(alarm: Sequence[float], losses: Sequence[float], area: object) -> float:
     """Return the mean of an area over all orders of the images that agree with the alarm scores."""
     assert callable(area)
-    orders = [order for order in permutations(range(len(alarm))) if _rising([alarm[k] for k in order])]
+    orders = [
+        order for order in permutations(range(len(alarm))) if _rising([alarm[k] for k in order])
+    ]
     return float(sum(area([losses[k] for k in order]) for order in orders) / len(orders))
 
 
@@ -79,7 +85,10 @@ def best_aurc(losses: Sequence[float]) -> float:
 
 
 def mean_f1(
-    hits: Sequence[Sequence[int]], said: Sequence[Sequence[int]], real: Sequence[Sequence[int]], classes: str
+    hits: Sequence[Sequence[int]],
+    said: Sequence[Sequence[int]],
+    real: Sequence[Sequence[int]],
+    classes: str,
 ) -> list[float]:
     """Return the score of every image from its counts per class."""
     found = []

@@ -1,4 +1,6 @@
-"""The slow obvious twin of object stability: one loop after the other, boxes only, by-overlap, box IoU."""
+"""The slow obvious twin of object stability: one loop after the other, boxes only, by-overlap, box
+IoU.
+"""
 
 from __future__ import annotations
 
@@ -43,12 +45,20 @@ def objects(table: Any, image: int) -> list[dict[str, Any]]:
     rows = range(int(table.offsets[image]), int(table.offsets[image + 1]))
     score = getattr(table, "score", np.zeros(len(table)))
     return [
-        {"box": table.boxes[r].tolist(), "label": int(table.label[r]), "score": float(score[r]), "row": r} for r in rows
+        {
+            "box": table.boxes[r].tolist(),
+            "label": int(table.label[r]),
+            "score": float(score[r]),
+            "row": r,
+        }
+        for r in rows
     ]
 
 
 def per_image(cohort: Any, models: list[str], threshold: float) -> list[dict[str, Any]]:
-    """Return for every image: found flags, agreement and IoU of pairs, models of every place of false alarms."""
+    """Return for every image: found flags, agreement and IoU of pairs, models of every place of
+    false alarms.
+    """
     out = []
     for image in range(cohort.n_images):
         references = objects(cohort.references, image)
@@ -62,7 +72,8 @@ def per_image(cohort: Any, models: list[str], threshold: float) -> list[dict[str
                 found[references[i]["row"]].append(name)
             for j, one in enumerate(said[name]):
                 near = any(
-                    r["label"] == one["label"] and iou(r["box"], one["box"]) >= threshold for r in references
+                    r["label"] == one["label"] and iou(r["box"], one["box"]) >= threshold
+                    for r in references
                 )  # a duplicate, or a hit
                 if not near and j not in [k for _, k, _ in hits]:
                     alarms.append((name, one))
@@ -72,12 +83,21 @@ def per_image(cohort: Any, models: list[str], threshold: float) -> list[dict[str
             total = len(said[a]) + len(said[b])
             agreement[a, b] = 2 * len(couples) / total if total else None
             overlap[a, b] = sum(v for *_, v in couples) / len(couples) if couples else None
-        out.append({"found": found, "agreement": agreement, "iou": overlap, "places": places(alarms, threshold)})
+        out.append(
+            {
+                "found": found,
+                "agreement": agreement,
+                "iou": overlap,
+                "places": places(alarms, threshold),
+            }
+        )
     return out
 
 
 def places(alarms: list[tuple[str, dict[str, Any]]], threshold: float) -> list[set[str]]:
-    """Return the models of every place: near false alarms of different models are joined until none is left."""
+    """Return the models of every place: near false alarms of different models are joined until none
+    is left.
+    """
     groups = [{k} for k in range(len(alarms))]
     for i, j in combinations(range(len(alarms)), 2):
         (a, one), (b, other) = alarms[i], alarms[j]

@@ -1,4 +1,6 @@
-"""Pairs of maps in plain Python, by definition: every pair of instances is looked at; None where undefined."""
+"""Pairs of maps in plain Python, by definition: every pair of instances is looked at; None where
+undefined.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Average precision, average recall, FROC and counts from fates, by walking through the predictions."""
+"""Average precision, average recall, FROC and counts from fates, by walking through the
+predictions.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,20 @@ def operating_points(entries: Sequence[tuple[float, bool]], n: int, ties: str) -
     return points
 
 
-def average_precision(entries: Sequence[tuple[float, bool]], n: int, interpolation: str, ties: str) -> float:
-    """Return the AP of one class from (score, is a hit) of its counted predictions; NaN without references."""
+def average_precision(
+    entries: Sequence[tuple[float, bool]], n: int, interpolation: str, ties: str
+) -> float:
+    """Return the AP of one class from (score, is a hit) of its counted predictions; NaN without
+    references.
+    """
     if n == 0:
         return math.nan
     points = operating_points(entries, n, "block" if interpolation == "tie-aware" else ties)
     if interpolation in ("coco101", "voc11"):
         recalls = np.linspace(0, 1, 101 if interpolation == "coco101" else 11).tolist()
-        best = [max((p for r, p in points if r >= wanted and r > 0), default=0.0) for wanted in recalls]
+        best = [
+            max((p for r, p in points if r >= wanted and r > 0), default=0.0) for wanted in recalls
+        ]
         return sum(best) / len(best)
     total, before = 0.0, 0.0
     for k, (recall, precision) in enumerate(points):
@@ -43,8 +51,12 @@ def average_precision(entries: Sequence[tuple[float, bool]], n: int, interpolati
     return total
 
 
-def froc(entries: Sequence[tuple[float, bool]], n: int, n_images: int, rates: Sequence[float]) -> float:
-    """Return the mean over rates of the best sensitivity with at most that many false alarms per image."""
+def froc(
+    entries: Sequence[tuple[float, bool]], n: int, n_images: int, rates: Sequence[float]
+) -> float:
+    """Return the mean over rates of the best sensitivity with at most that many false alarms per
+    image.
+    """
     if n == 0:
         return math.nan
     ordered = sorted(entries, key=lambda entry: -entry[0])
@@ -60,7 +72,9 @@ def froc(entries: Sequence[tuple[float, bool]], n: int, n_images: int, rates: Se
     return sum(found) / len(found)
 
 
-def entries_of(predictions: Sequence[Thing], fates: Fates, label: int | None) -> list[tuple[float, bool]]:
+def entries_of(
+    predictions: Sequence[Thing], fates: Fates, label: int | None
+) -> list[tuple[float, bool]]:
     """Return (score, is a hit) of the counted predictions of a class, or of all."""
     return [
         (p.score, fates.prediction[p.row] == "hit")
@@ -75,11 +89,19 @@ def positives(references: Sequence[Thing], fates: Fates, label: int | None) -> i
 
 
 def counts(
-    references: Sequence[Thing], predictions: Sequence[Thing], fates: Fates, n_images: int, label: int
+    references: Sequence[Thing],
+    predictions: Sequence[Thing],
+    fates: Fates,
+    n_images: int,
+    label: int,
 ) -> tuple[int, int, int, int]:
     """Return TP, FP, FN, TN of a class; true negatives are images with neither."""
     hits = [p for p in predictions if p.label == label and fates.prediction[p.row] == "hit"]
-    alarms = [p for p in predictions if p.label == label and fates.prediction[p.row] in ("false alarm", "duplicate")]
+    alarms = [
+        p
+        for p in predictions
+        if p.label == label and fates.prediction[p.row] in ("false alarm", "duplicate")
+    ]
     missed = [r for r in references if r.label == label and fates.reference[r.row] == "missed"]
     there = [r for r in references if r.label == label and fates.reference[r.row] != "ignored"]
     busy = {thing.image for thing in [*hits, *alarms, *there]}

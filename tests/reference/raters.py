@@ -30,7 +30,9 @@ def shares(items: Sequence[Item], categories: Sequence[int]) -> list[float]:
 
 def fleiss(items: Sequence[Item], categories: Sequence[int], partial: Distance) -> float:
     p = shares(items, categories)
-    chance = sum(p[k] * p[m] * partial(a, b) for (k, a), (m, b) in product(enumerate(categories), repeat=2))
+    chance = sum(
+        p[k] * p[m] * partial(a, b) for (k, a), (m, b) in product(enumerate(categories), repeat=2)
+    )
     return (observed(items, partial) - chance) / (1 - chance)
 
 
@@ -68,6 +70,11 @@ def alpha(items: Sequence[Item], scale: str) -> float:
         return (between - (pooled.count(a) + pooled.count(b)) / 2) ** 2
 
     n = len(pooled)
-    seen = sum(sum(distance(a, b) for a, b in permutations(item, 2)) / (len(item) - 1) for item in kept) / n
+    seen = (
+        sum(
+            sum(distance(a, b) for a, b in permutations(item, 2)) / (len(item) - 1) for item in kept
+        )
+        / n
+    )
     expected = sum(distance(a, b) for a, b in permutations(pooled, 2)) / (n * (n - 1))
     return 1 - seen / expected

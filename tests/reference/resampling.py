@@ -1,4 +1,6 @@
-"""Resampling by hand: draws one at a time, sums one object at a time, intervals one formula at a time."""
+"""Resampling by hand: draws one at a time, sums one object at a time, intervals one formula at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def draws(seed: int, replicate: int, n: int) -> np.ndarray:
 
 
 def two_level(parent: Sequence[int], random: np.random.Generator) -> list[int]:
-    """Return how often each unit is drawn if parents are drawn first, and then units inside each copy of a parent."""
+    """Return how often each unit is drawn if parents are drawn first, and then units inside each
+    copy of a parent.
+    """
     members: dict[int, list[int]] = {}
     for unit, own in enumerate(parent):
         members.setdefault(own, []).append(unit)
@@ -41,9 +45,16 @@ def repeated(weights: Sequence[int]) -> np.ndarray:
 
 
 def average_precision(
-    predictions: Sequence[tuple[float, bool, int]], positives: int, recalls: int, *, blocks: bool, enveloped: bool
+    predictions: Sequence[tuple[float, bool, int]],
+    positives: int,
+    recalls: int,
+    *,
+    blocks: bool,
+    enveloped: bool,
 ) -> float:
-    """Return the AP of one class from (score, is a hit, weight) of the counted predictions, in input order."""
+    """Return the AP of one class from (score, is a hit, weight) of the counted predictions, in
+    input order.
+    """
     if positives == 0:
         return math.nan
     ordered = sorted((p for p in predictions if p[2]), key=lambda p: -p[0])
@@ -57,7 +68,10 @@ def average_precision(
                 points.append((hits, hits / (every + EPS)))
     if recalls:
         wanted = np.linspace(0.0, 1.0, recalls).tolist()
-        best = [max((p for j, p in points if j > 0 and j / positives >= recall), default=0.0) for recall in wanted]
+        best = [
+            max((p for j, p in points if j > 0 and j / positives >= recall), default=0.0)
+            for recall in wanted
+        ]
         return math.fsum(best) / recalls
     total, before = [], 0
     for k, (hits, precision) in enumerate(points):
@@ -68,7 +82,9 @@ def average_precision(
 
 
 def hits_at(predictions: Sequence[tuple[float, bool, int]], allowed: float) -> int:
-    """Return the most hits at a score, from there on upwards, with at most so many false alarms; 0 for no score."""
+    """Return the most hits at a score, from there on upwards, with at most so many false alarms; 0
+    for no score.
+    """
     best = 0
     for cut in {score for score, _, _ in predictions}:
         taken = [(hit, weight) for score, hit, weight in predictions if score >= cut]
@@ -96,7 +112,9 @@ def level_sum(values: Sequence[float], counts: Sequence[int]) -> float:
     return total
 
 
-def totals(fates: np.ndarray, label: Sequence[int], weight: Sequence[int], n_classes: int) -> np.ndarray:
+def totals(
+    fates: np.ndarray, label: Sequence[int], weight: Sequence[int], n_classes: int
+) -> np.ndarray:
     """Return (V, 2, K): the weight of the hits (fate 1) and of everything counted (fate not 0)."""
     found = np.zeros((len(fates), 2, n_classes), np.int64)
     for view, row in enumerate(fates):
@@ -106,13 +124,20 @@ def totals(fates: np.ndarray, label: Sequence[int], weight: Sequence[int], n_cla
     return found
 
 
-def bca(theta: float, replicates: Sequence[float], jackknife: Sequence[float], level: float) -> tuple[float, float]:
-    """Return the bias-corrected and accelerated interval as Efron and Tibshirani (1993, chapter 14) write it."""
+def bca(
+    theta: float, replicates: Sequence[float], jackknife: Sequence[float], level: float
+) -> tuple[float, float]:
+    """Return the bias-corrected and accelerated interval as Efron and Tibshirani (1993, chapter 14)
+    write it.
+    """
     from scipy.stats import norm
 
     below = sum((t < theta) + 0.5 * (t == theta) for t in replicates) / len(replicates)
     mean = sum(jackknife) / len(jackknife)
-    cubes, squares = sum((mean - t) ** 3 for t in jackknife), sum((mean - t) ** 2 for t in jackknife)
+    cubes, squares = (
+        sum((mean - t) ** 3 for t in jackknife),
+        sum((mean - t) ** 2 for t in jackknife),
+    )
     z0, a = norm.ppf(below), cubes / (6 * squares**1.5)
     at = []
     for tail in ((1 - level) / 2, (1 + level) / 2):

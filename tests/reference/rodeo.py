@@ -29,7 +29,9 @@ def matthews(tp: float, fp: float, fn: float, tn: float) -> float:
     return (tp * tn - fp * fn) / math.sqrt(below) if below > 0 else 0.0
 
 
-def class_weight(references: Sequence[Thing], predictions: Sequence[Thing], n_images: int, n_classes: int) -> float:
+def class_weight(
+    references: Sequence[Thing], predictions: Sequence[Thing], n_images: int, n_classes: int
+) -> float:
     """Return max(0, MCC) of which class is in which image."""
     real = {(r.image, r.label) for r in references}
     said = {(p.image, p.label) for p in predictions}
@@ -39,14 +41,18 @@ def class_weight(references: Sequence[Thing], predictions: Sequence[Thing], n_im
 
 def pairs_of(refs: Sequence[Thing], preds: Sequence[Thing], w: float) -> list[tuple[Thing, Thing]]:
     """Return the cheapest one-to-one pairs of one image."""
-    cost = np.array([[-(r.label == p.label) * w - boxes.giou(r.box, p.box) for p in preds] for r in refs])
+    cost = np.array(
+        [[-(r.label == p.label) * w - boxes.giou(r.box, p.box) for p in preds] for r in refs]
+    )
     if not cost.size:
         return []
     rows, columns = linear_sum_assignment(cost)
     return [(refs[i], preds[j]) for i, j in zip(rows, columns)]
 
 
-def match(references: Sequence[Thing], predictions: Sequence[Thing], weights: Sequence[float]) -> list:
+def match(
+    references: Sequence[Thing], predictions: Sequence[Thing], weights: Sequence[float]
+) -> list:
     """Return the pairs of all images, each at its class weight."""
     found = []
     for image, w in enumerate(weights):
@@ -73,7 +79,10 @@ def rodeo(
     elif weight == "image":
         weights = [
             class_weight(
-                [r for r in references if r.image == i], [p for p in predictions if p.image == i], 1, n_classes
+                [r for r in references if r.image == i],
+                [p for p in predictions if p.image == i],
+                1,
+                n_classes,
             )
             for i in range(n_images)
         ]
@@ -84,15 +93,25 @@ def rodeo(
     def scores(label: int | None) -> Scores:
         kept = [(r, p) for r, p in pairs if label in (None, r.label)]
         paired_references, paired_predictions = {r.row for r, _ in pairs}, {p.row for _, p in pairs}
-        missed = sum(label in (None, r.label) and r.row not in paired_references for r in references)
-        extra = sum(label in (None, p.label) and p.row not in paired_predictions for p in predictions)
+        missed = sum(
+            label in (None, r.label) and r.row not in paired_references for r in references
+        )
+        extra = sum(
+            label in (None, p.label) and p.row not in paired_predictions for p in predictions
+        )
         return _scores(kept, missed, extra, n_classes, scale, penalties, epsilon)
 
     return scores(None), [scores(label) for label in range(n_classes)]
 
 
 def _scores(
-    pairs: list, missed: int, extra: int, n_classes: int, scale: float, penalties: tuple[float, ...], epsilon: float
+    pairs: list,
+    missed: int,
+    extra: int,
+    n_classes: int,
+    scale: float,
+    penalties: tuple[float, ...],
+    epsilon: float,
 ) -> Scores:
     if not pairs and not missed and not extra:
         return Scores(math.nan, math.nan, math.nan, math.nan)
@@ -106,7 +125,9 @@ def _scores(
     parts, classification = [localization, shape], math.nan
     if n_classes > 1:
         correct = sum(r.label == p.label for r, p in pairs)
-        wrong = len(pairs) - correct  # one-hot vectors, flattened: every wrong pair is one false, one missing one
+        wrong = (
+            len(pairs) - correct
+        )  # one-hot vectors, flattened: every wrong pair is one false, one missing one
         agreement = matthews(correct, wrong, wrong, len(pairs) * (n_classes - 2) + correct)
         classification = share * max(0.0, agreement)
         parts.append(classification)

@@ -1,4 +1,6 @@
-"""Stability, the slow obvious way: loops over bags and pairs, with scipy and scikit-learn where they have the score."""
+"""Stability, the slow obvious way: loops over bags and pairs, with scipy and scikit-learn where
+they have the score.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ NAN = math.nan
 def counts(a: np.ndarray, b: np.ndarray) -> tuple[int, int, int, int]:
     """n11, n10, n01, n00 of two lists of calls."""
     pairs = list(zip(a.tolist(), b.tolist()))
-    n11, n10, n01, n00 = (pairs.count(kind) for kind in [(True, True), (True, False), (False, True), (False, False)])
+    n11, n10, n01, n00 = (
+        pairs.count(kind) for kind in [(True, True), (True, False), (False, True), (False, False)]
+    )
     return n11, n10, n01, n00
 
 
@@ -74,11 +78,15 @@ def continuous(name: str, a: np.ndarray, b: np.ndarray) -> float:
         return float(np.mean(signs)) if signs else NAN
     if len(set(a.tolist())) < 2 or len(set(b.tolist())) < 2:
         return NAN
-    peer = {"Pearson": stats.pearsonr, "Spearman": stats.spearmanr, "Kendall-b": stats.kendalltau}[name]
+    peer = {"Pearson": stats.pearsonr, "Spearman": stats.spearmanr, "Kendall-b": stats.kendalltau}[
+        name
+    ]
     return float(peer(a, b)[0])
 
 
-def pair_score(name: str, a: np.ndarray, b: np.ndarray, threshold: float, undefined: str = "skip") -> float:
+def pair_score(
+    name: str, a: np.ndarray, b: np.ndarray, threshold: float, undefined: str = "skip"
+) -> float:
     """One score of two flat maps."""
     if name in ("Pearson", "Spearman", "Kendall-b", "Kendall-a"):
         return continuous(name, a, b)
@@ -98,12 +106,16 @@ def pair_score(name: str, a: np.ndarray, b: np.ndarray, threshold: float, undefi
 def bag_score(name: str, maps: Any, threshold: float, undefined: str = "skip") -> float:
     """The mean over the defined pairs of the models of one bag (K, ...)."""
     flat = [np.asarray(one, float).ravel() for one in maps]
-    found = [pair_score(name, a, b, threshold, undefined) for a, b in itertools.combinations(flat, 2)]
+    found = [
+        pair_score(name, a, b, threshold, undefined) for a, b in itertools.combinations(flat, 2)
+    ]
     known = [value for value in found if not math.isnan(value)]
     return float(np.mean(known)) if known else NAN
 
 
 def score(name: str, bags: Sequence[Any], threshold: float, undefined: str = "skip") -> float:
     """The mean over the bags that have a value."""
-    known = [v for v in (bag_score(name, bag, threshold, undefined) for bag in bags) if not math.isnan(v)]
+    known = [
+        v for v in (bag_score(name, bag, threshold, undefined) for bag in bags) if not math.isnan(v)
+    ]
     return float(np.mean(known)) if known else NAN

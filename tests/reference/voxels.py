@@ -13,13 +13,17 @@ def bin_of(score: float) -> int:
     if score in (0.0, 1.0):
         return int(score) * 65535
     distance = score if score < 0.5 else 1.0 - score
-    fraction, exponent = math.frexp(distance)  # distance = fraction * 2 ** exponent, fraction in [.5, 1)
+    fraction, exponent = math.frexp(
+        distance
+    )  # distance = fraction * 2 ** exponent, fraction in [.5, 1)
     raw = (exponent + 32) * 1024 + math.floor((2 * fraction - 1) * 1024)
     raw = min(max(raw, 1), 32767)
     return raw if score < 0.5 else 65535 - raw
 
 
-def histogram(scores: Sequence[float], positive: Sequence[bool]) -> dict[int, tuple[int, int, float, float]]:
+def histogram(
+    scores: Sequence[float], positive: Sequence[bool]
+) -> dict[int, tuple[int, int, float, float]]:
     """Return bin -> (positives, negatives, lowest, highest)."""
     members: dict[int, list[tuple[float, bool]]] = {}
     for score, flag in zip(scores, positive):
@@ -69,12 +73,16 @@ def best_overlap(scores: Sequence[float], positive: Sequence[bool]) -> tuple[flo
     n = sum(positive)
     if not n:
         return math.nan, math.nan, math.nan
-    found = [(tp / (n + fp), t, 2 * tp / (tp + fp + n)) for t, tp, fp in points(scores, positive) if tp]
+    found = [
+        (tp / (n + fp), t, 2 * tp / (tp + fp + n)) for t, tp, fp in points(scores, positive) if tp
+    ]
     iou, threshold, dice = max(found)
     return dice, iou, threshold
 
 
-def dice_at_rate(scores: Sequence[float], positive: Sequence[bool], limit: float) -> tuple[float, float]:
+def dice_at_rate(
+    scores: Sequence[float], positive: Sequence[bool], limit: float
+) -> tuple[float, float]:
     """Return Dice and threshold of the largest set whose false positive rate is within the limit."""
     n, others = sum(positive), len(positive) - sum(positive)
     if not n or not others:

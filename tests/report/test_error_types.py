@@ -1,4 +1,6 @@
-"""The section on errors: what mistakes cost, examples with their objects, links to pictures; as before without."""
+"""The section on errors: what mistakes cost, examples with their objects, links to pictures; as
+before without.
+"""
 
 from __future__ import annotations
 

@@ -61,9 +61,13 @@ def test_without_a_folder_the_marks_stand_on_empty_frames(evaluation):
 
 def test_the_classes_of_errors_are_below_their_picture(evaluation):
     text = shown(evaluation)
-    pattern = r'<p>0 of 3 found, 3 false alarms</p><p class="note">missed: ([^;<]+); false: ([^;<]+)</p>'
+    pattern = (
+        r'<p>0 of 3 found, 3 false alarms</p><p class="note">missed: ([^;<]+); false: ([^;<]+)</p>'
+    )
     missed, false = re.search(pattern, text).groups()
-    assert set(re.sub(r" \(\d+\)", "", missed + ", " + false).split(", ")) <= set(evaluation.cohort.classes)
+    assert set(re.sub(r" \(\d+\)", "", missed + ", " + false).split(", ")) <= set(
+        evaluation.cohort.classes
+    )
 
 
 def test_a_switch_for_every_kind_of_mark(evaluation):

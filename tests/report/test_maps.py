@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of an evaluation of maps: sections, words and pictures, and nothing of them on pages of boxes."""
+"""The page of an evaluation of maps: sections, words and pictures, and nothing of them on pages of
+boxes.
+"""
 
 from __future__ import annotations
 
@@ -60,9 +62,13 @@ def test_the_verdict_states_the_first_metric_and_what_became_of_the_objects(eval
     value = evaluation["sharp", "softIoU"].value
     assert f"softIoU {value:.3f} against" in found.first
     assert found.further[0].startswith("As objects, sharp finds ")
-    assert found.further[-2].startswith("softIoU tells how well maps cover each lesion and nothing else")
+    assert found.further[-2].startswith(
+        "softIoU tells how well maps cover each lesion and nothing else"
+    )
     assert found.further[-2].endswith(": 1 is perfect, 0 is a miss.")
-    assert found.further[-1].startswith("A reference counts as found if the volume it shares with a predicted shape is")
+    assert found.further[-1].startswith(
+        "A reference counts as found if the volume it shares with a predicted shape is"
+    )
     assert found.further[-1].endswith("(mask-iou >= 0.5).")
     assert not any("at one false alarm" in sentence for sentence in (found.first, *found.further))
 
@@ -73,8 +79,13 @@ def test_one_model_gets_its_numbers():
 
 
 def test_equal_models_are_equal():
-    samples = [replace(s, maps={"a": s.maps["sharp"], "b": s.maps["sharp"]}) for s in demo_samples(12, 2, 32)]
-    assert said(cal.evaluate_maps(samples, QUICK)).first.startswith("a and b have the same softIoU: ")
+    samples = [
+        replace(s, maps={"a": s.maps["sharp"], "b": s.maps["sharp"]})
+        for s in demo_samples(12, 2, 32)
+    ]
+    assert said(cal.evaluate_maps(samples, QUICK)).first.startswith(
+        "a and b have the same softIoU: "
+    )
 
 
 def test_without_references_there_is_nothing_to_find():
@@ -88,7 +99,16 @@ def test_without_references_there_is_nothing_to_find():
 def test_worst_objects_are_missed_ones_and_the_largest_of_them_come_first(evaluation, context):
     text = objects.section(context)
     head = re.findall(r'<th scope="col">(.*?)</th>', text)
-    assert head == ["model", "image", "slice z", "fate", "size (mm³)", "softIoU", "best mask-iou", "object"]
+    assert head == [
+        "model",
+        "image",
+        "slice z",
+        "fate",
+        "size (mm³)",
+        "softIoU",
+        "best mask-iou",
+        "object",
+    ]
     rows = [re.findall(r"<td.*?>(.*?)</td>", row) for row in re.findall(r"<tr>(<td.*?)</tr>", text)]
     mine = [row for row in rows if row[0] == "diffuse"]
     fates = [row[3] for row in mine]
@@ -98,7 +118,9 @@ def test_worst_objects_are_missed_ones_and_the_largest_of_them_come_first(evalua
     assert len(mine) <= 10
     row = mine[0]
     image, number = evaluation.cohort.images.ids.index(row[1]), int(row[7])
-    mask = evaluation.cohort.references.masks.dense(int(evaluation.cohort.references.offsets[image]) + number - 1)
+    mask = evaluation.cohort.references.masks.dense(
+        int(evaluation.cohort.references.offsets[image]) + number - 1
+    )
     assert int(row[2]) == int(mask.sum(axis=(1, 2)).argmax())
     assert float(row[4]) == 2.0 * mask.sum()
 
@@ -175,7 +197,10 @@ def test_a_redacted_page_has_no_picture_and_no_name(evaluation):
 
 
 def test_long_names_of_models_are_borne():
-    samples = [replace(s, maps={"x" * 300: s.maps["sharp"], "b": s.maps["diffuse"]}) for s in demo_samples(3, 2, 32)]
+    samples = [
+        replace(s, maps={"x" * 300: s.maps["sharp"], "b": s.maps["diffuse"]})
+        for s in demo_samples(3, 2, 32)
+    ]
     text = page(context_of(cal.evaluate_maps(samples, QUICK, ci=False)))
     assert "x" * 201 not in text
     assert 'id="fig-soft-sizes"' in text
@@ -188,11 +213,16 @@ def test_masks_without_maps_have_objects_but_no_maps():
     found = [{"masks": mask[:1], "labels": [0], "scores": [0.9], "image_id": "a"}]
     cohort = cal.Cohort.from_arrays(references, found, classes=("lesion",))
     protocol = cal.Protocol.load("overview")
-    protocol = replace(protocol, matching=replace(protocol.matching, criterion="mask-iou")).only(["sensitivity@0.5"])
+    protocol = replace(protocol, matching=replace(protocol.matching, criterion="mask-iou")).only(
+        ["sensitivity@0.5"]
+    )
     context = context_of(cal.evaluate(cohort, protocol, ci=False))
     assert maps.section(context) == ""
     assert "missed" in objects.section(context)
-    assert re.search(r'<g class="fig-layer fig-layer-missed[^>]*><path d="M10 10h8v8h-8z">', images.section(context))
+    assert re.search(
+        r'<g class="fig-layer fig-layer-missed[^>]*><path d="M10 10h8v8h-8z">',
+        images.section(context),
+    )
 
 
 def test_a_notebook_shows_all_metrics(evaluation):

@@ -24,12 +24,16 @@ def words(cohort=None, protocol=QUICK, **choices):
 
 @pytest.mark.parametrize("preset", BOX_PRESETS)
 def test_no_limit_is_not_told_as_a_number(preset):
-    assert "9223372036854775807" not in words(protocol=replace(cal.Protocol.load(preset), replicates=100))
+    assert "9223372036854775807" not in words(
+        protocol=replace(cal.Protocol.load(preset), replicates=100)
+    )
 
 
 def test_a_distance_is_a_hit_below_its_threshold():
     near = replace(QUICK.matching, criterion="centre-distance", threshold=20.0, score_cut=0.3)
-    protocol = replace(QUICK.only(["sensitivity@0.5"]), matching=near, thresholds=(20.0,), score_cut=0.3)
+    protocol = replace(
+        QUICK.only(["sensitivity@0.5"]), matching=near, thresholds=(20.0,), score_cut=0.3
+    )
     said = words(protocol=protocol)
     assert "at centre-distance <= 20 (" in said
     assert "scores of at least 0.3" in said
@@ -50,16 +54,22 @@ def test_tests_are_cited_only_if_they_were_used():
 
 
 def test_without_intervals_none_are_described():
-    assert "No intervals: there is only one patient." in words(random_cohort(1, 2, seed=5, models=2, empty_share=0))
+    assert "No intervals: there is only one patient." in words(
+        random_cohort(1, 2, seed=5, models=2, empty_share=0)
+    )
     assert "No intervals were computed." in words(ci=False)
 
 
 def test_strata_and_levels_are_told():
-    assert "over 80 patients, drawn inside every centre" in words(protocol=replace(QUICK, strata="centre"))
+    assert "over 80 patients, drawn inside every centre" in words(
+        protocol=replace(QUICK, strata="centre")
+    )
     cohort = cal.demo_cohort()
     rooms = [f"room {k % 8}" for k in range(cohort.n_images)]
     protocol = replace(QUICK, cluster=("room", "patient"))
-    assert "over 8 rooms, and patients inside each" in words(cohort.with_groups({"room": rooms}), protocol)
+    assert "over 8 rooms, and patients inside each" in words(
+        cohort.with_groups({"room": rooms}), protocol
+    )
 
 
 def test_ignored_references_are_told():
@@ -78,4 +88,7 @@ def test_bands_that_are_made_otherwise_are_told():
     assert "Bands of curves" not in words()
     said = words(protocol=replace(QUICK, interval="percentile"))
     assert "(percentile, seed 0)" in said
-    assert "Bands of curves are bootse-t-logit intervals of every point by itself, from 200 replicates." in said
+    assert (
+        "Bands of curves are bootse-t-logit intervals of every point by itself, from 200 replicates."
+        in said
+    )

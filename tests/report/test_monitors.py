@@ -1,4 +1,6 @@
-"""The page of monitors and their section in a report: what is said, what is hidden, and names that bite."""
+"""The page of monitors and their section in a report: what is said, what is hidden, and names that
+bite.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def made():
 @pytest.fixture(scope="module")
 def found(made):
     scope = cal.scope_scores(made.cohort)
-    return cal.evaluate_monitor(made.alarms, scope, 0.5, made.columns["ood"], threshold=1.0, replicates=200)
+    return cal.evaluate_monitor(
+        made.alarms, scope, 0.5, made.columns["ood"], threshold=1.0, replicates=200
+    )
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +77,10 @@ def test_embarrassing_images_are_the_most_confident_errors(found):
     wrong = np.flatnonzero(unsafe & (alarm < 1.0))
     assert accepted.title == "failure-predictor: unsafe and accepted"
     assert accepted.images.tolist() == wrong[np.argsort(alarm[wrong])].tolist()
-    assert accepted.why == f"{len(wrong)} of {unsafe.sum()} images that are unsafe, lowest alarms first."
+    assert (
+        accepted.why
+        == f"{len(wrong)} of {unsafe.sum()} images that are unsafe, lowest alarms first."
+    )
     calm = np.flatnonzero(~unsafe & (alarm >= 1.0))
     assert rejected.images.tolist() == calm[np.argsort(-alarm[calm])].tolist()
 
@@ -89,15 +96,23 @@ def test_only_images_that_are_judged_are_shown(made):
 def test_the_verdict_is_on_the_best_monitor_and_says_no_to_chance(made, found):
     first, further = verdict(found)
     assert first.startswith("Of 100 unsafe images failure-predictor lets ")
-    assert any(said.startswith("failure-predictor is best by AUROC under OMS labels") for said in further)
+    assert any(
+        said.startswith("failure-predictor is best by AUROC under OMS labels") for said in further
+    )
     alone = cal.evaluate_monitor(
-        {"random": made.alarms["random"]}, cal.scope_scores(made.cohort), 0.5, threshold=1.0, replicates=200
+        {"random": made.alarms["random"]},
+        cal.scope_scores(made.cohort),
+        0.5,
+        threshold=1.0,
+        replicates=200,
     )
     assert verdict(alone)[0].startswith("No. random gives an image that is unsafe a higher alarm")
 
 
 def test_without_any_unsafe_image_the_page_says_so(made):
-    found = cal.evaluate_monitor(made.alarms, cal.scope_scores(made.cohort), 0.0, threshold=1.0, ci=False)
+    found = cal.evaluate_monitor(
+        made.alarms, cal.scope_scores(made.cohort), 0.0, threshold=1.0, ci=False
+    )
     page = monitors_page(found)
     assert "nothing can be said, no alarm is wanted on any image" in page
 
@@ -105,7 +120,10 @@ def test_without_any_unsafe_image_the_page_says_so(made):
 def test_names_that_bite_are_escaped_and_long_ones_cut(made, tmp_path):
     scope = cal.scope_scores(made.cohort)
     names = ("<script>alert(1)</script>", "long " * 100, "a", "a\u200b")
-    alarms = {name: np.asarray(values) for name, values in zip(names, [*made.alarms.values(), np.arange(80.0)])}
+    alarms = {
+        name: np.asarray(values)
+        for name, values in zip(names, [*made.alarms.values(), np.arange(80.0)])
+    }
     found = cal.evaluate_monitor(alarms, scope, 0.5, made.columns["ood"], threshold=1.0, ci=False)
     shown = bearable_monitors(found)
     assert len(set(shown.monitors)) == 4

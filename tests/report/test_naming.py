@@ -18,15 +18,28 @@ QUICK = replace(cal.Protocol.load("overview"), replicates=200)
 def named(suffix):
     """Return an evaluation in which class, model, image, patient and a column have long names."""
     name = LONG + suffix
-    images = [{"boxes": [[0, 0, 9, 9]], "labels": [0], "image_id": f"{name}{k}", name: f"{k % 3}"} for k in range(6)]
-    found = [{"boxes": [[0, 0, 9, 9]], "labels": [0], "scores": [0.5], "image_id": f"{name}{k}"} for k in range(6)]
-    cohort = cal.Cohort.from_arrays(images, {name: found, "short": found}, classes=(name, LONG + "other"))
+    images = [
+        {"boxes": [[0, 0, 9, 9]], "labels": [0], "image_id": f"{name}{k}", name: f"{k % 3}"}
+        for k in range(6)
+    ]
+    found = [
+        {"boxes": [[0, 0, 9, 9]], "labels": [0], "scores": [0.5], "image_id": f"{name}{k}"}
+        for k in range(6)
+    ]
+    cohort = cal.Cohort.from_arrays(
+        images, {name: found, "short": found}, classes=(name, LONG + "other")
+    )
     return cal.evaluate(cohort, replace(QUICK, cluster=name), by=[name])
 
 
 def test_long_names_are_shortened_everywhere_and_stay_apart():
     shown = bearable(named("!"))
-    names = [*shown.models, *shown.cohort.classes, *shown.cohort.images.ids, *shown.cohort.images.groups]
+    names = [
+        *shown.models,
+        *shown.cohort.classes,
+        *shown.cohort.images.ids,
+        *shown.cohort.images.groups,
+    ]
     assert max(map(len, names)) < 200
     assert len(set(shown.cohort.images.ids)) == 6
     assert len(set(shown.cohort.classes)) == 2
@@ -38,7 +51,9 @@ def test_the_numbers_stay_and_the_evaluation_goes_on_working():
     evaluation = named("!")
     shown = bearable(evaluation)
     for now, before in zip(shown.rows, evaluation.rows, strict=True):
-        assert replace(now.estimate, unit="") == replace(before.estimate, unit="") or math.isnan(now.estimate.value)
+        assert replace(now.estimate, unit="") == replace(before.estimate, unit="") or math.isnan(
+            now.estimate.value
+        )
     assert shown.compare(metrics=["AP@0.5"]).n_units == 3
     assert shown.statistics["unit"].startswith("n" * 120 + "…")
 
@@ -56,7 +71,9 @@ def test_a_page_of_long_names_stays_small(tmp_path):
 def evaluation_of(first, second):
     box = {"boxes": [[0, 0, 10, 10]], "labels": [0]}
     found, nothing = [{**box, "scores": [0.5]}] * 6, [{"boxes": [], "labels": [], "scores": []}] * 6
-    cohort = cal.Cohort.from_arrays([box] * 6, {first: found, second: nothing}, classes=(first, "b"))
+    cohort = cal.Cohort.from_arrays(
+        [box] * 6, {first: found, second: nothing}, classes=(first, "b")
+    )
     return cal.evaluate(cohort, QUICK)
 
 

@@ -1,4 +1,6 @@
-"""The page: well formed, self-contained, and honest about n, warnings and undefined values. See also tests/browser."""
+"""The page: well formed, self-contained, and honest about n, warnings and undefined values. See
+also tests/browser.
+"""
 
 from __future__ import annotations
 
@@ -85,22 +87,38 @@ def test_it_has_language_title_and_viewport(text):
     parsed = outline(text)
     assert text.startswith("<!doctype html>")
     assert ("html", {"lang": "en"}) in parsed.tags
-    assert ("title", "Calipers: Evaluation of mislabels, overpredicts and misses-small") in parsed.data
+    assert (
+        "title",
+        "Calipers: Evaluation of mislabels, overpredicts and misses-small",
+    ) in parsed.data
     assert any(attrs.get("name") == "viewport" for tag, attrs in parsed.tags if tag == "meta")
 
 
 def test_nothing_is_inline_and_links_stay_in_the_page(text):
     parsed = outline(text)
-    assert not {tag for tag, _ in parsed.tags} & {"iframe", "object", "embed", "link", "form", "base", "foreignobject"}
+    assert not {tag for tag, _ in parsed.tags} & {
+        "iframe",
+        "object",
+        "embed",
+        "link",
+        "form",
+        "base",
+        "foreignobject",
+    }
     for _, attrs in parsed.tags:
-        assert not [name for name in attrs if name.startswith("on") or name in ("style", "src", "srcset")]
+        assert not [
+            name for name in attrs if name.startswith("on") or name in ("style", "src", "srcset")
+        ]
         assert (attrs.get("href") or "#").startswith(("#", "data:image/"))
 
 
 def test_the_policy_allows_our_style_and_script_and_nothing_else(text):
     policy = next(a["content"] for t, a in outline(text).tags if t == "meta" and "http-equiv" in a)
     parts = dict(part.strip().split(" ", 1) for part in policy.split(";"))
-    for name, pattern in (("style-src", r"<style>(.*)</style>"), ("script-src", r"<script>(.*)</script>")):
+    for name, pattern in (
+        ("style-src", r"<style>(.*)</style>"),
+        ("script-src", r"<script>(.*)</script>"),
+    ):
         found = re.search(pattern, text, re.DOTALL)[1]
         digest = base64.b64encode(hashlib.sha256(found.encode()).digest()).decode()
         assert parts[name] == f"'sha256-{digest}'"
@@ -111,7 +129,9 @@ def test_the_policy_allows_our_style_and_script_and_nothing_else(text):
 
 def rows_in(text):
     """Return the rows that travel with a page."""
-    packed = json.loads(re.search(r'<script type="application/json" id="rows">(.*?)</script>', text, re.DOTALL)[1])
+    packed = json.loads(
+        re.search(r'<script type="application/json" id="rows">(.*?)</script>', text, re.DOTALL)[1]
+    )
     return json.loads(zlib.decompress(base64.b64decode(packed["deflate"])))
 
 
@@ -147,7 +167,9 @@ def test_the_verdict_comes_first_and_sections_follow_in_order(text):
         "All numbers",
         "Reproduce",
     ]
-    answer = next(words for tag, words in parsed.data if tag == "p" and words.startswith("overpredicts finds"))
+    answer = next(
+        words for tag, words in parsed.data if tag == "p" and words.startswith("overpredicts finds")
+    )
     assert text.index(answer) < text.index("<table")
 
 
@@ -171,14 +193,16 @@ def test_the_methods_cite_what_was_used(text):
     words = re.search(r'<p id="methods-text">(.*?)</p>', text, re.DOTALL)[1]
     assert "2000 bootstrap replicates over 80 patients" in words
     listed = re.search(r'<ol class="citations">(.*?)</ol>', text, re.DOTALL)[1].count("<li>")
-    assert sorted({int(n) for group in re.findall(r"\[([\d, ]+)\]", words) for n in group.split(",")}) == list(
-        range(1, listed + 1)
-    )
+    assert sorted(
+        {int(n) for group in re.findall(r"\[([\d, ]+)\]", words) for n in group.split(",")}
+    ) == list(range(1, listed + 1))
     assert "Meissen" in text
 
 
 def test_it_says_how_to_get_the_same_numbers(evaluation, tmp_path):
-    saved = evaluation.save(tmp_path / "out", command=["calipers", "evaluate", "a b.json", "-o", "out"])
+    saved = evaluation.save(
+        tmp_path / "out", command=["calipers", "evaluate", "a b.json", "-o", "out"]
+    )
     text = (saved / "report.html").read_text(encoding="utf-8")
     record = json.loads((saved / "run.json").read_text(encoding="utf-8"))
     assert record["result_hash"] in text
@@ -189,7 +213,9 @@ def test_it_says_how_to_get_the_same_numbers(evaluation, tmp_path):
 def test_all_rows_travel_with_the_page(text, evaluation):
     data = rows_in(text)
     assert all(len(column) == len(evaluation.rows) for column in data["rows"])
-    model, metric, value = (data["rows"][data["columns"].index(name)] for name in ("model", "metric", "value"))
+    model, metric, value = (
+        data["rows"][data["columns"].index(name)] for name in ("model", "metric", "value")
+    )
     for k in (0, 17, len(evaluation.rows) - 1):
         row = evaluation.rows[k]
         assert data["names"]["model"][model[k]] == row.model
@@ -198,7 +224,9 @@ def test_all_rows_travel_with_the_page(text, evaluation):
 
 
 def test_it_states_n(text):
-    assert "120 images, 189 references, 4 classes, 80 patients, 4 centres. Protocol: overview." in text
+    assert (
+        "120 images, 189 references, 4 classes, 80 patients, 4 centres. Protocol: overview." in text
+    )
     assert "n = 120 images, 189 references." in text
 
 
@@ -208,7 +236,9 @@ def test_n_gets_a_column_where_it_varies():
     assert row.endswith("<td class=n>88</td></tr>")
 
 
-def test_every_pooled_value_is_there_without_scripts_and_the_first_of_every_kind_per_class(text, evaluation):
+def test_every_pooled_value_is_there_without_scripts_and_the_first_of_every_kind_per_class(
+    text, evaluation
+):
     static = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     for row in evaluation.rows:
         if row.label is None or row.metric in ("AP@0.5", "FROC", "RoDeO"):
@@ -254,8 +284,14 @@ def test_marks_are_explained_below_their_table(text):
 
 def test_percentile_bias_and_monte_carlo_error_stand_beside(text, evaluation):
     estimate = evaluation["mislabels", "AP@0.5"]
-    details = next(part for part in text.split("<details>") if part.startswith("<summary>Beside the intervals"))
-    row = next(r for r in details.split("<tr>") if r.startswith("<th scope=row>AP@0.5</th><td>mislabels</td>"))
+    details = next(
+        part for part in text.split("<details>") if part.startswith("<summary>Beside the intervals")
+    )
+    row = next(
+        r
+        for r in details.split("<tr>")
+        if r.startswith("<th scope=row>AP@0.5</th><td>mislabels</td>")
+    )
     low, high = estimate.percentile
     assert f"<td>[{low:.3f}, {high:.3f}]</td>" in row
     assert f'<td data-v="{estimate.bias:.6g}">{estimate.bias:.4f}</td>' in row
@@ -282,7 +318,9 @@ def by_centre(evaluation):
 
 def test_groups_are_tables_with_their_summaries(by_centre, evaluation):
     outline(by_centre)
-    table = re.search(r"<strong>AP@0.5</strong> by centre.*?</table></div>(<p.*?</p>)*", by_centre, re.DOTALL)[0]
+    table = re.search(
+        r"<strong>AP@0.5</strong> by centre.*?</table></div>(<p.*?</p>)*", by_centre, re.DOTALL
+    )[0]
     assert re.findall(r"<th scope=row>(.*?)</th>", table) == [
         *("Harbour", "North", "Summit", "Valley", "mean of 4 groups", "range")
     ]
@@ -297,17 +335,24 @@ def test_groups_are_tables_with_their_summaries(by_centre, evaluation):
 def test_classes_of_groups_are_shown_for_the_first_headline_metric(by_centre):
     titles = re.findall(r"<strong>([^<]*)</strong> by size", by_centre)
     sized = ["AP@0.5", "FROC"]  # RoDeO knows no sizes
-    assert titles == [*sized, *(f"AP@0.5 of {name}" for name in ("nodule", "mass", "effusion", "cardiomegaly"))]
-    table = re.search(r"<strong>AP@0.5 of nodule</strong> by size.*?</table></div>(<p.*?</p>)*", by_centre, re.DOTALL)[
-        0
+    assert titles == [
+        *sized,
+        *(f"AP@0.5 of {name}" for name in ("nodule", "mass", "effusion", "cardiomegaly")),
     ]
+    table = re.search(
+        r"<strong>AP@0.5 of nodule</strong> by size.*?</table></div>(<p.*?</p>)*",
+        by_centre,
+        re.DOTALL,
+    )[0]
     assert "1 of 3 groups" in table
 
 
 def empty_cohort(n=6):
     """Images without any object."""
     nothing = {"boxes": [], "labels": [], "scores": []}
-    return cal.Cohort.from_arrays([{"boxes": [], "labels": []}] * n, [nothing] * n, classes=("a", "b"))
+    return cal.Cohort.from_arrays(
+        [{"boxes": [], "labels": []}] * n, [nothing] * n, classes=("a", "b")
+    )
 
 
 def cohort_of(models: dict[str, list[float]]) -> cal.Cohort:
@@ -315,7 +360,11 @@ def cohort_of(models: dict[str, list[float]]) -> cal.Cohort:
     reference = [{"boxes": [[0, 0, 10, 10]], "labels": [0]}]
     predictions = {
         name: [
-            {"boxes": [[0, 0, 10, size] for size in sizes], "labels": [0] * len(sizes), "scores": [0.5] * len(sizes)}
+            {
+                "boxes": [[0, 0, 10, size] for size in sizes],
+                "labels": [0] * len(sizes),
+                "scores": [0.5] * len(sizes),
+            }
         ]
         for name, sizes in models.items()
     }
@@ -363,7 +412,11 @@ def test_metrics_are_explained(text):
 
 
 def test_the_protocol_can_be_run_again(text, evaluation):
-    shown = re.search(r"<pre>(.*?)</pre>", text, re.DOTALL)[1].replace("&quot;", '"').replace("&lt;", "<")
+    shown = (
+        re.search(r"<pre>(.*?)</pre>", text, re.DOTALL)[1]
+        .replace("&quot;", '"')
+        .replace("&lt;", "<")
+    )
     assert cal.Protocol.from_toml(shown) == evaluation.protocol
 
 
@@ -391,8 +444,15 @@ def structure_of(name):
 
 
 def kinds(parsed):
-    """Return which elements the page has, with which attributes; a long name may have its title beside it."""
-    return {(tag, name) for tag, attrs in parsed.tags for name in ("", *attrs) if name not in ("title", "class")}
+    """Return which elements the page has, with which attributes; a long name may have its title
+    beside it.
+    """
+    return {
+        (tag, name)
+        for tag, attrs in parsed.tags
+        for name in ("", *attrs)
+        if name not in ("title", "class")
+    }
 
 
 @pytest.fixture(scope="module")
@@ -407,7 +467,9 @@ def test_hostile_names_are_text(name, harmless):
     shown = "".join(c if c.isprintable() else "\ufffd" for c in name).replace("\u202e", "\ufffd")
     if len(name) > 60:
         whole = name if len(name) <= LONGEST else _shortened(name)
-        assert {"scope": "col", "class": "long", "title": whole} in [attrs for tag, attrs in parsed.tags if tag == "th"]
+        assert {"scope": "col", "class": "long", "title": whole} in [
+            attrs for tag, attrs in parsed.tags if tag == "th"
+        ]
         shown = short(whole)
     assert shown in [text for tag, text in parsed.data if tag == "th"]
 
@@ -418,7 +480,9 @@ def test_a_large_result_stays_small():
     boxes = [[0, 0, 10, 10]] * 80
     reference = [{"boxes": boxes, "labels": list(range(80))}]
     models = {
-        f"model number {k}": [{"boxes": boxes, "labels": list(range(80)), "scores": random.random(80)}]
+        f"model number {k}": [
+            {"boxes": boxes, "labels": list(range(80)), "scores": random.random(80)}
+        ]
         for k in range(10)
     }
     text = page(cal.evaluate(cal.Cohort.from_arrays(reference, models, classes=classes), "rodeo"))
@@ -440,7 +504,9 @@ def test_a_notebook_shows_the_table(evaluation):
 
 
 def test_models_left_out_of_the_table_of_classes_are_told():
-    text = page(cal.evaluate(cohort_of({f"m{k}": [10 - k] for k in range(6)}), QUICK), pictures=False)
+    text = page(
+        cal.evaluate(cohort_of({f"m{k}": [10 - k] for k in range(6)}), QUICK), pictures=False
+    )
     assert "References and predictions of every class, of the first 4 of 6 models" in text
 
 

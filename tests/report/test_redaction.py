@@ -32,7 +32,9 @@ def secrets_of(evaluation):
 
 def test_no_id_is_left_in_the_page(evaluation, tmp_path):
     command = ["calipers", "evaluate", "/data/St-Elsewhere/refs.json"]
-    text = evaluation.report(tmp_path / "page.html", redact=True, command=command).read_text(encoding="utf-8")
+    text = evaluation.report(tmp_path / "page.html", redact=True, command=command).read_text(
+        encoding="utf-8"
+    )
     left = [name for name in secrets_of(evaluation) if name in text]
     assert left == []
     assert "keyed hashes" in text

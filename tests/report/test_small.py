@@ -49,7 +49,9 @@ def test_a_comparison_is_a_row_per_difference(evaluation):
     assert shown.count("<tr>") == 3
     said = words(shown)
     assert "Differences over 80 patients; p corrected (holm) for 2 tests." in said
-    assert re.search(r"AP@0\.5 mislabels overpredicts -0\.\d{3} \[-0\.\d{3}, -0\.\d{3}\] \S+ b better", said)
+    assert re.search(
+        r"AP@0\.5 mislabels overpredicts -0\.\d{3} \[-0\.\d{3}, -0\.\d{3}\] \S+ b better", said
+    )
 
 
 def test_names_are_text_and_the_style_reaches_nothing_else():
@@ -64,5 +66,7 @@ def test_names_are_text_and_the_style_reaches_nothing_else():
         assert not tags & {"img", "b", "script"}
         style = re.search(r"<style>(.*?)</style>", shown, re.DOTALL)[1]
         plain = re.sub(r"@media[^{]*\{", "", style)
-        selectors = [part.strip() for rule in re.findall(r"([^{}]+)\{", plain) for part in rule.split(",")]
+        selectors = [
+            part.strip() for rule in re.findall(r"([^{}]+)\{", plain) for part in rule.split(",")
+        ]
         assert all(part.startswith(".calipers") for part in selectors)

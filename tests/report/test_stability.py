@@ -1,4 +1,6 @@
-"""The page and the folder of stability: a verdict in plain words, every number, whole or absent, nothing run."""
+"""The page and the folder of stability: a verdict in plain words, every number, whole or absent,
+nothing run.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,21 @@ from calipers.synthetic import demo_bags, write_bags
 from cases import cohort_of
 
 FIGURES = ("auc", "bags", "called", "dice", "images", "models", "pairs", "scores", "sweep")
-FILES = {"stability.html", "stability.json", "stability.csv", "bags.csv", *(f"stability-{n}.svg" for n in FIGURES)}
+FILES = {
+    "stability.html",
+    "stability.json",
+    "stability.csv",
+    "bags.csv",
+    *(f"stability-{n}.svg" for n in FIGURES),
+}
 
 
 @pytest.fixture(scope="module")
 def families():
-    made = {kind: demo_bags(kind, n_bags=24, n_models=3, shape=(8, 8)) for kind in ("stable-wrong", "unstable")}
+    made = {
+        kind: demo_bags(kind, n_bags=24, n_models=3, shape=(8, 8))
+        for kind in ("stable-wrong", "unstable")
+    }
     return {kind: cal.stability(bags, replicates=100) for kind, bags in made.items()}
 
 
@@ -55,7 +66,9 @@ def page_of(found, tmp_path, **options) -> str:
 
 
 def test_unstable_models_are_not_trusted(found):
-    assert trust(found).startswith("Do not trust a single map: these three models mark different places")
+    assert trust(found).startswith(
+        "Do not trust a single map: these three models mark different places"
+    )
     assert "Nor do they mark what the reference does" in trust(found)
 
 
@@ -75,12 +88,16 @@ def test_the_same_maps_repeat_and_without_a_reference_nobody_knows_whether_they_
 
 
 def test_models_that_mark_nearly_everything_at_random_are_not_trusted():
-    said = trust(cal.stability(np.random.default_rng(1).random((4, 30, 100)), threshold=0.05, replicates=200))
+    said = trust(
+        cal.stability(np.random.default_rng(1).random((4, 30, 100)), threshold=0.05, replicates=200)
+    )
     assert said == "Do not trust a single map: these four models agree no more than by chance."
 
 
 def test_maps_that_mark_nothing_say_so():
-    assert trust(cal.stability(np.zeros((2, 5, 4)), ci=False)).startswith("There is nothing to trust")
+    assert trust(cal.stability(np.zeros((2, 5, 4)), ci=False)).startswith(
+        "There is nothing to trust"
+    )
 
 
 def test_the_folder_is_complete_and_its_numbers_are_those_of_the_result(found, tmp_path):
@@ -179,7 +196,9 @@ def test_names_are_text_and_nothing_else(tmp_path):
     assert "x" * 300 not in page
     assert "\u202e" not in page
     assert bearable(found).models[1].startswith("xxx")
-    assert not any(line.startswith("=") for line in (tmp_path / "out" / "bags.csv").read_text().split(","))
+    assert not any(
+        line.startswith("=") for line in (tmp_path / "out" / "bags.csv").read_text().split(",")
+    )
 
 
 def test_pictures_lie_below_the_maps(found, tmp_path):

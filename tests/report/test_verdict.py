@@ -52,13 +52,17 @@ def test_equal_models_are_called_equal():
     cohort = cohort_of({"A": 0.5})
     cohort = replace(cohort, models={"A": cohort.models["A"], "B": cohort.models["A"]})
     found = said_of(cal.evaluate(cohort, QUICK))
-    assert found.first.startswith("A and B find equally many references at one false alarm per image")
+    assert found.first.startswith(
+        "A and B find equally many references at one false alarm per image"
+    )
     assert "The models do not differ in any headline metric." in found.further
 
 
 def test_one_model_is_described():
     found = said_of(cal.evaluate(cohort_of({"ours": 0.8}), QUICK))
-    assert found.first.startswith("At one false alarm per image, ours finds 80 % of the 40 references (95 % interval")
+    assert found.first.startswith(
+        "At one false alarm per image, ours finds 80 % of the 40 references (95 % interval"
+    )
     assert found.further[0].startswith("AP@0.5 0.8")
 
 
@@ -76,7 +80,9 @@ def test_a_few_images_give_no_interval_and_the_reason():
 
 def test_models_without_scores_are_judged_by_the_headline():
     cohort = cohort_of({"A": 0.4, "B": 0.9})
-    models = {name: replace(predictions, scored=False) for name, predictions in cohort.models.items()}
+    models = {
+        name: replace(predictions, scored=False) for name, predictions in cohort.models.items()
+    }
     found = said_of(cal.evaluate(replace(cohort, models=models), QUICK))
     assert "false alarm" not in found.first
     assert found.first.startswith("B leads in")
@@ -92,7 +98,9 @@ def test_nothing_to_judge():
 
 def test_the_demo_says_which_leads_are_more_than_chance():
     found = said_of(cal.evaluate(cal.demo_cohort(), "overview"))
-    assert found.first.startswith("overpredicts finds 38.1 points more of the references than mislabels")
+    assert found.first.startswith(
+        "overpredicts finds 38.1 points more of the references than mislabels"
+    )
     assert "overpredicts leads in AP@0.5 and FROC by more than chance." in found.further
 
 
@@ -101,7 +109,10 @@ def test_the_lead_and_the_comparison_agree(seed):
     ev = cal.evaluate(cal.demo_cohort(seed), QUICK)
     context = context_of(ev, pictures=False)
     row = min(context.duel.rows, key=lambda row: row.estimate.value)
-    assert f"{100 * row.estimate.value:.1f} points" in verdict(ev, context.at_one, context.duel, None).first
+    assert (
+        f"{100 * row.estimate.value:.1f} points"
+        in verdict(ev, context.at_one, context.duel, None).first
+    )
 
 
 def test_a_model_without_a_value_is_not_called_equal():
@@ -113,7 +124,9 @@ def test_a_model_without_a_value_is_not_called_equal():
 
 
 def test_a_model_without_a_value_does_not_make_a_clear_lead_doubtful():
-    ev = cal.evaluate(cohort_of({"A": 0.5, "B": 0.0, "C": 1.0}), QUICK.only(["PPV@0.5", "sensitivity@0.5"]))
+    ev = cal.evaluate(
+        cohort_of({"A": 0.5, "B": 0.0, "C": 1.0}), QUICK.only(["PPV@0.5", "sensitivity@0.5"])
+    )
     assert "C leads in sensitivity@0.5 by more than chance." in said_of(ev).further
 
 
@@ -143,17 +156,26 @@ def test_both_ends_of_an_interval_have_the_same_digits():
 
 def test_of_many_models_a_lead_over_rivals_that_were_not_met_is_not_judged():
     names = [f"m{k}" for k in range(5)]
-    ev = cal.evaluate(cohort_of(dict(zip(names, (0.9, 0.5, 0.4, 0.3, 0.1)))), QUICK.only(["AP@0.5"]))
+    ev = cal.evaluate(
+        cohort_of(dict(zip(names, (0.9, 0.5, 0.4, 0.3, 0.1)))), QUICK.only(["AP@0.5"])
+    )
     context = context_of(ev, pictures=False)
     assert {row.model_a for row in context.comparison.rows} == {"m0"}
-    met = replace(context.comparison, rows=tuple(r for r in context.comparison.rows if r.model_b != "m4"))
+    met = replace(
+        context.comparison, rows=tuple(r for r in context.comparison.rows if r.model_b != "m4")
+    )
     found = verdict(ev, context.at_one, context.duel, met)
-    assert any(s.startswith("m0 has the best") and s.endswith("that was not tested.") for s in found.further)
+    assert any(
+        s.startswith("m0 has the best") and s.endswith("that was not tested.")
+        for s in found.further
+    )
     assert not any("chance could explain" in sentence for sentence in found.further)
 
 
 def test_it_says_what_counts_as_found():
-    assert said_of(cal.evaluate(cal.demo_cohort(), replace(Protocol.load("rodeo"), replicates=200))).further[-1] == (
+    assert said_of(
+        cal.evaluate(cal.demo_cohort(), replace(Protocol.load("rodeo"), replicates=200))
+    ).further[-1] == (
         "A reference counts as found if the area it shares with a predicted box is at least 10 % of the area both "
         "cover together (box-iou >= 0.1)."
     )

@@ -49,7 +49,9 @@ def one(found: dict[str, Any], **demanded: Any) -> tuple[str, str]:
         ({"at_least": 0.5, "level": 0.95}, "met", ""),
     ],
 )
-def test_a_limit_is_kept_by_the_bound_that_is_harder_to_keep(demanded: dict, verdict: str, why: str) -> None:
+def test_a_limit_is_kept_by_the_bound_that_is_harder_to_keep(
+    demanded: dict, verdict: str, why: str
+) -> None:
     found = one(row(), **demanded)
     assert found[0] == verdict
     assert found[1].startswith(why)
@@ -58,8 +60,16 @@ def test_a_limit_is_kept_by_the_bound_that_is_harder_to_keep(demanded: dict, ver
 @pytest.mark.parametrize(
     ("changes", "demanded", "why"),
     [
-        ({"value": None, "low": None, "high": None, "reason": "no_references"}, {}, "AP50 is undefined: no references"),
-        ({"low": None, "high": None, "reason": "too_few_units"}, {}, "there is no interval: too few units"),
+        (
+            {"value": None, "low": None, "high": None, "reason": "no_references"},
+            {},
+            "AP50 is undefined: no references",
+        ),
+        (
+            {"low": None, "high": None, "reason": "too_few_units"},
+            {},
+            "there is no interval: too few units",
+        ),
         ({"low": None}, {}, "there is no interval"),
         ({}, {"min_units": 41}, "40 units (patient) stand behind it, 41 are demanded"),
         ({}, {"min_images": 101}, "100 images stand behind it, 101 are demanded"),
@@ -94,7 +104,10 @@ def test_a_value_from_too_few_units_is_not_shown_either() -> None:
 
 def test_everything_that_is_too_small_is_named() -> None:
     _, said = one(row(), at_least=0.1, min_units=50, min_images=500)
-    assert said == "100 images stand behind it, 500 are demanded; 40 units (patient) stand behind it, 50 are demanded"
+    assert (
+        said
+        == "100 images stand behind it, 500 are demanded; 40 units (patient) stand behind it, 50 are demanded"
+    )
 
 
 numbers = st.floats(0, 1)
@@ -104,10 +117,14 @@ numbers = st.floats(0, 1)
     value=st.none() | numbers,
     ends=st.none() | st.tuples(numbers, numbers).map(sorted),
     statistic=st.sampled_from([None, "low", "high", "value"]),
-    limits=st.tuples(st.none() | numbers, st.none() | numbers).filter(lambda pair: pair != (None, None)),
+    limits=st.tuples(st.none() | numbers, st.none() | numbers).filter(
+        lambda pair: pair != (None, None)
+    ),
     counts=st.tuples(*[st.integers(0, 4)] * 6),
 )
-def test_met_means_that_the_limit_holds_and_n_suffices(value, ends, statistic, limits, counts) -> None:
+def test_met_means_that_the_limit_holds_and_n_suffices(
+    value, ends, statistic, limits, counts
+) -> None:
     low, high = ends or (None, None)
     at_least, at_most = limits
     n, minimum = counts[:3], counts[3:]
@@ -140,7 +157,9 @@ def test_every_centre_is_judged() -> None:
 
 def test_one_centre_and_no_other() -> None:
     rows = [row(), *by_centre(0.6, 0.4), row(group={"centre": "C2", "size": "small"})]
-    assert [o.row["group"] for o in judge(rows, group={"centre": "C2"}, at_least=0.5)] == [{"centre": "C2"}]
+    assert [o.row["group"] for o in judge(rows, group={"centre": "C2"}, at_least=0.5)] == [
+        {"centre": "C2"}
+    ]
     both = judge(rows, group={"size": "*", "centre": "*"}, at_least=0.5)
     assert [o.place for o in both] == ["ours, centre C2, size small"]
 
@@ -155,7 +174,11 @@ def test_without_a_class_the_pooled_row_is_meant_and_with_a_star_every_class() -
 def test_without_a_model_every_model_has_to() -> None:
     rows = [row(), row(model="theirs", low=0.3), row("AP75", model="third")]
     found = judge(rows, at_least=0.5)
-    assert [(o.place, o.verdict) for o in found] == [("ours", "met"), ("theirs", "not met"), ("third", "not shown")]
+    assert [(o.place, o.verdict) for o in found] == [
+        ("ours", "met"),
+        ("theirs", "not met"),
+        ("third", "not shown"),
+    ]
     assert found[2].why == "the evaluation has no such row for the model 'third'"
     assert [o.place for o in judge(rows, at_least=0.5, model="theirs")] == ["theirs"]
 
@@ -170,7 +193,10 @@ def test_without_a_model_every_model_has_to() -> None:
         ({"metric": "FROC", "label": "mass"}, "FROC has no values per class"),
         ({"metric": "FROC", "label": "*"}, "FROC has no values per class"),
         ({"group": {"centre": "C9"}}, "the evaluation has no centre 'C9'; known: C1, C2"),
-        ({"group": {"center": "*"}}, "the evaluation has no groups by center (--by center); known: centre"),
+        (
+            {"group": {"center": "*"}},
+            "the evaluation has no groups by center (--by center); known: centre",
+        ),
         ({"group": {"*": "*"}}, "the evaluation has no groups by * (--by *); known: centre"),
         (
             {"group": {"centre": "C1"}, "label": "mass"},
@@ -179,7 +205,9 @@ def test_without_a_model_every_model_has_to() -> None:
     ],
 )
 def test_what_the_evaluation_does_not_have_is_not_shown(demanded: dict, why: str) -> None:
-    outcome = judge([row(), row(label="mass"), *by_centre(0.6, 0.4), row("FROC")], at_least=0.0, **demanded)
+    outcome = judge(
+        [row(), row(label="mass"), *by_centre(0.6, 0.4), row("FROC")], at_least=0.0, **demanded
+    )
     assert [o.verdict for o in outcome] == ["not shown"]
     assert outcome[0].row is None
     assert outcome[0].why.startswith(why)
@@ -189,13 +217,19 @@ def test_what_the_evaluation_does_not_have_is_not_shown(demanded: dict, why: str
     ("rows", "demanded", "why"),
     [
         ([], {}, "the evaluation has no rows"),
-        ([row()], {"group": {"centre": "*"}}, "the evaluation has no groups by centre (--by centre)"),
+        (
+            [row()],
+            {"group": {"centre": "*"}},
+            "the evaluation has no groups by centre (--by centre)",
+        ),
         (by_centre(0.5), {}, "AP50 has no row of all images, only by centre"),
         ([row(label="mass")], {}, "AP50 has no pooled row, only classes: mass"),
     ],
 )
 def test_evaluations_of_another_kind(rows: list, demanded: dict, why: str) -> None:
-    assert [(o.verdict, o.why) for o in judge(rows, at_least=0.0, **demanded)] == [("not shown", why)]
+    assert [(o.verdict, o.why) for o in judge(rows, at_least=0.0, **demanded)] == [
+        ("not shown", why)
+    ]
 
 
 def test_rows_of_a_real_evaluation_can_be_judged() -> None:
@@ -204,7 +238,9 @@ def test_rows_of_a_real_evaluation_can_be_judged() -> None:
     value = float(evaluation["overpredicts", "AP@0.5"])
     found = judge(rows, metric="AP@0.5", model="overpredicts", statistic="value", at_least=value)
     assert [(o.verdict, o.place) for o in found] == [("met", "overpredicts")]
-    assert judge(rows, metric="AP@0.5", model="overpredicts", at_least=0.0)[0].verdict == "not shown"
+    assert (
+        judge(rows, metric="AP@0.5", model="overpredicts", at_least=0.0)[0].verdict == "not shown"
+    )
 
 
 def test_the_worst_outcome_is_the_verdict() -> None:
@@ -274,8 +310,16 @@ def test_a_whole_file() -> None:
         (HEAD + ONE + "at_most = 1e999\n", "non-finite", "requirement[0].at_most"),
         (HEAD + ONE + f"at_most = {10**400}\n", "range", "requirement[0].at_most"),
         (HEAD + ONE + "at_least = 0.6\nat_most = 0.5\n", "contradiction", "requirement[0]"),
-        (HEAD + ONE + 'at_least = 0.6\nstatistic = "value"\nlevel = 0.95\n', "contradiction", "requirement[0]"),
-        (HEAD + ONE + 'at_least = 0.6\nstatistic = "lower"\n', "choice", "requirement[0].statistic"),
+        (
+            HEAD + ONE + 'at_least = 0.6\nstatistic = "value"\nlevel = 0.95\n',
+            "contradiction",
+            "requirement[0]",
+        ),
+        (
+            HEAD + ONE + 'at_least = 0.6\nstatistic = "lower"\n',
+            "choice",
+            "requirement[0].statistic",
+        ),
         (HEAD + ONE + "at_least = 0.6\nstatistic = []\n", "choice", "requirement[0].statistic"),
         (HEAD + ONE + "at_least = 0.6\nlevel = 95\n", "range", "requirement[0].level"),
         (HEAD + ONE + "at_least = 0.6\nmin_units = 0\n", "range", "requirement[0].min_units"),
@@ -284,20 +328,38 @@ def test_a_whole_file() -> None:
         (HEAD + ONE + 'at_least = 0.6\nclass = ""\n', "type", "requirement[0].class"),
         (HEAD + ONE + 'at_least = 0.6\ngroup = "C1"\n', "type", "requirement[0].group"),
         (HEAD + ONE + "at_least = 0.6\ngroup = {}\n", "type", "requirement[0].group"),
-        (HEAD + ONE + "at_least = 0.6\ngroup = { centre = 1 }\n", "type", "requirement[0].group.centre"),
+        (
+            HEAD + ONE + "at_least = 0.6\ngroup = { centre = 1 }\n",
+            "type",
+            "requirement[0].group.centre",
+        ),
         (HEAD + '[[requirement]]\nid = "a"\n', "missing-key", "requirement[0]"),
         (HEAD + '[[requirement]]\nmetric = "a"\n', "missing-key", "requirement[0]"),
-        (HEAD + '[[requirement]]\nid = " a"\nmetric = "a"\n', "requirement-id", "requirement[0].id"),
-        (HEAD + '[[requirement]]\nid = "a\\u001b"\nmetric = "a"\n', "requirement-id", "requirement[0].id"),
+        (
+            HEAD + '[[requirement]]\nid = " a"\nmetric = "a"\n',
+            "requirement-id",
+            "requirement[0].id",
+        ),
+        (
+            HEAD + '[[requirement]]\nid = "a\\u001b"\nmetric = "a"\n',
+            "requirement-id",
+            "requirement[0].id",
+        ),
         (HEAD + (ONE + "at_least = 0\n") * 2, "dup-requirement", "requirement[1].id"),
     ],
 )
-def test_a_wrong_file_is_refused_with_its_place(text: str, rule: str, place: str, tmp_path: Path) -> None:
+def test_a_wrong_file_is_refused_with_its_place(
+    text: str, rule: str, place: str, tmp_path: Path
+) -> None:
     file = tmp_path / "requirements.toml"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as refused:
         Requirements.load(file)
-    assert (refused.value.rule, refused.value.location, refused.value.file) == (rule, place, str(file))
+    assert (refused.value.rule, refused.value.location, refused.value.file) == (
+        rule,
+        place,
+        str(file),
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""The grid: what cannot differ is one configuration, and bad grids are refused with the nearest name."""
+"""The grid: what cannot differ is one configuration, and bad grids are refused with the nearest
+name.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,13 @@ from itertools import product
 import pytest
 
 from calipers.errors import UsageError
-from calipers.sensitivity.configurations import DEFAULT, FAMILIES, configurations, default_grid, plan_of
+from calipers.sensitivity.configurations import (
+    DEFAULT,
+    FAMILIES,
+    configurations,
+    default_grid,
+    plan_of,
+)
 from cases import cohort_of, masked
 
 
@@ -18,19 +26,32 @@ def number(n_classes: int = 2, **grid: list) -> int:
 
 def test_the_default_grid_has_479_configurations():
     found = configurations(DEFAULT)
-    # 10 places; AP: x 3 interpolations x 2 x 3 cuts; F1: x 3 assignments x (2 averages + 1) x 3 cuts; FROC: x 2
+    # 10 places; AP: x 3 interpolations x 2 x 3 cuts; F1: x 3 assignments x (2 averages + 1) x 3
+    # cuts; FROC: x 2
     assert len(found) == 180 + 270 + 20 + 9 == 479
     assert found.n_possible == math.prod(map(len, DEFAULT.values()))
     assert found.choices == tuple(DEFAULT)
 
 
 def test_no_two_configurations_are_equal_and_every_combination_has_one():
-    grid = {**DEFAULT, "threshold": (0.1, 0.5), "interpolation": ("coco101", "voc11"), "score_cut": ("none", 0.5)}
+    grid = {
+        **DEFAULT,
+        "threshold": (0.1, 0.5),
+        "interpolation": ("coco101", "voc11"),
+        "score_cut": ("none", 0.5),
+    }
     found = configurations(grid)
     assert len({tuple(one.items()) for one in found.each}) == len(found)
     for values in product(*grid.values()):
         combination = dict(zip(grid, values))
-        assert sum(one.items() <= combination.items() for one in found.each if one["metric"] == values[0]) == 1
+        assert (
+            sum(
+                one.items() <= combination.items()
+                for one in found.each
+                if one["metric"] == values[0]
+            )
+            == 1
+        )
 
 
 @pytest.mark.parametrize("metric", FAMILIES)
@@ -49,7 +70,12 @@ def test_a_yes_or_no_criterion_has_no_threshold():
 
 def test_without_classes_there_is_nothing_to_average():
     assert number(metric=["F1"], classes=["within", "ignore"], average=["pooled", "classes"]) == 3
-    assert number(metric=["F1"], classes=["within", "ignore"], average=["pooled", "classes"], n_classes=1) == 1
+    assert (
+        number(
+            metric=["F1"], classes=["within", "ignore"], average=["pooled", "classes"], n_classes=1
+        )
+        == 1
+    )
 
 
 def test_an_interpolation_matters_to_average_precision_only():
@@ -69,17 +95,29 @@ def test_scores_outside_of_zero_to_one_are_not_cut_by_default():
 
     cohort = cohort_of("plain", seed=1, models=2)
     table = cohort.models["model-1"]
-    raw = replace(cohort, models={**cohort.models, "model-1": replace(table, score=table.score * 10)})
-    unscored = replace(cohort, models={n: replace(t, scored=False) for n, t in cohort.models.items()})
+    raw = replace(
+        cohort, models={**cohort.models, "model-1": replace(table, score=table.score * 10)}
+    )
+    unscored = replace(
+        cohort, models={n: replace(t, scored=False) for n, t in cohort.models.items()}
+    )
     assert default_grid(raw)["score_cut"] == default_grid(unscored)["score_cut"] == ("none",)
 
 
 def test_the_plan_of_a_configuration_says_the_same():
-    one = {"metric": "F2", "criterion": "iop", "threshold": 0.3, "score_cut": "none", "least_area": 100}
+    one = {
+        "metric": "F2",
+        "criterion": "iop",
+        "threshold": 0.3,
+        "score_cut": "none",
+        "least_area": 100,
+    }
     plan = plan_of(one, "m")
     assert (plan.kind, plan.options["beta"], plan.options["thresholds"]) == ("f-beta", 2, (0.3,))
     assert (plan.options["score_cut"], plan.options["size"]) == (-math.inf, "from 100")
-    assert plan_of({"metric": "AP", "criterion": "any-overlap"}, "m").options["thresholds"] == (0.5,)
+    assert plan_of({"metric": "AP", "criterion": "any-overlap"}, "m").options["thresholds"] == (
+        0.5,
+    )
     assert "size" not in plan_of({**one, "least_area": 0}, "m").options
 
 
@@ -92,7 +130,10 @@ def test_a_relative_distance_is_lenient_where_an_overlap_is_small():
     ("grid", "told"),
     [
         ({"metric": ["F3"]}, "no metric 'F3' in a grid; "),
-        ({"metric": ["F1"], "criteria": ["iop"]}, "no choice 'criteria' in a grid; did you mean 'criterion'"),
+        (
+            {"metric": ["F1"], "criteria": ["iop"]},
+            "no choice 'criteria' in a grid; did you mean 'criterion'",
+        ),
         ({"metric": ["F1"], "criterion": ["box-uoi"]}, "did you mean 'box-iou'"),
         ({"metric": ["F1"], "criterion": ["centre-distance"]}, "use 'centre-distance-relative'"),
         ({"metric": ["F1"], "assignment": ["optimum"]}, "did you mean 'optimal'"),

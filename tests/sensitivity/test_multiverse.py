@@ -1,4 +1,6 @@
-"""The multiverse: equal to one evaluation per configuration, and what it says is what the numbers say."""
+"""The multiverse: equal to one evaluation per configuration, and what it says is what the numbers
+say.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,21 @@ def protocol_by_hand(one) -> Protocol:
     """Write the protocol of a configuration as a user would."""
     kind, own, _ = FAMILIES[one["metric"]]
     lines = ['schema = "calipers.protocol/1"', 'name = "one"', 'source = "test"', "[matching]"]
-    lines += [f'{key} = "{one[key]}"' for key in ("criterion", "classes", "assignment") if key in one]
+    lines += [
+        f'{key} = "{one[key]}"' for key in ("criterion", "classes", "assignment") if key in one
+    ]
     lines += [f"thresholds = {one['threshold']}"] if "threshold" in one else []
     lines += [f"score_cut = {one['score_cut']}"] if one.get("score_cut", "none") != "none" else []
     if one.get("least_area"):
         lines += ["[sizes]", f"large = [{one['least_area']}, inf]"]
     lines += ["[[metric]]", 'name = "m"', f'kind = "{kind}"']
-    lines += [f"{key} = {list(value) if isinstance(value, tuple) else repr(value)}" for key, value in own.items()]
-    lines += [f'{key} = "{one[key]}"' for key in ("average", "interpolation", "summary") if key in one]
+    lines += [
+        f"{key} = {list(value) if isinstance(value, tuple) else repr(value)}"
+        for key, value in own.items()
+    ]
+    lines += [
+        f'{key} = "{one[key]}"' for key in ("average", "interpolation", "summary") if key in one
+    ]
     lines += ['size = "large"'] if one.get("least_area") else []
     return Protocol.from_toml("\n".join(lines))
 
@@ -53,12 +62,16 @@ def check_by_hand(cohort, found, most: int = 40) -> None:
         assert found.values[k].tolist() == alone.round(12).tolist(), found.each[k]
 
 
-@pytest.mark.parametrize("kind", ["plain", "tied scores", "crowds", "ignored", "one class", "volumes"])
+@pytest.mark.parametrize(
+    "kind", ["plain", "tied scores", "crowds", "ignored", "one class", "volumes"]
+)
 def test_every_configuration_has_the_values_of_an_evaluation_of_its_own(kind):
     cohort = cohort_of(kind, seed=5, models=3)
     found = cal.multiverse(cohort, SMALL)
     check_by_hand(cohort, found)
-    assert found.n_undefined + len(found.each) == len(grids.configurations(SMALL, n_classes=len(cohort.classes)))
+    assert found.n_undefined + len(found.each) == len(
+        grids.configurations(SMALL, n_classes=len(cohort.classes))
+    )
 
 
 def test_masks_are_compared_as_masks_in_the_default_grid():
@@ -71,14 +84,20 @@ def test_masks_are_compared_as_masks_in_the_default_grid():
 def test_small_objects_can_be_left_out():
     cohort = cohort_of("plain", seed=4, models=2)
     middle = float(np.median(cohort.references.area))
-    found = cal.multiverse(cohort, {"metric": ["sensitivity"], "criterion": ["box-iou"], "least_area": [0, middle]})
+    found = cal.multiverse(
+        cohort, {"metric": ["sensitivity"], "criterion": ["box-iou"], "least_area": [0, middle]}
+    )
     check_by_hand(cohort, found, most=20)
-    assert not np.array_equal(*(found.values[[one["least_area"] == a for one in found.each]] for a in (0, middle)))
+    assert not np.array_equal(
+        *(found.values[[one["least_area"] == a for one in found.each]] for a in (0, middle))
+    )
 
 
 def test_the_same_call_gives_the_same_bits_on_any_number_of_threads():
     cohort = cohort_of("plain", seed=2, models=3)
-    one, two = (cal.multiverse(cohort, SMALL, replicates=20, seed=7, jobs=jobs).as_dict() for jobs in (1, 2))
+    one, two = (
+        cal.multiverse(cohort, SMALL, replicates=20, seed=7, jobs=jobs).as_dict() for jobs in (1, 2)
+    )
     assert one == two
 
 
@@ -86,13 +105,16 @@ def test_configurations_without_a_value_for_some_model_are_left_out_and_counted(
     cohort = cohort_of("plain", seed=2, models=2)
     none = cohort.models["model-2"].keep(np.zeros(len(cohort.models["model-2"]), bool))
     found = cal.multiverse(
-        replace(cohort, models={**cohort.models, "model-2": none}), {**SMALL, "metric": ["PPV", "F1"]}
+        replace(cohort, models={**cohort.models, "model-2": none}),
+        {**SMALL, "metric": ["PPV", "F1"]},
     )
     assert {one["metric"] for one in found.each} == {"F1"}
     assert found.n_undefined == len(grids.configurations({**SMALL, "metric": ["PPV"]}))
     assert found.as_dict()["configurations"]["undefined"] == found.n_undefined
     with pytest.raises(UsageError, match="no configuration has a value for every model"):
-        cal.multiverse(replace(cohort, models={**cohort.models, "model-2": none}), {**SMALL, "metric": ["PPV"]})
+        cal.multiverse(
+            replace(cohort, models={**cohort.models, "model-2": none}), {**SMALL, "metric": ["PPV"]}
+        )
 
 
 def test_one_model_is_no_multiverse():
@@ -105,8 +127,12 @@ def test_the_base_is_the_first_value_of_everything_unless_told():
     found = cal.multiverse(cohort, SMALL)
     assert found.each[found.base]["metric"] == "AP"
     assert found.each[found.base]["threshold"] == 0.5  # which is not the first, but the usual one
-    other = cal.multiverse(cohort, SMALL, base={"metric": "F1", "assignment": "optimal", "threshold": 0.3})
-    assert {"metric": "F1", "assignment": "optimal", "threshold": 0.3}.items() <= other.each[other.base].items()
+    other = cal.multiverse(
+        cohort, SMALL, base={"metric": "F1", "assignment": "optimal", "threshold": 0.3}
+    )
+    assert {"metric": "F1", "assignment": "optimal", "threshold": 0.3}.items() <= other.each[
+        other.base
+    ].items()
 
 
 @pytest.mark.parametrize(
@@ -128,7 +154,10 @@ def test_a_choice_that_changes_predictions_is_made_before_the_evaluation(monkeyp
         return replace(cohort, models=kept)
 
     monkeypatch.setitem(grids.PREPARED, "keep_from", best)
-    cohort, grid = cohort_of("plain", seed=2, models=2), {**SMALL, "score_cut": ["none"], "metric": ["F1", "RoDeO"]}
+    cohort, grid = (
+        cohort_of("plain", seed=2, models=2),
+        {**SMALL, "score_cut": ["none"], "metric": ["F1", "RoDeO"]},
+    )
     found = cal.multiverse(cohort, {**grid, "keep_from": [0.0, 0.5]}, replicates=5)
     cut = cal.multiverse(cohort, {**grid, "score_cut": ["none", 0.5]}, replicates=5)
     assert len(found.each) == len(cut.each)
@@ -165,8 +194,13 @@ def test_choices_that_change_no_share_are_silent():
 
 def test_if_the_order_never_turns_the_sentences_say_so():
     each = [{"metric": "AP", "threshold": t} for t in (0.3, 0.5)]
-    assert "The two best models never change places." in multiverse_of([[2, 1], [2, 1]], each).sentences()
-    assert "The two best models are tied there." in multiverse_of([[1, 1], [2, 1]], each).sentences()
+    assert (
+        "The two best models never change places."
+        in multiverse_of([[2, 1], [2, 1]], each).sentences()
+    )
+    assert (
+        "The two best models are tied there." in multiverse_of([[1, 1], [2, 1]], each).sentences()
+    )
 
 
 def test_a_flip_of_an_unknown_model_names_the_nearest():
@@ -232,11 +266,15 @@ def test_a_missing_file_is_told(tmp_path):
 
 
 def test_the_demo_surprises():
-    """What is best by AP wins a third of the configurations; who mislabels wins all of them that ignore classes."""
+    """What is best by AP wins a third of the configurations; who mislabels wins all of them that
+    ignore classes.
+    """
     found = cal.multiverse(cal.demo_cohort())
     assert (len(found.each), found.winner) == (479, "overpredicts")
     assert found.wins["overpredicts"] < found.wins["mislabels"]
-    assert {level: wins["mislabels"] for choice, level, _, wins in found.levels if choice == "classes"} == {
+    assert {
+        level: wins["mislabels"] for choice, level, _, wins in found.levels if choice == "classes"
+    } == {
         "within": 0.0,
         "ignore": 1.0,
     }
@@ -251,7 +289,9 @@ def test_five_hundred_configurations_on_chestxray8_take_seconds():
         pytest.skip("without the list of ChestX-ray8")
     cohort = cal.read(file, format="nih")
     for k, noise in enumerate((0.1, 0.3, 0.5, 0.7)):
-        cohort = cal.corrupt(cohort, [f"position-noise(sigma={noise})"], seed=k, name=f"noise {noise}")
+        cohort = cal.corrupt(
+            cohort, [f"position-noise(sigma={noise})"], seed=k, name=f"noise {noise}"
+        )
     began = time.perf_counter()
     found = cal.multiverse(cohort)
     assert time.perf_counter() - began < 20

@@ -34,7 +34,11 @@ def w_by_the_formula(ranks: np.ndarray) -> float:
     m, n = ranks.shape
     sums = [sum(row[k] for row in ranks) for k in range(n)]
     s = sum((total - sum(sums) / n) ** 2 for total in sums)
-    t = sum(float(np.sum(row == value)) ** 3 - np.sum(row == value) for row in ranks for value in set(row.tolist()))
+    t = sum(
+        float(np.sum(row == value)) ** 3 - np.sum(row == value)
+        for row in ranks
+        for value in set(row.tolist())
+    )
     bottom = m * m * (n**3 - n) - m * t
     return 12 * s / bottom if bottom > 0 else float("nan")
 
@@ -79,13 +83,17 @@ def test_the_mean_tau_is_that_of_scipy(seed):
     ranks = ranks_of(random_values(seed))
     taus = [kendalltau(one, other).statistic for one, other in combinations(ranks, 2)]
     known = [tau for tau in taus if not np.isnan(tau)]
-    assert mean_tau(ranks) == pytest.approx(np.mean(known) if known else np.nan, abs=1e-12, nan_ok=True)
+    assert mean_tau(ranks) == pytest.approx(
+        np.mean(known) if known else np.nan, abs=1e-12, nan_ok=True
+    )
 
 
 def test_the_mean_tau_of_many_configurations_is_that_of_a_sample():
     ranks = ranks_of(np.random.default_rng(0).random((300, 4)))
     assert mean_tau(ranks) == mean_tau(ranks)
-    every = np.mean([kendalltau(one, other).statistic for one, other in combinations(ranks[:40], 2)])
+    every = np.mean(
+        [kendalltau(one, other).statistic for one, other in combinations(ranks[:40], 2)]
+    )
     assert mean_tau(ranks) == pytest.approx(every, abs=0.06)
     assert np.isnan(mean_tau(ranks[:1]))
 
@@ -106,9 +114,9 @@ def test_configurations_without_the_choice_count_in_the_whole_variance_only():
 
 
 def test_models_that_tie_share_a_win():
-    assert winners(ranks_of(np.array([[1.0, 0, 0], [1, 1, 0], [0, 0, 0]]))).tolist() == pytest.approx(
-        [(1 + 1 / 2 + 1 / 3) / 3, (1 / 2 + 1 / 3) / 3, 1 / 9]
-    )
+    assert winners(
+        ranks_of(np.array([[1.0, 0, 0], [1, 1, 0], [0, 0, 0]]))
+    ).tolist() == pytest.approx([(1 + 1 / 2 + 1 / 3) / 3, (1 / 2 + 1 / 3) / 3, 1 / 9])
 
 
 def test_better_counts_wins_of_pairs_and_ties_are_no_wins():

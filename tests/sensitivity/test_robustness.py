@@ -1,4 +1,6 @@
-"""Intervals of the shares: replicates are those of an evaluation, and shares are computed anew in each."""
+"""Intervals of the shares: replicates are those of an evaluation, and shares are computed anew in
+each.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def test_replicates_are_the_values_of_the_drawn_images():
     for b, drawn in enumerate(weights):
         for metric in evaluation.protocol.compile():
             for m, model in enumerate(evaluation.models):
-                value = metric.value(evaluation.evidence[model, metric.recipe.key], drawn[None].astype(np.int64))[0, 0]
+                value = metric.value(
+                    evaluation.evidence[model, metric.recipe.key], drawn[None].astype(np.int64)
+                )[0, 0]
                 columns = [evaluation.metrics.index(name) for name in metric.facts.names]
                 assert np.array_equal(found[b, columns, m], value, equal_nan=True)
 
@@ -72,7 +76,9 @@ def test_the_shares_lie_around_those_of_all_images_and_repeat_with_the_seed():
         assert 0 <= low <= high <= 1
     assert found.robustness.unit == "image"
     assert found.robustness.n_units == 30
-    assert f"{found.robustness.replicates} bootstrap replicates of 30 images" in found.sentences()[-1]
+    assert (
+        f"{found.robustness.replicates} bootstrap replicates of 30 images" in found.sentences()[-1]
+    )
 
 
 def test_patients_are_drawn_where_they_are_known():

@@ -24,13 +24,17 @@ def cohort() -> cal.Cohort:
 def alone(cohort: cal.Cohort, metric: str, **options: object) -> dict[str, float]:
     """Return one metric of every model with other options, evaluated by itself."""
     (plan,) = OVERVIEW.only([metric]).metrics
-    protocol = replace(OVERVIEW, metrics=(replace(plan, options={**plan.options, **options}),), headline=(metric,))
+    protocol = replace(
+        OVERVIEW, metrics=(replace(plan, options={**plan.options, **options}),), headline=(metric,)
+    )
     found = cal.evaluate(cohort, protocol, ci=False)
     return {model: found.get(metric, model=model).value for model in cohort.models}
 
 
 @pytest.mark.parametrize("metric", ["AP@0.5", "sensitivity@0.5", "F1@0.5", "FP/image@0.5", "FROC"])
-def test_a_sweep_over_thresholds_is_one_evaluation_per_threshold(cohort: cal.Cohort, metric: str) -> None:
+def test_a_sweep_over_thresholds_is_one_evaluation_per_threshold(
+    cohort: cal.Cohort, metric: str
+) -> None:
     found = cal.sweep(cohort, metric, {"threshold": LEVELS}, protocol=OVERVIEW, ci=False)
     for k, level in enumerate(LEVELS):
         expected = alone(cohort, metric, thresholds=(level,))
@@ -84,7 +88,9 @@ def test_bands_are_the_intervals_of_an_evaluation(cohort: cal.Cohort) -> None:
     assert (none.band, np.isnan(none.low).all()) == ("none", True)
 
 
-def runs_by_hand(cohort: cal.Cohort, metric: str, steps: list[str], runs: int, seed: int) -> list[float]:
+def runs_by_hand(
+    cohort: cal.Cohort, metric: str, steps: list[str], runs: int, seed: int
+) -> list[float]:
     bare = replace(cohort, models={})
     made = [cal.corrupt(bare, steps, seed=seed + run, name="o") for run in range(runs)]
     return [cal.evaluate(one, OVERVIEW.only([metric]), ci=False)[metric].value for one in made]
@@ -92,7 +98,9 @@ def runs_by_hand(cohort: cal.Cohort, metric: str, steps: list[str], runs: int, s
 
 def test_an_oracle_is_the_mean_of_its_runs_and_their_standard_deviation(cohort: cal.Cohort) -> None:
     sigmas = [0, 0.5]
-    found = cal.sweep(cohort, "RoDeO/loc", {"position-noise.sigma": sigmas}, protocol=OVERVIEW, runs=3, seed=11)
+    found = cal.sweep(
+        cohort, "RoDeO/loc", {"position-noise.sigma": sigmas}, protocol=OVERVIEW, runs=3, seed=11
+    )
     assert found.models == ("oracle",)
     assert found.of_oracle
     for k, sigma in enumerate(sigmas):
@@ -108,11 +116,17 @@ def test_one_run_has_no_band(cohort: cal.Cohort) -> None:
     assert (found.band, np.isnan(found.low).all()) == ("none", True)
 
 
-def test_corruptions_follow_each_other_and_what_is_always_there_comes_last(cohort: cal.Cohort) -> None:
+def test_corruptions_follow_each_other_and_what_is_always_there_comes_last(
+    cohort: cal.Cohort,
+) -> None:
     over = {"class-confusion.p": [0.0, 0.5], "shape-noise.sigma": [0.2]}
-    found = cal.sweep(cohort, "RoDeO", over, protocol=OVERVIEW, runs=2, with_=["position-noise(sigma=0.5)"])
+    found = cal.sweep(
+        cohort, "RoDeO", over, protocol=OVERVIEW, runs=2, with_=["position-noise(sigma=0.5)"]
+    )
     steps = ["class-confusion(p=0.5)", "shape-noise(sigma=0.2)", "position-noise(sigma=0.5)"]
-    assert found.value[0, 0, 1, 0] == pytest.approx(np.mean(runs_by_hand(cohort, "RoDeO", steps, 2, 0)))
+    assert found.value[0, 0, 1, 0] == pytest.approx(
+        np.mean(runs_by_hand(cohort, "RoDeO", steps, 2, 0))
+    )
 
 
 def test_two_strengths_of_one_corruption_are_one_corruption(cohort: cal.Cohort) -> None:
@@ -123,14 +137,18 @@ def test_two_strengths_of_one_corruption_are_one_corruption(cohort: cal.Cohort) 
 
 
 @pytest.mark.parametrize("choice_first", [False, True])
-def test_a_choice_beside_a_strength_keeps_the_order_of_the_axes(cohort: cal.Cohort, choice_first: bool) -> None:
+def test_a_choice_beside_a_strength_keeps_the_order_of_the_axes(
+    cohort: cal.Cohort, choice_first: bool
+) -> None:
     strength, choice = {"position-noise.sigma": [0.1, 0.3, 0.6]}, {"threshold": [0.3, 0.7]}
     over = {**choice, **strength} if choice_first else {**strength, **choice}
     found = cal.sweep(cohort, "F1@0.5", over, protocol=OVERVIEW, runs=2)
     table = found.value[0, 0] if choice_first else found.value[0, 0].T
     assert table.shape == (2, 3)
     for i, sigma in enumerate(strength["position-noise.sigma"]):
-        one = cal.sweep(cohort, "F1@0.5", {**choice, "position-noise.sigma": [sigma]}, protocol=OVERVIEW, runs=2)
+        one = cal.sweep(
+            cohort, "F1@0.5", {**choice, "position-noise.sigma": [sigma]}, protocol=OVERVIEW, runs=2
+        )
         np.testing.assert_array_equal(table[:, i], one.value[0, 0, :, 0])
 
 
@@ -167,14 +185,18 @@ def test_a_name_loses_a_threshold_that_does_not_hold(cohort: cal.Cohort) -> None
 
 
 def test_it_is_known_which_metrics_are_better_when_low(cohort: cal.Cohort) -> None:
-    found = cal.sweep(cohort, ["F1@0.5", "FP/image@0.5"], {"threshold": [0.3]}, protocol=OVERVIEW, ci=False)
+    found = cal.sweep(
+        cohort, ["F1@0.5", "FP/image@0.5"], {"threshold": [0.3]}, protocol=OVERVIEW, ci=False
+    )
     assert (found.lower, found.bounded) == (("FP/image@0.5",), ("F1@0.5",))
 
 
 def test_progress_counts_the_runs(cohort: cal.Cohort) -> None:
     seen: list[tuple[int, int]] = []
     over = {"size-noise.sigma": [0, 1, 2]}
-    cal.sweep(cohort, "RoDeO", over, protocol=OVERVIEW, runs=2, progress=lambda *at: seen.append(at))
+    cal.sweep(
+        cohort, "RoDeO", over, protocol=OVERVIEW, runs=2, progress=lambda *at: seen.append(at)
+    )
     assert seen == [(k, 6) for k in range(1, 7)]
 
 
@@ -182,7 +204,11 @@ def test_progress_counts_the_runs(cohort: cal.Cohort) -> None:
     ("over", "metric", "told"),
     [
         ({}, "AP@0.5", "one or two choices, not 0"),
-        ({"threshold": [0.5], "criterion": ["iop"], "ties": ["coco"]}, "AP@0.5", "multiverse takes more"),
+        (
+            {"threshold": [0.5], "criterion": ["iop"], "ties": ["coco"]},
+            "AP@0.5",
+            "multiverse takes more",
+        ),
         ({"treshold": [0.5]}, "AP@0.5", "did you mean 'threshold'"),
         ({"threshold": []}, "AP@0.5", "needs a list of values"),
         ({"threshold": "0.5"}, "AP@0.5", "needs a list of values"),
@@ -200,7 +226,11 @@ def test_progress_counts_the_runs(cohort: cal.Cohort) -> None:
         ({"position-noise.sigma": [0, -1]}, "RoDeO", "from 0 to 20, not -1"),
         ({"class-underprediction.noise": [0.5]}, "RoDeO", "needs p"),
         ({"threshold": [0.5]}, "AP@0,5", r"did you mean 'AP@0\.5'"),
-        ({"threshold": np.linspace(0, 1, 400), "score_cut": np.linspace(0, 1, 400)}, "AP@0.5", "at most 100,000"),
+        (
+            {"threshold": np.linspace(0, 1, 400), "score_cut": np.linspace(0, 1, 400)},
+            "AP@0.5",
+            "at most 100,000",
+        ),
     ],
 )
 def test_bad_choices_are_told(cohort: cal.Cohort, over: dict, metric: str, told: str) -> None:

@@ -36,9 +36,12 @@ def ragged(seed: int, n_models: int = 4, n_bags: int = 7, tied: bool = True) -> 
 
 
 @pytest.mark.parametrize(
-    ("seed", "undefined"), [*((s, "skip") for s in range(6)), (0, "agree"), (1, "agree"), (0, "one")]
+    ("seed", "undefined"),
+    [*((s, "skip") for s in range(6)), (0, "agree"), (1, "agree"), (0, "one")],
 )
-def test_every_score_equals_loops_over_pairs_with_scipy_and_sklearn(seed: int, undefined: Any) -> None:
+def test_every_score_equals_loops_over_pairs_with_scipy_and_sklearn(
+    seed: int, undefined: Any
+) -> None:
     bags = ragged(seed, n_models=3, tied=seed % 2 == 0)
     threshold = [0.5, 0.3, 0.8][seed % 3]
     found = cal.stability(bags, threshold=threshold, undefined=undefined, **QUICK)
@@ -77,9 +80,13 @@ def one_bag(n00: int, n01: int, n10: int, n11: int) -> np.ndarray:
         ((20, 35, 5, 40), (0.5, 0.8889, 0.5556, 0.3333, 0.1351, 0.2381)),
     ],
 )
-def test_published_tables_come_out_of_binary_maps(table: tuple[int, ...], expected: tuple[float, ...]) -> None:
+def test_published_tables_come_out_of_binary_maps(
+    table: tuple[int, ...], expected: tuple[float, ...]
+) -> None:
     found = cal.stability([one_bag(*table)], **QUICK)
-    assert [found[name].value for name in ("PJ", "PO", "APO", "HAPJ", "APJ", "AJ")] == pytest.approx(expected, abs=5e-5)
+    assert [
+        found[name].value for name in ("PJ", "PO", "APO", "HAPJ", "APJ", "AJ")
+    ] == pytest.approx(expected, abs=5e-5)
 
 
 def test_overlap_below_chance_has_no_lower_limit() -> None:
@@ -105,7 +112,9 @@ def test_a_model_that_calls_nothing_leaves_the_overlap_undefined() -> None:
     assert math.isnan(found["PO"].value)
     assert math.isnan(found["APO"].value)
     assert found["PJ"].value == 0.0
-    assert found.with_convention("PO").reason == "no_positives"  # the maps are not alike: no convention speaks of them
+    assert (
+        found.with_convention("PO").reason == "no_positives"
+    )  # the maps are not alike: no convention speaks of them
 
 
 def test_one_that_calls_everything_leaves_the_adjusted_overlap_undefined() -> None:
@@ -128,7 +137,10 @@ def test_conventions_for_maps_that_call_everything_alike() -> None:
     nothing, everything = np.zeros((2, 4)), np.ones((2, 4))
     same = np.array([[1.0, 0, 0, 0], [1.0, 0, 0, 0]])
     bags = [nothing, everything, same]
-    values = {rule: cal.stability(bags, undefined=rule, **QUICK).per_bag("APJ").tolist() for rule in ("agree", "one")}
+    values = {
+        rule: cal.stability(bags, undefined=rule, **QUICK).per_bag("APJ").tolist()
+        for rule in ("agree", "one")
+    }
     assert values == {"agree": [0.0, 1.0, 1.0], "one": [1.0, 1.0, 1.0]}
     skipped = cal.stability(bags, **QUICK)
     assert np.isnan(skipped.per_bag("APJ")).tolist() == [True, True, False]
@@ -151,10 +163,16 @@ def test_positive_bags_only_if_labels_say_which() -> None:
     assert (found.n_bags, found.n_used, found.ids) == (8, 5, ("0", "2", "3", "5", "7"))
     assert found["APJ"].value == pytest.approx(twin.score("APJ", chosen, 0.5), abs=1e-12)
     assert found["TAR"].n_references == 5
-    assert found["APJ"].n_references == 5 - found.undefined("APJ").bags == 4  # those that have a value
+    assert (
+        found["APJ"].n_references == 5 - found.undefined("APJ").bags == 4
+    )  # those that have a value
     every = cal.stability(bags, labels, bags="all", **QUICK)
     assert every["APJ"].value == pytest.approx(twin.score("APJ", bags, 0.5), abs=1e-12)
-    assert (every["TAR"].n_images, every["TAR"].n_references, every["TAR"].n_predictions) == (8, 5, 32)
+    assert (every["TAR"].n_images, every["TAR"].n_references, every["TAR"].n_predictions) == (
+        8,
+        5,
+        32,
+    )
     assert any("3 of 8 bags are negative" in text for text in found.warnings)
     unlabelled = cal.stability(bags, **QUICK)
     assert unlabelled.n_used == 8
@@ -218,13 +236,17 @@ def test_identical_models_agree_perfectly() -> None:
 def test_threads_do_not_change_a_bit() -> None:
     rng = np.random.default_rng(4)
     maps, labels = rng.random((4, 25, 40)), rng.integers(0, 2, 25)
-    one, three = (cal.stability(maps, labels, jobs=jobs, replicates=200).to_json() for jobs in (1, 3))
+    one, three = (
+        cal.stability(maps, labels, jobs=jobs, replicates=200).to_json() for jobs in (1, 3)
+    )
     assert one == three
 
 
 def test_a_seed_gives_the_same_intervals_and_another_one_others() -> None:
     maps = np.random.default_rng(5).random((3, 20, 40))
-    first, again, other = (cal.stability(maps, seed=seed, replicates=200)["APJ"] for seed in (1, 1, 2))
+    first, again, other = (
+        cal.stability(maps, seed=seed, replicates=200)["APJ"] for seed in (1, 1, 2)
+    )
     assert first == again
     assert (first.value, first.low) != (other.value, other.low)
     assert first.value == other.value
@@ -241,7 +263,9 @@ def test_negative_bags_are_only_read_for_the_auc() -> None:
     maps, labels = rng.random((2, 6, 5)), [0, 1, 1, 0, 1, 1]
     seen: list[int] = []
     for scores, expected in [(None, 6), (rng.random((2, 6)), 4)]:
-        cal.stability(maps, labels, bag_scores=scores, progress=lambda done, of: seen.append(of), **QUICK)
+        cal.stability(
+            maps, labels, bag_scores=scores, progress=lambda done, of: seen.append(of), **QUICK
+        )
         assert seen[-1] == expected
 
 
@@ -257,7 +281,9 @@ def test_intervals_are_over_patients_if_they_are_known() -> None:
     maps = np.random.default_rng(6).random((3, 24, 30))
     patients = np.repeat(np.arange(8), 3)
     by_patient = cal.stability(maps, groups={"patient": patients}, replicates=200)["APJ"]
-    by_image = cal.stability(maps, groups={"patient": patients}, cluster="image", replicates=200)["APJ"]
+    by_image = cal.stability(maps, groups={"patient": patients}, cluster="image", replicates=200)[
+        "APJ"
+    ]
     assert (by_patient.unit, by_patient.n_units, by_patient.n_images) == ("patient", 8, 24)
     assert (by_image.unit, by_image.n_units) == ("image", 24)
     assert by_patient.value == by_image.value
@@ -286,7 +312,9 @@ def test_rows_say_what_they_are_of() -> None:
     main = [row for row in found.rows if row.group is None]
     assert [row.metric for row in main] == list(found.names)
     assert {row.model for row in main} == {"all models"}
-    assert {row.metric for row in found.rows if row.group and "threshold" in row.group} == set(AT_THRESHOLD)
+    assert {row.metric for row in found.rows if row.group and "threshold" in row.group} == set(
+        AT_THRESHOLD
+    )
     assert main[4].metric_id == "stability.APJ@1"
     assert set(BINARY) | set(CONTINUOUS) < set(found.names)
 

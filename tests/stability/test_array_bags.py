@@ -37,10 +37,26 @@ def with_bag(shape: tuple[int, ...]) -> list[np.ndarray]:
         (np.float64(0.5), "shape-mismatch", "three or more axes"),
         ([np.full(4, 0.5)], "shape-mismatch", "bag 0: expected an array"),
         (with_bag((3, 4)), "bags-differ", "bag 1: expected 2 models as in bag 0, got 3"),
-        ({"a": GOOD[0], "b": GOOD[1][:2]}, "bags-differ", "model 'b': expected 3 bags as 'a' has, got 2"),
-        ({"a": GOOD[0], "b": np.full((3, 5), 0.5)}, "shape-mismatch", r"model 'b', bag 0: expected the shape \(4,\)"),
-        ({"a": GOOD[0], "b": np.full(3, 0.5)}, "shape-mismatch", "model 'b': expected two or more axes"),
-        ({"a": {"x": [0.5], "y": [0.5]}, "b": {"x": [0.5]}}, "bags-differ", "model 'b'.*no bag 'y'"),
+        (
+            {"a": GOOD[0], "b": GOOD[1][:2]},
+            "bags-differ",
+            "model 'b': expected 3 bags as 'a' has, got 2",
+        ),
+        (
+            {"a": GOOD[0], "b": np.full((3, 5), 0.5)},
+            "shape-mismatch",
+            r"model 'b', bag 0: expected the shape \(4,\)",
+        ),
+        (
+            {"a": GOOD[0], "b": np.full(3, 0.5)},
+            "shape-mismatch",
+            "model 'b': expected two or more axes",
+        ),
+        (
+            {"a": {"x": [0.5], "y": [0.5]}, "b": {"x": [0.5]}},
+            "bags-differ",
+            "model 'b'.*no bag 'y'",
+        ),
         ({"a": {"x": [0.5]}, "b": {"x": [0.5], "z": [0.1]}}, "bags-differ", "model 'b'.*bag 'z'"),
         (
             {"a": {"x": [0.5], "y": [0.5]}, "b": {"y": [0.5], "x": [0.5]}},
@@ -48,9 +64,21 @@ def with_bag(shape: tuple[int, ...]) -> list[np.ndarray]:
             "bag 0: expected bag 'x' as in",
         ),
         ({"a": {"x": [0.5]}, "b": [[0.5]]}, "bags-differ", "bag ids for all models or for none"),
-        (changed((1, 2, 3), np.nan), "non-finite", r"model 'model 2', bag '2', instance \(3\).*got nan"),
-        (changed((0, 1, 0), -np.inf), "non-finite", r"model 'model 1', bag '1', instance \(0\).*got -inf"),
-        (changed((1, 0, 2), 1.5), "score-range", r"model 'model 2', bag '0', instance \(2\).*got 1.5"),
+        (
+            changed((1, 2, 3), np.nan),
+            "non-finite",
+            r"model 'model 2', bag '2', instance \(3\).*got nan",
+        ),
+        (
+            changed((0, 1, 0), -np.inf),
+            "non-finite",
+            r"model 'model 1', bag '1', instance \(0\).*got -inf",
+        ),
+        (
+            changed((1, 0, 2), 1.5),
+            "score-range",
+            r"model 'model 2', bag '0', instance \(2\).*got 1.5",
+        ),
         (changed((0, 2, 1), -0.1), "score-range", r"bag '2', instance \(1\)"),
         (np.full((2, 3, 4), "x"), "type", "numbers"),
         ([[["a"], ["b"]]], "type", "numbers"),
@@ -83,12 +111,24 @@ def test_values_outside_get_a_hint() -> None:
         ({"models": ["a", "a"]}, "bags-differ", "2 different names"),
         ({"groups": {"patient": [1, 2]}}, "labels-differ", "groups"),
         ({"instances": [None, None]}, "labels-differ", "3 entries"),
-        ({"instances": [None, [0, 1], None]}, "shape-mismatch", r"bag '1': expected the shape \(4,\)"),
+        (
+            {"instances": [None, [0, 1], None]},
+            "shape-mismatch",
+            r"bag '1': expected the shape \(4,\)",
+        ),
         ({"instances": [None, [0, 1, 2, 0], None]}, "labels-differ", "instances of bag '1'"),
         ({"instances": {"7": [0, 0, 0, 1]}}, "labels-differ", "got '7'"),
-        ({"instances": [[1, 0, 0, 0], None, None], "labels": [0, 1, 1]}, "labels-differ", "bag '0'.*labelled 0"),
+        (
+            {"instances": [[1, 0, 0, 0], None, None], "labels": [0, 1, 1]},
+            "labels-differ",
+            "bag '0'.*labelled 0",
+        ),
         ({"bag_scores": [[0.1, 0.2, 0.3]]}, "bags-differ", r"\(2, 3\) \(models, bags\)"),
-        ({"bag_scores": [[0.1, 0.2, 0.3], [0.1, np.inf, 0.3]]}, "non-finite", "model 'model 2', bag '1'"),
+        (
+            {"bag_scores": [[0.1, 0.2, 0.3], [0.1, np.inf, 0.3]]},
+            "non-finite",
+            "model 'model 2', bag '1'",
+        ),
     ],
 )
 def test_what_comes_with_the_maps_must_fit(options: dict[str, Any], rule: str, said: str) -> None:
@@ -114,7 +154,11 @@ def test_bags_are_positive_if_an_instance_is_and_nobody_said() -> None:
 def test_any_kind_of_number_becomes_float64_bag_by_bag(kind: Any) -> None:
     bags = ArrayBags.of(np.ones((2, 3, 2, 2), kind))
     assert bags.maps[0].dtype == kind
-    assert (bags[0].values.dtype, bags[0].values.shape, bags[0].shape) == (np.float64, (2, 4), (2, 2))
+    assert (bags[0].values.dtype, bags[0].values.shape, bags[0].shape) == (
+        np.float64,
+        (2, 4),
+        (2, 2),
+    )
 
 
 def test_instances_may_be_named_by_their_bag() -> None:

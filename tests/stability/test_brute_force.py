@@ -84,7 +84,9 @@ def kendall(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     return ratio(s, root), ratio(s, pairs)
 
 
-def pair_value(x: np.ndarray, y: np.ndarray, name: str, threshold: float, undefined: str = "skip") -> float:
+def pair_value(
+    x: np.ndarray, y: np.ndarray, name: str, threshold: float, undefined: str = "skip"
+) -> float:
     if name == "Pearson":
         return pearson(x.tolist(), y.tolist())
     if name == "Spearman":
@@ -128,19 +130,29 @@ BINARY = (
     *("PAR-NAR", "prevalence-index", "bias-index", "positive_share"),
 )
 ALL = (*BINARY, "Pearson", "Spearman", "Kendall-b", "Kendall-a")
-SUMMED = ("PAR-NAR", "prevalence-index", "bias-index", "positive_share")  # no rule for undefined pairs
+SUMMED = (
+    "PAR-NAR",
+    "prevalence-index",
+    "bias-index",
+    "positive_share",
+)  # no rule for undefined pairs
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_every_score_is_what_its_definition_says(seed: int) -> None:
     rng = np.random.default_rng([8, seed])
     bags = random_bags(rng)
-    threshold, undefined = float(rng.choice([0.0, 0.3, 0.5, 1.0])), str(rng.choice(["skip", "agree", "one"]))
+    threshold, undefined = (
+        float(rng.choice([0.0, 0.3, 0.5, 1.0])),
+        str(rng.choice(["skip", "agree", "one"])),
+    )
     found = cal.stability(bags, threshold=threshold, undefined=undefined, ci=False)
     pairs = list(itertools.combinations(range(len(bags[0])), 2))
     for name in ALL:
         rule = "skip" if name in SUMMED else undefined
-        table = [[pair_value(bag[i], bag[j], name, threshold, rule) for i, j in pairs] for bag in bags]
+        table = [
+            [pair_value(bag[i], bag[j], name, threshold, rule) for i, j in pairs] for bag in bags
+        ]
         per_bag = [mean(row) for row in table]
         np.testing.assert_allclose(found.per_bag(name), per_bag, atol=1e-12, err_msg=name)
         assert found[name].value == pytest.approx(mean(per_bag), abs=1e-12, nan_ok=True), name
@@ -149,12 +161,18 @@ def test_every_score_is_what_its_definition_says(seed: int) -> None:
         assert found.sd(name) == pytest.approx(sd, abs=1e-12, nan_ok=True), name
         for p, (i, j) in enumerate(pairs):
             expected = mean(row[p] for row in table)
-            assert found.per_pair(name)[i, j] == pytest.approx(expected, abs=1e-12, nan_ok=True), name
+            assert found.per_pair(name)[i, j] == pytest.approx(expected, abs=1e-12, nan_ok=True), (
+                name
+            )
         bare = [pair_value(bag[i], bag[j], name, threshold) for bag in bags for i, j in pairs]
         assert found.undefined(name).pairs == sum(map(math.isnan, bare)), name
         for t in (0.1, 0.3, 0.5, 0.9) if name in BINARY else ():
-            values = [mean(pair_value(bag[i], bag[j], name, t, rule) for i, j in pairs) for bag in bags]
-            assert found.get(name, threshold=t).value == pytest.approx(mean(values), abs=1e-12, nan_ok=True), (name, t)
+            values = [
+                mean(pair_value(bag[i], bag[j], name, t, rule) for i, j in pairs) for bag in bags
+            ]
+            assert found.get(name, threshold=t).value == pytest.approx(
+                mean(values), abs=1e-12, nan_ok=True
+            ), (name, t)
         if len(bags[0]) > 2:
             left = found.leave_one_out(name).without
             for m, value in enumerate(left):
@@ -194,7 +212,9 @@ def test_the_reference_is_found_as_far_as_counting_says(seed: int) -> None:
                 jaccard.append(both / either)
         assert found.get("DICE", model=model).value == pytest.approx(mean(dice), abs=1e-12)
         assert found.get("Jaccard", model=model).value == pytest.approx(mean(jaccard), abs=1e-12)
-        assert found.get("accuracy", model=model).value == pytest.approx(mean([float(j >= 0.1) for j in jaccard]))
+        assert found.get("accuracy", model=model).value == pytest.approx(
+            mean([float(j >= 0.1) for j in jaccard])
+        )
         if labels.all():
             continue
         tops = [bag[k].max() for bag in bags]
@@ -209,13 +229,17 @@ def test_the_order_of_models_and_bags_changes_nothing() -> None:
     first = cal.stability(maps, groups=groups, ci=False)
     turn, shuffle = np.array([2, 0, 3, 1]), rng.permutation(30)
     other = cal.stability(maps[turn], groups=groups, ci=False)
-    third = cal.stability(maps[:, shuffle], groups={"patient": groups["patient"][shuffle]}, ci=False)
+    third = cal.stability(
+        maps[:, shuffle], groups={"patient": groups["patient"][shuffle]}, ci=False
+    )
     for name in first.names:
         assert other[name].value == pytest.approx(first[name].value, abs=1e-13)
         assert third[name].value == pytest.approx(first[name].value, abs=1e-13)
         np.testing.assert_allclose(third.per_bag(name), first.per_bag(name)[shuffle], atol=0)
         if name not in ("called-by-all", "called-by-some"):
-            np.testing.assert_allclose(other.per_pair(name), first.per_pair(name)[np.ix_(turn, turn)], atol=1e-13)
+            np.testing.assert_allclose(
+                other.per_pair(name), first.per_pair(name)[np.ix_(turn, turn)], atol=1e-13
+            )
             a, b = first.leave_one_out(name), other.leave_one_out(name)
             np.testing.assert_allclose(np.array(b.without), np.array(a.without)[turn], atol=1e-13)
             assert b.error == pytest.approx(a.error, abs=1e-13)

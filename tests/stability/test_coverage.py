@@ -23,14 +23,24 @@ def test_leaving_out_one_model_covers_other_trainings(n_models: int) -> None:
 
     def left(number: int) -> tuple[float, float, float]:
         """Models of different quality on the same 20 bags."""
-        noise = 0.15 * np.exp(0.5 * rng.standard_normal((number, 1, 1))) * rng.standard_normal((number, 20, 64))
-        evidence = collect(ArrayBags.of(np.clip(shared + noise, 0, 1)), np.array([0.5]), kendall=False)
+        noise = (
+            0.15
+            * np.exp(0.5 * rng.standard_normal((number, 1, 1)))
+            * rng.standard_normal((number, 20, 64))
+        )
+        evidence = collect(
+            ArrayBags.of(np.clip(shared + noise, 0, 1)), np.array([0.5]), kendall=False
+        )
         found = leave_one_out(evidence, "APJ", 0, "skip", ("model",) * number, 0.95)
         return found.value, found.low, found.high
 
     truth = left(150)[0]
-    inside = sum(low <= truth <= high for _, low, high in (left(n_models) for _ in range(SIMULATIONS)))
-    assert 0.87 <= inside / SIMULATIONS <= 0.995  # measured .92 to .94; the error of 200 simulations is .017
+    inside = sum(
+        low <= truth <= high for _, low, high in (left(n_models) for _ in range(SIMULATIONS))
+    )
+    assert (
+        0.87 <= inside / SIMULATIONS <= 0.995
+    )  # measured .92 to .94; the error of 200 simulations is .017
 
 
 Design = Callable[[np.random.Generator, int], np.ndarray]
@@ -87,8 +97,15 @@ def test_bags_of_one_patient_are_no_independent_bags(name: str) -> None:
         maps = clustered(20)
         for cluster in inside:
             e = cal.stability(
-                maps, thresholds=(), groups={"patient": patient}, cluster=cluster, replicates=400, kendall=False
+                maps,
+                thresholds=(),
+                groups={"patient": patient},
+                cluster=cluster,
+                replicates=400,
+                kendall=False,
             )[name]
             inside[cluster] += e.low <= truth <= e.high
     assert 0.90 <= inside["patient"] / SIMULATIONS <= 0.995
-    assert inside["image"] / SIMULATIONS < 0.80  # the negative control: images taken for independent
+    assert (
+        inside["image"] / SIMULATIONS < 0.80
+    )  # the negative control: images taken for independent

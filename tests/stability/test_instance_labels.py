@@ -28,7 +28,9 @@ def test_every_rule_by_hand(rule: Any, expected: list[list[int]]) -> None:
     assert instance_labels(BOX, (40, 40), (4, 4), rule).astype(int).tolist() == expected
 
 
-def slow(boxes: Any, size: tuple[int, int], grid: tuple[int, int], rule: str, coverage: float) -> np.ndarray:
+def slow(
+    boxes: Any, size: tuple[int, int], grid: tuple[int, int], rule: str, coverage: float
+) -> np.ndarray:
     """Cell by cell, in whole pixels times the size of the grid, so that nothing is rounded."""
     (width, height), (rows, columns) = size, grid
     found = np.zeros(grid, bool)
@@ -44,13 +46,20 @@ def slow(boxes: Any, size: tuple[int, int], grid: tuple[int, int], rule: str, co
                 hit = wide > 0 and high > 0
             elif rule == "centre":
                 hit = (
-                    2 * left <= (2 * column + 1) * width < 2 * right and 2 * top <= (2 * row + 1) * height < 2 * bottom
+                    2 * left <= (2 * column + 1) * width < 2 * right
+                    and 2 * top <= (2 * row + 1) * height < 2 * bottom
                 )
             elif rule == "coverage":
                 hit = wide > 0 and high > 0 and wide * high >= coverage * width * height - 1e-9
             else:
-                first, last = min(round(left / width), columns - 1), min(round(right / width), columns - 1)
-                upper, lower = min(round(top / height), rows - 1), min(round(bottom / height), rows - 1)
+                first, last = (
+                    min(round(left / width), columns - 1),
+                    min(round(right / width), columns - 1),
+                )
+                upper, lower = (
+                    min(round(top / height), rows - 1),
+                    min(round(bottom / height), rows - 1),
+                )
                 hit = first <= column <= last and upper <= row <= lower
             found[row, column] |= hit
     return found
@@ -60,7 +69,10 @@ def slow(boxes: Any, size: tuple[int, int], grid: tuple[int, int], rule: str, co
 @pytest.mark.parametrize("seed", range(25))
 def test_every_rule_equals_loops_over_cells(rule: Any, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    size, grid = (int(rng.integers(20, 90)), int(rng.integers(20, 90))), tuple(int(n) for n in rng.integers(1, 9, 2))
+    size, grid = (
+        (int(rng.integers(20, 90)), int(rng.integers(20, 90))),
+        tuple(int(n) for n in rng.integers(1, 9, 2)),
+    )
     corners = rng.integers(-10, 100, (int(rng.integers(0, 4)), 2, 2))
     boxes = np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
     share = float(rng.choice([0.1, 0.5, 1.0]))

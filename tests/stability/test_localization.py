@@ -22,7 +22,13 @@ def made(seed: int, n_models: int = 3, n_bags: int = 20) -> dict[str, Any]:
     for b in range(n_bags):
         marked = rng.random(16) < 0.4
         marked[int(rng.integers(16))] = True
-        marks.append(marked if labels[b] and b % 4 else np.zeros(16, bool) if not labels[b] and b % 2 else None)
+        marks.append(
+            marked
+            if labels[b] and b % 4
+            else np.zeros(16, bool)
+            if not labels[b] and b % 2
+            else None
+        )
     return {"maps": maps, "labels": labels, "instances": marks}
 
 
@@ -30,15 +36,24 @@ def made(seed: int, n_models: int = 3, n_bags: int = 20) -> dict[str, Any]:
 def test_dice_jaccard_and_accuracy_are_those_of_sklearn(seed: int) -> None:
     given = made(seed)
     found = cal.stability(**given, ci=False)
-    chosen = [b for b in range(20) if given["instances"][b] is not None and given["instances"][b].any()]
+    chosen = [
+        b for b in range(20) if given["instances"][b] is not None and given["instances"][b].any()
+    ]
     assert [int(i) for i in found.localized.ids] == chosen
     for k, model in enumerate(found.models):
         calls = [given["maps"][k, b] >= 0.5 for b in chosen]
-        dice = [f1_score(given["instances"][b], call, zero_division=0) for b, call in zip(chosen, calls)]
-        jaccard = [jaccard_score(given["instances"][b], call, zero_division=0) for b, call in zip(chosen, calls)]
+        dice = [
+            f1_score(given["instances"][b], call, zero_division=0) for b, call in zip(chosen, calls)
+        ]
+        jaccard = [
+            jaccard_score(given["instances"][b], call, zero_division=0)
+            for b, call in zip(chosen, calls)
+        ]
         assert found.get("DICE", model=model).value == pytest.approx(np.mean(dice), abs=1e-12)
         assert found.get("Jaccard", model=model).value == pytest.approx(np.mean(jaccard), abs=1e-12)
-        assert found.get("accuracy", model=model).value == pytest.approx(np.mean(np.array(jaccard) >= 0.1), abs=1e-12)
+        assert found.get("accuracy", model=model).value == pytest.approx(
+            np.mean(np.array(jaccard) >= 0.1), abs=1e-12
+        )
         counted = found.get("DICE", model=model)
         assert counted.n_images == len(chosen)
         assert counted.n_references == sum(int(given["instances"][b].sum()) for b in chosen)
@@ -57,7 +72,9 @@ def test_the_bag_auc_is_that_of_sklearn(seed: int, pooling: str) -> None:
             scores = {
                 "max": maps.max(axis=1),
                 "mean": maps.mean(axis=1),
-                "noisy-or": np.minimum(-np.log1p(-maps).sum(axis=1), 1e9),  # sklearn takes no infinities
+                "noisy-or": np.minimum(
+                    -np.log1p(-maps).sum(axis=1), 1e9
+                ),  # sklearn takes no infinities
                 "lse": logsumexp(maps, axis=1) - np.log(16),
             }[pooling]
         expected = roc_auc_score(given["labels"], scores)
@@ -68,13 +85,17 @@ def test_the_bag_auc_is_that_of_sklearn(seed: int, pooling: str) -> None:
 
 def test_given_bag_scores_are_used_and_pooled_ones_are_announced() -> None:
     given = made(0)
-    scores = np.random.default_rng(1).standard_normal((3, 20))  # logits will do: only their order counts
+    scores = np.random.default_rng(1).standard_normal(
+        (3, 20)
+    )  # logits will do: only their order counts
     found = cal.stability(**given, bag_scores=scores, ci=False)
     expected = [roc_auc_score(given["labels"], row) for row in scores]
     np.testing.assert_allclose(found.localized.of_models("AUC"), expected, atol=1e-12)
     assert found.localized.pooling == "given"
     assert not any("no bag scores" in text for text in found.warnings)
-    assert any("uses the max of each map" in text for text in cal.stability(**given, ci=False).warnings)
+    assert any(
+        "uses the max of each map" in text for text in cal.stability(**given, ci=False).warnings
+    )
     used = found.evidence.bag_scores
     np.testing.assert_array_equal(used, scores.T[given["labels"]])
 
@@ -117,7 +138,9 @@ def test_intervals_are_over_patients() -> None:
 def test_without_labels_or_annotations_the_reason_is_said() -> None:
     maps = np.random.default_rng(0).random((2, 6, 5))
     nothing = cal.stability(maps, ci=False).localized
-    assert dict(nothing.missing) == dict.fromkeys(("DICE", "Jaccard", "accuracy", "AUC"), "no_references")
+    assert dict(nothing.missing) == dict.fromkeys(
+        ("DICE", "Jaccard", "accuracy", "AUC"), "no_references"
+    )
     assert (nothing.rows, nothing.ids) == ((), ())
     one_kind = cal.stability(maps, [1] * 6, ci=False).localized
     assert one_kind.missing["AUC"] == "single_category"
@@ -135,12 +158,19 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None
 
 def test_rows_of_models_and_bags_are_named() -> None:
     found = cal.stability(**made(6), ci=False, models=["seed 1", "seed 2", "seed 3"])
-    assert {row.model for row in found.localized.rows} == {"seed 1", "seed 2", "seed 3", "all models"}
+    assert {row.model for row in found.localized.rows} == {
+        "seed 1",
+        "seed 2",
+        "seed 3",
+        "all models",
+    }
     with pytest.raises(cal.UsageError, match="did you mean 'seed 1'"):
         found.localized.get("DICE", "seed1")
     with pytest.raises(cal.UsageError, match="did you mean 'DICE'"):
         found.localized.get("DICES")
-    assert found.as_dict()["localization"]["over_models"]["AUC"]["mean"] == pytest.approx(found["AUC"].value)
+    assert found.as_dict()["localization"]["over_models"]["AUC"]["mean"] == pytest.approx(
+        found["AUC"].value
+    )
 
 
 def test_words_say_that_stable_is_not_right() -> None:

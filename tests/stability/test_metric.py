@@ -22,7 +22,9 @@ def evidence_of(seed: int, n_models: int = 4, n_bags: int = 9) -> BagPairs:
     bags = [np.round(rng.random((n_models, int(rng.integers(3, 12)))), 1) for _ in range(n_bags)]
     bags[0][:] = 0.0
     marks = [rng.random(bag.shape[1]) < 0.3 if b % 2 else None for b, bag in enumerate(bags)]
-    return collect(ArrayBags.of(bags, instances=marks, bag_scores=rng.random((n_models, n_bags))), THRESHOLDS)
+    return collect(
+        ArrayBags.of(bags, instances=marks, bag_scores=rng.random((n_models, n_bags))), THRESHOLDS
+    )
 
 
 def all_cases(evidence: BagPairs) -> list[tuple[Any, BagValues]]:
@@ -38,7 +40,9 @@ def test_a_weight_is_a_number_of_copies(seed: int) -> None:
     copies = np.repeat(np.arange(evidence.n_images), weights)
     ones = np.ones((1, len(copies)), np.int64)
     for (metric, values), (_, copied) in zip(all_cases(evidence), all_cases(evidence.take(copies))):
-        np.testing.assert_allclose(metric.value(values, weights[None]), metric.value(copied, ones), rtol=0, atol=1e-15)
+        np.testing.assert_allclose(
+            metric.value(values, weights[None]), metric.value(copied, ones), rtol=0, atol=1e-15
+        )
         again = values.take(copies)
         np.testing.assert_array_equal(metric.value(again, ones), metric.value(copied, ones))
         every = np.ones(len(copies), np.int64)
@@ -100,9 +104,9 @@ def test_units_behind_a_mean() -> None:
     unit = np.array([0, 0, 1, 2])
     assert metric.support(evidence, unit, 3).tolist() == [[[2, 2, 1], [1, 1, 1]]]
     assert metric.counts(evidence, np.ones(4, np.int64)).tolist() == [[[4, 2, 9], [4, 1, 3]]]
-    assert metric.value(evidence, np.array([[1, 1, 1, 1], [0, 0, 0, 1]]))[0, 0].tolist() == pytest.approx(
-        [2.5 / 3, 0.2]
-    )
+    assert metric.value(evidence, np.array([[1, 1, 1, 1], [0, 0, 0, 1]]))[
+        0, 0
+    ].tolist() == pytest.approx([2.5 / 3, 0.2])
     assert np.isnan(metric.value(evidence, np.array([[0, 0, 0, 1]]))).all()
     assert metric.reasons(evidence)[0, 1] == "no_positives"
 

@@ -30,17 +30,25 @@ def made(references, models, *, classes=("x",), **more):
 
     def image(boxes, scores=False):
         pairs = [entry if isinstance(entry, tuple) else (entry, 0) for entry in boxes]
-        found = {"boxes": np.array([b for b, _ in pairs], float).reshape(-1, 4), "labels": [c for _, c in pairs]}
+        found = {
+            "boxes": np.array([b for b, _ in pairs], float).reshape(-1, 4),
+            "labels": [c for _, c in pairs],
+        }
         return found | ({"scores": [0.9] * len(pairs)} if scores else {"width": 100, "height": 100})
 
     said = {name: [image(boxes, True) for boxes in images] for name, images in models.items()}
-    given = [image(boxes) | {key: values[k] for key, values in more.items()} for k, boxes in enumerate(references)]
+    given = [
+        image(boxes) | {key: values[k] for key, values in more.items()}
+        for k, boxes in enumerate(references)
+    ]
     return cal.Cohort.from_arrays(given, said, classes=classes)
 
 
 @pytest.fixture
 def hand():
-    """Three references, three models: A by all, B by two, C by none; FAR is a false alarm that two models share."""
+    """Three references, three models: A by all, B by two, C by none; FAR is a false alarm that two
+    models share.
+    """
     return made(
         [[A, B, C], []],
         {"m1": [[A, B, FAR], []], "m2": [[A, B, FAR], []], "m3": [[A, D], [A]]},
@@ -64,7 +72,8 @@ def test_false_alarms_of_several_models_share_a_place(hand):
 
 def test_agreement_is_the_mean_over_images_of_the_mean_over_pairs(hand):
     found = object_stability(hand, ci=False)
-    # First image: m1-m2 3 couples of 6 predictions, m1-m3 and m2-m3 one of 5. Second: m1-m2 silent, the others 0 of 1.
+    # First image: m1-m2 3 couples of 6 predictions, m1-m3 and m2-m3 one of 5. Second: m1-m2 silent,
+    # the others 0 of 1.
     first = (1 + 2 / 5 + 2 / 5) / 3
     assert found.per_image["agreement"].tolist() == pytest.approx([first, 0.0])
     assert found["agreement"].value == pytest.approx(first / 2)
@@ -107,7 +116,9 @@ def test_models_that_say_different_things_do_not_agree():
 
 
 def test_classes_are_told_apart_and_have_their_own_rows():
-    cohort = made([[(A, 0), (B, 1)]], {"a": [[(A, 0), (B, 1)]], "b": [[(A, 1), (B, 1)]]}, classes=("x", "y"))
+    cohort = made(
+        [[(A, 0), (B, 1)]], {"a": [[(A, 0), (B, 1)]], "b": [[(A, 1), (B, 1)]]}, classes=("x", "y")
+    )
     found = object_stability(cohort, ci=False)
     assert found["agreement"].value == 0.5
     assert found.get("agreement", label="x").value == 0.0
@@ -149,14 +160,21 @@ def test_equal_sizes_are_not_parted():
 
 def test_ignored_references_and_crowds_are_left_out_and_counted():
     references = [
-        {"boxes": [A, B, C], "labels": [0, 0, 0], "ignore": [False, True, False], "crowd": [False, False, True]}
+        {
+            "boxes": [A, B, C],
+            "labels": [0, 0, 0],
+            "ignore": [False, True, False],
+            "crowd": [False, False, True],
+        }
     ]
     said = {"boxes": [A, B, C], "labels": [0, 0, 0], "scores": [0.9, 0.8, 0.7]}
     cohort = cal.Cohort.from_arrays(references, {"a": [said], "b": [said]}, classes=("x",))
     found = object_stability(cohort, ci=False)
     assert found["found-by-all"].n_references == 1
     assert found.as_dict()["ignored_references"] == 2
-    assert found.false_alarms_by()[1].places == 0  # what lies on ignored references is no false alarm
+    assert (
+        found.false_alarms_by()[1].places == 0
+    )  # what lies on ignored references is no false alarm
     assert found["agreement"].value == 1.0  # and still something both say
     assert "2 references left out: ignored, or crowds" in found.warnings
 
@@ -184,7 +202,9 @@ def test_a_place_counts_a_model_once():
     assert any("several false alarms of one model" in said for said in found.warnings)
 
 
-@pytest.mark.parametrize("kind", ["plain", "tied scores", "integer grid", "crowded images", "many classes", "volumes"])
+@pytest.mark.parametrize(
+    "kind", ["plain", "tied scores", "integer grid", "crowded images", "many classes", "volumes"]
+)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("threshold", [0.3, 0.5, 0.8])
 def test_numbers_are_those_of_the_twin(kind, seed, threshold):
@@ -209,7 +229,9 @@ def test_blocks_change_nothing(monkeypatch, most):
 def test_the_order_of_models_does_not_matter():
     cohort = cohort_of("plain", 2, n_images=30, models=4)
     names = list(cohort.models)
-    one, other = (object_stability(cohort, models=order, replicates=100) for order in (names, names[::-1]))
+    one, other = (
+        object_stability(cohort, models=order, replicates=100) for order in (names, names[::-1])
+    )
     for name in ("agreement", "mean-iou", "found-by-some", "false-alarms-shared"):
         assert one[name].value == pytest.approx(other[name].value, abs=1e-12)
         assert one[name].low == pytest.approx(other[name].low, abs=1e-12)
@@ -222,38 +244,61 @@ def test_weights_are_repetitions():
     repeated = evidence.take(np.repeat(np.arange(evidence.n_images), weights))
     metric = ObjectMetric(3)
     weighed = metric.value(Sums.of(evidence, Strata.classes(evidence)), weights[None])
-    alone = metric.value(Sums.of(repeated, Strata.classes(repeated)), np.ones((1, repeated.n_images), np.int64))
+    alone = metric.value(
+        Sums.of(repeated, Strata.classes(repeated)), np.ones((1, repeated.n_images), np.int64)
+    )
     assert weighed == pytest.approx(alone, abs=1e-12, nan_ok=True)
-    counts = metric.counts(Sums.of(repeated, Strata.classes(repeated)), np.ones(repeated.n_images, np.int64))
-    assert (metric.counts(Sums.of(evidence, Strata.classes(evidence)), weights)[:, :, 0] == counts[:, :, 0]).all()
+    counts = metric.counts(
+        Sums.of(repeated, Strata.classes(repeated)), np.ones(repeated.n_images, np.int64)
+    )
+    assert (
+        metric.counts(Sums.of(evidence, Strata.classes(evidence)), weights)[:, :, 0]
+        == counts[:, :, 0]
+    ).all()
 
 
 def test_evidence_can_be_parted_and_joined():
     cohort = cohort_of("plain", 4, models=2)
     evidence = collect(cohort, list(cohort.models), VIEW)
     half = evidence.n_images // 2
-    joined = ObjectPairs.concat([evidence.take(np.arange(half)), evidence.take(np.arange(half, evidence.n_images))])
+    joined = ObjectPairs.concat(
+        [evidence.take(np.arange(half)), evidence.take(np.arange(half, evidence.n_images))]
+    )
     for table in ("references", "places", "said", "couples"):
         for column in getattr(joined, table)._columns():
-            assert (getattr(getattr(joined, table), column) == getattr(getattr(evidence, table), column)).all()
+            assert (
+                getattr(getattr(joined, table), column) == getattr(getattr(evidence, table), column)
+            ).all()
 
 
-@pytest.mark.parametrize("criterion", ["iop", "ior", "point-in-box", "centre-distance-relative", "giou", "any-overlap"])
+@pytest.mark.parametrize(
+    "criterion", ["iop", "ior", "point-in-box", "centre-distance-relative", "giou", "any-overlap"]
+)
 def test_neither_of_two_models_is_the_reference(criterion):
     """A box in a larger one is covered by it, but does not cover it: both directions must hold."""
     cohort = cohort_of("plain", 7, models=2)
     names = list(cohort.models)
-    one, other = (object_stability(cohort, criterion, models=order, ci=False) for order in (names, names[::-1]))
+    one, other = (
+        object_stability(cohort, criterion, models=order, ci=False)
+        for order in (names, names[::-1])
+    )
     assert one["agreement"].value == other["agreement"].value
     assert one["mean-iou"].value == pytest.approx(other["mean-iou"].value)
 
 
 def test_a_small_box_in_a_large_one_is_not_the_same_thing():
     inside, around = [40, 40, 50, 50], [0, 0, 100, 100]
-    assert object_stability(made([[]], {"a": [[inside]], "b": [[around]]}), "iop", ci=False)["agreement"].value == 0.0
+    assert (
+        object_stability(made([[]], {"a": [[inside]], "b": [[around]]}), "iop", ci=False)[
+            "agreement"
+        ].value
+        == 0.0
+    )
 
 
-@pytest.mark.parametrize("assignment", ["by-score", "by-overlap", "optimal", "many-to-one", "per-reference-argmax"])
+@pytest.mark.parametrize(
+    "assignment", ["by-score", "by-overlap", "optimal", "many-to-one", "per-reference-argmax"]
+)
 def test_every_assignment_works(assignment):
     found = object_stability(cohort_of("ignored", 1, models=3), assignment=assignment, ci=False)
     assert 0 < found["agreement"].value < 1
@@ -262,7 +307,10 @@ def test_every_assignment_works(assignment):
 
 def test_optimal_makes_at_least_as_many_couples():
     cohort = cohort_of("crowded images", 8, models=3)
-    greedy, best = (object_stability(cohort, threshold=0.2, assignment=a, ci=False) for a in ("by-overlap", "optimal"))
+    greedy, best = (
+        object_stability(cohort, threshold=0.2, assignment=a, ci=False)
+        for a in ("by-overlap", "optimal")
+    )
     assert len(best.evidence.couples) >= len(greedy.evidence.couples)
 
 
@@ -328,8 +376,12 @@ def test_leaving_out_models(hand):
     assert without.without["m3"] == 1.0  # m1 and m2 alone: the second image has no value
     assert without.without["m1"] == pytest.approx(0.2)
     spread = np.array([0.2, 0.2, 1.0])
-    assert without.standard_error == pytest.approx(np.sqrt(2 / 3 * ((spread - spread.mean()) ** 2).sum()))
-    assert found.leave_one_out("found-by-all").without == pytest.approx({"m1": 1 / 3, "m2": 1 / 3, "m3": 2 / 3})
+    assert without.standard_error == pytest.approx(
+        np.sqrt(2 / 3 * ((spread - spread.mean()) ** 2).sum())
+    )
+    assert found.leave_one_out("found-by-all").without == pytest.approx(
+        {"m1": 1 / 3, "m2": 1 / 3, "m3": 2 / 3}
+    )
     assert np.isnan(found.leave_one_out("found-by-all").standard_error)
     with pytest.raises(UsageError, match="did you mean 'agreement'"):
         found.leave_one_out("agreemnt")
@@ -351,7 +403,10 @@ def test_disputed_images_name_their_references(hand):
 
 def test_the_most_disputed_image_comes_first():
     cohort = made([[A], [A, B], [A]], {"a": [[A], [A, B], []], "b": [[A, D], [], [A]]})
-    assert [len(image.references) for image in object_stability(cohort, ci=False).disputed()] == [2, 1]
+    assert [len(image.references) for image in object_stability(cohort, ci=False).disputed()] == [
+        2,
+        1,
+    ]
 
 
 def test_the_document_holds_everything(hand):
@@ -370,7 +425,10 @@ def test_the_document_holds_everything(hand):
 
 def test_words(hand):
     said = object_stability(hand, ci=False).sentences()
-    assert said[0] == "Of 3 references, all 3 models find 33 %, some but not all find 33 %, and none finds 33 %."
+    assert (
+        said[0]
+        == "Of 3 references, all 3 models find 33 %, some but not all find 33 %, and none finds 33 %."
+    )
     assert said[1].startswith(
         "Two models agree on 30 % of what they predict, whether it is right or not (mean over 2 images"
     )
@@ -401,5 +459,7 @@ def test_unknown_numbers_are_refused(hand):
 
 def test_progress_is_told_to_the_end():
     steps = []
-    object_stability(cohort_of("plain", 1, models=2), replicates=128, progress=lambda *step: steps.append(step))
+    object_stability(
+        cohort_of("plain", 1, models=2), replicates=128, progress=lambda *step: steps.append(step)
+    )
     assert steps == [(1, 3), (2, 3), (3, 3)]

@@ -28,12 +28,16 @@ def made(references, *models, size=(8, 4), **more):
         for k, boxes in enumerate(models)
     }
     boxes = np.array(references, float).reshape(-1, 2 * d)
-    return cal.Cohort.from_arrays([{"boxes": boxes, "labels": [0] * len(boxes), **sides, **more}], said, classes=("x",))
+    return cal.Cohort.from_arrays(
+        [{"boxes": boxes, "labels": [0] * len(boxes), **sides, **more}], said, classes=("x",)
+    )
 
 
 def test_a_cell_has_the_highest_score_of_what_covers_its_centre():
     cohort = made(
-        [[0, 0, 2, 2]], [([0, 0, 4, 4], 0.3), ([2, 0, 6, 2], 0.8)], [([2, 0, 6, 2], 0.8), ([0, 0, 4, 4], 0.3)]
+        [[0, 0, 2, 2]],
+        [([0, 0, 4, 4], 0.3), ([2, 0, 6, 2], 0.8)],
+        [([2, 0, 6, 2], 0.8), ([0, 0, 4, 4], 0.3)],
     )
     bag = detections_as_bags(cohort, (2, 4))[0]
     assert bag.shape == (2, 4)
@@ -72,7 +76,11 @@ def brute(cohort, table, image, shape, covers):
         cells = np.zeros(shape, bool)
         for index in np.ndindex(*shape):
             begin, end = (np.array(index) + step for step in (0, 1))
-            begin, end, middle = begin * size / shape, end * size / shape, (np.array(index) + 0.5) * size / shape
+            begin, end, middle = (
+                begin * size / shape,
+                end * size / shape,
+                (np.array(index) + 0.5) * size / shape,
+            )
             if covers == "centre":
                 cells[index] = bool(((low <= middle) & (middle < high)).all())
             else:
@@ -82,7 +90,9 @@ def brute(cohort, table, image, shape, covers):
 
 
 @pytest.mark.parametrize("covers", ["centre", "any-overlap"])
-@pytest.mark.parametrize(("kind", "shape"), [("plain", (7, 5)), ("ignored", (16, 16)), ("volumes", (3, 4, 5))])
+@pytest.mark.parametrize(
+    ("kind", "shape"), [("plain", (7, 5)), ("ignored", (16, 16)), ("volumes", (3, 4, 5))]
+)
 def test_grids_are_those_of_loops_over_cells(kind, shape, covers):
     cohort = cohort_of(kind, 3, n_images=4, models=2)
     bags = detections_as_bags(cohort, shape, covers=covers)
@@ -97,21 +107,33 @@ def test_grids_are_those_of_loops_over_cells(kind, shape, covers):
         for row, inside in brute(cohort, cohort.references, image, shape, covers):
             real |= inside & ~cohort.references.ignore[row]
         assert (bag.instances.reshape(shape) == real).all()
-        assert bool(bags.positive[image]) == bool((~cohort.references.ignore)[cohort.references.image == image].any())
+        assert bool(bags.positive[image]) == bool(
+            (~cohort.references.ignore)[cohort.references.image == image].any()
+        )
 
 
 def test_masks_are_drawn_as_they_are():
     mask = np.zeros((4, 8), np.uint8)
     mask[0, 0] = mask[1, 1:3] = mask[3, 7] = 1
     said = {"masks": mask[None], "labels": [0], "scores": [0.7]}
-    cohort = cal.Cohort.from_arrays([{"masks": mask[None], "labels": [0]}], {"a": [said], "b": [said]}, classes=("x",))
+    cohort = cal.Cohort.from_arrays(
+        [{"masks": mask[None], "labels": [0]}], {"a": [said], "b": [said]}, classes=("x",)
+    )
     whole = detections_as_bags(cohort)[0]
     assert whole.shape == (4, 8)
     assert (whole.values[0].reshape(4, 8) == 0.7 * mask).all()
-    centre = detections_as_bags(cohort, (2, 4))[0]  # centres lie in the pixels 1, 3, ... of both axes
-    assert centre.instances.reshape(2, 4).tolist() == [[True, False, False, False], [False, False, False, True]]
+    centre = detections_as_bags(cohort, (2, 4))[
+        0
+    ]  # centres lie in the pixels 1, 3, ... of both axes
+    assert centre.instances.reshape(2, 4).tolist() == [
+        [True, False, False, False],
+        [False, False, False, True],
+    ]
     anywhere = detections_as_bags(cohort, (2, 4), covers="any-overlap")[0]
-    assert anywhere.instances.reshape(2, 4).tolist() == [[True, True, False, False], [False, False, False, True]]
+    assert anywhere.instances.reshape(2, 4).tolist() == [
+        [True, True, False, False],
+        [False, False, False, True],
+    ]
 
 
 @pytest.mark.parametrize("covers", ["centre", "any-overlap"])
@@ -136,7 +158,9 @@ def test_volumes_of_masks():
 
 
 def test_bags_say_what_they_are():
-    cohort = cohort_of("plain", 2, n_images=6, models=3).with_groups({"patient": np.array(list("aabbcc"))})
+    cohort = cohort_of("plain", 2, n_images=6, models=3).with_groups(
+        {"patient": np.array(list("aabbcc"))}
+    )
     bags = detections_as_bags(cohort, (4, 4), models=["model-3", "model-1"])
     assert (len(bags), bags.models, bags.ids) == (6, ("model-3", "model-1"), cohort.images.ids)
     assert bags.groups["patient"].tolist() == list("aabbcc")
@@ -154,8 +178,13 @@ def test_lost_objects_and_models_without_scores_are_counted():
     cohort = cohort.with_predictions("m1", replace(cohort.models["m1"], scored=False))
     notes = detections_as_bags(cohort, (2, 4)).notes
     assert "no scores: m1; their predictions count 1" in notes
-    assert "1 of 1 references cover no cell of the grid: too small, or outside of the image" in notes
-    assert "1 of 1 predictions of m0 cover no cell of the grid: too small, or outside of the image" in notes
+    assert (
+        "1 of 1 references cover no cell of the grid: too small, or outside of the image" in notes
+    )
+    assert (
+        "1 of 1 predictions of m0 cover no cell of the grid: too small, or outside of the image"
+        in notes
+    )
 
 
 def test_ignored_references_make_nothing_positive():

@@ -43,7 +43,9 @@ def test_per_pair_is_the_mean_over_bags_of_every_pair() -> None:
     assert np.isnan(np.diagonal(matrix)).all()
     np.testing.assert_array_equal(matrix, matrix.T)
     for i, j in itertools.combinations(range(4), 2):
-        expected = np.nanmean([twin.pair_score("AJ", maps[i, b], maps[j, b], 0.5) for b in range(12)])
+        expected = np.nanmean(
+            [twin.pair_score("AJ", maps[i, b], maps[j, b], 0.5) for b in range(12)]
+        )
         assert matrix[i, j] == pytest.approx(expected, abs=1e-12)
 
 
@@ -69,7 +71,11 @@ def test_the_interval_over_models_is_a_t_interval_on_the_scale_of_the_score() ->
 def test_two_models_say_nothing_of_other_trainings() -> None:
     found = found_of(made(n_models=2))
     left = found.leave_one_out("APJ")
-    assert (left.reason, left.as_dict()["low"], left.as_dict()["method"]) == ("too_few_units", None, "none")
+    assert (left.reason, left.as_dict()["low"], left.as_dict()["method"]) == (
+        "too_few_units",
+        None,
+        "none",
+    )
     assert "few-models" in found.flags
     assert left.most_different is None
 
@@ -89,7 +95,9 @@ def test_variance_components_by_hand() -> None:
     found = components("APJ", only_bags)
     assert (found.bags, found.pairs, found.rest) == pytest.approx((np.var([1, 2, 4], ddof=1), 0, 0))
     only_pairs = components("APJ", only_bags.T)
-    assert (only_pairs.bags, only_pairs.pairs, only_pairs.rest) == pytest.approx((0, np.var([1, 2, 4], ddof=1), 0))
+    assert (only_pairs.bags, only_pairs.pairs, only_pairs.rest) == pytest.approx(
+        (0, np.var([1, 2, 4], ddof=1), 0)
+    )
     # Mean squares of [[0, 1], [1, 0]]: nothing between rows or columns, all 1 in the rest.
     crossed = components("APJ", np.array([[0.0, 1], [1, 0]]))
     assert (crossed.bags, crossed.pairs, crossed.rest) == (0, 0, 1)
@@ -155,7 +163,10 @@ def test_called_counts_the_models_behind_every_instance() -> None:
     by_all = [(row == 3).sum() / (row > 0).sum() for row in number]
     assert found["called-by-all"].value == pytest.approx(np.mean(by_all))
     assert called.shares.sum() == pytest.approx(1)
-    assert found.called(0.3).total.tolist() == np.bincount((maps >= 0.3).sum(axis=0).ravel(), minlength=4).tolist()
+    assert (
+        found.called(0.3).total.tolist()
+        == np.bincount((maps >= 0.3).sum(axis=0).ravel(), minlength=4).tolist()
+    )
     with pytest.raises(cal.UsageError, match="was not looked at"):
         found.called(0.33)
 
@@ -182,7 +193,9 @@ def test_shares_over_all_models_are_no_scores_of_pairs() -> None:
         found.sweep("Spearman")
 
 
-@pytest.mark.parametrize("ask", ["per_bag", "sd", "per_pair", "undefined", "leave_one_out", "components", "sweep"])
+@pytest.mark.parametrize(
+    "ask", ["per_bag", "sd", "per_pair", "undefined", "leave_one_out", "components", "sweep"]
+)
 def test_a_misspelt_score_is_answered_with_the_nearest_one(ask: str) -> None:
     with pytest.raises(cal.UsageError, match="did you mean 'Spearman'"):
         getattr(found_of(made()), ask)("Spearmann")
@@ -202,11 +215,15 @@ def test_a_misspelt_row_is_answered() -> None:
 
 def test_the_paradox_of_kappa_is_flagged() -> None:
     calls = np.zeros((2, 30, 100))
-    calls[0, :, 0] = calls[1, :, 1] = calls[:, :, 2] = 1  # 97 of 100 alike and negative, one shared positive
+    # 97 of 100 alike and negative, one shared positive
+    calls[0, :, 0] = calls[1, :, 1] = calls[:, :, 2] = 1
     found = found_of(calls)
     odd = found.paradox()
     assert (odd.pairs, odd.of_pairs, odd.flagged) == (30, 30, True)
-    assert (odd.total_agreement, odd.prevalence_index) == (pytest.approx(0.98), pytest.approx(-0.96))
+    assert (odd.total_agreement, odd.prevalence_index) == (
+        pytest.approx(0.98),
+        pytest.approx(-0.96),
+    )
     assert "kappa-paradox" in found.flags
     assert any("98 % of the instances alike, and AJ is 0.49" in text for text in found.warnings)
     balanced = found_of(made(8))
@@ -246,13 +263,19 @@ def test_sentences_begin_with_what_a_reader_wants_to_know() -> None:
     assert "of what one of them marks on an image, another marks" in said[0]
     assert said[0].endswith("on average over 20 images.")
     assert said[1].startswith("Of what at least one of them marks, all five mark")
-    assert any("speaks for other images like these 20, with these five models" in text for text in said)
+    assert any(
+        "speaks for other images like these 20, with these five models" in text for text in said
+    )
     assert any("for other trainings it is" in text for text in said)
     assert any(text.startswith("Look first at the images") for text in said)
 
 
 def test_sentences_without_anything_to_say() -> None:
-    assert found_of(np.zeros((3, 4, 5))).sentences()[0].startswith("None of the three models marks anything")
+    assert (
+        found_of(np.zeros((3, 4, 5)))
+        .sentences()[0]
+        .startswith("None of the three models marks anything")
+    )
     two = found_of(made(n_models=2)).sentences()
     assert two[1].startswith("They disagree on")
     assert "Of other trainings nothing can be said" in two[2]
@@ -266,14 +289,21 @@ def test_the_verdict_does_not_fall_with_every_further_model() -> None:
     maps = np.where(noise, 1.0 - lesion, lesion)
     few, many = found_of(maps[:3]), found_of(maps)
     assert many["called-by-all"].value < 0.5 < few["called-by-all"].value
-    assert few.sentences()[0].startswith("The three models mostly mark the same places: of what one")
+    assert few.sentences()[0].startswith(
+        "The three models mostly mark the same places: of what one"
+    )
     assert many.sentences()[0].startswith("The 20 models mostly mark the same places: of what one")
 
 
 def test_much_in_common_by_chance_is_said_to_be_by_chance() -> None:
-    found = cal.stability(np.random.default_rng(1).random((4, 30, 100)), threshold=0.05, replicates=200)
+    found = cal.stability(
+        np.random.default_rng(1).random((4, 30, 100)), threshold=0.05, replicates=200
+    )
     assert found["PAR"].value > 0.9
-    assert "mostly mark the same places, and no more than chance would make them:" in found.sentences()[0]
+    assert (
+        "mostly mark the same places, and no more than chance would make them:"
+        in found.sentences()[0]
+    )
 
 
 def test_the_document_is_plain_json() -> None:
@@ -282,7 +312,13 @@ def test_the_document_is_plain_json() -> None:
     found = found_of(maps)
     document = json.loads(found.to_json())
     assert document["schema"] == "calipers.stability/1"
-    assert document["bags"] == {"bags": 12, "used": 12, "positive": None, "annotated": 0, "instances": 240}
+    assert document["bags"] == {
+        "bags": 12,
+        "used": 12,
+        "positive": None,
+        "annotated": 0,
+        "instances": 240,
+    }
     assert document["models"] == ["model 1", "model 2", "model 3", "model 4"]
     assert len(document["rows"]) == len(found.rows)
     assert document["localization"]["missing"]["DICE"] == "no_references"
@@ -303,17 +339,32 @@ def test_the_printed_form_has_sentences_a_table_and_warnings() -> None:
 
 def test_a_table_of_several_results() -> None:
     maps, labels = made(13), [1, 0] * 6
-    with_labels = found_of(maps, labels=labels, instances=[(maps[0, b] > 0.8) & bool(labels[b]) for b in range(12)])
+    with_labels = found_of(
+        maps, labels=labels, instances=[(maps[0, b] > 0.8) & bool(labels[b]) for b in range(12)]
+    )
     table = stability_table({("X", "NOR"): with_labels, ("X", "max"): found_of(maps)})
     cell = table[("X", "NOR"), "APJ"]
-    assert (cell.mean, cell.sd, cell.over, cell.n) == (with_labels["APJ"].value, with_labels.sd("APJ"), "bags", 6)
+    assert (cell.mean, cell.sd, cell.over, cell.n) == (
+        with_labels["APJ"].value,
+        with_labels.sd("APJ"),
+        "bags",
+        6,
+    )
     dice = table[("X", "NOR"), "DICE"]
-    assert (dice.mean, dice.sd) == (with_labels.localized.mean("DICE"), with_labels.localized.sd("DICE"))
+    assert (dice.mean, dice.sd) == (
+        with_labels.localized.mean("DICE"),
+        with_labels.localized.sd("DICE"),
+    )
     assert str(table[("X", "max"), "AUC"]) == "-"
     lines = str(table).splitlines()
     assert lines[0].split() == ["APJ", "Spearman", "AUC", "DICE"]
     assert f"{cell.mean:.2f} ± {cell.sd:.2f}" in lines[1]
-    assert table.as_dict()["rows"][1]["DICE"] == {"mean": None, "sd": None, "over": "models", "n": 0}
+    assert table.as_dict()["rows"][1]["DICE"] == {
+        "mean": None,
+        "sd": None,
+        "over": "models",
+        "n": 0,
+    }
     assert len(table.to_frame()) == 8
     with pytest.raises(cal.UsageError, match="no cell"):
         table[("X", "nobody"), "APJ"]

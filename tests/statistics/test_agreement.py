@@ -1,4 +1,6 @@
-"""Criteria against ratings: counted by hand, resampled by hand, compared, and undefined where it must be."""
+"""Criteria against ratings: counted by hand, resampled by hand, compared, and undefined where it
+must be.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def rows():
 
 @pytest.fixture(scope="module")
 def found(rows):
-    return cal.agreement(columns(rows), thresholds={"*": [0, 0.5], "centre-distance": 20}, replicates=300)
+    return cal.agreement(
+        columns(rows), thresholds={"*": [0, 0.5], "centre-distance": 20}, replicates=300
+    )
 
 
 RULES = {
@@ -75,7 +79,9 @@ def test_values_are_what_counting_gives(rows, found, key):
     table = counted(rows, RULES[key])
     for name in BOUNDS:
         twin = plain.SCORES.get(
-            {"accuracy": "po", "positive-agreement": "PAR", "negative-agreement": "NAR"}.get(name, name)
+            {"accuracy": "po", "positive-agreement": "PAR", "negative-agreement": "NAR"}.get(
+                name, name
+            )
         )
         twin = twin or plain.SCORES["PJ"]
         expected = twin(*table)
@@ -93,7 +99,10 @@ def test_every_number_says_what_stands_behind_it(rows, found):
     assert found.get("kappa", **where).n_predictions == len(rows)
     assert found.get("kappa", **where).n_references == useful
     assert found.get("kappa", **where).n_images == len({row["image"] for row in rows})
-    assert (found.get("kappa", **where).unit, found.get("kappa", **where).n_units) == ("patient", 30)
+    assert (found.get("kappa", **where).unit, found.get("kappa", **where).n_units) == (
+        "patient",
+        30,
+    )
 
 
 def by_hand(rows, statistic, replicates, seed=0):
@@ -101,7 +110,9 @@ def by_hand(rows, statistic, replicates, seed=0):
     patients = sorted({row["patient"] for row in rows})
     values = []
     for b in range(replicates):
-        drawn = np.random.Generator(np.random.Philox(key=[seed, b])).integers(0, len(patients), len(patients))
+        drawn = np.random.Generator(np.random.Philox(key=[seed, b])).integers(
+            0, len(patients), len(patients)
+        )
         copies = [row for p in drawn for row in rows if row["patient"] == patients[p]]
         values.append(statistic(copies))
     return np.array(values)
@@ -123,7 +134,9 @@ def test_interval_is_the_t_interval_on_the_logit_scale(rows, found):
 
 
 def youden_by_hand(some, rows):
-    """The best cut of some rows, its index there, and its index on all rows; the lowest of equal ones."""
+    """The best cut of some rows, its index there, and its index on all rows; the lowest of equal
+    ones.
+    """
 
     def index(sample, cut):
         n11, n10, n01, n00 = counted(sample, lambda row: row["box-iou"] >= cut)
@@ -143,14 +156,20 @@ def test_best_threshold_and_its_optimism(rows):
     drawn = by_hand(rows, lambda some: youden_by_hand(some, rows), 100)
     optimism = (drawn[:, 1] - drawn[:, 2]).mean()
     assert optimism > 0
-    assert found.get("Youden-corrected", criterion="box-iou").value == pytest.approx(height - optimism)
+    assert found.get("Youden-corrected", criterion="box-iou").value == pytest.approx(
+        height - optimism
+    )
     spread = found.get("Youden-threshold", criterion="box-iou")
-    assert [spread.low, spread.high] == pytest.approx(np.quantile(drawn[:, 0], [0.025, 0.975]).tolist())
+    assert [spread.low, spread.high] == pytest.approx(
+        np.quantile(drawn[:, 0], [0.025, 0.975]).tolist()
+    )
 
 
 def test_distances_are_turned_round(rows, found):
     """40 (1 - iou), rounded, orders the predictions as the overlap does, nearly."""
-    near, overlap = (found.get("AUROC", criterion=name).value for name in ("centre-distance", "box-iou"))
+    near, overlap = (
+        found.get("AUROC", criterion=name).value for name in ("centre-distance", "box-iou")
+    )
     assert near == pytest.approx(overlap, abs=0.01)
     cut = found.get("Youden-threshold", criterion="centre-distance")
     assert cut.value > 20
@@ -170,7 +189,10 @@ def test_each_rated_once_is_said_and_shown_by_rater(rows, found):
 
 
 def test_two_criteria_are_compared(rows, found):
-    sides = ({"criterion": "box-iou", "threshold": "0.5"}, {"criterion": "point-in-box", "threshold": "yes"})
+    sides = (
+        {"criterion": "box-iou", "threshold": "0.5"},
+        {"criterion": "point-in-box", "threshold": "yes"},
+    )
     one = next(c for c in found.comparisons if (c.criterion_a, c.criterion_b) == sides)
     right = [
         [RULES[key](row) == (row["rating"] == "useful") for row in rows]
@@ -188,16 +210,23 @@ def test_two_criteria_are_compared(rows, found):
 
 
 def test_the_same_seed_gives_the_same_numbers(rows):
-    first, again, other = (cal.agreement(columns(rows), seed=s, replicates=100).to_json() for s in (1, 1, 2))
+    first, again, other = (
+        cal.agreement(columns(rows), seed=s, replicates=100).to_json() for s in (1, 1, 2)
+    )
     assert first == again
     assert first != other
 
 
 def test_order_of_rows_and_names_of_patients_play_no_part_in_values(rows):
-    mixed = [dict(row, patient="x" + row["patient"]) for row in np.random.default_rng(0).permutation(rows)]
+    mixed = [
+        dict(row, patient="x" + row["patient"])
+        for row in np.random.default_rng(0).permutation(rows)
+    ]
     for name in ("kappa", "AC1", "sensitivity"):
         values = [
-            cal.agreement(columns(some), replicates=100).get(name, criterion="box-iou", threshold=0.5).value
+            cal.agreement(columns(some), replicates=100)
+            .get(name, criterion="box-iou", threshold=0.5)
+            .value
             for some in (rows, mixed)
         ]
         assert values[0] == pytest.approx(values[1])
@@ -219,17 +248,27 @@ def test_one_kind_of_rating_leaves_po_and_ac1(rows, kind):
 
 
 def test_both_say_only_one_thing(rows):
-    found = cal.agreement(columns([{**row, "rating": "useful", "box-iou": 1.0} for row in rows]), criteria="box-iou")
+    found = cal.agreement(
+        columns([{**row, "rating": "useful", "box-iou": 1.0} for row in rows]), criteria="box-iou"
+    )
     for name in ("kappa", "Scott-pi", "alpha", "MCC", "APJ"):
         one = found.get(name, criterion="box-iou", threshold="yes")
         assert (math.isnan(one.value), one.reason) == (True, "single_category")
-    assert found.get("po", criterion="box-iou").value == found.get("AC1", criterion="box-iou").value == 1
+    assert (
+        found.get("po", criterion="box-iou").value
+        == found.get("AC1", criterion="box-iou").value
+        == 1
+    )
     assert "the criterion box-iou is 1 for every prediction" in found.warnings
 
 
 def test_everything_rejected_is_an_upper_bound_not_certainty():
     n = 40
-    table = {"patient": range(n), "rating": ["useful"] * 20 + ["not useful"] * 20, "iou": [0.5] * 20 + [0.0] * 20}
+    table = {
+        "patient": range(n),
+        "rating": ["useful"] * 20 + ["not useful"] * 20,
+        "iou": [0.5] * 20 + [0.0] * 20,
+    }
     one = cal.agreement(table, thresholds=0.5).get("specificity", criterion="iou")
     assert one.value == 1
     assert one.method == "clopper-pearson-units"
@@ -256,7 +295,11 @@ def test_perfect_disagreement_has_no_interval_between_minus_one_and_one():
 
 
 def test_few_units():
-    table = {"patient": list("aabbccdd"), "rating": [1, 0] * 4, "iou": [0.9, 0.1, 0.8, 0.3, 0.2, 0.1, 0.7, 0.6]}
+    table = {
+        "patient": list("aabbccdd"),
+        "rating": [1, 0] * 4,
+        "iou": [0.9, 0.1, 0.8, 0.3, 0.2, 0.1, 0.7, 0.6],
+    }
     found = cal.agreement(table, thresholds=0.5)
     assert found.get("accuracy", criterion="iou").reason == "too_few_units"
     one = cal.agreement({**table, "patient": ["a"] * 8}).get("AUROC", criterion="iou")
@@ -266,7 +309,10 @@ def test_few_units():
 
 def test_unbalanced_ratings_are_said():
     table = {"rating": [1] * 95 + [0] * 5, "iou": np.linspace(1, 0, 100)}
-    assert any("95 % of the ratings are useful" in text for text in cal.agreement(table, replicates=100).warnings)
+    assert any(
+        "95 % of the ratings are useful" in text
+        for text in cal.agreement(table, replicates=100).warnings
+    )
 
 
 def several(rows, raters=3, seed=1):
@@ -283,7 +329,9 @@ def several(rows, raters=3, seed=1):
 def test_several_raters_are_compared_and_all_ratings_count(rows):
     long = several(rows)
     found = cal.agreement(columns(long), replicates=200)
-    assert {"po", "alpha", "Fleiss", "AC1", "Conger"} <= {row.metric for row in found.rows if "raters" in row.group}
+    assert {"po", "alpha", "Fleiss", "AC1", "Conger"} <= {
+        row.metric for row in found.rows if "raters" in row.group
+    }
     pairs = [
         (a["rating"], b["rating"])
         for _, group in itertools.groupby(long, key=lambda row: row["item"])
@@ -295,11 +343,15 @@ def test_several_raters_are_compared_and_all_ratings_count(rows):
     assert f"every rating counts once: {len(long)} ratings of {len(rows)} items" in found.warnings
     useful = sum(row["rating"] == "useful" for row in long)
     assert found.get("sensitivity", criterion="box-iou", threshold=0.5).n_predictions == useful
-    assert found.sentences()[0].startswith(f"Of {useful} ratings that say useful, box-iou at 0.5 accepts ")
+    assert found.sentences()[0].startswith(
+        f"Of {useful} ratings that say useful, box-iou at 0.5 accepts "
+    )
 
 
 def test_raters_alone(rows):
-    table = columns([{name: row[name] for name in ("item", "rater", "rating")} for row in several(rows)])
+    table = columns(
+        [{name: row[name] for name in ("item", "rater", "rating")} for row in several(rows)]
+    )
     found = cal.agreement(table, replicates=100)
     assert found.decisions == ()
     assert found.comparisons == ()
@@ -319,11 +371,15 @@ def test_raters_without_a_column_have_no_names(rows):
 def test_an_ordinal_scale(rows):
     rng = np.random.default_rng(0)
     table = columns(several(rows, raters=4))
-    table["rating"] = np.clip(np.repeat(rng.integers(1, 6, len(rows)), 4) + rng.integers(-1, 2, 4 * len(rows)), 1, 5)
+    table["rating"] = np.clip(
+        np.repeat(rng.integers(1, 6, len(rows)), 4) + rng.integers(-1, 2, 4 * len(rows)), 1, 5
+    )
     found = cal.agreement(table, useful=["4", "5"], replicates=100)
     assert found.ratings.scale == "ordinal"
     assert "AC2" in {row.metric for row in found.rows}
-    assert found.get("kappa", criterion="box-iou", threshold=0.5).n_references == int((table["rating"] >= 4).sum())
+    assert found.get("kappa", criterion="box-iou", threshold=0.5).n_references == int(
+        (table["rating"] >= 4).sum()
+    )
     with pytest.raises(cal.UsageError, match="which ratings count as useful"):
         cal.agreement(table)
 
@@ -398,7 +454,10 @@ def test_a_score_near_the_end_of_its_scale_keeps_its_t_interval():
 def test_the_rarer_rating_sets_the_freedom_of_areas():
     rng = np.random.default_rng(0)
     useful = np.arange(60) < 54
-    table = {"rating": useful.astype(int), "iou": np.round((rng.random(60) + 0.4 * useful) / 1.4, 3)}
+    table = {
+        "rating": useful.astype(int),
+        "iou": np.round((rng.random(60) + 0.4 * useful) / 1.4, 3),
+    }
     one = cal.agreement(table, replicates=400).get("AUROC", criterion="iou")
     values = []
     for b in range(400):
@@ -408,7 +467,12 @@ def test_the_rarer_rating_sets_the_freedom_of_areas():
             continue
         pairs = x[r][:, None] - x[~r]
         values.append(((pairs > 0) + 0.5 * (pairs == 0)).mean())
-    half = stats.t.ppf(0.975, 5) * np.std(values, ddof=1) * math.sqrt(6 / 5) / (one.value * (1 - one.value))
+    half = (
+        stats.t.ppf(0.975, 5)
+        * np.std(values, ddof=1)
+        * math.sqrt(6 / 5)
+        / (one.value * (1 - one.value))
+    )
     centre = math.log(one.value / (1 - one.value))
     assert one.low == pytest.approx(1 / (1 + math.exp(half - centre)))
     assert one.undefined == 400 - len(values)
@@ -432,7 +496,10 @@ def test_an_empty_cell_of_a_frame_is_a_missing_rating(rows):
     frame.loc[5, "box-iou"] = np.nan
     with pytest.raises(cal.InputError) as caught:
         cal.agreement(frame)
-    assert [problem.rule for problem in caught.value.problems] == ["rating-missing", "criterion-missing"]
+    assert [problem.rule for problem in caught.value.problems] == [
+        "rating-missing",
+        "criterion-missing",
+    ]
     found = cal.agreement(frame, lenient=True, replicates=100)
     assert found.ratings.intake.quarantined == {"rating-missing": 1, "criterion-missing": 1}
     assert len(found.ratings) == len(rows) - 2

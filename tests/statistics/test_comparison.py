@@ -38,7 +38,9 @@ def test_patients_trade_all_their_images_together():
     a, b = np.arange(6.0), np.zeros(6)
     units = Units.of("patient", ["x", "y", "x", "y", "x", "x"], 6)
     found = trades_of(a, b, units)[:, 0]
-    assert np.allclose(sorted(found), sorted([15 / 6, -15 / 6, (4 - 11) / 6, (11 - 4) / 6]), atol=1e-15)
+    assert np.allclose(
+        sorted(found), sorted([15 / 6, -15 / 6, (4 - 11) / 6, (11 - 4) / 6]), atol=1e-15
+    )
 
 
 def test_random_trades_when_there_are_too_many():
@@ -58,7 +60,9 @@ def test_both_models_see_the_same_draws():
     assert np.allclose(boot_of(a + 0.25, a, images(20), 100), 0.25, atol=1e-15)
     drawn = np.stack([generator(5, r).integers(0, 20, 20) for r in range(100)])
     b = rng.normal(size=20)
-    assert np.allclose(boot_of(a, b, images(20), 100, seed=5)[:, 0], (a - b)[drawn].mean(axis=1), atol=1e-14)
+    assert np.allclose(
+        boot_of(a, b, images(20), 100, seed=5)[:, 0], (a - b)[drawn].mean(axis=1), atol=1e-14
+    )
 
 
 def test_p_of_the_bootstrap_and_its_interval_agree():
@@ -66,7 +70,9 @@ def test_p_of_the_bootstrap_and_its_interval_agree():
     units, sides_of_zero = images(15), set()
     for shift in np.linspace(-1.0, 1.0, 21):
         d = rng.normal(shift, 1.0, 15)
-        found = paired.judge(np.array([d.mean()]), boot_of(d, np.zeros(15), units, 400), None, units, 0.9)
+        found = paired.judge(
+            np.array([d.mean()]), boot_of(d, np.zeros(15), units, 400), None, units, 0.9
+        )
         inside = found.intervals[0].low <= 0.0 <= found.intervals[0].high
         assert inside == (found.p[0] >= 0.1)
         sides_of_zero.add(inside)
@@ -123,14 +129,18 @@ def test_a_constant_difference_is_as_sure_as_its_units_allow():
 
 
 def test_undefined_replicates_are_counted_and_too_many_give_a_reason():
-    few = Shares(np.array([1.0] + [0.0] * 9), np.array([1.0] + [0.0] * 9))  # one image decides alone
+    few = Shares(
+        np.array([1.0] + [0.0] * 9), np.array([1.0] + [0.0] * 9)
+    )  # one image decides alone
     replicates = boot_of(few, np.linspace(0, 1, 10), images(10), 500)
     found = paired.judge(np.array([0.5]), replicates, None, images(10), 0.95)
     assert found.intervals[0].reason == "too_many_undefined"
     assert found.intervals[0].undefined == int(np.isnan(replicates).sum()) > 100
     assert np.isnan(found.p[0])
     trades = trades_of(few, Shares(np.zeros(10), np.zeros(10)), images(10))
-    judged = paired.judge(np.array([0.5]), boot_of(np.ones(10), np.zeros(10), images(10)), trades, images(10), 0.95)
+    judged = paired.judge(
+        np.array([0.5]), boot_of(np.ones(10), np.zeros(10), images(10)), trades, images(10), 0.95
+    )
     assert judged.trades_undefined.tolist() == [1024]
     assert np.isnan(judged.p[0])
     assert judged.intervals[0].reason == "too_many_undefined"
@@ -142,7 +152,9 @@ def test_bytes_and_long_weights_give_the_same(monkeypatch):
     expected = boot_of(a, b, units, 100), trades_of(a, b, units, 100)
     for name in ("bootstrap", "swaps"):
         made = getattr(paired, name)
-        monkeypatch.setattr(paired, name, lambda *given, made=made: (w.astype(np.int64) for w in made(*given)))
+        monkeypatch.setattr(
+            paired, name, lambda *given, made=made: (w.astype(np.int64) for w in made(*given))
+        )
     assert np.array_equal(boot_of(a, b, units, 100), expected[0])
     assert np.array_equal(trades_of(a, b, units, 100), expected[1])
 
@@ -182,7 +194,8 @@ def test_many_units_alone_come_in_blocks():
 
 
 @pytest.mark.parametrize(
-    ("test", "n", "expected"), [("bootstrap", 4, 32), ("permutation", 10, 16), ("permutation", 17, 32)]
+    ("test", "n", "expected"),
+    [("bootstrap", 4, 32), ("permutation", 10, 16), ("permutation", 17, 32)],
 )
 def test_blocks_are_known_beforehand(test, n, expected):
     seen = []
@@ -196,9 +209,11 @@ def test_blocks_are_known_beforehand(test, n, expected):
 
 
 def rejections(n_units: int, shift: float, sims: int = 500) -> np.ndarray:
-    """Return how often bootstrap, permutation and two separate intervals tell two models on common units apart.
+    """Return how often bootstrap, permutation and two separate intervals tell two models on common
+    units apart.
 
-    Each patient has its own difficulty, which both models meet; the second is better by ``shift`` on the log odds.
+    Each patient has its own difficulty, which both models meet; the second is better by ``shift``
+    on the log odds.
     """
     rng, rejected = np.random.default_rng(8), np.zeros(3)
     n, units = 3 * n_units, Units.of("patient", np.repeat(np.arange(n_units), 3), 3 * n_units)
@@ -206,10 +221,16 @@ def rejections(n_units: int, shift: float, sims: int = 500) -> np.ndarray:
         hard = np.repeat(rng.normal(0.0, 1.0, n_units), 3)
         under = rng.integers(2, 12, n)
         a, b = (
-            Shares(rng.binomial(under, 1 / (1 + np.exp(better - hard))).astype(float), under.astype(float))
+            Shares(
+                rng.binomial(under, 1 / (1 + np.exp(better - hard))).astype(float),
+                under.astype(float),
+            )
             for better in (0.0, -shift)
         )
-        each = [values[0][:, 0] for values in paired.bootstrapped([METRIC], sides(a, b), units, 300, sim)]
+        each = [
+            values[0][:, 0]
+            for values in paired.bootstrapped([METRIC], sides(a, b), units, 300, sim)
+        ]
         theta = [METRIC.value(x, np.ones((1, n)))[0, 0] for x in (a, b)]
         given = (theta[0] - theta[1], each[0] - each[1])
         boot = paired.judge(*given, None, units, 0.95)

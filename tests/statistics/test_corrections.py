@@ -13,7 +13,11 @@ P = np.array([0.01, 0.04, 0.03, 0.005, 0.5])
 
 @pytest.mark.parametrize(
     ("correction", "expected"),
-    [("holm", [0.04, 0.09, 0.09, 0.025, 0.5]), ("bh", [0.025, 0.05, 0.05, 0.025, 0.5]), ("none", P.tolist())],
+    [
+        ("holm", [0.04, 0.09, 0.09, 0.025, 0.5]),
+        ("bh", [0.025, 0.05, 0.05, 0.025, 0.5]),
+        ("none", P.tolist()),
+    ],
 )
 def test_worked_example(correction, expected):
     found, family = adjusted(P, correction)

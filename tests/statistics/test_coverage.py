@@ -1,4 +1,6 @@
-"""Intervals hold the truth as often as they say, and are no wider than they must be; see `examples/coverage.py`."""
+"""Intervals hold the truth as often as they say, and are no wider than they must be; see
+`examples/coverage.py`.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +34,8 @@ def test_intervals_over_images_of_patients_are_not() -> None:
 
 
 def test_intervals_over_images_of_patients_are_too_narrow() -> None:
-    narrow, right = (coverage(DESIGNS[0], over=over, simulations=20, extra=180) for over in ("image", "unit"))
+    narrow, right = (
+        coverage(DESIGNS[0], over=over, simulations=20, extra=180) for over in ("image", "unit")
+    )
     assert narrow.width_ratio < 0.8 < right.width_ratio < WIDEST
     assert narrow.truth == right.truth

@@ -1,4 +1,6 @@
-"""Two criteria on the same ratings: what is compared with what, and differences of areas against hand-made ones."""
+"""Two criteria on the same ratings: what is compared with what, and differences of areas against
+hand-made ones.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ def rivals(n_useful, n_other, seed=0):
     rng = np.random.default_rng(seed)
     useful = np.arange(n_useful + n_other) < n_useful
     noise = rng.random((2, len(useful)))
-    return {"rating": useful.astype(int), **dict(zip(("box-iou", "mask-iou"), (noise + 0.2 * useful) / 1.2))}
+    return {
+        "rating": useful.astype(int),
+        **dict(zip(("box-iou", "mask-iou"), (noise + 0.2 * useful) / 1.2)),
+    }
 
 
 def area_difference(table, **options):
@@ -33,7 +38,9 @@ def area_difference(table, **options):
 
 
 def test_p_of_an_area_difference_and_its_interval_agree():
-    """Seven units of the rarer rating: the share of replicates beyond 0 would be bolder than the t interval."""
+    """Seven units of the rarer rating: the share of replicates beyond 0 would be bolder than the t
+    interval.
+    """
     sides = set()
     for seed in range(40):
         entry = area_difference(rivals(7, 7, seed), level=0.8)
@@ -53,7 +60,8 @@ def test_the_rarer_rating_sets_the_freedom_of_area_differences():
         r = table["rating"][drawn] == 1
         if not r.all():
             a, o = (
-                (table[name][drawn][r][:, None] > table[name][drawn][~r]).mean() for name in ("box-iou", "mask-iou")
+                (table[name][drawn][r][:, None] > table[name][drawn][~r]).mean()
+                for name in ("box-iou", "mask-iou")
             )
             values.append(a - o)
     error = np.std(values, ddof=1) * math.sqrt(6 / 5)

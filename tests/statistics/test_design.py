@@ -16,7 +16,11 @@ from calipers.statistics.design import design, hypothetical
 from calipers.statistics.formula import Formula
 from calipers.statistics.frames import Frame
 
-TABLE = {"a": ["x", "x", "y", "z", "y", "z"], "b": ["u", "v", "u", "v", "v", "u"], "n": [1, 2, 3, 4, 5, 7.5]}
+TABLE = {
+    "a": ["x", "x", "y", "z", "y", "z"],
+    "b": ["u", "v", "u", "v", "v", "u"],
+    "n": [1, 2, 3, 4, 5, 7.5],
+}
 
 
 def matrix(text: str, table: Any = TABLE, **levels: list[str]) -> tuple[list[str], np.ndarray]:
@@ -28,14 +32,25 @@ def matrix(text: str, table: Any = TABLE, **levels: list[str]) -> tuple[list[str
 def test_categories_are_compared_with_their_first_level() -> None:
     names, x = matrix("~ a + n")
     assert names == ["intercept", "a[y]", "a[z]", "n"]
-    expected = [[1, 0, 0, 1], [1, 0, 0, 2], [1, 1, 0, 3], [1, 0, 1, 4], [1, 1, 0, 5], [1, 0, 1, 7.5]]
+    expected = [
+        [1, 0, 0, 1],
+        [1, 0, 0, 2],
+        [1, 1, 0, 3],
+        [1, 0, 1, 4],
+        [1, 1, 0, 5],
+        [1, 0, 1, 7.5],
+    ]
     np.testing.assert_array_equal(x, expected)
 
 
 def test_declared_levels_set_the_order_and_the_kind() -> None:
     assert matrix("~ a", a=["z", "y", "x"])[0] == ["intercept", "a[y]", "a[x]"]
     assert matrix("~ n", n=["7.5", "1", "2", "3", "4", "5"])[0][1] == "n[1]"
-    assert matrix("~ a", a=["w", "x", "y", "z"])[0] == ["intercept", "a[y]", "a[z]"]  # w does not occur
+    assert matrix("~ a", a=["w", "x", "y", "z"])[0] == [
+        "intercept",
+        "a[y]",
+        "a[z]",
+    ]  # w does not occur
 
 
 @pytest.mark.parametrize(
@@ -52,15 +67,21 @@ def test_coding_follows_the_terms_that_are_there(text: str, names: list[str]) ->
     assert matrix(text)[0] == names
 
 
-@pytest.mark.parametrize("text", ["~ a + b", "~ a:b", "~ a + a:b", "~ a + b + a:b", "~ a:b - 1", "~ a + b - 1"])
+@pytest.mark.parametrize(
+    "text", ["~ a + b", "~ a:b", "~ a + a:b", "~ a + b + a:b", "~ a:b - 1", "~ a + b - 1"]
+)
 def test_coding_spans_what_all_cells_span(text: str) -> None:
-    """Where a and b occur in every combination, the columns have full rank and the rank of the full set of dummies."""
+    """Where a and b occur in every combination, the columns have full rank and the rank of the full
+    set of dummies.
+    """
     table = {"a": ["x", "y", "z"] * 4, "b": ["u", "u", "u", "v", "v", "v"] * 2}
     _, x = matrix(text, table)
     cells = [(a, b) for a in "xyz" for b in "uv"] if ":" in text else []
     dummies = [[(a, b) == cell for a, b in zip(table["a"], table["b"])] for cell in cells]
     dummies += [[a == level for a in table["a"]] for level in "xyz"]
-    dummies += [[b == level for b in table["b"]] for level in "uv"] if ":" in text or "+ b" in text else []
+    dummies += (
+        [[b == level for b in table["b"]] for level in "uv"] if ":" in text or "+ b" in text else []
+    )
     full = np.array(dummies, float).T
     assert np.linalg.matrix_rank(x) == x.shape[1] == np.linalg.matrix_rank(full)
     assert np.linalg.matrix_rank(np.column_stack([x, full])) == x.shape[1]
@@ -73,7 +94,11 @@ def test_the_same_table_in_any_clothes(tmp_path: Path) -> None:
     wanted = matrix("~ a + n")
     categorical = frame.assign(a=frame["a"].astype("category"))
     clothes = [frame, categorical, pa.table(TABLE), {k: np.array(v) for k, v in TABLE.items()}]
-    clothes += [frame.convert_dtypes(), read_plain(tmp_path / "t.csv")[0], read_plain(tmp_path / "t.parquet")[0]]
+    clothes += [
+        frame.convert_dtypes(),
+        read_plain(tmp_path / "t.csv")[0],
+        read_plain(tmp_path / "t.parquet")[0],
+    ]
     for table in clothes:
         names, x = matrix("~ a + n", table)
         assert names == wanted[0]
@@ -86,7 +111,9 @@ def test_order_of_a_pandas_category_is_kept() -> None:
 
 
 def test_columns_that_are_not_used_may_hold_anything() -> None:
-    frame = pd.DataFrame({**TABLE, "when": pd.date_range("2020", periods=6), "thing": [object()] * 6})
+    frame = pd.DataFrame(
+        {**TABLE, "when": pd.date_range("2020", periods=6), "thing": [object()] * 6}
+    )
     assert matrix("~ a", frame)[0] == ["intercept", "a[y]", "a[z]"]
 
 
@@ -128,7 +155,9 @@ def test_a_combination_that_never_occurs_is_named() -> None:
         ("u\nv\nw\n", {"a": ["u", "v"]}, "unknown-level", "4:1"),
     ],
 )
-def test_csv_cells_are_never_guessed(tmp_path: Path, cells: str, levels: Any, rule: str | None, place: str) -> None:
+def test_csv_cells_are_never_guessed(
+    tmp_path: Path, cells: str, levels: Any, rule: str | None, place: str
+) -> None:
     (tmp_path / "t.csv").write_text("a\n" + cells)
     with pytest.raises(cal.InputError) as error:
         matrix("~ a", read_plain(tmp_path / "t.csv")[0], **(levels or {}))
@@ -143,7 +172,11 @@ def test_numbers_that_are_categories_have_to_be_declared(tmp_path: Path) -> None
     table = read_plain(tmp_path / "t.csv")[0]
     with pytest.raises(cal.InputError, match="declare them as levels"):
         matrix("~ grade", table)
-    assert matrix("~ grade", table, grade=["1", "2", "3a"])[0] == ["intercept", "grade[2]", "grade[3a]"]
+    assert matrix("~ grade", table, grade=["1", "2", "3a"])[0] == [
+        "intercept",
+        "grade[2]",
+        "grade[3a]",
+    ]
 
 
 def test_json_is_not_a_table(tmp_path: Path) -> None:

@@ -22,8 +22,12 @@ def test_a_share_is_said_in_percent_and_a_value_with_two_digits() -> None:
 
 def test_a_bound_on_units_is_a_share_of_them_whatever_the_value_is() -> None:
     found = estimate(0.7, 1.0, "clopper-pearson-units")
-    assert as_share(found, FAULTLESS) == "84 % (70 to 100 % of patients are without a fault, at 90 %)"
-    assert as_value(found, FAULTLESS) == "0.84 (70 to 100 % of patients are without a fault, at 90 %)"
+    assert (
+        as_share(found, FAULTLESS) == "84 % (70 to 100 % of patients are without a fault, at 90 %)"
+    )
+    assert (
+        as_value(found, FAULTLESS) == "0.84 (70 to 100 % of patients are without a fault, at 90 %)"
+    )
 
 
 def test_why_there_is_no_interval_is_said() -> None:

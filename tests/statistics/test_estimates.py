@@ -1,4 +1,6 @@
-"""From metrics to estimates: what stands behind a value, standard errors of ratios, and whole evaluations."""
+"""From metrics to estimates: what stands behind a value, standard errors of ratios, and whole
+evaluations.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +35,16 @@ def quick(preset: str, **changes) -> cal.Protocol:
 
 def rows_of(evaluation: cal.Evaluation) -> list[tuple]:
     """Everything that is said, as text: NaN equals NaN."""
-    return [(row.model, row.metric, str(row.label), str(row.group), repr(row.estimate)) for row in evaluation.rows]
+    return [
+        (row.model, row.metric, str(row.label), str(row.group), repr(row.estimate))
+        for row in evaluation.rows
+    ]
 
 
 def simple(outcomes: list[str], label: list[int] | None = None) -> cal.Cohort:
-    """One image per word: h a hit, m a missed reference, f a false alarm, - nothing; ``hf`` is both."""
+    """One image per word: h a hit, m a missed reference, f a false alarm, - nothing; ``hf`` is
+    both.
+    """
     references, predictions = [], []
     for k, word in enumerate(outcomes):
         there = [BOX] * (("h" in word) or ("m" in word))
@@ -45,7 +52,9 @@ def simple(outcomes: list[str], label: list[int] | None = None) -> cal.Cohort:
         own = 0 if label is None else label[k]
         references.append({"boxes": np.reshape(there, (-1, 4)), "labels": [own] * len(there)})
         scores = np.linspace(0.9, 0.8, len(said)) - 0.001 * k
-        predictions.append({"boxes": np.reshape(said, (-1, 4)), "labels": [own] * len(said), "scores": scores})
+        predictions.append(
+            {"boxes": np.reshape(said, (-1, 4)), "labels": [own] * len(said), "scores": scores}
+        )
     return cal.Cohort.from_arrays(references, {MODEL: predictions}, classes=("a", "b"))
 
 
@@ -74,7 +83,9 @@ def made_by(metric: Metric, cohort: cal.Cohort, units: Units, **certainty):
         ("accuracy", (24, 24, 9)),
     ],
 )
-def test_units_that_are_needed_that_can_err_and_that_do(kind: str, expected: tuple[int, ...]) -> None:
+def test_units_that_are_needed_that_can_err_and_that_do(
+    kind: str, expected: tuple[int, ...]
+) -> None:
     cohort = simple(WORDS)
     metric = metric_of(kind)
     found = metric.support(evidence_of(metric, cohort), np.arange(24), 24)
@@ -95,7 +106,9 @@ def test_a_unit_is_in_error_if_it_alone_is_not_perfect(kind: str, max_dets: int)
         metric = metric_of(name, matching, max_dets=max_dets)
         evidence = evidence_of(metric, cohort)
         n = unit.max() + 1
-        alone = metric.value(evidence, (unit[None] == np.arange(n)[:, None]).astype(np.int64))[:, :, 0]
+        alone = metric.value(evidence, (unit[None] == np.arange(n)[:, None]).astype(np.int64))[
+            :, :, 0
+        ]
         found = metric.support(evidence, unit, n)[:, 0]
         np.testing.assert_array_equal(found[1:, 0], (~np.isnan(alone[:, 1:])).sum(axis=0))
         np.testing.assert_array_equal(found[1:, 2], (alone[:, 1:] < 1).sum(axis=0))
@@ -109,9 +122,12 @@ def test_what_a_limit_cuts_off_is_an_error() -> None:
     two = {"boxes": three["boxes"][:2], "labels": [0, 0]}
     references = [three if k % 2 else two for k in range(30)]
     predictions = [
-        {**r, "scores": np.linspace(0.9, 0.8, len(r["labels"])) - k / 1000} for k, r in enumerate(references)
+        {**r, "scores": np.linspace(0.9, 0.8, len(r["labels"])) - k / 1000}
+        for k, r in enumerate(references)
     ]
-    found = cal.evaluate(cal.Cohort.from_arrays(references, predictions, classes=("a",)), quick("coco"))
+    found = cal.evaluate(
+        cal.Cohort.from_arrays(references, predictions, classes=("a",)), quick("coco")
+    )
     assert found["AR1"].value == pytest.approx(0.4)
     assert found["AR1"].method == "bootse-t-logit"
     assert found["AR1"].low < 0.4 < found["AR1"].high < 0.5
@@ -160,7 +176,9 @@ def parts_by_hand(kind: str) -> tuple[np.ndarray, np.ndarray]:
 def test_studentized_intervals_by_hand(kind: str) -> None:
     unit = np.arange(40) // 2
     units = Units.of("patient", unit, 40)
-    found = made_by(metric_of(kind), simple(MIXED), units, method="studentized", replicates=300, seed=4)[0][0]
+    found = made_by(
+        metric_of(kind), simple(MIXED), units, method="studentized", replicates=300, seed=4
+    )[0][0]
     top, bottom = (np.bincount(unit, part) for part in parts_by_hand(kind))
     theta = top.sum() / bottom.sum()
     steps = []
@@ -171,14 +189,18 @@ def test_studentized_intervals_by_hand(kind: str) -> None:
     low, high = np.quantile(steps, [0.025, 0.975])
     error = resampling.ratio_error(top, bottom)
     assert found.value == pytest.approx(theta, abs=1e-15)
-    assert (found.low, found.high) == pytest.approx((theta - high * error, theta - low * error), abs=1e-12)
+    assert (found.low, found.high) == pytest.approx(
+        (theta - high * error, theta - low * error), abs=1e-12
+    )
     assert found.method == "studentized"
 
 
 @pytest.mark.parametrize("kind", ["sensitivity", "f-beta"])
 def test_jackknife_t_intervals_by_hand(kind: str) -> None:
     units = Units.of("image", None, 40)
-    found = made_by(metric_of(kind), simple(MIXED), units, method="jackknife-t", replicates=100)[0][0]
+    found = made_by(metric_of(kind), simple(MIXED), units, method="jackknife-t", replicates=100)[0][
+        0
+    ]
     hits, every = parts_by_hand(kind)
     without = (hits.sum() - hits) / (every.sum() - every)
     half = stats.t.ppf(0.975, 39) * math.sqrt(39 / 40 * np.sum((without - np.mean(without)) ** 2))
@@ -197,7 +219,9 @@ def test_studentized_falls_back_where_there_is_no_ratio() -> None:
 # Wilson and Clopper-Pearson
 
 
-@pytest.mark.parametrize(("method", "make"), [("wilson", making.wilson), ("clopper-pearson", making.clopper_pearson)])
+@pytest.mark.parametrize(
+    ("method", "make"), [("wilson", making.wilson), ("clopper-pearson", making.clopper_pearson)]
+)
 def test_proportions_take_the_interval_of_their_objects(method: str, make) -> None:
     found = cal.evaluate(simple(WORDS), quick("overview", interval=method))
     for name, k, n in (("sensitivity@0.5", 13, 16), ("PPV@0.5", 13, 19)):
@@ -250,7 +274,10 @@ def test_a_perfect_model_is_not_certain() -> None:
     assert (rate.method, rate.reason, math.isnan(rate.low)) == ("none", "constant_input", True)
     none_hit = cal.evaluate(simple(["m"] * 30), quick("overview"))
     assert none_hit["sensitivity@0.5"].flags == ("all_wrong",)
-    assert (none_hit["sensitivity@0.5"].low, none_hit["sensitivity@0.5"].high) == making.clopper_pearson(0, 30)
+    assert (
+        none_hit["sensitivity@0.5"].low,
+        none_hit["sensitivity@0.5"].high,
+    ) == making.clopper_pearson(0, 30)
 
 
 def test_a_perfect_ranking_is_perfect_whatever_its_last_bits_say() -> None:
@@ -260,16 +287,26 @@ def test_a_perfect_ranking_is_perfect_whatever_its_last_bits_say() -> None:
     predictions = []
     for k, r in enumerate(references):
         scores = [0.9 - k / 1000] * len(r["labels"])
-        late = {"boxes": [*r["boxes"], FAR], "labels": [*r["labels"], 0], "scores": [*scores, 0.1 + k / 1000]}
+        late = {
+            "boxes": [*r["boxes"], FAR],
+            "labels": [*r["labels"], 0],
+            "scores": [*scores, 0.1 + k / 1000],
+        }
         predictions.append(late)
-    found = cal.evaluate(cal.Cohort.from_arrays(references, predictions, classes=("a", "b")), quick("coco"))
+    found = cal.evaluate(
+        cal.Cohort.from_arrays(references, predictions, classes=("a", "b")), quick("coco")
+    )
     assert 1 - 1e-12 < found["AP50"].value < 1
     assert found["AP50"].method == "clopper-pearson-units"
 
 
 @pytest.mark.parametrize("preset", BOX_PRESETS)
 def test_identical_units_are_told_from_certain_ones(preset: str) -> None:
-    said = {"boxes": [[1, 0, 10, 11], [27, 3, 38, 11], FAR], "labels": [0, 1, 1], "scores": [0.9, 0.7, 0.3]}
+    said = {
+        "boxes": [[1, 0, 10, 11], [27, 3, 38, 11], FAR],
+        "labels": [0, 1, 1],
+        "scores": [0.9, 0.7, 0.3],
+    }
     cohort = cal.Cohort.from_arrays(
         [{"boxes": [BOX, [20, 0, 37, 13]], "labels": [0, 1]}] * 30, [said] * 30, classes=("a", "b")
     )
@@ -277,7 +314,11 @@ def test_identical_units_are_told_from_certain_ones(preset: str) -> None:
     assert any("identical_units" in row.estimate.flags for row in found.rows)
     for row in found.rows:
         e = row.estimate
-        told = e.reason == "constant_input" or set(e.flags) & {"identical_units", "near_perfect", "all_wrong"}
+        told = e.reason == "constant_input" or set(e.flags) & {
+            "identical_units",
+            "near_perfect",
+            "all_wrong",
+        }
         assert math.isnan(e.value) or told, row.metric
         assert "identical_units" not in e.flags or e.low == e.value == e.high
 
@@ -324,7 +365,9 @@ def test_the_same_seed_gives_the_same_numbers_and_another_one_others(preset: str
     first, again, other = (cal.evaluate(cohort, quick(preset), seed=seed) for seed in (5, 5, 6))
     assert rows_of(first) == rows_of(again)
     moved = [
-        a.estimate.low != b.estimate.low for a, b in zip(first.rows, other.rows) if a.estimate.method[:4] == "boot"
+        a.estimate.low != b.estimate.low
+        for a, b in zip(first.rows, other.rows)
+        if a.estimate.method[:4] == "boot"
     ]
     assert moved
     assert all(moved)
@@ -336,8 +379,13 @@ def test_the_same_seed_gives_the_same_numbers_and_another_one_others(preset: str
 @pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
 @pytest.mark.parametrize("preset", BOX_PRESETS)
 @pytest.mark.parametrize("method", ["bootse-t-logit", "bca"])
-def test_routes_threads_and_jobs_do_not_change_a_bit(preset: str, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    cohort, protocol = cohort_of("tied scores", seed=5, n_images=40, models=2), quick(preset, interval=method)
+def test_routes_threads_and_jobs_do_not_change_a_bit(
+    preset: str, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cohort, protocol = (
+        cohort_of("tied scores", seed=5, n_images=40, models=2),
+        quick(preset, interval=method),
+    )
     with route.forced("numpy"):
         expected = rows_of(cal.evaluate(cohort, protocol))
     for threads, jobs in (("1", 1), ("2", 3), ("8", 1)):
@@ -356,7 +404,9 @@ def test_the_order_and_number_of_models_do_not_matter(monkeypatch: pytest.Monkey
 
 
 def test_an_interval_is_that_of_the_replicates_of_its_metric(kernel_route: str) -> None:
-    """The whole way by hand: draws, weights of images, really repeated images, standard deviation, t interval."""
+    """The whole way by hand: draws, weights of images, really repeated images, standard deviation,
+    t interval.
+    """
     cohort = random_cohort(30, 2, seed=8)
     found = cal.evaluate(cohort, quick("overview", replicates=100))
     patient = np.unique(cohort.group("patient"), return_inverse=True)[1]
@@ -374,13 +424,17 @@ def test_an_interval_is_that_of_the_replicates_of_its_metric(kernel_route: str) 
         low, high = scale.around(np.array([e.value]), np.array([half]))
         assert (e.low, e.high) == pytest.approx((low[0], high[0]), abs=1e-12), name
         assert e.bias == pytest.approx(np.mean(replicates) - e.value, abs=1e-12)
-        assert e.percentile == pytest.approx(tuple(np.quantile(replicates, [0.025, 0.975])), abs=1e-12)
+        assert e.percentile == pytest.approx(
+            tuple(np.quantile(replicates, [0.025, 0.975])), abs=1e-12
+        )
 
 
 def test_images_of_a_patient_are_not_independent() -> None:
     """Every image four times, as four images of one patient: only the patients carry information."""
     once = random_cohort(40, 2, seed=9)
-    many = once.take(np.repeat(np.arange(40), 4)).with_groups({"patient": np.repeat(np.arange(40), 4)})
+    many = once.take(np.repeat(np.arange(40), 4)).with_groups(
+        {"patient": np.repeat(np.arange(40), 4)}
+    )
     alone = once.with_groups({"patient": np.arange(40)})
     expected, found = (cal.evaluate(c, quick("overview"))["F1@0.5"] for c in (alone, many))
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
@@ -399,7 +453,9 @@ def test_strata_of_two_are_wide_enough() -> None:
         for strata in (None, "pair")
     )
     residual = np.array([word == "h" for word in words], float)
-    within = np.sum((residual[::2] - residual[1::2]) ** 2) / 2  # unbiased sum of variances inside the pairs
+    within = (
+        np.sum((residual[::2] - residual[1::2]) ** 2) / 2
+    )  # unbiased sum of variances inside the pairs
     error = math.sqrt(2 * within) / 80 / (bound.value * (1 - bound.value))
     odds = [math.log(x / (1 - x)) for x in (bound.low, bound.high)]
     assert (odds[1] - odds[0]) / 2 / stats.t.ppf(0.975, 40) == pytest.approx(error, rel=0.08)
@@ -410,10 +466,14 @@ def test_two_levels_are_wider_than_patients_if_centres_differ() -> None:
     random = np.random.default_rng(2)
     centre = np.repeat(np.arange(10), 20)
     right = random.random(200) < random.uniform(0.3, 0.95, 10)[centre]
-    cohort = simple(["h" if r else "m" for r in right]).with_groups({"centre": centre, "patient": np.arange(200)})
+    cohort = simple(["h" if r else "m" for r in right]).with_groups(
+        {"centre": centre, "patient": np.arange(200)}
+    )
     width = {}
     for cluster in ("patient", "centre", ("centre", "patient")):
-        e = cal.evaluate(cohort, quick("overview", cluster=cluster, replicates=500))["sensitivity@0.5"]
+        e = cal.evaluate(cohort, quick("overview", cluster=cluster, replicates=500))[
+            "sensitivity@0.5"
+        ]
         width[cluster] = e.high - e.low
         assert e.n_units == (200 if cluster == "patient" else 10)
     assert width["patient"] < 0.6 * width["centre"]
@@ -423,14 +483,19 @@ def test_two_levels_are_wider_than_patients_if_centres_differ() -> None:
 @pytest.mark.parametrize("kind", ["sensitivity", "ppv"])
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
 def test_the_bootstrap_of_a_mean_has_the_deviation_of_a_mean(kind: str, share: float) -> None:
-    """One object per image: the deviation of a share is known, and the bootstrap finds it up to chance."""
+    """One object per image: the deviation of a share is known, and the bootstrap finds it up to
+    chance.
+    """
     random = np.random.default_rng(int(100 * share))
     right = random.random(60) < share
     words = ["h" if r else "m" if kind == "sensitivity" else "f" for r in right]
     metric, cohort = metric_of(kind), simple(words)
     evidence = evidence_of(metric, cohort)
     values = np.concatenate(
-        [metric.value(evidence, block)[:, 0, 0] for block in bootstrap(Units.of("image", None, 60), 4000, 1)]
+        [
+            metric.value(evidence, block)[:, 0, 0]
+            for block in bootstrap(Units.of("image", None, 60), 4000, 1)
+        ]
     )
     p = right.mean()
     analytic = math.sqrt(p * (1 - p) / 60)
@@ -440,15 +505,22 @@ def test_the_bootstrap_of_a_mean_has_the_deviation_of_a_mean(kind: str, share: f
 
 def test_no_replicates_no_intervals() -> None:
     cohort = random_cohort(20, 2, seed=1)
-    for found in (cal.evaluate(cohort, quick("coco"), ci=False), cal.evaluate(cohort, quick("coco", replicates=0))):
-        assert {row.estimate.reason for row in found.rows if not math.isnan(row.estimate.value)} == {"not_requested"}
+    for found in (
+        cal.evaluate(cohort, quick("coco"), ci=False),
+        cal.evaluate(cohort, quick("coco", replicates=0)),
+    ):
+        assert {
+            row.estimate.reason for row in found.rows if not math.isnan(row.estimate.value)
+        } == {"not_requested"}
 
 
 def test_units_are_counted_over_what_is_evaluated() -> None:
     cohort = random_cohort(50, 2, seed=2)
     units = units_of(cohort.images.groups, 50)
     assert units.number == len(set(cohort.group("patient").tolist()))
-    assert cal.evaluate(cohort, quick("coco")).statistics["generalises_to"] == units.generalises_to()
+    assert (
+        cal.evaluate(cohort, quick("coco")).statistics["generalises_to"] == units.generalises_to()
+    )
 
 
 def test_an_average_precision_by_the_jackknife_is_flagged() -> None:
@@ -462,7 +534,9 @@ def test_an_average_precision_by_the_jackknife_is_flagged() -> None:
 def test_a_class_that_replicates_lose_is_told() -> None:
     cohort = random_cohort(40, 2, seed=3)
     rare = np.flatnonzero(cohort.references.label == 1)[0]
-    kept = np.flatnonzero((cohort.references.label == 0) | (np.arange(len(cohort.references)) == rare))
+    kept = np.flatnonzero(
+        (cohort.references.label == 0) | (np.arange(len(cohort.references)) == rare)
+    )
     mask = np.zeros(len(cohort.references), np.bool_)
     mask[kept] = True
     thinned = replace(cohort, references=cohort.references.keep(mask))
@@ -471,13 +545,20 @@ def test_a_class_that_replicates_lose_is_told() -> None:
         "classes_left_out" in ev["AP50"].flags
     )  # one image in 40 holds the class: a third of the replicates have none
     assert (
-        "classes_left_out" not in cal.evaluate(cohort, replace(cal.Protocol.load("coco"), replicates=200))["AP50"].flags
+        "classes_left_out"
+        not in cal.evaluate(cohort, replace(cal.Protocol.load("coco"), replicates=200))[
+            "AP50"
+        ].flags
     )
 
 
 @pytest.mark.parametrize(("average", "loses"), [("pooled", False), ("classes", True)])
-def test_a_pooled_value_that_equals_the_mean_over_classes_is_not_one(average: str, loses: bool) -> None:
-    cohort = simple(["h", "m"] * 20, label=[0] * 38 + [1] * 2)  # half of each class is found, so half of all
+def test_a_pooled_value_that_equals_the_mean_over_classes_is_not_one(
+    average: str, loses: bool
+) -> None:
+    cohort = simple(
+        ["h", "m"] * 20, label=[0] * 38 + [1] * 2
+    )  # half of each class is found, so half of all
     metric = metric_of("sensitivity", average=average)
     pooled = made_by(metric, cohort, Units.of("image", None, cohort.n_images), replicates=200)[0][0]
     assert pooled.value == 0.5
@@ -491,8 +572,13 @@ def test_images_without_a_patient_are_no_unit() -> None:
     cohort = random_cohort(12, 2, seed=3)
     column = np.array(["a", "b", ""] * 4)
     known = replace(cohort, images=replace(cohort.images, groups={"patient": column}))
-    with pytest.raises(cal.UsageError, match="4 of 12 images have no patient, the first is image number 3"):
+    with pytest.raises(
+        cal.UsageError, match="4 of 12 images have no patient, the first is image number 3"
+    ):
         cal.evaluate(known, "coco")
     assert (
-        cal.evaluate(known, replace(cal.Protocol.load("coco"), cluster="image", replicates=100))["AP"].unit == "image"
+        cal.evaluate(known, replace(cal.Protocol.load("coco"), cluster="image", replicates=100))[
+            "AP"
+        ].unit
+        == "image"
     )

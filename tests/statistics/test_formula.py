@@ -24,7 +24,9 @@ from calipers.statistics.formula import Formula
         ("größe ~ x.1", "größe", (("x.1",),), True),
     ],
 )
-def test_a_formula_is_understood(text: str, response: str, terms: tuple[tuple[str, ...], ...], intercept: bool) -> None:
+def test_a_formula_is_understood(
+    text: str, response: str, terms: tuple[tuple[str, ...], ...], intercept: bool
+) -> None:
     found = Formula.parse(text)
     assert (found.response, found.terms, found.intercept) == (response, terms, intercept)
     assert Formula.parse(str(found)) == found

@@ -27,7 +27,9 @@ def one(theta: float, replicates, support: Support | None = None, **options) -> 
 
 
 def by_t(theta: float, replicates, n: int, to, back, slope: float) -> tuple[float, float]:
-    """The t interval on another scale: its standard error there is that here times the slope of the scale."""
+    """The t interval on another scale: its standard error there is that here times the slope of the
+    scale.
+    """
     error = np.std(replicates, ddof=1) * math.sqrt(n / (n - 1)) * slope
     half = stats.t.ppf(0.975, n - 1) * error
     return back(to(theta) - half), back(to(theta) + half)
@@ -65,13 +67,17 @@ def test_on_the_scale_of_adjusted_positive_agreement() -> None:
     found = interval(0.1, replicates, n_units=20, bounds=(-1 / 3, 1.0))
     x = (0.1 + 1 / 3) / (4 / 3)
     low, high = by_t(x, replicates * 3 / 4, 20, logit, expit, 1 / (x * (1 - x)))
-    assert (found.low, found.high) == pytest.approx((4 * low / 3 - 1 / 3, 4 * high / 3 - 1 / 3), rel=1e-12)
+    assert (found.low, found.high) == pytest.approx(
+        (4 * low / 3 - 1 / 3, 4 * high / 3 - 1 / 3), rel=1e-12
+    )
 
 
 def test_on_the_scale_of_rates_and_on_none() -> None:
     replicates = np.exp(sample(0.5, 0.2))
     found = interval(1.7, replicates, n_units=20, bounds=(0.0, math.inf))
-    assert (found.low, found.high) == pytest.approx(by_t(1.7, replicates, 20, math.log, math.exp, 1 / 1.7), rel=1e-12)
+    assert (found.low, found.high) == pytest.approx(
+        by_t(1.7, replicates, 20, math.log, math.exp, 1 / 1.7), rel=1e-12
+    )
     assert found.method == "bootse-t-log"
     plain = interval(-0.2, sample(-0.2), n_units=20, bounds=ANYTHING)
     same = by_t(-0.2, sample(-0.2), 20, float, float, 1.0)
@@ -97,7 +103,9 @@ def test_29_of_30_by_the_plain_formula() -> None:
 
 
 def test_a_scale_without_end_does_not_overflow() -> None:
-    low, high = making.Scale(0.0, 1.0).around(np.array([0.5, 1e-9, 1 - 1e-9]), np.array([1e6, 1.0, 1.0]))
+    low, high = making.Scale(0.0, 1.0).around(
+        np.array([0.5, 1e-9, 1 - 1e-9]), np.array([1e6, 1.0, 1.0])
+    )
     assert np.isfinite([*low, *high]).all()
     assert (low[0], high[0]) == (0.0, 1.0)
     assert ((low >= 0) & (high <= 1) & (low <= high)).all()
@@ -149,7 +157,9 @@ def test_studentized_is_its_formula_and_leaves_out_steps_of_no_size() -> None:
     steps = (replicates[5:] - 0.6) / own[5:]
     low, high = np.quantile(steps, [0.025, 0.975])
     found = one(0.6, replicates, method="studentized", errors=(np.array([0.04]), own[:, None]))
-    assert (found.low, found.high) == pytest.approx((0.6 - high * 0.04, 0.6 - low * 0.04), abs=1e-14)
+    assert (found.low, found.high) == pytest.approx(
+        (0.6 - high * 0.04, 0.6 - low * 0.04), abs=1e-14
+    )
 
 
 @pytest.mark.parametrize("method", ["bca", "jackknife-t", "studentized"])
@@ -187,8 +197,12 @@ def test_few_units_are_flagged(n: int, flags: tuple[str, ...]) -> None:
     assert found.low < 0.6 < found.high
 
 
-@pytest.mark.parametrize(("missing", "allowed"), [(0, True), (100, True), (101, False), (2000, False)])
-def test_more_than_one_in_twenty_undefined_replicates_are_too_many(missing: int, allowed: bool) -> None:
+@pytest.mark.parametrize(
+    ("missing", "allowed"), [(0, True), (100, True), (101, False), (2000, False)]
+)
+def test_more_than_one_in_twenty_undefined_replicates_are_too_many(
+    missing: int, allowed: bool
+) -> None:
     replicates = sample()
     replicates[:missing] = NAN
     found = one(0.6, replicates)
@@ -198,7 +212,9 @@ def test_more_than_one_in_twenty_undefined_replicates_are_too_many(missing: int,
         left = replicates[missing:]
         assert found.percentile == tuple(np.quantile(left, [0.025, 0.975]))
         assert found.bias == pytest.approx(left.mean() - 0.6, abs=1e-15)
-        assert (found.low, found.high) == pytest.approx(by_t(0.6, left, 30, logit, expit, 1 / 0.24), rel=1e-12)
+        assert (found.low, found.high) == pytest.approx(
+            by_t(0.6, left, 30, logit, expit, 1 / 0.24), rel=1e-12
+        )
     else:
         assert found.reason == "too_many_undefined"
         assert math.isnan(found.low)
@@ -236,8 +252,12 @@ def test_units_without_anything_to_get_wrong_do_not_count_as_perfect() -> None:
     assert (found.low, found.high) == making.clopper_pearson(20, 20)
 
 
-@pytest.mark.parametrize(("n_error", "tried", "near"), [(0, 30, True), (4, 30, True), (5, 30, False), (4, 8, False)])
-def test_near_perfection_takes_the_share_of_units_without_error(n_error: int, tried: int, near: bool) -> None:
+@pytest.mark.parametrize(
+    ("n_error", "tried", "near"), [(0, 30, True), (4, 30, True), (5, 30, False), (4, 8, False)]
+)
+def test_near_perfection_takes_the_share_of_units_without_error(
+    n_error: int, tried: int, near: bool
+) -> None:
     found = one(0.97, sample(0.97, 0.005), Support(40, n_tried=tried, n_error=n_error))
     assert (found.method == "clopper-pearson-units") == near
     assert ("near_perfect" in found.flags) == near
@@ -261,7 +281,9 @@ def test_identical_units_have_no_width_and_a_flag(rounding: float) -> None:
 
 @pytest.mark.parametrize("bound", [0.0, 1.0, 1 - 2e-16])
 @pytest.mark.parametrize(("share", "flagged"), [(100, False), (101, True)])
-def test_many_replicates_on_a_bound_give_the_percentile_interval(bound: float, share: int, flagged: bool) -> None:
+def test_many_replicates_on_a_bound_give_the_percentile_interval(
+    bound: float, share: int, flagged: bool
+) -> None:
     replicates = sample()
     replicates[:share] = bound
     found = one(0.6, replicates)
@@ -293,7 +315,9 @@ def test_bca_without_variation_in_the_jackknife_is_not_made_up() -> None:
 def test_a_column_without_any_value_does_not_warn(method: str) -> None:
     rows = np.stack([sample(), np.full(2000, NAN)], axis=1)
     jackknife = np.stack([sample(n=30), np.full(30, NAN)], axis=1)
-    found = intervals(np.array([0.6, NAN]), rows, [Support(30)] * 2, method=method, jackknife=jackknife)
+    found = intervals(
+        np.array([0.6, NAN]), rows, [Support(30)] * 2, method=method, jackknife=jackknife
+    )
     assert found[0].method == method
     assert found[1].reason == "no_objects"
 
@@ -315,7 +339,9 @@ def test_the_monte_carlo_error_shrinks_with_the_root_of_the_replicates(method: s
     options = {"method": method, "jackknife": jackknife}
 
     def error(n: int) -> np.ndarray:
-        return np.mean([one(0.6, sample(n=n, seed=s), **options).mc_error for s in range(20)], axis=0)
+        return np.mean(
+            [one(0.6, sample(n=n, seed=s), **options).mc_error for s in range(20)], axis=0
+        )
 
     ratio = error(500) / error(8000)
     assert (ratio > 3.0).all()
@@ -339,7 +365,9 @@ def test_strata_take_degrees_of_freedom() -> None:
     free, bound = one(0.6, sample()), one(0.6, sample(), Support(30, freedom=15))
     error = np.std(sample(), ddof=1) * math.sqrt(30 / 15) / 0.24
     half = stats.t.ppf(0.975, 15) * error
-    assert (bound.low, bound.high) == pytest.approx((expit(logit(0.6) - half), expit(logit(0.6) + half)), rel=1e-12)
+    assert (bound.low, bound.high) == pytest.approx(
+        (expit(logit(0.6) - half), expit(logit(0.6) + half)), rel=1e-12
+    )
     assert one(0.6, sample(), Support(30, freedom=29)) == free
 
 
@@ -361,5 +389,9 @@ def test_quantiles_have_numpys_bits_and_leave_out_nan(shape, level):
     found = np.stack(making.quantiles(rows, level))
     for k in range(shape[1]):
         known = rows[~np.isnan(rows[:, k]), k]
-        expected = np.quantile(known, [(1 - level) / 2, (1 + level) / 2]) if len(known) else np.full(2, np.nan)
+        expected = (
+            np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
+            if len(known)
+            else np.full(2, np.nan)
+        )
         np.testing.assert_array_equal(found[:, k], expected)

@@ -21,7 +21,13 @@ def small_cohort() -> Cohort:
     """One image with a good hit, a poor overlap, a wrong class, a miss, and an ignored reference."""
     references = [
         {
-            "boxes": [[0, 0, 10, 10], [20, 0, 40, 10], [50, 0, 60, 10], [0, 50, 300, 250], [0, 300, 10, 310]],
+            "boxes": [
+                [0, 0, 10, 10],
+                [20, 0, 40, 10],
+                [50, 0, 60, 10],
+                [0, 50, 300, 250],
+                [0, 300, 10, 310],
+            ],
             "labels": [0, 0, 0, 1, 0],
             "ignore": [False, False, False, False, True],
             "patient": "P1",
@@ -41,7 +47,9 @@ def small_cohort() -> Cohort:
 
 def test_the_table_by_hand() -> None:
     table = reference_table(small_cohort(), "model")
-    np.testing.assert_allclose(table["iou"], [0.9, 0.4, 0.0, 0.0])  # the best overlap, not the assigned one
+    np.testing.assert_allclose(
+        table["iou"], [0.9, 0.4, 0.0, 0.0]
+    )  # the best overlap, not the assigned one
     np.testing.assert_allclose(table["iou_matched"], [0.8, np.nan, np.nan, np.nan])
     np.testing.assert_array_equal(table["hit"], [1, 0, 0, 0])
     assert table["class"].tolist() == ["a", "a", "a", "b"]
@@ -54,7 +62,12 @@ def test_sizes_have_their_cuts() -> None:
     cohort = small_cohort()
     area = np.array([9_999.0, 10_000.0, 40_000.0, 40_001.0, 1.0])
     cohort = replace(cohort, references=replace(cohort.references, area=area))
-    assert reference_table(cohort, "model")["size"].tolist() == ["small", "medium", "medium", "large"]
+    assert reference_table(cohort, "model")["size"].tolist() == [
+        "small",
+        "medium",
+        "medium",
+        "large",
+    ]
     assert reference_table(cohort, "model", cuts=(1e4 + 1, 1e5))["size"].tolist()[-1] == "medium"
     with pytest.raises(cal.UsageError, match="the smaller first"):
         reference_table(cohort, "model", cuts=(3.0, 2.0))
@@ -84,8 +97,12 @@ def test_best_overlap_equals_the_slow_way() -> None:
         rows = np.flatnonzero(~(references.ignore | references.crowd))
         assert len(rows) == len(table["iou"])
         for row, value in zip(rows.tolist(), table["iou"].tolist()):
-            same = (predictions.image == references.image[row]) & (predictions.label == references.label[row])
-            overlaps = [iou(tuple(references.boxes[row]), tuple(box)) for box in predictions.boxes[same]]
+            same = (predictions.image == references.image[row]) & (
+                predictions.label == references.label[row]
+            )
+            overlaps = [
+                iou(tuple(references.boxes[row]), tuple(box)) for box in predictions.boxes[same]
+            ]
             assert value == pytest.approx(max(overlaps, default=0.0))
 
 
@@ -113,7 +130,9 @@ def test_a_part_that_cannot_be_fitted_says_why() -> None:
     predictions = cohort.models["misses-small"]
     picky = cohort.with_predictions("picky", predictions.keep(predictions.area > 2500))
     found = localization_models(picky, "picky", cuts=(400, 2500))
-    assert found.matched is None or "size[small]" not in [c.name for c in found.matched.coefficients]
+    assert found.matched is None or "size[small]" not in [
+        c.name for c in found.matched.coefficients
+    ]
     everything = localization_models(picky, "picky", cuts=(400, 2500), view=View(threshold=0.9999))
     assert everything.matched is None
     assert "0 hits" in everything.problems["matched"]

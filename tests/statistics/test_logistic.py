@@ -31,7 +31,8 @@ def test_a_table_of_four_cells_has_its_odds_ratio() -> None:
     found = logistic_model(table, "hit ~ size", ["image"])
     assert found["intercept"].value == pytest.approx(np.log(2.0))
     assert found.odds_ratio("size[small]")[0] == pytest.approx(1 / 8)
-    # One row per cluster: the sandwich of a saturated model is the model's own variance, but for the correction.
+    # One row per cluster: the sandwich of a saturated model is the model's own variance, but for
+    # the correction.
     own = 1 / 20 + 1 / 10 + 1 / 5 + 1 / 20
     assert found["size[small]"].se == pytest.approx(np.sqrt(own * 55 / 54 * 54 / 53))
     large, small = found.probabilities
@@ -49,7 +50,11 @@ def test_rows_of_one_patient_count_together() -> None:
     once, doubled = (logistic_model(t, "hit ~ size", ["patient"]) for t in (table, twice))
     assert doubled["size[small]"].value == pytest.approx(once["size[small]"].value)
     assert doubled["size[small]"].se == pytest.approx(once["size[small]"].se, rel=0.01)
-    assert (once["size[small]"].df, once["size[small]"].method, once.unit) == (39.0, "sandwich-t", "patient")
+    assert (once["size[small]"].df, once["size[small]"].method, once.unit) == (
+        39.0,
+        "sandwich-t",
+        "patient",
+    )
 
 
 def test_adjusted_probabilities_hold_the_other_columns() -> None:
@@ -66,7 +71,12 @@ def test_few_centres_become_a_fixed_effect_and_patients_the_clusters() -> None:
     table = hits()
     table["centre"] = np.array(["A", "B", "C"])[table["patient"] % 3]
     found = logistic_model(table, "hit ~ size", ["centre", "patient"])
-    assert [c.name for c in found.coefficients] == ["intercept", "size[small]", "centre[B]", "centre[C]"]
+    assert [c.name for c in found.coefficients] == [
+        "intercept",
+        "size[small]",
+        "centre[B]",
+        "centre[C]",
+    ]
     assert (found.unit, found.n_units) == ("patient", 40)
     assert [one.column for one in found.probabilities] == ["size", "size"]
 
@@ -84,11 +94,15 @@ def test_a_level_without_a_miss_has_no_odds_ratio() -> None:
     table = hits()
     table["size"] = np.where(table["patient"] % 5 == 0, "huge", table["size"])
     table["hit"] = np.where(table["size"] == "huge", 1.0, table["hit"])
-    found = logistic_model(table, "hit ~ size", ["patient"], levels={"size": ["large", "small", "huge"]})
+    found = logistic_model(
+        table, "hit ~ size", ["patient"], levels={"size": ["large", "small", "huge"]}
+    )
     assert found["size[huge]"].reason == "single_category"
     assert np.isnan(found["size[huge]"].value)
     kept = table["size"] != "huge"
-    alone = logistic_model({name: column[kept] for name, column in table.items()}, "hit ~ size", ["patient"])
+    alone = logistic_model(
+        {name: column[kept] for name, column in table.items()}, "hit ~ size", ["patient"]
+    )
     assert found["size[small]"].value == pytest.approx(alone["size[small]"].value, abs=1e-6)
     assert any("rows with size huge have hit 1" in note for note in found.notes)
     assert found.probabilities[2].value == pytest.approx(1.0, abs=1e-6)
@@ -111,7 +125,9 @@ def test_other_outcomes_are_refused() -> None:
     with pytest.raises(cal.InputError) as error:
         logistic_model(table, "hit ~ size", ["patient"])
     assert (error.value.rule, error.value.location) == ("binary-response", "4:1")
-    few = {name: column[:2] for name, column in hits().items()} | {"size": np.array(["large", "small"])}
+    few = {name: column[:2] for name, column in hits().items()} | {
+        "size": np.array(["large", "small"])
+    }
     with pytest.raises(cal.InputError, match="too-few-rows"):
         logistic_model(few, "hit ~ size", ["patient"])
 

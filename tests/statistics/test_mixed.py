@@ -16,13 +16,17 @@ from calipers.statistics.mixed import MixedModel
 GROUPS = ["centre", "patient", "image"]
 
 
-def polyps(seed: int = 0, *, centres: int = 6, patients: int = 60, images: int = 150, n: int = 240) -> pd.DataFrame:
+def polyps(
+    seed: int = 0, *, centres: int = 6, patients: int = 60, images: int = 150, n: int = 240
+) -> pd.DataFrame:
     """A multi-centre study with known effects: -.28 small, -.05 medium, +.08 protruded."""
     random = np.random.default_rng([20_263, seed])
     centre = np.arange(patients) % centres
     patient = np.concatenate([np.arange(patients), random.integers(0, patients, images - patients)])
     image = np.concatenate([np.arange(images), random.integers(0, images, n - images)])
-    table = pd.DataFrame({"image": image, "patient": patient[image], "centre": centre[patient[image]]})
+    table = pd.DataFrame(
+        {"image": image, "patient": patient[image], "centre": centre[patient[image]]}
+    )
     table["size"] = random.choice(["large", "medium", "small"], n, p=[0.5, 0.3, 0.2])
     table["type"] = random.choice(["flat", "protruded"], n)
     effect = table["size"].map({"large": 0.0, "medium": -0.05, "small": -0.28})
@@ -40,7 +44,12 @@ def model() -> MixedModel:
 
 
 def test_every_number_has_its_n_and_interval(model: MixedModel) -> None:
-    assert [c.name for c in model.coefficients] == ["intercept", "size[medium]", "size[small]", "type[protruded]"]
+    assert [c.name for c in model.coefficients] == [
+        "intercept",
+        "size[medium]",
+        "size[small]",
+        "type[protruded]",
+    ]
     for c in model.coefficients:
         assert c.low < c.value < c.high
         assert (c.n_rows, c.reason) == (240, None)
@@ -55,7 +64,12 @@ def test_every_number_has_its_n_and_interval(model: MixedModel) -> None:
 
 def test_intervals_are_t_for_what_centres_share_and_normal_else(model: MixedModel) -> None:
     intercept, small = model["intercept"], model["size[small]"]
-    assert (intercept.method, intercept.df, intercept.unit, intercept.n_units) == ("wald-t", 5.0, "centre", 6)
+    assert (intercept.method, intercept.df, intercept.unit, intercept.n_units) == (
+        "wald-t",
+        5.0,
+        "centre",
+        6,
+    )
     assert (small.method, small.df, small.unit, small.n_units) == ("wald-z", np.inf, "row", 240)
     assert intercept.high - intercept.value == pytest.approx(stats.t.ppf(0.975, 5) * intercept.se)
     assert small.value - small.low == pytest.approx(stats.norm.ppf(0.975) * small.se)
@@ -67,7 +81,9 @@ def test_a_column_of_the_centre_gets_t_too() -> None:
     table = polyps().assign(field=lambda t: (t["centre"] < "C3").astype(float))
     found = cal.mixed_model(table, "iou ~ field + size", GROUPS, level=0.9)
     assert (found["field"].method, found["field"].df) == ("wald-t", 5.0)
-    assert found["field"].high - found["field"].value == pytest.approx(stats.t.ppf(0.95, 5) * found["field"].se)
+    assert found["field"].high - found["field"].value == pytest.approx(
+        stats.t.ppf(0.95, 5) * found["field"].se
+    )
 
 
 def test_shares_and_correlations(model: MixedModel) -> None:
@@ -90,19 +106,26 @@ def test_the_order_of_rows_does_not_matter(model: MixedModel) -> None:
 
 
 def test_units_of_the_response_do_not_matter(model: MixedModel) -> None:
-    other = cal.mixed_model(polyps(1).assign(iou=lambda t: 100 * t["iou"] + 7), "iou ~ size + type", GROUPS)
+    other = cal.mixed_model(
+        polyps(1).assign(iou=lambda t: 100 * t["iou"] + 7), "iou ~ size + type", GROUPS
+    )
     assert other["size[small]"].value == pytest.approx(100 * model["size[small]"].value, rel=1e-6)
     assert other.components[1].high == pytest.approx(100 * model.components[1].high, rel=1e-3)
 
 
 def test_equal_ids_in_different_centres_are_different_patients() -> None:
     table = polyps()
-    again = table.assign(patient=table.groupby("centre")["patient"].rank(method="dense").astype(int))
+    again = table.assign(
+        patient=table.groupby("centre")["patient"].rank(method="dense").astype(int)
+    )
     first, second = (cal.mixed_model(t, "iou ~ size", GROUPS) for t in (table, again))
     assert second.n_groups == first.n_groups
     assert second.deviance == pytest.approx(first.deviance, abs=1e-7)
     assert not [note for note in first.notes if "occur in more than one" in note]
-    assert "10 values of patient occur in more than one centre; they are taken for different patients" in second.notes
+    assert (
+        "10 values of patient occur in more than one centre; they are taken for different patients"
+        in second.notes
+    )
 
 
 def test_few_centres_become_a_fixed_effect() -> None:
@@ -127,7 +150,8 @@ def test_few_patients_speak_for_their_centres() -> None:
     found = cal.mixed_model(polyps(centres=2, patients=4), "iou ~ size", GROUPS)
     assert list(found.n_groups) == ["image"]
     assert (
-        "4 patients are too few for a variance: patient is a fixed effect, which also speaks for centre" in found.notes
+        "4 patients are too few for a variance: patient is a fixed effect, which also speaks for centre"
+        in found.notes
     )
     assert sum(c.term == "patient" for c in found.coefficients) == 3
 
@@ -150,8 +174,12 @@ def test_without_any_group_left_it_is_least_squares() -> None:
     assert found.n_groups == {}
     assert [c.name for c in found.components] == ["residual"]
     assert "least squares" in found.notes[-1]
-    x = np.column_stack([np.ones(240), table["size"] == "medium", table["size"] == "small"]).astype(float)
-    np.testing.assert_allclose([c.value for c in found.coefficients], np.linalg.lstsq(x, table["iou"], rcond=None)[0])
+    x = np.column_stack([np.ones(240), table["size"] == "medium", table["size"] == "small"]).astype(
+        float
+    )
+    np.testing.assert_allclose(
+        [c.value for c in found.coefficients], np.linalg.lstsq(x, table["iou"], rcond=None)[0]
+    )
 
 
 def test_a_group_that_is_a_term_has_no_variance() -> None:
@@ -162,7 +190,10 @@ def test_a_group_that_is_a_term_has_no_variance() -> None:
 
 def test_a_variance_of_zero_is_flagged() -> None:
     random = np.random.default_rng(0)
-    table = {"y": np.tile([-1.0, 1.0], 30) + 0.01 * random.standard_normal(60), "g": np.repeat(np.arange(30), 2)}
+    table = {
+        "y": np.tile([-1.0, 1.0], 30) + 0.01 * random.standard_normal(60),
+        "g": np.repeat(np.arange(30), 2),
+    }
     found = cal.mixed_model(table, "y ~ 1", ["g"])
     assert found.singular
     assert found.components[0].sd == 0.0
@@ -181,7 +212,9 @@ def test_rows_of_a_group_that_are_equal_are_refused() -> None:
     nearly = {**table, "y": values + 1e-7 * random.standard_normal(24)}
     found = cal.mixed_model(nearly, "y ~ 1", ["g"])
     assert [note for note in found.notes if note.startswith("rows of one g hardly differ")]
-    assert found["intercept"].se == pytest.approx(values.std() * np.sqrt(12 / 11) / np.sqrt(12), rel=1e-3)
+    assert found["intercept"].se == pytest.approx(
+        values.std() * np.sqrt(12 / 11) / np.sqrt(12), rel=1e-3
+    )
 
 
 @pytest.mark.parametrize("column", ["iou", "size", "patient"])
@@ -212,7 +245,9 @@ def test_missing_values_are_refused_or_counted(column: str) -> None:
         ({}, "iou ~ sise", "missing-column", "did you mean 'size'"),
     ],
 )
-def test_impossible_models_name_the_column(change: dict[str, Any], formula: str, rule: str, said: str) -> None:
+def test_impossible_models_name_the_column(
+    change: dict[str, Any], formula: str, rule: str, said: str
+) -> None:
     with pytest.raises(cal.InputError) as error:
         cal.mixed_model(polyps().assign(**change), formula, GROUPS)
     assert error.value.rule == rule
@@ -246,7 +281,9 @@ def test_wrong_arguments_are_usage_errors(options: dict[str, Any], said: str) ->
 
 def test_terms_are_tested_by_ml_whatever_the_fit() -> None:
     table = polyps()
-    by_reml, by_ml = (cal.mixed_model(table, "iou ~ size + type", GROUPS, reml=reml) for reml in (True, False))
+    by_reml, by_ml = (
+        cal.mixed_model(table, "iou ~ size + type", GROUPS, reml=reml) for reml in (True, False)
+    )
     assert by_reml.deviance != pytest.approx(by_ml.deviance, abs=1.0)
     for first, second in zip(by_reml.term_tests, by_ml.term_tests):
         assert (first.what, first.df, first.criterion) == (second.what, second.df, "ML")
@@ -268,9 +305,15 @@ def test_main_effects_inside_an_interaction_are_not_tested() -> None:
 
 def test_random_intercepts_are_tested_with_half_the_tail() -> None:
     table = polyps()
-    full, small = (cal.mixed_model(table, "iou ~ size", groups) for groups in (GROUPS, ["centre", "image"]))
+    full, small = (
+        cal.mixed_model(table, "iou ~ size", groups) for groups in (GROUPS, ["centre", "image"])
+    )
     patient = full.component_tests[1]
-    assert (patient.what, patient.criterion, patient.method) == ("patient", "REML", "chi-bar-squared")
+    assert (patient.what, patient.criterion, patient.method) == (
+        "patient",
+        "REML",
+        "chi-bar-squared",
+    )
     assert patient.statistic == pytest.approx(small.deviance - full.deviance, abs=1e-6)
     assert patient.p == pytest.approx(0.5 * stats.chi2.sf(patient.statistic, 1))
     assert full.lr_test(small).p == pytest.approx(patient.p)
@@ -305,14 +348,25 @@ def test_diagnostics_fit_together(model: MixedModel) -> None:
     parts = {name: dict(zip(one.labels, one.value)) for name, one in found.effects.items()}
     row = table.iloc[5]
     label = f"{row['centre']}/{row['patient']}"
-    group = parts["centre"][row["centre"]] + parts["patient"][label] + parts["image"][f"{label}/{row['image']}"]
+    group = (
+        parts["centre"][row["centre"]]
+        + parts["patient"][label]
+        + parts["image"][f"{label}/{row['image']}"]
+    )
     assert found.fitted[5] == pytest.approx(found.expected[5] + group)
 
 
 def test_bootstrap_checks_agree_with_the_model() -> None:
-    found = cal.mixed_model(polyps(centres=20, patients=80), "iou ~ size", GROUPS, bootstrap=60, seed=3)
+    found = cal.mixed_model(
+        polyps(centres=20, patients=80), "iou ~ size", GROUPS, bootstrap=60, seed=3
+    )
     parametric, cluster = found.checks
-    assert (parametric.kind, cluster.kind, cluster.unit, cluster.n_units) == ("parametric", "cluster", "centre", 20)
+    assert (parametric.kind, cluster.kind, cluster.unit, cluster.n_units) == (
+        "parametric",
+        "cluster",
+        "centre",
+        20,
+    )
     for check in (parametric, cluster):
         assert (check.replicates, check.undefined, check.seed) == (60, 0, 3)
         for ours, theirs in zip(found.coefficients, check.coefficients):
@@ -320,9 +374,13 @@ def test_bootstrap_checks_agree_with_the_model() -> None:
             assert 0.5 < theirs.se / ours.se < 1.8
             assert theirs.low < theirs.value < theirs.high
     assert [one.method for one in cluster.coefficients] == ["bootse-t"] * 3
-    again = cal.mixed_model(polyps(centres=20, patients=80), "iou ~ size", GROUPS, bootstrap=60, seed=3)
+    again = cal.mixed_model(
+        polyps(centres=20, patients=80), "iou ~ size", GROUPS, bootstrap=60, seed=3
+    )
     assert again.checks == found.checks
-    other = cal.mixed_model(polyps(centres=20, patients=80), "iou ~ size", GROUPS, bootstrap=60, seed=4)
+    other = cal.mixed_model(
+        polyps(centres=20, patients=80), "iou ~ size", GROUPS, bootstrap=60, seed=4
+    )
     assert other.checks != found.checks
 
 
@@ -354,7 +412,11 @@ def test_sentences_name_both_sides(model: MixedModel) -> None:
     assert str(model).startswith("iou ~ size + type, REML, 240 rows (6 of centre")
     assert medium in str(model)
     random = np.random.default_rng(1)
-    table = {"y": random.standard_normal(40), "x": random.standard_normal(40), "g": np.arange(40) % 8}
+    table = {
+        "y": random.standard_normal(40),
+        "x": random.standard_normal(40),
+        "g": np.arange(40) % 8,
+    }
     (said,) = cal.mixed_model(table, "y ~ x", ["g"]).sentences()
     assert "for every step of 1 in x" in said
     assert said.endswith("the interval holds 0, so this may be chance.")
@@ -365,7 +427,9 @@ def test_an_unknown_coefficient_gets_the_nearest_name(model: MixedModel) -> None
         model["size[smal]"]
 
 
-def test_crossed_groups_without_statsmodels_say_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crossed_groups_without_statsmodels_say_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "statsmodels.regression.mixed_linear_model", None)
     with pytest.raises(cal.UsageError, match="need statsmodels"):
         cal.mixed_model(polyps(), "iou ~ size", ["centre", "type"], crossed=True)
@@ -375,16 +439,29 @@ def test_statsmodels_is_imported_in_one_file_only() -> None:
     from pathlib import Path
 
     source = Path(cal.__file__).parent
-    users = [file.name for file in source.rglob("*.py") if '"statsmodels' in file.read_text(encoding="utf-8")]
+    users = [
+        file.name
+        for file in source.rglob("*.py")
+        if '"statsmodels' in file.read_text(encoding="utf-8")
+    ]
     assert users == ["crossed.py"]
 
 
 @pytest.mark.slow
 def test_simulation_recovers_the_truth() -> None:
-    """150 studies of the size of the polyp paper: estimates are unbiased, intervals cover in 95 % of them."""
-    truth = {"intercept": 0.75, "size[medium]": -0.05, "size[small]": -0.28, "type[protruded]": 0.08}
+    """150 studies of the size of the polyp paper: estimates are unbiased, intervals cover in 95 %
+    of them.
+    """
+    truth = {
+        "intercept": 0.75,
+        "size[medium]": -0.05,
+        "size[small]": -0.28,
+        "type[protruded]": 0.08,
+    }
     sizes = {"centres": 6, "patients": 274, "images": 1315, "n": 1400}
-    fits = [cal.mixed_model(polyps(seed, **sizes), "iou ~ size + type", GROUPS) for seed in range(150)]
+    fits = [
+        cal.mixed_model(polyps(seed, **sizes), "iou ~ size + type", GROUPS) for seed in range(150)
+    ]
     for name, value in truth.items():
         found = [fit[name] for fit in fits]
         estimates = np.array([c.value for c in found])

@@ -15,7 +15,9 @@ CASES = ranks.METHODS[1:]
 def standing(values, method, replicates=300, *, higher=True, **rule):
     values = np.asarray(values, np.float64)
     units = Units.of("case", None, len(values))
-    return ranks.standing_of_cases(values, bootstrap(units, replicates, 0), ranks.Rule(method, higher, **rule))
+    return ranks.standing_of_cases(
+        values, bootstrap(units, replicates, 0), ranks.Rule(method, higher, **rule)
+    )
 
 
 def test_equal_values_share_the_better_rank():
@@ -154,7 +156,9 @@ def test_data_set_metrics_are_tested_by_the_bootstrap():
         pairs, family = ranks.significance_map("abc", found, 0.95)
         claims = {(pair.better, pair.worse) for pair in pairs if pair.significant}
         assert family == 6
-        assert claims == ({("c", "b"), ("c", "a"), ("b", "a")} if higher else {("a", "b"), ("a", "c"), ("b", "c")})
+        assert claims == (
+            {("c", "b"), ("c", "a"), ("b", "a")} if higher else {("a", "b"), ("a", "c"), ("b", "c")}
+        )
     few = ranks.standing_of_values(theta, replicates, 4, higher_is_better=True)
     assert np.isnan(few.p).all()
 

@@ -29,17 +29,24 @@ FOUR = [
 
 
 def panel(items, scale="nominal", q=None, lowest=1, **options):
-    codes = np.array([[-1 if rating is None else rating - lowest for rating in item] for item in items])
+    codes = np.array(
+        [[-1 if rating is None else rating - lowest for rating in item] for item in items]
+    )
     q = q or codes.max() + 1
     return Panel(codes, np.arange(q) + float(lowest), scale, **options)
 
 
 def point(found):
-    return {name: float(value[0]) for name, value in coefficients(found, np.ones((1, len(found.codes)), int)).items()}
+    return {
+        name: float(value[0])
+        for name, value in coefficients(found, np.ones((1, len(found.codes)), int)).items()
+    }
 
 
 def resampling(n, units=None, replicates=200):
-    return Resampling(Units.of("item" if units is None else "patient", units, n), replicates, 0, 0.95)
+    return Resampling(
+        Units.of("item" if units is None else "patient", units, n), replicates, 0, 0.95
+    )
 
 
 def test_published_values():
@@ -69,7 +76,9 @@ def test_plain_twin(scale, seed):
     assert found["alpha"] == pytest.approx(plain.alpha(items, scale))
     assert found["Fleiss"] == pytest.approx(plain.fleiss(items, categories, partial))
     assert found["Conger"] == pytest.approx(plain.conger(items, categories, partial))
-    assert found["AC1" if scale == "nominal" else "AC2"] == pytest.approx(plain.gwet(items, categories, partial))
+    assert found["AC1" if scale == "nominal" else "AC2"] == pytest.approx(
+        plain.gwet(items, categories, partial)
+    )
 
 
 @pytest.mark.parametrize("scale", ["nominal", "ordinal", "interval"])
@@ -91,7 +100,9 @@ def test_partial_agreement_by_hand():
 def test_order_of_raters_and_items_plays_no_part():
     rng = np.random.default_rng(0)
     whole = panel(FOUR)
-    shuffled = Panel(whole.codes[rng.permutation(12)][:, rng.permutation(4)], whole.values, "nominal")
+    shuffled = Panel(
+        whole.codes[rng.permutation(12)][:, rng.permutation(4)], whole.values, "nominal"
+    )
     assert point(shuffled) == pytest.approx(point(whole))
 
 
@@ -123,7 +134,9 @@ def test_rows_say_what_stands_behind_them():
 def test_items_of_a_patient_are_drawn_together():
     items = FOUR * 5
     alone, _ = rater_agreement(panel(items), resampling(60), "m")
-    together, flags = rater_agreement(panel(items), resampling(60, np.repeat(np.arange(6), 10)), "m")
+    together, flags = rater_agreement(
+        panel(items), resampling(60, np.repeat(np.arange(6), 10)), "m"
+    )
     assert together[1].estimate.unit == "patient"
     assert together[1].estimate.n_units == 6
     assert "few_units" in flags

@@ -29,7 +29,9 @@ def test_a_replicate_is_the_count_of_its_own_random_draws(seed: int) -> None:
 
 
 @both_routes
-def test_replicates_do_not_depend_on_how_many_there_are_or_on_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replicates_do_not_depend_on_how_many_there_are_or_on_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     units = Units.of("patient", np.arange(90) // 3, 90)
     many = all_of(w.bootstrap(units, 300, 3))
     np.testing.assert_array_equal(all_of(w.bootstrap(units, 65, 3)), many[:65])
@@ -56,7 +58,9 @@ def test_images_of_a_unit_share_their_weight() -> None:
     patient = np.array(["b", "a", "c", "a", "b", "b"])
     found = all_of(w.bootstrap(Units.of("patient", patient, 6), 100, 0))
     of_units = np.array([resampling.draws(0, b, 3) for b in range(100)])
-    np.testing.assert_array_equal(found, of_units[:, [1, 0, 2, 0, 1, 1]])  # units are numbered in the order of names
+    np.testing.assert_array_equal(
+        found, of_units[:, [1, 0, 2, 0, 1, 1]]
+    )  # units are numbered in the order of names
 
 
 @both_routes
@@ -109,7 +113,9 @@ def test_the_jackknife_leaves_out_one_unit_after_the_other() -> None:
     found = all_of(w.jackknife(Units.of("patient", code, 200)))
     np.testing.assert_array_equal(found, code[None] != np.arange(70)[:, None])
     nested = Units.within(("centre", "patient"), code % 7, code, nested=True)
-    np.testing.assert_array_equal(all_of(w.jackknife(nested)), (code % 7)[None] != np.arange(7)[:, None])
+    np.testing.assert_array_equal(
+        all_of(w.jackknife(nested)), (code % 7)[None] != np.arange(7)[:, None]
+    )
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 10, 16])
@@ -148,7 +154,9 @@ def test_units_of_some_images_are_those_of_these_images_alone(cluster, strata) -
         (alone.name, alone.number, alone.n_drawn, alone.n_strata)
     )
     np.testing.assert_array_equal(taken.code, alone.code)
-    np.testing.assert_array_equal(all_of(w.bootstrap(taken, 70, 3)), all_of(w.bootstrap(alone, 70, 3)))
+    np.testing.assert_array_equal(
+        all_of(w.bootstrap(taken, 70, 3)), all_of(w.bootstrap(alone, 70, 3))
+    )
 
 
 def test_the_claim_in_words() -> None:
@@ -181,7 +189,11 @@ def test_the_claim_in_words() -> None:
     ],
 )
 def test_wrong_columns_are_told(cluster, strata, words: str) -> None:
-    groups = {"patient": np.arange(8) // 2, "centre": np.arange(8) // 4, "scanner": np.arange(8) // 4}
+    groups = {
+        "patient": np.arange(8) // 2,
+        "centre": np.arange(8) // 4,
+        "scanner": np.arange(8) // 4,
+    }
     with pytest.raises(UsageError) as caught:
         units_of(groups, 8, cluster, strata)
     assert words in str(caught.value)

@@ -13,7 +13,9 @@ NASTY = "<script>alert(1)</script> & \u202e"
 def small_result(words: str = "words", **changes) -> StudyResult:
     """One claim of every verdict, a figure with two panels, one with a single panel, a table."""
     x = np.array([0.0, 0.5, 1.0])
-    curves = Curves(words, Axis("strength"), Axis("value"), (Line("AP", x, 1 - x, x - 0.1, x + 0.1),))
+    curves = Curves(
+        words, Axis("strength"), Axis("value"), (Line("AP", x, 1 - x, x - 0.1, x + 0.1),)
+    )
     contour = Contour(words, Axis("a"), Axis("b"), x, x, np.outer(x, x), "value", (), 0.0, 1.0)
     claims = (
         Claim("one", f"{words} rise", "section 1", True, "0.1 to 0.2"),
@@ -34,7 +36,9 @@ def small_result(words: str = "words", **changes) -> StudyResult:
             StudyFigure("figure-1", words, "A caption.", (curves, contour)),
             StudyFigure("figure-side", "t", "", (curves,)),
         ),
-        "tables": (StudyTable("table-1", words, Table(("class", "value"), ((words, 0.5), ("b", None)))),),
+        "tables": (
+            StudyTable("table-1", words, Table(("class", "value"), ((words, 0.5), ("b", None)))),
+        ),
         "methods": (words,),
     }
     return StudyResult(**{**given, **changes})

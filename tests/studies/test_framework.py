@@ -1,4 +1,6 @@
-"""What a study is: claims with verdicts, figures with panels, options that are checked, a document without NaN."""
+"""What a study is: claims with verdicts, figures with panels, options that are checked, a document
+without NaN.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,17 @@ def test_a_single_panel_has_the_name_of_its_figure() -> None:
 
 def test_the_numbers_of_panels_are_joined() -> None:
     table = small_result().figures[0].table()
-    assert table.columns == ("panel", "shows", "series", "strength", "value", "low", "high", "a", "b")
+    assert table.columns == (
+        "panel",
+        "shows",
+        "series",
+        "strength",
+        "value",
+        "low",
+        "high",
+        "a",
+        "b",
+    )
     assert [row[0] for row in table.rows] == ["figure-1a"] * 3 + ["figure-1b"] * 9
     assert table.rows[-1][-2:] == (1.0, 1.0)
 

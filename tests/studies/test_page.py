@@ -36,9 +36,16 @@ def test_the_page_is_well_formed_and_names_everything_once() -> None:
     parsed.feed(study_page(small_result(), ["calipers", "study", "made"]))
     assert parsed.open == []
     assert len(parsed.ids) == len(set(parsed.ids))
-    assert {"content", "claim-one", "figure-1", "figure-1a", "figure-1b", "table-1", "methods", "reproduce"} <= {
-        *parsed.ids
-    }
+    assert {
+        "content",
+        "claim-one",
+        "figure-1",
+        "figure-1a",
+        "figure-1b",
+        "table-1",
+        "methods",
+        "reproduce",
+    } <= {*parsed.ids}
 
 
 def test_claims_come_before_figures_with_their_verdicts_in_words() -> None:

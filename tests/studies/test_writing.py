@@ -28,7 +28,11 @@ FILES = {
 def test_the_folder_has_page_document_figures_and_tables(tmp_path) -> None:
     files = write_study(small_result(), tmp_path / "out", command=["calipers", "study"])
     assert files[0] == tmp_path / "out" / "study.html"
-    assert {file.name for file in (tmp_path / "out").iterdir()} == {file.name for file in files} == FILES
+    assert (
+        {file.name for file in (tmp_path / "out").iterdir()}
+        == {file.name for file in files}
+        == FILES
+    )
     document = json.loads((tmp_path / "out" / "study.json").read_text())
     assert set(document["files"]) == FILES
     assert document["command"] == ["calipers", "study"]
@@ -59,7 +63,9 @@ def test_force_replaces_an_earlier_study_and_nothing_else(tmp_path) -> None:
 def test_a_failure_leaves_nothing_behind(tmp_path) -> None:
     broken = StudyFigure("figure-2", "t", "c", (None,))  # type: ignore[arg-type]
     with pytest.raises(AttributeError):
-        write_study(small_result(figures=(*small_result().figures, broken)), tmp_path / "new" / "out")
+        write_study(
+            small_result(figures=(*small_result().figures, broken)), tmp_path / "new" / "out"
+        )
     assert list(tmp_path.iterdir()) == []
 
 

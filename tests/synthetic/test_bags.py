@@ -21,7 +21,9 @@ def overlaps(bags) -> tuple[float, float]:
     for i in np.flatnonzero(bags.positive):
         bag = bags[int(i)]
         called = bag.values >= 0.5
-        dice += [2 * (one & bag.instances).sum() / (one.sum() + bag.instances.sum()) for one in called]
+        dice += [
+            2 * (one & bag.instances).sum() / (one.sum() + bag.instances.sum()) for one in called
+        ]
         pairs += [(a & b).sum() / (a | b).sum() for a, b in combinations(called, 2)]
     return float(np.mean(dice)), float(np.mean(pairs))
 
@@ -94,7 +96,13 @@ def test_noise_and_sharpness_are_parameters() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        *({"kind": "stabel-good"}, {"n_bags": 0}, {"n_models": 0}, {"shape": (2, 2, 2, 2)}, {"shape": (1, 5)}),
+        *(
+            {"kind": "stabel-good"},
+            {"n_bags": 0},
+            {"n_models": 0},
+            {"shape": (2, 2, 2, 2)},
+            {"shape": (1, 5)},
+        ),
         *({"noise": -1}, {"sharpness": 0}, {"share_positive": 1.5}),
     ],
 )
@@ -116,7 +124,9 @@ def test_what_is_written_is_read_back(tmp_path: Path, suffix: str) -> None:
     assert np.array_equal(read.positive, made.positive)
     assert read.bag_scores == pytest.approx(made.bag_scores)
     assert read.groups["patient"].tolist() == made.groups["patient"].tolist()
-    assert {bag: boxes.tolist() for bag, boxes in read.boxes.items()} == {b: x.tolist() for b, x in made.boxes.items()}
+    assert {bag: boxes.tolist() for bag, boxes in read.boxes.items()} == {
+        b: x.tolist() for b, x in made.boxes.items()
+    }
     masked = read_bags(places, tmp_path / "masks")
     for i in range(6):
         assert read[i].values == pytest.approx(made[i].values, abs=1e-6)

@@ -56,7 +56,9 @@ def test_the_global_random_state_has_no_influence(cohort: Cohort) -> None:
 def test_another_seed_gives_another_cohort(cohort: Cohort) -> None:
     other = demo_cohort(1)
     assert other.images.ids == cohort.images.ids or other.n_images == cohort.n_images
-    assert not np.array_equal(other.models["mislabels"].score[:20], cohort.models["mislabels"].score[:20])
+    assert not np.array_equal(
+        other.models["mislabels"].score[:20], cohort.models["mislabels"].score[:20]
+    )
 
 
 def test_counts(cohort: Cohort) -> None:
@@ -79,7 +81,9 @@ def test_sizes_of_findings_follow_their_class(cohort: Cohort) -> None:
     area, label = cohort.references.area, cohort.references.label
     medians = [np.median(area[label == k]) for k in range(4)]
     assert medians == sorted(medians)
-    np.testing.assert_array_equal(area < 32**2, label == NODULE)  # so that APs is about nodules only
+    np.testing.assert_array_equal(
+        area < 32**2, label == NODULE
+    )  # so that APs is about nodules only
     assert medians[3] > 96**2
 
 

@@ -18,7 +18,9 @@ def test_a_disc_by_hand():
     assert disc((2, 4), (3.0, 1.0), 0.5).sum() == 0
 
 
-@pytest.mark.parametrize(("shape", "volume"), [((101, 101), math.pi * 40**2), ((101,) * 3, 4 / 3 * math.pi * 40**3)])
+@pytest.mark.parametrize(
+    ("shape", "volume"), [((101, 101), math.pi * 40**2), ((101,) * 3, 4 / 3 * math.pi * 40**3)]
+)
 def test_the_volume_is_that_of_geometry(shape, volume):
     mask = disc(shape, (50.5,) * len(shape), 40.0)
     assert abs(mask.sum() / volume - 1) < 0.003

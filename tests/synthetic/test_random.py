@@ -26,7 +26,10 @@ def test_the_same_seed_gives_the_same_cohort() -> None:
 def test_boxes_keep_every_rule(dimensions: int, grid: float | None) -> None:
     cohort = random_cohort(200, 4, seed=3, dimensions=dimensions, grid=grid)
     assert cohort.dimensions == dimensions
-    for role, objects in (("references", cohort.references), ("predictions", cohort.predictions("model-1"))):
+    for role, objects in (
+        ("references", cohort.references),
+        ("predictions", cohort.predictions("model-1")),
+    ):
         delivery = Delivery(
             image=objects.image,
             label=objects.label.astype(np.int64),
@@ -108,7 +111,13 @@ def test_small_cases(dimensions: int) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"n_images": -1}, {"n_classes": 0}, {"crowd_share": 1.5}, {"dimensions": 4}, {"tie_levels": 0}],
+    [
+        {"n_images": -1},
+        {"n_classes": 0},
+        {"crowd_share": 1.5},
+        {"dimensions": 4},
+        {"tie_levels": 0},
+    ],
 )
 def test_impossible_options_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(UsageError):

@@ -35,7 +35,11 @@ def test_samples_are_complete(samples):
         assert sample.image.shape == sample.labels.shape
         for values in sample.maps.values():
             assert values.dtype == np.float32
-            assert (values.shape, values.min() >= 0, values.max() <= 1) == ((64, 64, 64), True, True)
+            assert (values.shape, values.min() >= 0, values.max() <= 1) == (
+                (64, 64, 64),
+                True,
+                True,
+            )
 
 
 def test_patients_have_two_samples_and_a_quarter_is_healthy(samples):
@@ -70,7 +74,9 @@ def test_the_sharp_model_is_exact_and_the_diffuse_one_raises_false_alarms(sample
             labels, n = objects(said)
             false[model] += sum(not sample.labels[labels == k].any() for k in range(1, n + 1))
             if sample.labels.any():
-                dice[model].append(2 * (said & (sample.labels > 0)).sum() / (said.sum() + sample.labels.sum()))
+                dice[model].append(
+                    2 * (said & (sample.labels > 0)).sum() / (said.sum() + sample.labels.sum())
+                )
     assert np.mean(dice["sharp"]) > 0.85 > 0.75 > np.mean(dice["diffuse"]) > 0.5
     assert false["sharp"] == 0
     assert false["diffuse"] >= 5
@@ -112,9 +118,18 @@ def test_files_hold_what_the_samples_hold(tmp_path):
     samples = list(demo_samples(2, size=32))
     assert write_samples(tmp_path / "new", samples) == 2
     for part in ("references", "sharp", "diffuse", "images"):
-        assert sorted(file.name for file in (tmp_path / "new" / part).iterdir()) == ["S001.npz", "S002.npz"]
-    np.testing.assert_array_equal(load_map(tmp_path / "new" / "sharp" / "S001.npz"), samples[0].maps["sharp"])
-    assert np.load(tmp_path / "new" / "references" / "S001.npz")["spacing"].tolist() == [1.0, 1.0, 2.0]
+        assert sorted(file.name for file in (tmp_path / "new" / part).iterdir()) == [
+            "S001.npz",
+            "S002.npz",
+        ]
+    np.testing.assert_array_equal(
+        load_map(tmp_path / "new" / "sharp" / "S001.npz"), samples[0].maps["sharp"]
+    )
+    assert np.load(tmp_path / "new" / "references" / "S001.npz")["spacing"].tolist() == [
+        1.0,
+        1.0,
+        2.0,
+    ]
     assert (tmp_path / "new" / "samples.csv").read_text().splitlines()[:2] == [
         "image,patient,centre",
         "S001,P001,North",
@@ -126,7 +141,11 @@ def test_files_hold_what_the_samples_hold(tmp_path):
 
 def test_another_writer_can_take_over(tmp_path):
     calls = []
-    n = write_samples(tmp_path, demo_samples(1, size=32), lambda path, array, spacing: calls.append((path, spacing)))
+    n = write_samples(
+        tmp_path,
+        demo_samples(1, size=32),
+        lambda path, array, spacing: calls.append((path, spacing)),
+    )
     assert n == 1
     assert [path.parent.name for path, _ in calls] == ["references", "sharp", "diffuse", "images"]
     assert {spacing for _, spacing in calls} == {(1.0, 1.0, 2.0)}

@@ -1,4 +1,6 @@
-"""Runways and endoscopy frames: what was planted is what is there, and OOD and OMS disagree as announced."""
+"""Runways and endoscopy frames: what was planted is what is there, and OOD and OMS disagree as
+announced.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ def auroc(alarm, positive):
 
 
 def overlaps(a, b):
-    common = np.clip(np.minimum(a[:, None, 2:], b[None, :, 2:]) - np.maximum(a[:, None, :2], b[None, :, :2]), 0, None)
+    common = np.clip(
+        np.minimum(a[:, None, 2:], b[None, :, 2:]) - np.maximum(a[:, None, :2], b[None, :, :2]),
+        0,
+        None,
+    )
     inter = common.prod(axis=2)
     area = [(c[:, 2:] - c[:, :2]).prod(axis=1) for c in (a, b)]
     return inter / (area[0][:, None] + area[1][None, :] - inter)
@@ -58,8 +64,13 @@ def test_hits_have_a_high_overlap(name):
 
 def test_rates_of_failure_are_the_planted_ones(name):
     columns = MADE[name].columns
-    for shift in ("none", "sky" if name == "runways" else "tint"):  # usual images and harmless shifts
-        easy, hard = ((columns["shift"] == shift) & (columns["hard"] == flag) for flag in (False, True))
+    for shift in (
+        "none",
+        "sky" if name == "runways" else "tint",
+    ):  # usual images and harmless shifts
+        easy, hard = (
+            (columns["shift"] == shift) & (columns["hard"] == flag) for flag in (False, True)
+        )
         assert columns["fails"][easy].mean() == pytest.approx(0.035, abs=0.035)
         assert columns["fails"][hard].mean() == pytest.approx(0.45, abs=0.17)
     fog = columns["fails"][columns["shift"] == "fog"].mean()
@@ -108,7 +119,10 @@ def test_no_positives_have_no_expectation(name):
 
 def test_a_seed_determines_everything(name):
     one, same, other = (MAKERS[name](40, seed=seed) for seed in (7, 7, 8))
-    assert one.cohort.models["detector"].boxes.tolist() == same.cohort.models["detector"].boxes.tolist()
+    assert (
+        one.cohort.models["detector"].boxes.tolist()
+        == same.cohort.models["detector"].boxes.tolist()
+    )
     assert (one.pictures[3] == same.pictures[3]).all()
     assert one.alarms["random"].tolist() == same.alarms["random"].tolist()
     assert one.cohort.references.boxes.tolist() != other.cohort.references.boxes.tolist()

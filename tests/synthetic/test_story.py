@@ -1,4 +1,6 @@
-"""What the demo is meant to show: average precision and RoDeO rank the same models the other way round."""
+"""What the demo is meant to show: average precision and RoDeO rank the same models the other way
+round.
+"""
 
 from __future__ import annotations
 

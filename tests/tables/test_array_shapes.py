@@ -52,20 +52,33 @@ def test_boxes_that_are_given_stay() -> None:
 
 @pytest.mark.parametrize("box_format", ["xywh", "cxcywh-normalised", "xyxy-inclusive"])
 def test_boxes_from_masks_need_no_format(box_format: str) -> None:
-    assert build([R], [P], box_format=box_format).predictions("model").boxes.tolist() == [[2, 1, 6, 3]]
+    assert build([R], [P], box_format=box_format).predictions("model").boxes.tolist() == [
+        [2, 1, 6, 3]
+    ]
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.float32, bool, list, Masks])
 def test_masks_come_in_many_forms(kind: Any) -> None:
     stack = np.stack([A, B])
-    given = stack.tolist() if kind is list else Masks.from_dense(stack) if kind is Masks else stack.astype(kind)
+    given = (
+        stack.tolist()
+        if kind is list
+        else Masks.from_dense(stack)
+        if kind is Masks
+        else stack.astype(kind)
+    )
     masks = build([{"masks": given, "labels": [0, 1]}]).references.masks
     assert (masks.dense(0) == A).all()
     assert (masks.dense(1) == B).all()
 
 
 def test_images_without_objects_need_no_masks() -> None:
-    empty = [{}, {"boxes": []}, {"masks": [], "labels": []}, {"masks": np.zeros((0, 6, 8)), "labels": []}]
+    empty = [
+        {},
+        {"boxes": []},
+        {"masks": [], "labels": []},
+        {"masks": np.zeros((0, 6, 8)), "labels": []},
+    ]
     cohort = build([*empty, R], [*empty, P])
     assert cohort.references.image.tolist() == [4]
     assert len(cohort.references.masks) == len(cohort.predictions("model").masks) == 1
@@ -113,11 +126,16 @@ def test_tables_keep_masks_and_points() -> None:
     cohort = build([record, {}, {**R, "points": [[3, 3]]}], [P, {}, P])
     taken = cohort.take(np.array([2, 0]))
     assert taken.references.points.tolist() == [[3, 3], [1, 1], [2, 2]]
-    assert [taken.references.masks.voxels.tolist(), taken.references.label.tolist()] == [[8, 8, 4], [0, 0, 1]]
+    assert [taken.references.masks.voxels.tolist(), taken.references.label.tolist()] == [
+        [8, 8, 4],
+        [0, 0, 1],
+    ]
     kept = cohort.references.keep(np.array([False, True, True]))
     assert (kept.masks.dense(0) == B).all()
     parts = [cohort.span(0, 2), cohort.span(2, 3)]
-    parts[1] = Cohort(parts[1].images, parts[1].classes, parts[1].references, parts[1].models, parts[1].intake)
+    parts[1] = Cohort(
+        parts[1].images, parts[1].classes, parts[1].references, parts[1].models, parts[1].intake
+    )
     joined = Cohort.concat(parts).references
     np.testing.assert_array_equal(joined.masks.start, cohort.references.masks.start)
     np.testing.assert_array_equal(joined.points, cohort.references.points)
@@ -125,17 +143,42 @@ def test_tables_keep_masks_and_points() -> None:
 
 EMPTY = np.zeros((6, 8), bool)
 BAD = [
-    ([{"masks": [A.astype(int) * 255], "labels": [0]}], None, "mask-values", "references[0]['masks'][0]"),
-    ([R, {"masks": [A, A * 0.5], "labels": [0, 0]}], None, "mask-values", "references[1]['masks'][1]"),
-    ([{"masks": [np.where(A, NAN, 0)], "labels": [0]}], None, "mask-values", "references[0]['masks'][0]"),
+    (
+        [{"masks": [A.astype(int) * 255], "labels": [0]}],
+        None,
+        "mask-values",
+        "references[0]['masks'][0]",
+    ),
+    (
+        [R, {"masks": [A, A * 0.5], "labels": [0, 0]}],
+        None,
+        "mask-values",
+        "references[1]['masks'][1]",
+    ),
+    (
+        [{"masks": [np.where(A, NAN, 0)], "labels": [0]}],
+        None,
+        "mask-values",
+        "references[0]['masks'][0]",
+    ),
     ([{"masks": [A, EMPTY], "labels": [0, 0]}], None, "empty-mask", "references[0]['masks'][1]"),
     ([R], [{**P, "masks": [EMPTY]}], "empty-mask", "predictions['model'][0]['masks'][0]"),
     ([{"masks": [A], "labels": [0, 1]}], None, "length", "references[0]"),
     ([{"masks": [A, B], "labels": [0]}], None, "length", "references[0]"),
-    ([{"masks": [A], "boxes": [[0, 0, 1, 1]] * 2, "labels": [0, 0]}], None, "length", "references[0]"),
+    (
+        [{"masks": [A], "boxes": [[0, 0, 1, 1]] * 2, "labels": [0, 0]}],
+        None,
+        "length",
+        "references[0]",
+    ),
     ([{"masks": [A], "boxes": [[0, 0, 1, 1]], "labels": [0, 0]}], None, "length", "references[0]"),
     ([R, {"boxes": [[0, 0, 1, 1]], "labels": [0]}], None, "missing-key", "references[0]"),
-    ([{**R, "boxes": [[0, 0, 1, 1]]}, {"boxes": [[0, 0, 1, 1]], "labels": [0]}], None, "missing-key", "references[1]"),
+    (
+        [{**R, "boxes": [[0, 0, 1, 1]]}, {"boxes": [[0, 0, 1, 1]], "labels": [0]}],
+        None,
+        "missing-key",
+        "references[1]",
+    ),
     ([R, {"labels": [0]}], None, "missing-key", "references[1]"),
     ([{**R, "boxes": [[0, 0, 1, 1]]}, R], None, "missing-key", "references[1]"),
     ([{"masks": A, "labels": [0]}], None, "mask-shape", "references[0]"),
@@ -145,7 +188,12 @@ BAD = [
     ([{"masks": {"size": 3}, "labels": [0]}], None, "type", "references[0]"),
     ([{"masks": "text", "labels": [0]}], None, "type", "references[0]"),
     ([R, {"masks": [np.stack([A, A])], "labels": [0]}], None, "mask-shape", "references[1]"),
-    ([R, {"masks": Masks.from_dense(np.ones((1, 2, 2, 2))), "labels": [0]}], None, "mask-shape", "references[1]"),
+    (
+        [R, {"masks": Masks.from_dense(np.ones((1, 2, 2, 2))), "labels": [0]}],
+        None,
+        "mask-shape",
+        "references[1]",
+    ),
     ([{**R, "width": 6, "height": 8}], None, "mask-size", "references[0]['masks'][0]"),
     ([{**R, "width": 9}], None, "mask-size", "references[0]['masks'][0]"),
     ([R, R], [P, {**P, "masks": [A.T]}], "mask-size", "predictions['model'][1]['masks'][0]"),
@@ -158,7 +206,9 @@ BAD = [
 
 
 @pytest.mark.parametrize(("references", "predictions", "rule", "place"), BAD)
-def test_broken_rules_are_named_with_their_place(references, predictions, rule: str, place: str) -> None:
+def test_broken_rules_are_named_with_their_place(
+    references, predictions, rule: str, place: str
+) -> None:
     with pytest.raises(InputError) as caught:
         build(references, predictions)
     assert (caught.value.rule, caught.value.location) == (rule, place)

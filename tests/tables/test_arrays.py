@@ -33,10 +33,21 @@ def test_a_cohort_with_everything() -> None:
             "patient": "p1",
             "age": 61,
         },
-        {"image_id": "y", "boxes": [], "labels": [], "patient": "p2", "age": 7, "width": 50, "height": 50},
+        {
+            "image_id": "y",
+            "boxes": [],
+            "labels": [],
+            "patient": "p2",
+            "age": 7,
+            "width": 50,
+            "height": 50,
+        },
     ]
     predictions = {
-        "ours": [{"image_id": "y", **P}, {"image_id": "x", "boxes": np.zeros((0, 4)), "labels": [], "scores": []}],
+        "ours": [
+            {"image_id": "y", **P},
+            {"image_id": "x", "boxes": np.zeros((0, 4)), "labels": [], "scores": []},
+        ],
         "theirs": [{"image_id": "x", **P}],
     }
     cohort = build(references, predictions)
@@ -72,21 +83,29 @@ def test_a_single_list_is_the_model_called_model_paired_by_position() -> None:
 
 
 def test_input_order_is_kept_inside_an_image() -> None:
-    many = {"boxes": [[k, 0, k + 1, 1] for k in (3, 1, 2)], "labels": [0, 1, 0], "scores": [0.1, 0.9, 0.5]}
+    many = {
+        "boxes": [[k, 0, k + 1, 1] for k in (3, 1, 2)],
+        "labels": [0, 1, 0],
+        "scores": [0.1, 0.9, 0.5],
+    }
     cohort = build([R], [many])
     assert cohort.predictions("model").boxes[:, 0].tolist() == [3, 1, 2]
 
 
 def test_volumes() -> None:
     volume = {"boxes": [[0, 0, 0, 2, 3, 4]], "labels": [0]}
-    cohort = build([{**volume, "width": 9, "height": 9, "depth": 9, "spacing": (1, 1, 3)}, {"boxes": []}])
+    cohort = build(
+        [{**volume, "width": 9, "height": 9, "depth": 9, "spacing": (1, 1, 3)}, {"boxes": []}]
+    )
     assert cohort.dimensions == 3
     assert cohort.references.extent.tolist() == [24.0]
     assert cohort.images.size.shape == (2, 3)
 
 
 def test_raw_scores() -> None:
-    assert build([R], [{**P, "scores": [-7.5]}], score_scale="raw").predictions("model").score.tolist() == [-7.5]
+    assert build([R], [{**P, "scores": [-7.5]}], score_scale="raw").predictions(
+        "model"
+    ).score.tolist() == [-7.5]
 
 
 def test_three_dimensions_from_the_predictions_alone() -> None:
@@ -111,12 +130,42 @@ BAD = [
     ([{**R, "labels": [-1]}], None, {}, "label-range", "references[0]['labels'][0]"),
     ([{**R, "labels": [0.5]}], None, {}, "label-range", "references[0]['labels'][0]"),
     ([{**R, "labels": [NAN]}], None, {}, "label-range", "references[0]['labels'][0]"),
-    ([R, R], {"m": [P, {**P, "labels": [9]}]}, {}, "label-range", "predictions['m'][1]['labels'][0]"),
-    ([{"boxes": [[1, 2, NAN, 6]], "labels": [0]}], None, {}, "non-finite", "references[0]['boxes'][0]"),
-    ([{"boxes": [[1, 2, INF, 6]], "labels": [0]}], None, {}, "non-finite", "references[0]['boxes'][0]"),
+    (
+        [R, R],
+        {"m": [P, {**P, "labels": [9]}]},
+        {},
+        "label-range",
+        "predictions['m'][1]['labels'][0]",
+    ),
+    (
+        [{"boxes": [[1, 2, NAN, 6]], "labels": [0]}],
+        None,
+        {},
+        "non-finite",
+        "references[0]['boxes'][0]",
+    ),
+    (
+        [{"boxes": [[1, 2, INF, 6]], "labels": [0]}],
+        None,
+        {},
+        "non-finite",
+        "references[0]['boxes'][0]",
+    ),
     ([{"boxes": [[5, 2, 1, 6]], "labels": [0]}], None, {}, "neg-size", "references[0]['boxes'][0]"),
-    ([{"boxes": [[1, 2, 1, 6]], "labels": [0]}], None, {}, "zero-area", "references[0]['boxes'][0]"),
-    ([{"boxes": [[0, 0, 1e200, 1e200]], "labels": [0]}], None, {}, "non-finite", "references[0]['boxes'][0]"),
+    (
+        [{"boxes": [[1, 2, 1, 6]], "labels": [0]}],
+        None,
+        {},
+        "zero-area",
+        "references[0]['boxes'][0]",
+    ),
+    (
+        [{"boxes": [[0, 0, 1e200, 1e200]], "labels": [0]}],
+        None,
+        {},
+        "non-finite",
+        "references[0]['boxes'][0]",
+    ),
     ([{**R, "area": [-1]}], None, {}, "area-range", "references[0]['area'][0]"),
     ([{**R, "ignore": [2]}], None, {}, "ignore-flag", "references[0]"),
     ([R, {**R, "crowd": [NAN]}], None, {}, "crowd-flag", "references[1]"),
@@ -126,10 +175,22 @@ BAD = [
     ([R], [{**P, "scores": [1.5]}], {}, "score-range", "predictions['model'][0]['scores'][0]"),
     ([R], [P], {"box_format": "xyxy-normalised"}, "size-unknown", "references[0]['boxes'][0]"),
     ([R], [P, P], {}, "image-count", "predictions['model']"),
-    ([{**R, "image_id": 1}], [{**P, "image_id": 2}], {}, "unknown-image", "predictions['model'][0]"),
+    (
+        [{**R, "image_id": 1}],
+        [{**P, "image_id": 2}],
+        {},
+        "unknown-image",
+        "predictions['model'][0]",
+    ),
     ([{**R, "image_id": 1}, R], None, {}, "missing-id", "references[1]"),
     ([{**R, "image_id": 1}, {**R, "image_id": "1"}], None, {}, "dup-image", "references[1]"),
-    ([{**R, "image_id": 1}], [{**P, "image_id": 1}] * 2, {}, "dup-image", "predictions['model'][1]"),
+    (
+        [{**R, "image_id": 1}],
+        [{**P, "image_id": 1}] * 2,
+        {},
+        "dup-image",
+        "predictions['model'][1]",
+    ),
     ([{**R, "centre": "A"}, R], None, {}, "missing-group", "references[1]"),
     ([{**R, "image": "A"}], None, {}, "group-name", "references"),
     ([{**R, "centre": ["A", "B"]}], None, {}, "group-shape", "references[0]"),
@@ -149,9 +210,13 @@ BAD = [
 
 
 @pytest.mark.parametrize(
-    ("references", "predictions", "options", "rule", "place"), BAD, ids=lambda value: str(value)[:40]
+    ("references", "predictions", "options", "rule", "place"),
+    BAD,
+    ids=lambda value: str(value)[:40],
 )
-def test_broken_rules_are_named_with_their_place(references, predictions, options, rule: str, place: str) -> None:
+def test_broken_rules_are_named_with_their_place(
+    references, predictions, options, rule: str, place: str
+) -> None:
     with pytest.raises(InputError) as caught:
         build(references, predictions, **options)
     assert (caught.value.rule, caught.value.location) == (rule, place)
@@ -175,7 +240,11 @@ def test_several_problems_are_told_together() -> None:
     bad = {"boxes": [[1, 2, 1, 6], [5, 2, 1, 6], [NAN, 0, 1, 1]], "labels": [0, 0, 0]}
     with pytest.raises(InputProblems) as caught:
         build([R, bad])
-    assert [problem.rule for problem in caught.value.problems] == ["non-finite", "neg-size", "zero-area"]
+    assert [problem.rule for problem in caught.value.problems] == [
+        "non-finite",
+        "neg-size",
+        "zero-area",
+    ]
     assert "3 problems; nothing was evaluated." in str(caught.value)
     assert "references[1]['boxes'][2]" in str(caught.value)
 
@@ -195,7 +264,10 @@ def test_what_is_given_and_not_used_is_said() -> None:
     assert [file.notes for file in cohort.intake.files] == [
         ("scores given for 1 images; not used for references",),
         (),
-        ("patient given for 1 images; not used for predictions", "width given for 1 images; not used for predictions"),
+        (
+            "patient given for 1 images; not used for predictions",
+            "width given for 1 images; not used for predictions",
+        ),
     ]
     assert not cohort.images.groups
     assert not build([R], [P]).intake.notes
@@ -205,7 +277,9 @@ def test_no_images_at_all() -> None:
     assert build([], []).n_images == 0
 
 
-def test_more_objects_than_rows_can_be_numbered_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_objects_than_rows_can_be_numbered_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("calipers.tables.delivery.MOST_OBJECTS", 1)
     with pytest.raises(InputError, match="too-large"):
         build([R, R])

@@ -50,7 +50,8 @@ def test_round_trip(box_format: str, dimensions: int, seed: int) -> None:
 
 
 def test_the_extent_is_that_of_the_sides_as_delivered() -> None:
-    # 0.01 + 32 - 0.01 is not 32 in floating point, but a box of 32 x 32 has an area of exactly 1024.
+    # 0.01 + 32 - 0.01 is not 32 in floating point, but a box of 32 x 32 has an area of exactly
+    # 1024.
     corners, extent = to_corners(np.array([[0.01, 0.01, 32.0, 32.0]]), "xywh")
     assert extent[0] == 1024.0
     assert box_extent(corners)[0] != 1024.0

@@ -11,11 +11,16 @@ from calipers.tables.delivery import Delivery, Source, as_predictions, as_refere
 from calipers.tables.intake import FileIntake, Intake
 
 SIZE = np.array([[200.0, 100.0], [np.nan, np.nan]])
-SOURCE = Source("file.csv", lambda place, field: f"line {place + 2} ({field})", lambda place: f"text {place}")
+SOURCE = Source(
+    "file.csv", lambda place, field: f"line {place + 2} ({field})", lambda place: f"text {place}"
+)
 
 
 def deliver(
-    boxes: list[list[float]], box_format: str = "xyxy", score: list[float] | None = None, image: int = 0
+    boxes: list[list[float]],
+    box_format: str = "xyxy",
+    score: list[float] | None = None,
+    image: int = 0,
 ) -> Delivery:
     n = len(boxes)
     return Delivery(
@@ -69,7 +74,9 @@ def test_outside_image() -> None:
     assert outside_image(corners, sizes).tolist() == [False, True, True, False]
 
 
-@pytest.mark.parametrize(("score", "rule"), [(np.nan, "non-finite"), (1.01, "score-range"), (-0.01, "score-range")])
+@pytest.mark.parametrize(
+    ("score", "rule"), [(np.nan, "non-finite"), (1.01, "score-range"), (-0.01, "score-range")]
+)
 def test_scores(score: float, rule: str) -> None:
     delivery = deliver([GOOD, GOOD], score=[0.5, score])
     assert rules(delivery, "predictions") == [rule]
@@ -112,7 +119,9 @@ def test_strict_settling_raises_with_file_line_and_value() -> None:
 
 def test_lenient_settling_sets_aside_and_accounts() -> None:
     delivery = deliver([GOOD, [30, 10, 10, 30], GOOD, [np.nan] * 4, [5, 5, 5, 9]])
-    kept, counts, records = settle(delivery, examine(delivery, SIZE, "references"), SOURCE, lenient=True)
+    kept, counts, records = settle(
+        delivery, examine(delivery, SIZE, "references"), SOURCE, lenient=True
+    )
     assert kept.place.tolist() == [0, 2]
     assert counts == {"neg-size": 1, "non-finite": 1, "zero-area": 1}
     assert [(record.location, record.rule, record.record) for record in records] == [

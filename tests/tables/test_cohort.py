@@ -21,7 +21,9 @@ def assert_same(a: Cohort, b: Cohort) -> None:
     for left, right in pairs:
         for column in fields(left):
             if column.name not in ("facts", "scored"):
-                np.testing.assert_array_equal(getattr(left, column.name), getattr(right, column.name))
+                np.testing.assert_array_equal(
+                    getattr(left, column.name), getattr(right, column.name)
+                )
 
 
 @pytest.fixture
@@ -37,7 +39,9 @@ def test_take_by_index_flag_and_from_the_end(cohort: Cohort) -> None:
     assert cohort.take([]).n_images == 0
 
 
-@pytest.mark.parametrize("images", [[10], [-11], [0.5], np.ones(9, bool), np.ones((2, 5), bool), ["a"]])
+@pytest.mark.parametrize(
+    "images", [[10], [-11], [0.5], np.ones(9, bool), np.ones((2, 5), bool), ["a"]]
+)
 def test_take_refuses_what_is_not_there(cohort: Cohort, images) -> None:
     with pytest.raises(UsageError):
         cohort.take(images)

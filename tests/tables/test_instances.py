@@ -18,13 +18,19 @@ def test_by_hand() -> None:
     assert found.mean == pytest.approx([0.4, 0.0, 0.25])
     assert found.boxes.tolist() == [[0, 0, 2, 1], [2, 0, 3, 2], [3, 0, 4, 2]]
     # Weighted by the values; where their sum is 0 or one is negative, the middle of the voxels.
-    assert found.centroids == pytest.approx(np.array([[(0.2 * 0.5 + 0.6 * 1.5) / 0.8, 0.5], [2.5, 1.0], [3.5, 1.0]]))
+    assert found.centroids == pytest.approx(
+        np.array([[(0.2 * 0.5 + 0.6 * 1.5) / 0.8, 0.5], [2.5, 1.0], [3.5, 1.0]])
+    )
 
 
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_no_mask_gives_empty_columns(dimensions: int) -> None:
     found = measured(np.ones((2,) * dimensions), no_masks(dimensions))
-    assert (len(found), found.boxes.shape, found.centroids.shape) == (0, (0, 2 * dimensions), (0, dimensions))
+    assert (len(found), found.boxes.shape, found.centroids.shape) == (
+        0,
+        (0, 2 * dimensions),
+        (0, dimensions),
+    )
     assert len(found.highest) == len(found.mean) == 0
 
 

@@ -1,4 +1,6 @@
-"""What is left of maps: histograms and sums that can be taken, joined and made coarser without losing a voxel."""
+"""What is left of maps: histograms and sums that can be taken, joined and made coarser without
+losing a voxel.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from map_cases import every_level, map_protocol, random_samples
 def maps_of(seed: int, n: int = 6, steps: int = 0) -> Maps:
     """The evidence of random samples."""
     samples = random_samples(seed, n, steps=steps)
-    return cal.evaluate_maps(samples, map_protocol(every_level(), batch=2), ci=False).cohort.maps["model"]
+    return cal.evaluate_maps(samples, map_protocol(every_level(), batch=2), ci=False).cohort.maps[
+        "model"
+    ]
 
 
 def dense(histograms: Histograms, name: str) -> np.ndarray:
@@ -48,7 +52,9 @@ def test_taken_images_keep_their_rows(images: list[int]) -> None:
     part = whole.take(np.array(images, np.int64))
     assert part.n_images == len(images)
     for name in COUNTED:
-        np.testing.assert_array_equal(dense(part.histograms, name), dense(whole.histograms, name)[images])
+        np.testing.assert_array_equal(
+            dense(part.histograms, name), dense(whole.histograms, name)[images]
+        )
     for key, sums in part.sums.items():
         np.testing.assert_array_equal(sums, whole.sums[key][images])
 
@@ -57,7 +63,9 @@ def test_parts_join_to_the_whole() -> None:
     whole = maps_of(3)
     joined = Maps.concat([whole.take(np.arange(a, b)) for a, b in ((0, 2), (2, 2), (2, 6))])
     for name in ("offsets", "bin", *COUNTED, "lowest", "highest"):
-        np.testing.assert_array_equal(getattr(joined.histograms, name), getattr(whole.histograms, name))
+        np.testing.assert_array_equal(
+            getattr(joined.histograms, name), getattr(whole.histograms, name)
+        )
     for key, sums in whole.sums.items():
         np.testing.assert_array_equal(joined.sums[key], sums)
 
@@ -74,7 +82,10 @@ def test_exact_values_hold_for_all_images_only() -> None:
     assert not Maps.concat(blocks[:2]).exact_values
     assert not Maps.concat([blocks[1], blocks[0], blocks[2]]).exact_values
     assert not Maps.concat([whole, whole]).exact_values
-    assert Maps.concat([blocks[0].span(0, 1), blocks[0].span(1, 2), *blocks[1:]]).exact_values == whole.exact_values
+    assert (
+        Maps.concat([blocks[0].span(0, 1), blocks[0].span(1, 2), *blocks[1:]]).exact_values
+        == whole.exact_values
+    )
 
 
 @pytest.mark.parametrize("shift", [1, 3, 16])

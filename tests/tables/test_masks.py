@@ -1,4 +1,6 @@
-"""The table of masks: made from arrays, taken apart, put together, and what it knows of its objects."""
+"""The table of masks: made from arrays, taken apart, put together, and what it knows of its
+objects.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def test_arrays_of_any_size_and_back(seed: int) -> None:
     assert masks.boxes().tolist() == [slow.box(array) for array in arrays]
     np.testing.assert_allclose(masks.centroids(), [slow.centroid(array) for array in arrays])
     depths = np.array([1, 2, 1, 3, 2])
-    assert_equal(masks.boundaries(depths), [slow.boundary(a, d) for a, d in zip(arrays, depths.tolist())])
+    assert_equal(
+        masks.boundaries(depths), [slow.boundary(a, d) for a, d in zip(arrays, depths.tolist())]
+    )
     assert_equal(masks.boundaries(2), [slow.boundary(array, 2) for array in arrays])
 
 

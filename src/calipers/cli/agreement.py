@@ -18,8 +18,16 @@ SCALES = click.Choice(["nominal", "ordinal", "interval"])
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("ratings", metavar="RATINGS")
-@click.option("--rating", metavar="COLUMN", help="The ratings; rating, useful, usefulness or verdict if left out.")
-@click.option("--criteria", metavar="COLUMN,...", help="Criteria; those with a name such as box-iou if left out.")
+@click.option(
+    "--rating",
+    metavar="COLUMN",
+    help="The ratings; rating, useful, usefulness or verdict if left out.",
+)
+@click.option(
+    "--criteria",
+    metavar="COLUMN,...",
+    help="Criteria; those with a name such as box-iou if left out.",
+)
 @click.option("--distances", metavar="COLUMN,...", help="Criteria that are better when small.")
 @click.option(
     "--thresholds",
@@ -27,30 +35,60 @@ SCALES = click.Choice(["nominal", "ordinal", "interval"])
     multiple=True,
     help="For all overlaps (0,0.1,0.3,0.5,0.75 if left out), or for one criterion; may be repeated.",
 )
-@click.option("--useful", metavar="VALUE,...", help="Ratings that count as useful, where the words do not say it.")
 @click.option(
-    "--categories", metavar="VALUE,...", help="All ratings from lowest to highest, where words have an order."
+    "--useful",
+    metavar="VALUE,...",
+    help="Ratings that count as useful, where the words do not say it.",
+)
+@click.option(
+    "--categories",
+    metavar="VALUE,...",
+    help="All ratings from lowest to highest, where words have an order.",
 )
 @click.option("--scale", type=SCALES, help="Of the ratings, for agreement among raters.")
-@click.option("--rater", metavar="COLUMN", help="Who rated; rater, reader, clinician, ... if left out.")
-@click.option("--item", metavar="COLUMN", help="What was rated; item or prediction if left out, else every row.")
 @click.option(
-    "--cluster", metavar="COLUMN", help="What the result speaks for: patient (default if known), image, item."
+    "--rater", metavar="COLUMN", help="Who rated; rater, reader, clinician, ... if left out."
+)
+@click.option(
+    "--item",
+    metavar="COLUMN",
+    help="What was rated; item or prediction if left out, else every row.",
+)
+@click.option(
+    "--cluster",
+    metavar="COLUMN",
+    help="What the result speaks for: patient (default if known), image, item.",
 )
 @click.option("--level", metavar="P", type=float, default=0.95, help="Of the intervals.")
-@click.option("--replicates", metavar="N", type=click.IntRange(min=100), default=2000, help="Of the bootstrap.")
-@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the bootstrap.")
 @click.option(
-    "--strict/--lenient", default=True, help="Refuse rows without a rating, or set them aside and count them."
+    "--replicates",
+    metavar="N",
+    type=click.IntRange(min=100),
+    default=2000,
+    help="Of the bootstrap.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Write the result too: .json, or .csv for the rows alone.")
+@click.option(
+    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the bootstrap."
+)
+@click.option(
+    "--strict/--lenient",
+    default=True,
+    help="Refuse rows without a rating, or set them aside and count them.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write the result too: .json, or .csv for the rows alone.",
+)
 @click.option("--force", is_flag=True, help="Replace FILE.")
 @output_options
 def agreement(ratings: str, **given: Any) -> None:
     """Compare what localization criteria accept with what clinicians call useful.
 
-    RATINGS is a table (CSV, TSV or parquet) with a row per rating: the rating of a prediction, and columns of criteria
-    such as box-iou or point-in-mask. With several ratings per item, raters are compared with each other too.
+    RATINGS is a table (CSV, TSV or parquet) with a row per rating: the rating of a prediction, and
+    columns of criteria such as box-iou or point-in-mask. With several ratings per item, raters are
+    compared with each other too.
 
     \b
     calipers agreement ratings.csv --criteria box-iou,mask-iou --thresholds 0.5
@@ -103,7 +141,9 @@ def words(text: str | None, option: str) -> list[str] | None:
 
 
 def threshold_map(given: tuple[str, ...]) -> dict[str, list[float]] | None:
-    """Return criterion -> thresholds of ``0.1,0.5`` (for all, under the name of all) and ``box-iou=0.5``."""
+    """Return criterion -> thresholds of ``0.1,0.5`` (for all, under the name of all) and
+    ``box-iou=0.5``.
+    """
     from calipers.statistics.decisions import EVERY
 
     found: dict[str, list[float]] = {}
@@ -111,7 +151,11 @@ def threshold_map(given: tuple[str, ...]) -> dict[str, list[float]] | None:
         name, sign, numbers = entry.rpartition("=")
         name = name.strip() if sign else EVERY
         if name in found:
-            raise UsageError(f"--thresholds is given twice for {name!r}" if sign else "--thresholds is given twice")
+            raise UsageError(
+                f"--thresholds is given twice for {name!r}"
+                if sign
+                else "--thresholds is given twice"
+            )
         try:
             found[name] = [float(number) for number in numbers.split(",")]
         except ValueError:
@@ -131,4 +175,6 @@ def write(found: Any, path: Path) -> None:
     groups = list(dict.fromkeys(name for row in rows for name in row["group"]))
     columns = {name: [row["group"].get(name) for row in rows] for name in groups}
     kept = [name for name in (rows[0] if rows else {}) if name not in ("group", "class")]
-    write_atomically(path, delimited({**columns, **{name: [row[name] for row in rows] for name in kept}}))
+    write_atomically(
+        path, delimited({**columns, **{name: [row[name] for row in rows] for name in kept}})
+    )

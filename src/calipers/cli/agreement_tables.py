@@ -18,14 +18,32 @@ from calipers.statistics.criterion_pairs import CriterionDifference
 from calipers.statistics.weights import plural
 
 MOST_COMPARISONS = 12
-SHOWN = {"sensitivity": "useful accepted", "specificity": "not useful rejected", "kappa": "kappa", "AC1": "AC1"}
-EXPLAINED = (*SHOWN, "AUROC", "Youden-threshold", "Youden-corrected")  # what tables show, besides all about raters
+SHOWN = {
+    "sensitivity": "useful accepted",
+    "specificity": "not useful rejected",
+    "kappa": "kappa",
+    "AC1": "AC1",
+}
+EXPLAINED = (
+    *SHOWN,
+    "AUROC",
+    "Youden-threshold",
+    "Youden-corrected",
+)  # what tables show, besides all about raters
 
 
 def print_agreement(found: Agreement) -> None:
-    """Print the decisions, the criteria, raters where there are several, comparisons, and the result in words."""
+    """Print the decisions, the criteria, raters where there are several, comparisons, and the
+    result in words.
+    """
     console = stdout_console()
-    tables = [_decisions(found), _criteria(found), _by_rater(found), _raters(found), _comparisons(found)]
+    tables = [
+        _decisions(found),
+        _criteria(found),
+        _by_rater(found),
+        _raters(found),
+        _comparisons(found),
+    ]
     for table in tables:
         if table is not None:
             console.print(table)
@@ -36,7 +54,11 @@ def print_agreement(found: Agreement) -> None:
         f"n = {len(found.ratings)} ratings; intervals ({100 * said['level']:g} %) over "
         f"{said['n_units']} {one_line(plural(said['unit']))}."
     )
-    shown = [row.estimate for row in found.rows if row.metric in EXPLAINED or "raters" in (row.group or {})]
+    shown = [
+        row.estimate
+        for row in found.rows
+        if row.metric in EXPLAINED or "raters" in (row.group or {})
+    ]
     for line in legend(shown):
         click.echo(one_line(line))
 
@@ -58,21 +80,35 @@ def _criteria(found: Agreement) -> Table | None:
     for name in found.ratings.criteria:
         cells = [_cell(found.get("AUROC", criterion=name))]
         if not found.ratings.yes_no(name):
-            cells += [_cell(found.get(metric, criterion=name)) for metric in ("Youden-threshold", "Youden-corrected")]
+            cells += [
+                _cell(found.get(metric, criterion=name))
+                for metric in ("Youden-threshold", "Youden-corrected")
+            ]
         table.add_row(name_of(name), *cells)
     return table
 
 
 def _by_rater(found: Agreement) -> Table | None:
-    rows = [row for row in found.rows if "rater" in (row.group or {}) and row.metric in ("sensitivity", "specificity")]
+    rows = [
+        row
+        for row in found.rows
+        if "rater" in (row.group or {}) and row.metric in ("sensitivity", "specificity")
+    ]
     if not rows:
         return None
-    table = plain_table(["criterion", "threshold", "rater"], ["useful accepted", "n", "not useful rejected", "n"])
+    table = plain_table(
+        ["criterion", "threshold", "rater"], ["useful accepted", "n", "not useful rejected", "n"]
+    )
     for decision in found.headlines():
         for name in dict.fromkeys((row.group or {})["rater"] for row in rows):
-            both = [found.get(metric, rater=name, **decision.group) for metric in ("sensitivity", "specificity")]
+            both = [
+                found.get(metric, rater=name, **decision.group)
+                for metric in ("sensitivity", "specificity")
+            ]
             cells = [text for one in both for text in (_cell(one), str(one.n_predictions))]
-            table.add_row(name_of(decision.criterion), decision.group["threshold"], name_of(name), *cells)
+            table.add_row(
+                name_of(decision.criterion), decision.group["threshold"], name_of(name), *cells
+            )
     return table
 
 
@@ -82,14 +118,21 @@ def _raters(found: Agreement) -> Table | None:
         return None
     table = plain_table([f"among raters ({found.ratings.scale})"], ["value", "items", "ratings"])
     for row in rows:
-        table.add_row(row.metric, _cell(row.estimate), str(row.estimate.n_images), str(row.estimate.n_predictions))
+        table.add_row(
+            row.metric,
+            _cell(row.estimate),
+            str(row.estimate.n_images),
+            str(row.estimate.n_predictions),
+        )
     return table
 
 
 def _comparisons(found: Agreement) -> Table | None:
     if not found.comparisons:
         return None
-    table = plain_table(["first", "second", "metric"], ["difference", "only first/second", "p", "p (Holm)"])
+    table = plain_table(
+        ["first", "second", "metric"], ["difference", "only first/second", "p", "p (Holm)"]
+    )
     for one in found.comparisons[:MOST_COMPARISONS]:
         only = "" if one.only_a is None else f"{one.only_a}/{one.only_b}"
         sides = _side(one.criterion_a), _side(one.criterion_b)
@@ -108,7 +151,9 @@ def _side(group: dict[str, str]) -> str:
 def _difference(one: CriterionDifference) -> str:
     if math.isnan(one.difference):
         return str(one.reason).replace("_", " ")
-    return f"{one.difference:+.3f}" + ("" if math.isnan(one.low) else f" [{one.low:+.3f}, {one.high:+.3f}]")
+    return f"{one.difference:+.3f}" + (
+        "" if math.isnan(one.low) else f" [{one.low:+.3f}, {one.high:+.3f}]"
+    )
 
 
 def _p(value: float) -> str:
@@ -120,4 +165,6 @@ def _cell(estimate: Estimate) -> str:
         return str(estimate.reason).replace("_", " ")
     if math.isnan(estimate.low):
         return f"{estimate.value:.3f} ({str(estimate.reason).replace('_', ' ')})"
-    return escape(f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]{marks_of(estimate)}")
+    return escape(
+        f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]{marks_of(estimate)}"
+    )

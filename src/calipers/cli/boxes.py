@@ -19,29 +19,84 @@ FORMATS = ("coco", "csv", "tsv", "parquet")
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("maps", metavar="MAPS")
-@click.option("-o", "--output", metavar="FILE", required=True, help="Where the boxes go: .json, .csv, .tsv, .parquet.")
-@click.option("--classes", metavar="A,B,...", help="Classes in the order of the maps; needed if files hold several.")
-@click.option("--pattern", metavar="TEXT", help="How files are named, such as '{image}__{class}.png'.")
-@click.option("--images", metavar="DIR", help="Folder of the pictures: maps are resampled to their sizes.")
-@click.option("--sizes", metavar="FILE", help="Table with image, width, height; or the references. Ids are its own.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    required=True,
+    help="Where the boxes go: .json, .csv, .tsv, .parquet.",
+)
+@click.option(
+    "--classes",
+    metavar="A,B,...",
+    help="Classes in the order of the maps; needed if files hold several.",
+)
+@click.option(
+    "--pattern", metavar="TEXT", help="How files are named, such as '{image}__{class}.png'."
+)
+@click.option(
+    "--images", metavar="DIR", help="Folder of the pictures: maps are resampled to their sizes."
+)
+@click.option(
+    "--sizes",
+    metavar="FILE",
+    help="Table with image, width, height; or the references. Ids are its own.",
+)
 @click.option("--size", metavar="WxH", help="One size for all images, such as 1024x1024.")
-@click.option("--ids", type=click.Choice(["name", "picture"]), default="name", help="Ids: of the map, or its picture.")
-@click.option("--threshold", "thresholds", metavar="N", type=float, multiple=True, help="60 and 180; may be repeated.")
-@click.option("--scale", type=click.Choice(["image", "image-class", "none"]), default="image", help="What is 0..255.")
-@click.option("--connectivity", type=click.Choice(["full", "edges", "faces"]), default="full", help="Neighbours.")
-@click.option("--score", type=click.Choice(["mean", "max"]), default="mean", help="Of the map in the component.")
+@click.option(
+    "--ids",
+    type=click.Choice(["name", "picture"]),
+    default="name",
+    help="Ids: of the map, or its picture.",
+)
+@click.option(
+    "--threshold",
+    "thresholds",
+    metavar="N",
+    type=float,
+    multiple=True,
+    help="60 and 180; may be repeated.",
+)
+@click.option(
+    "--scale",
+    type=click.Choice(["image", "image-class", "none"]),
+    default="image",
+    help="What is 0..255.",
+)
+@click.option(
+    "--connectivity",
+    type=click.Choice(["full", "edges", "faces"]),
+    default="full",
+    help="Neighbours.",
+)
+@click.option(
+    "--score",
+    type=click.Choice(["mean", "max"]),
+    default="mean",
+    help="Of the map in the component.",
+)
 @click.option("--keep-best", is_flag=True, help="Only the best box of each class and image.")
-@click.option("--missing", type=click.Choice(["refuse", "empty"]), default="refuse", help="An image lacks a class.")
+@click.option(
+    "--missing",
+    type=click.Choice(["refuse", "empty"]),
+    default="refuse",
+    help="An image lacks a class.",
+)
 @click.option("--volumes", is_flag=True, help="Maps are volumes: (depth, height, width).")
-@click.option("--format", "format_", metavar="NAME", help="coco, csv, tsv or parquet; by the suffix if left out.")
+@click.option(
+    "--format",
+    "format_",
+    metavar="NAME",
+    help="coco, csv, tsv or parquet; by the suffix if left out.",
+)
 @click.option("--force", is_flag=True, help="Replace FILE.")
 @output_options
 def boxes(maps: str, output: str, **given: Any) -> None:
     """Turn heat maps into boxes with scores, as predictions that `calipers evaluate` reads.
 
-    MAPS is a folder of npy, npz, png, tif or NIfTI files: IMAGE.npy with one map per class, or CLASS/IMAGE.png, or as
-    --pattern says. Maps are resampled to the image, scaled to 0..255, cut at 60 and at 180, and every connected
-    component becomes a box.
+    MAPS is a folder of npy, npz, png, tif or NIfTI files: IMAGE.npy with one map per class, or
+    CLASS/IMAGE.png, or as --pattern says. Maps are resampled to the image, scaled to 0..255, cut at
+    60 and at 180, and every connected component becomes a box.
 
     \b
     calipers boxes cams --classes nodule,mass --size 1024x1024 -o boxes.csv
@@ -68,15 +123,32 @@ def boxes(maps: str, output: str, **given: Any) -> None:
         image_ids=ids,
     )
     result.write(output, kind)
-    own = () if size is not None else ("no size of the images is given: boxes are in pixels of the maps",)
-    _show(result, output, kind, (*found.notes, *own, *result.notes), narrator if not given["as_json"] else None)
+    own = (
+        ()
+        if size is not None
+        else ("no size of the images is given: boxes are in pixels of the maps",)
+    )
+    _show(
+        result,
+        output,
+        kind,
+        (*found.notes, *own, *result.notes),
+        narrator if not given["as_json"] else None,
+    )
 
 
-def _show(result: Any, output: str, format: str, warnings: tuple[str, ...], narrator: Narrator | None) -> None:
+def _show(
+    result: Any, output: str, format: str, warnings: tuple[str, ...], narrator: Narrator | None
+) -> None:
     from calipers import __version__
 
     if narrator is None:
-        document = {"schema": "calipers.boxes/1", "calipers": __version__, "written": output, "format": format}
+        document = {
+            "schema": "calipers.boxes/1",
+            "calipers": __version__,
+            "written": output,
+            "format": format,
+        }
         click.echo(json.dumps({**document, **result.as_dict(), "warnings": list(warnings)}))
         return
     narrator.warn(warnings)

@@ -25,13 +25,17 @@ if TYPE_CHECKING:
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("evaluation", metavar="DIR")
 @click.argument("requirements", metavar="REQUIREMENTS")
-@click.option("--junit", metavar="FILE", help="Also write the outcomes as JUnit XML; an earlier one is replaced.")
+@click.option(
+    "--junit",
+    metavar="FILE",
+    help="Also write the outcomes as JUnit XML; an earlier one is replaced.",
+)
 @output_options
 def check(evaluation: str, requirements: str, junit: str | None, as_json: bool, quiet: bool) -> int:
     """Check an evaluation against acceptance limits.
 
-    DIR was written by calipers evaluate -o, or is its evaluation.json. REQUIREMENTS is a TOML file. Exit code 0: all
-    requirements are met; 1: at least one is not met or not shown; 2: bad input.
+    DIR was written by calipers evaluate -o, or is its evaluation.json. REQUIREMENTS is a TOML file.
+    Exit code 0: all requirements are met; 1: at least one is not met or not shown; 2: bad input.
 
     \b
     calipers check results requirements.toml --junit junit.xml
@@ -69,7 +73,9 @@ def check(evaluation: str, requirements: str, junit: str | None, as_json: bool, 
     return int(counts["met"] < counts["requirements"])
 
 
-def _document(stored: Stored, demanded: Requirements, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _document(
+    stored: Stored, demanded: Requirements, outcomes: Sequence[Outcome]
+) -> dict[str, Any]:
     """Return the JSON document of the contract ``calipers.check/1``."""
     from calipers import __version__
     from calipers.results.requirements import VERDICTS, verdicts
@@ -77,9 +83,14 @@ def _document(stored: Stored, demanded: Requirements, outcomes: Sequence[Outcome
     found = list(verdicts(outcomes).values())
     counts = {verdict.replace(" ", "_"): found.count(verdict) for verdict in VERDICTS}
     told = [] if stored.vouched else ["no run.json beside the evaluation vouches for its numbers"]
-    weakest = min((row["level"] for row in stored.rows if isinstance(row.get("level"), float)), default=USUAL_LEVEL)
+    weakest = min(
+        (row["level"] for row in stored.rows if isinstance(row.get("level"), float)),
+        default=USUAL_LEVEL,
+    )
     if weakest < USUAL_LEVEL:
-        told.append(f"intervals are at a level of {weakest:g}; a requirement can demand more, such as level = 0.95")
+        told.append(
+            f"intervals are at a level of {weakest:g}; a requirement can demand more, such as level = 0.95"
+        )
     return {
         "schema": "calipers.check/1",
         "calipers": __version__,
@@ -98,9 +109,18 @@ def _document(stored: Stored, demanded: Requirements, outcomes: Sequence[Outcome
 def _junit(document: dict[str, Any], outcomes: Sequence[Outcome]) -> str:
     from calipers.results.junit import junit
 
-    named = ("calipers", "evaluation", "result_hash", "vouched", "requirements", "requirements_sha256")
+    named = (
+        "calipers",
+        "evaluation",
+        "result_hash",
+        "vouched",
+        "requirements",
+        "requirements_sha256",
+    )
     properties = {name: str(document[name]) for name in named}
-    return junit(outcomes, suite=document["name"] or document["requirements"], properties=properties)
+    return junit(
+        outcomes, suite=document["name"] or document["requirements"], properties=properties
+    )
 
 
 def _check_target(name: str) -> None:
@@ -115,10 +135,14 @@ def _check_target(name: str) -> None:
     try:
         ours = target.is_file() and target.open("rb").read(len(HEAD)) == HEAD.encode()
     except OSError as error:
-        raise InputError("a file that can be replaced", rule="not-readable", file=name, value=error.strerror) from None
+        raise InputError(
+            "a file that can be replaced", rule="not-readable", file=name, value=error.strerror
+        ) from None
     if not ours:
         hint = "only a JUnit file of an earlier check is replaced: choose another name"
-        raise InputError("a file that does not exist yet", rule="output-exists", file=name, hint=hint)
+        raise InputError(
+            "a file that does not exist yet", rule="output-exists", file=name, hint=hint
+        )
 
 
 def _write(name: str, text: str) -> None:

@@ -22,38 +22,85 @@ CORRECTIONS = click.Choice(["holm", "bh", "none"])
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS PREDS...", nargs=-1, required=True)
-@click.option("-o", "--output", metavar="FILE", help="Write the JSON document there; all of it or nothing.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write the JSON document there; all of it or nothing."
+)
 @click.option("--preset", metavar="NAME", help="As of evaluate; coco if left out.")
 @click.option("--protocol", metavar="FILE", help="A protocol in TOML, instead of a preset.")
-@click.option("--metrics", metavar="A,B,...", help="What is compared: the protocol's headline if left out, or all.")
-@click.option("--margin", metavar="X|NAME=X,...", help="Differences up to this do not matter, such as 0.02.")
+@click.option(
+    "--metrics",
+    metavar="A,B,...",
+    help="What is compared: the protocol's headline if left out, or all.",
+)
+@click.option(
+    "--margin", metavar="X|NAME=X,...", help="Differences up to this do not matter, such as 0.02."
+)
 @click.option("--test", type=TESTS, help="What suits each metric if left out.")
-@click.option("--correction", type=CORRECTIONS, default="holm", help="For several tests at once; holm if left out.")
-@click.option("--per-class", is_flag=True, help="Compare the classes too; they join the tests that are corrected.")
-@click.option("--rank", metavar="METRIC", help="The metric of the ranking; the first one compared if left out.")
-@click.option("--rank-method", metavar="NAME", default=DATA_SET, help="data-set, mean-then-rank, test-then-rank, ...")
-@click.option("--missing", type=click.Choice(["worst"]), help="What the ranking makes of an undefined value.")
+@click.option(
+    "--correction",
+    type=CORRECTIONS,
+    default="holm",
+    help="For several tests at once; holm if left out.",
+)
+@click.option(
+    "--per-class",
+    is_flag=True,
+    help="Compare the classes too; they join the tests that are corrected.",
+)
+@click.option(
+    "--rank",
+    metavar="METRIC",
+    help="The metric of the ranking; the first one compared if left out.",
+)
+@click.option(
+    "--rank-method",
+    metavar="NAME",
+    default=DATA_SET,
+    help="data-set, mean-then-rank, test-then-rank, ...",
+)
+@click.option(
+    "--missing", type=click.Choice(["worst"]), help="What the ranking makes of an undefined value."
+)
 @click.option(
     "--cluster",
     metavar="COLUMN",
     help="What the result speaks for: image, patient (default if known), any group; or centre,patient.",
 )
-@click.option("--strata", metavar="COLUMN", help="Groups that the claim is about: units are drawn inside each.")
-@click.option("--replicates", metavar="N", type=click.IntRange(min=100), help="Of bootstrap and permutation (2000).")
-@click.option("--level", metavar="P", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Level (0.95).")
-@click.option("--seed", metavar="N", type=click.IntRange(min=0), help="Replaces the seed of the protocol.")
-@click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number.")
+@click.option(
+    "--strata",
+    metavar="COLUMN",
+    help="Groups that the claim is about: units are drawn inside each.",
+)
+@click.option(
+    "--replicates",
+    metavar="N",
+    type=click.IntRange(min=100),
+    help="Of bootstrap and permutation (2000).",
+)
+@click.option(
+    "--level",
+    metavar="P",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Level (0.95).",
+)
+@click.option(
+    "--seed", metavar="N", type=click.IntRange(min=0), help="Replaces the seed of the protocol."
+)
+@click.option(
+    "--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number."
+)
 @click.option("--force", is_flag=True, help="Replace FILE.")
 @reading_options
 @output_options
 def compare(references: str, predictions: tuple[str, ...], **given: Any) -> None:
     """Say whether models differ on the same images, by how much, and how firmly they are ranked.
 
-    PREDS are files, or name=file to name a model; all pairs are compared. Differences come with intervals and p values
-    over patients (or images), because all models saw the same ones.
+    PREDS are files, or name=file to name a model; all pairs are compared. Differences come with
+    intervals and p values over patients (or images), because all models saw the same ones.
 
     \b
-    calipers compare refs.json ours=a.json theirs=b.json --preset overview --metrics AP@0.5,F1@0.5 --margin 0.02
+    calipers compare refs.json ours=a.json theirs=b.json --preset overview --metrics AP@0.5,F1@0.5
+    --margin 0.02
     """
     from calipers.comparing import chosen_metrics
     from calipers.evaluate import evaluate
@@ -61,12 +108,22 @@ def compare(references: str, predictions: tuple[str, ...], **given: Any) -> None
 
     files = named_files(predictions)
     if len(files) < 2:
-        raise UsageError("compare needs the predictions of two models or more; calipers evaluate looks at one")
-    protocol, names, margin = chosen_protocol(given), _names(given["metrics"]), _margin(given["margin"])
+        raise UsageError(
+            "compare needs the predictions of two models or more; calipers evaluate looks at one"
+        )
+    protocol, names, margin = (
+        chosen_protocol(given),
+        _names(given["metrics"]),
+        _margin(given["margin"]),
+    )
     for asked in (names, [given["rank"]] if given["rank"] else None):
         chosen_metrics(protocol, asked)  # an unknown name is told before anything is read
     if given["output"] is not None:
-        inputs = (references, *files.values(), *(given[key] for key in ("groups", "protocol") if given[key]))
+        inputs = (
+            references,
+            *files.values(),
+            *(given[key] for key in ("groups", "protocol") if given[key]),
+        )
         check_file(given["output"], force=given["force"], inputs=inputs)
     narrator = Narrator(quiet=given["quiet"] or given["as_json"])
     cohort = read(references, files, **reading_arguments(given))
@@ -85,8 +142,12 @@ def compare(references: str, predictions: tuple[str, ...], **given: Any) -> None
     _finish(_with_ranking(found, evaluation, names, given), narrator, given)
 
 
-def _with_ranking(found: Any, evaluation: Any, names: list[str] | None, given: dict[str, Any]) -> Any:
-    """Return the comparison with its ranking; one that nobody asked for may be missing, with a note."""
+def _with_ranking(
+    found: Any, evaluation: Any, names: list[str] | None, given: dict[str, Any]
+) -> Any:
+    """Return the comparison with its ranking; one that nobody asked for may be missing, with a
+    note.
+    """
     first = names[0] if names and names != ["all"] else None
     options = {"method": given["rank_method"], "missing": given["missing"]}
     try:
@@ -116,7 +177,9 @@ def _margin(text: str | None) -> float | dict[str, float] | None:
     except ValueError:
         raise UsageError(f"--margin takes a number or METRIC=NUMBER,..., not {text!r}") from None
     if len(numbers) < len(entries) or ("" in numbers and len(numbers) > 1):
-        raise UsageError(f"--margin takes one number, or one for each of several metrics, not {text!r}")
+        raise UsageError(
+            f"--margin takes one number, or one for each of several metrics, not {text!r}"
+        )
     return numbers.get("", numbers)
 
 

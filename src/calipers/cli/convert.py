@@ -17,9 +17,15 @@ from calipers.results.files import check_file
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("references", metavar="REFS")
 @click.argument("output", metavar="OUTPUT")
-@click.option("--predictions", metavar="PREDS", help="Convert these predictions instead of the references.")
-@click.option("--to", metavar="NAME", help="coco, csv, tsv or parquet; by the suffix of OUTPUT if left out.")
-@click.option("--to-box-format", metavar="NAME", help="Box format of OUTPUT; xywh for COCO, xyxy for tables.")
+@click.option(
+    "--predictions", metavar="PREDS", help="Convert these predictions instead of the references."
+)
+@click.option(
+    "--to", metavar="NAME", help="coco, csv, tsv or parquet; by the suffix of OUTPUT if left out."
+)
+@click.option(
+    "--to-box-format", metavar="NAME", help="Box format of OUTPUT; xywh for COCO, xyxy for tables."
+)
 @click.option("--force", is_flag=True, help="Replace OUTPUT.")
 @reading_options
 @output_options
@@ -32,7 +38,10 @@ def convert(references: str, output: str, **given: Any) -> None:
     from calipers.readers import read, write
     from calipers.readers.writing import left_out, written_format
 
-    target, named = Path(output), named_files([given["predictions"]]) if given["predictions"] else {}
+    target, named = (
+        Path(output),
+        named_files([given["predictions"]]) if given["predictions"] else {},
+    )
     inputs = [references, *named.values(), *([given["groups"]] if given["groups"] else [])]
     check_file(output, force=given["force"], inputs=inputs)
     cohort = read(references, named, **reading_arguments(given))

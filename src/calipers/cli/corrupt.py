@@ -19,19 +19,32 @@ KINDS = 'Such as "position-noise(sigma=0.5)"; several follow each other.'
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("references", metavar="REFS")
 @click.option("--kind", "kinds", metavar="KIND", multiple=True, required=True, help=KINDS)
-@click.option("-o", "--output", metavar="FILE", required=True, help="Predictions: .json (COCO), .csv, .tsv, .parquet.")
-@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the random numbers (0).")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    required=True,
+    help="Predictions: .json (COCO), .csv, .tsv, .parquet.",
+)
+@click.option(
+    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the random numbers (0)."
+)
 @click.option("--of", metavar="PREDS", help="Corrupt these predictions instead of the references.")
-@click.option("--to", metavar="NAME", help="coco, csv, tsv or parquet; by the suffix of FILE if left out.")
-@click.option("--to-box-format", metavar="NAME", help="Box format of FILE; xywh for COCO, xyxy for tables.")
+@click.option(
+    "--to", metavar="NAME", help="coco, csv, tsv or parquet; by the suffix of FILE if left out."
+)
+@click.option(
+    "--to-box-format", metavar="NAME", help="Box format of FILE; xywh for COCO, xyxy for tables."
+)
 @click.option("--force", is_flag=True, help="Replace FILE.")
 @reading_options
 @output_options
 def corrupt(references: str, kinds: tuple[str, ...], output: str, **given: Any) -> None:
     """Write the predictions of an oracle: the references, corrupted in a known way.
 
-    Kinds: position-noise(sigma), position-bias(bias), shape-noise(sigma), size-noise(sigma), aspect-noise(sigma),
-    class-underprediction(p), class-overprediction(p), box-overprediction(mean), class-confusion(p), random-boxes(size).
+    Kinds: position-noise(sigma), position-bias(bias), shape-noise(sigma), size-noise(sigma),
+    aspect-noise(sigma), class-underprediction(p), class-overprediction(p),
+    box-overprediction(mean), class-confusion(p), random-boxes(size).
 
     \b
     calipers corrupt refs.json --kind "position-noise(sigma=0.5)" -o oracle.json
@@ -56,7 +69,9 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **given: Any) 
     n, ignored = len(made.models[name]), int(cohort.references.ignore.sum()) if of is None else 0
     notes = [*cohort.intake.notes]
     if ignored:
-        notes.append(f"{ignored} ignored references are left out: an oracle says nothing about them")
+        notes.append(
+            f"{ignored} ignored references are left out: an oracle says nothing about them"
+        )
     if given["as_json"]:
         document = {
             "schema": "calipers.corrupt/1",
@@ -74,6 +89,10 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **given: Any) 
         return
     narrator = Narrator(quiet=given["quiet"])
     narrator.warn(notes)
-    before = f"{len(cohort.models[of])} predictions" if of else f"{len(cohort.references)} references"
-    narrator.say(f"{before} on {cohort.n_images} images became {n} predictions: {name}, seed {given['seed']}")
+    before = (
+        f"{len(cohort.models[of])} predictions" if of else f"{len(cohort.references)} references"
+    )
+    narrator.say(
+        f"{before} on {cohort.n_images} images became {n} predictions: {name}, seed {given['seed']}"
+    )
     click.echo(output)

@@ -42,19 +42,41 @@ apart; the place is not that of the lesion. Stable is not right, and the AUC doe
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("-o", "--output", metavar="DIR", default="calipers-demo", help="Folder for data, pictures and results.")
-@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Another seed makes another cohort.")
-@click.option("--preset", metavar="NAME", help="The protocol of the evaluation (overview; anomaly of maps).")
 @click.option(
-    "--maps", is_flag=True, help="Volumes with label maps and the score maps of two models, instead of boxes."
+    "-o",
+    "--output",
+    metavar="DIR",
+    default="calipers-demo",
+    help="Folder for data, pictures and results.",
 )
-@click.option("--stability", is_flag=True, help="Score maps of five repeated trainings: do they mark the same places?")
+@click.option(
+    "--seed",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Another seed makes another cohort.",
+)
+@click.option(
+    "--preset", metavar="NAME", help="The protocol of the evaluation (overview; anomaly of maps)."
+)
+@click.option(
+    "--maps",
+    is_flag=True,
+    help="Volumes with label maps and the score maps of two models, instead of boxes.",
+)
+@click.option(
+    "--stability",
+    is_flag=True,
+    help="Score maps of five repeated trainings: do they mark the same places?",
+)
 @click.option("--force", is_flag=True, help="Replace what is in DIR.")
 @output_options
 def demo(output: str, seed: int, preset: str | None, maps: bool, force: bool, **given: Any) -> None:
-    """Draw chest-like phantoms, write them with references and the predictions of models, evaluate, write a page.
+    """Draw chest-like phantoms, write them with references and the predictions of models, evaluate,
+    write a page.
 
-    Everything is made on the spot from a seed; nothing is downloaded. The files in DIR show the formats.
+    Everything is made on the spot from a seed; nothing is downloaded. The files in DIR show the
+    formats.
     """
     from calipers.protocol import Protocol
     from calipers.results.files import output_folder
@@ -72,7 +94,9 @@ def demo(output: str, seed: int, preset: str | None, maps: bool, force: bool, **
     narrator.warn(evaluation.warnings)
     command = click.get_current_context().obj or ()
     results = folder / "results"
-    evaluation.save(results, force=True, command=command, started=started, images=pictures, step=narrator.doing)
+    evaluation.save(
+        results, force=True, command=command, started=started, images=pictures, step=narrator.doing
+    )
     page = results / "report.html"
     if as_json:
         click.echo(json.dumps({**evaluation.as_dict(), "page": str(page)}))
@@ -94,8 +118,12 @@ def _of_trainings(folder: Path, seed: int, narrator: Narrator, *, as_json: bool)
     data, bags = folder / "data", demo_bags("stable-wrong", seed=seed)
     narrator.say(f"drawing {len(bags)} images under {len(bags.models)} trainings into {data}")
     write_bags(data, bags)
-    read = read_bags([data / model for model in bags.models], data / "labels.csv", scores=data / "scores.csv")
-    found = stability(read.with_instances(instance_labels), seed=seed, progress=narrator.steps("reading"))
+    read = read_bags(
+        [data / model for model in bags.models], data / "labels.csv", scores=data / "scores.csv"
+    )
+    found = stability(
+        read.with_instances(instance_labels), seed=seed, progress=narrator.steps("reading")
+    )
     page = found.save(folder / "results", force=True, command=click.get_current_context().obj or ())
     if as_json:
         click.echo(json.dumps({**found.as_dict(), "page": str(page)}, allow_nan=False))
@@ -106,18 +134,26 @@ def _of_trainings(folder: Path, seed: int, narrator: Narrator, *, as_json: bool)
     narrator.warn(found.warnings)
 
 
-def _of_boxes(folder: Path, protocol: Protocol, seed: int, narrator: Narrator) -> tuple[Evaluation, Path | None]:
+def _of_boxes(
+    folder: Path, protocol: Protocol, seed: int, narrator: Narrator
+) -> tuple[Evaluation, Path | None]:
     """Return the evaluation of boxes on pictures, and where the pictures are."""
     from calipers.evaluate import evaluate
 
     narrator.say(f"drawing 120 phantom images into {folder / 'images'}")
     files = _write_data(folder, seed)
-    found = evaluate(_read_back(files), protocol, seed=seed, progress=narrator.steps("matching", "resampling"))
+    found = evaluate(
+        _read_back(files), protocol, seed=seed, progress=narrator.steps("matching", "resampling")
+    )
     return found, folder / "images" if files["pictures"] else None
 
 
-def _of_maps(folder: Path, protocol: Protocol, seed: int, narrator: Narrator) -> tuple[Evaluation, None]:
-    """Return the evaluation of score maps on volumes; the page reads its pictures from the volumes themselves."""
+def _of_maps(
+    folder: Path, protocol: Protocol, seed: int, narrator: Narrator
+) -> tuple[Evaluation, None]:
+    """Return the evaluation of score maps on volumes; the page reads its pictures from the volumes
+    themselves.
+    """
     from calipers.evaluate_maps import evaluate_maps
     from calipers.readers.volumes import read_maps
     from calipers.synthetic.samples import demo_samples, write_samples
@@ -126,7 +162,9 @@ def _of_maps(folder: Path, protocol: Protocol, seed: int, narrator: Narrator) ->
     narrator.say(f"drawing 24 phantom volumes into {data}")
     write_samples(data, demo_samples(seed=seed))
     models = {name: data / name for name in ("sharp", "diffuse")}
-    samples = read_maps(data / "references", models, images=data / "images", groups=data / "samples.csv")
+    samples = read_maps(
+        data / "references", models, images=data / "images", groups=data / "samples.csv"
+    )
     return evaluate_maps(
         samples, protocol, seed=seed, progress=narrator.steps("reading", "matching", "resampling")
     ), None
@@ -150,7 +188,11 @@ def _write_data(folder: Path, seed: int) -> dict[str, Any]:
     groups = {name: column.tolist() for name, column in cohort.images.groups.items()}
     write_atomically(data / "images.csv", delimited({"image": cohort.images.ids, **groups}))
     models = {model: str(data / f"{model}.json") for model in cohort.models}
-    inputs = {"references": str(data / "references.json"), "predictions": models, "groups": str(data / "images.csv")}
+    inputs = {
+        "references": str(data / "references.json"),
+        "predictions": models,
+        "groups": str(data / "images.csv"),
+    }
     return {**inputs, "pictures": drawn}
 
 

@@ -53,8 +53,16 @@ def _differences(c: Comparison, rows: Sequence[Difference]) -> Table:
 
 def _cells(row: Difference) -> list[str]:
     e, where = row.estimate, row.metric if row.label is None else f"{row.metric} of {row.label}"
-    interval = str(e.reason).replace("_", " ") if math.isnan(e.low) else f"{_signed(e.low)} to {_signed(e.high)}"
-    p = "no test" if math.isnan(row.p) else p_value(row.p_adjusted).removeprefix("p ").removeprefix("= ")
+    interval = (
+        str(e.reason).replace("_", " ")
+        if math.isnan(e.low)
+        else f"{_signed(e.low)} to {_signed(e.high)}"
+    )
+    p = (
+        "no test"
+        if math.isnan(row.p)
+        else p_value(row.p_adjusted).removeprefix("p ").removeprefix("= ")
+    )
     return [_name(where), _number(row.value_a), _number(row.value_b), _signed(e.value), interval, p]
 
 

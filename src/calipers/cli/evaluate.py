@@ -22,7 +22,13 @@ from calipers.cli.options import (
 )
 from calipers.errors import UsageError
 
-STATISTICS = ("cluster", "strata", "level", "replicates", "interval")  # options that replace the protocol's
+STATISTICS = (
+    "cluster",
+    "strata",
+    "level",
+    "replicates",
+    "interval",
+)  # options that replace the protocol's
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -31,8 +37,14 @@ STATISTICS = ("cluster", "strata", "level", "replicates", "interval")  # options
 @evaluation_options(
     "coco (default), overview, rodeo, chestxray8, lard, luna16, oms, picai, polyp-clinical, tide, voc2007, voc2012."
 )
-@click.option("--multiverse", is_flag=True, help="Page that tells what the order of the models hangs on.")
-@click.option("--stability", is_flag=True, help="Page that takes the models as repeated trainings: what do all find?")
+@click.option(
+    "--multiverse", is_flag=True, help="Page that tells what the order of the models hangs on."
+)
+@click.option(
+    "--stability",
+    is_flag=True,
+    help="Page that takes the models as repeated trainings: what do all find?",
+)
 @picture_options
 @reading_options
 @output_options
@@ -51,15 +63,23 @@ def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> Non
     protocol, pictures = chosen_protocol(given), chosen_pictures(given)
     for name in ("multiverse", "stability"):
         if given[name] and (not given["output"] or len(predictions) < 2):
-            raise UsageError(f"--{name} is a part of the page that compares models: give -o DIR and two models or more")
+            raise UsageError(
+                f"--{name} is a part of the page that compares models: give -o DIR and two models or more"
+            )
     if given["output"] is not None:
-        inputs = (references, *named_files(predictions).values(), *([given["groups"]] if given["groups"] else []))
+        inputs = (
+            references,
+            *named_files(predictions).values(),
+            *([given["groups"]] if given["groups"] else []),
+        )
         check_output(given["output"], given["force"], inputs)
     cohort = read(references, named_files(predictions), **reading_arguments(given))
     if given["images"] is not None:
         from calipers.pictures.finding import PictureFiles
 
-        PictureFiles.of(Path(given["images"]), cohort)  # a folder without them is told before the work, not after
+        PictureFiles.of(
+            Path(given["images"]), cohort
+        )  # a folder without them is told before the work, not after
     narrator.say(
         f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.classes)} classes; "
         f"protocol {protocol.name}"
@@ -95,7 +115,9 @@ def chosen_protocol(given: dict[str, Any], default: str = "coco") -> Any:
 
     preset, file = given["preset"], given["protocol"]
     if preset and file:
-        raise UsageError('--preset and --protocol exclude each other; a protocol can say extends = "..."')
+        raise UsageError(
+            '--preset and --protocol exclude each other; a protocol can say extends = "..."'
+        )
     protocol = Protocol.load(Path(file) if file else preset or default)
     changes = {name: given[name] for name in STATISTICS if given.get(name) is not None}
     if "," in changes.get("cluster", ""):
@@ -112,7 +134,9 @@ def chosen_pictures(given: dict[str, Any]) -> dict[str, Any]:
             ("redact", given["redact"]),
         ):
             if value:
-                raise UsageError(f"--{name} is about the page, which -o DIR writes: give -o DIR too")
+                raise UsageError(
+                    f"--{name} is about the page, which -o DIR writes: give -o DIR too"
+                )
     return picture_arguments(given, Path(given["output"]) if given["output"] else None)
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimates per group as tables in the terminal, with mean, standard deviation and range over the groups."""
+"""Estimates per group as tables in the terminal, with mean, standard deviation and range over the
+groups.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +20,31 @@ MOST_METRICS = 3
 MOST_GROUPS = 40
 
 
-def print_groups(evaluation: Evaluation, above: Sequence[Estimate], console: Console) -> list[Estimate]:
-    """Print a table for every grouping and each of its first headline metrics; return what was shown."""
+def print_groups(
+    evaluation: Evaluation, above: Sequence[Estimate], console: Console
+) -> list[Estimate]:
+    """Print a table for every grouping and each of its first headline metrics; return what was
+    shown.
+    """
     shown: list[Estimate] = []
     for grouping in evaluation.groupings:
         there = dict.fromkeys(row.metric for row in grouping.rows)
-        headline = [metric for metric in evaluation.protocol.headline or evaluation.metrics if metric in there]
+        headline = [
+            metric
+            for metric in evaluation.protocol.headline or evaluation.metrics
+            if metric in there
+        ]
         for metric in headline[:MOST_METRICS]:
             shown += _print(evaluation, grouping, (metric, None), above, console)
-        for label in dict.fromkeys(row.label for row in grouping.rows if row.label and row.metric == headline[0]):
+        for label in dict.fromkeys(
+            row.label for row in grouping.rows if row.label and row.metric == headline[0]
+        ):
             shown += _print(evaluation, grouping, (headline[0], label), above, console)
         if len(headline) > MOST_METRICS:
-            console.print(f"{', '.join(headline[MOST_METRICS:])} {grouping.title}: see --json, or -o.\n", markup=False)
+            console.print(
+                f"{', '.join(headline[MOST_METRICS:])} {grouping.title}: see --json, or -o.\n",
+                markup=False,
+            )
     return shown
 
 
@@ -40,7 +55,9 @@ def _print(
     above: Sequence[Estimate],
     console: Console,
 ) -> list[Estimate]:
-    """Print one metric and class: a line per group, a column per model, then what the groups come to."""
+    """Print one metric and class: a line per group, a column per model, then what the groups come
+    to.
+    """
     metric, label = what
     table = grouping.table(metric, label, evaluation.models)
     rows = list(table.values())
@@ -49,7 +66,9 @@ def _print(
         for name, cells, row in zip(table, cells_of(rows, above), rows)
     ]
     more = len(groups) - MOST_GROUPS
-    groups = groups[:MOST_GROUPS] + ([Line(f"... and {more} more", [""] * len(rows[0]), ())] if more > 0 else [])
+    groups = groups[:MOST_GROUPS] + (
+        [Line(f"... and {more} more", [""] * len(rows[0]), ())] if more > 0 else []
+    )
     over = [grouping.summary(metric, label, model) for model in evaluation.models]
     title = " ".join([metric, *([] if label is None else ["of", label]), grouping.title])
     names = (plural(rows[0][0].unit), "images", "references")
@@ -62,7 +81,11 @@ def _summaries(over: list[GroupSummary]) -> list[Line]:
 
     def mean(summary: GroupSummary) -> str:
         spread = f", SD {shown(summary.sd)}" if shown(summary.sd) else ""
-        some = f" ({summary.n_defined} of {summary.n_groups})" if summary.n_defined < summary.n_groups else ""
+        some = (
+            f" ({summary.n_defined} of {summary.n_groups})"
+            if summary.n_defined < summary.n_groups
+            else ""
+        )
         return shown(summary.mean) + spread + some
 
     def between(summary: GroupSummary) -> str:

@@ -17,13 +17,19 @@ LEVELS = click.Choice(["warning", "error"])
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="[PREDS...]", nargs=-1)
-@click.option("--fail-on", type=LEVELS, help="Exit 1 if a record is broken (error), or if there is any note (warning).")
+@click.option(
+    "--fail-on",
+    type=LEVELS,
+    help="Exit 1 if a record is broken (error), or if there is any note (warning).",
+)
 @reading_options
 @output_options
 def inspect(references: str, predictions: tuple[str, ...], **given: Any) -> int:
-    """Say what is understood of the files: formats, images, classes, groups, and every record that is broken.
+    """Say what is understood of the files: formats, images, classes, groups, and every record that
+    is broken.
 
-    All problems are counted together, nothing is evaluated. A file that cannot be used at all is an error (exit 2).
+    All problems are counted together, nothing is evaluated. A file that cannot be used at all is an
+    error (exit 2).
     """
     from calipers import __version__
     from calipers.evaluation import cohort_counts
@@ -36,7 +42,11 @@ def inspect(references: str, predictions: tuple[str, ...], **given: Any) -> int:
     found = read_all(references, named_files(predictions), groups, Options.chosen(**options))
     cohort = found.cohort
     if given["as_json"]:
-        document = {"schema": "calipers.inspect/1", "calipers": __version__, "cohort": cohort_counts(cohort)}
+        document = {
+            "schema": "calipers.inspect/1",
+            "calipers": __version__,
+            "cohort": cohort_counts(cohort),
+        }
         click.echo(json.dumps({**document, "warnings": list(cohort.intake.notes)}))
     else:
         click.echo(printable(describe(found)), nl=False)

@@ -23,24 +23,66 @@ from calipers.errors import CalipersError, InputError, InputProblems, did_you_me
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 VERBS = {
-    "demo": ("calipers.cli.demo:demo", "evaluate data that Calipers draws itself, and write a page"),
-    "inspect": ("calipers.cli.inspect:inspect", "say what is understood of the files, without evaluating"),
+    "demo": (
+        "calipers.cli.demo:demo",
+        "evaluate data that Calipers draws itself, and write a page",
+    ),
+    "inspect": (
+        "calipers.cli.inspect:inspect",
+        "say what is understood of the files, without evaluating",
+    ),
     "evaluate": ("calipers.cli.evaluate:evaluate", "evaluate predictions against references"),
     "maps": ("calipers.cli.maps:maps", "evaluate maps of scores against label images or volumes"),
-    "compare": ("calipers.cli.compare:compare", "say whether models differ on the same images, and rank them"),
-    "multiverse": ("calipers.cli.multiverse:multiverse", "say how far the order of models hangs on choices"),
-    "stability": ("calipers.cli.stability:stability", "say how far models that were trained alike agree"),
-    "monitor": ("calipers.cli.monitor:monitor", "say whether a monitor finds the images on which a model fails"),
-    "agreement": ("calipers.cli.agreement:agreement", "compare criteria with the ratings of clinicians"),
-    "mixed": ("calipers.cli.mixed:mixed", "say what IoU depends on, with patients and centres accounted for"),
-    "sweep": ("calipers.cli.sweep:sweep", "say how metrics depend on one or two choices, or on a known error"),
-    "corrupt": ("calipers.cli.corrupt:corrupt", "write the predictions of an oracle, wrong in a known way"),
+    "compare": (
+        "calipers.cli.compare:compare",
+        "say whether models differ on the same images, and rank them",
+    ),
+    "multiverse": (
+        "calipers.cli.multiverse:multiverse",
+        "say how far the order of models hangs on choices",
+    ),
+    "stability": (
+        "calipers.cli.stability:stability",
+        "say how far models that were trained alike agree",
+    ),
+    "monitor": (
+        "calipers.cli.monitor:monitor",
+        "say whether a monitor finds the images on which a model fails",
+    ),
+    "agreement": (
+        "calipers.cli.agreement:agreement",
+        "compare criteria with the ratings of clinicians",
+    ),
+    "mixed": (
+        "calipers.cli.mixed:mixed",
+        "say what IoU depends on, with patients and centres accounted for",
+    ),
+    "sweep": (
+        "calipers.cli.sweep:sweep",
+        "say how metrics depend on one or two choices, or on a known error",
+    ),
+    "corrupt": (
+        "calipers.cli.corrupt:corrupt",
+        "write the predictions of an oracle, wrong in a known way",
+    ),
     "check": ("calipers.cli.check:check", "check an evaluation against acceptance limits"),
-    "report": ("calipers.cli.report:report", "write the page of a saved evaluation anew, from its folder alone"),
-    "verify": ("calipers.cli.verify:verify", "compute a saved evaluation again, and compare every value"),
+    "report": (
+        "calipers.cli.report:report",
+        "write the page of a saved evaluation anew, from its folder alone",
+    ),
+    "verify": (
+        "calipers.cli.verify:verify",
+        "compute a saved evaluation again, and compare every value",
+    ),
     "boxes": ("calipers.cli.boxes:boxes", "turn heat maps into boxes with scores"),
-    "study": ("calipers.cli.study:study", "run a published experiment, and say of every claim whether it held"),
-    "convert": ("calipers.cli.convert:convert", "write references or predictions in another format"),
+    "study": (
+        "calipers.cli.study:study",
+        "run a published experiment, and say of every claim whether it held",
+    ),
+    "convert": (
+        "calipers.cli.convert:convert",
+        "write references or predictions in another format",
+    ),
 }
 
 
@@ -87,7 +129,14 @@ def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="calipers VERB --help explains a verb. Start with: calipers demo",
 )
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Show the version.",
+)
 def cli() -> None:
     """Does the model find the right thing in the right place, and how sure is that answer?"""
 
@@ -96,7 +145,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no reason to stop
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # a name that the terminal cannot show is no reason to stop
     sys.exit(run(sys.argv[1:] if argv is None else list(argv)))
 
 
@@ -107,7 +158,9 @@ def run(argv: Sequence[str]) -> int:
     if argv[:1] == ["help"]:
         argv = [*argv[1:2], "--help"]
     if not argv:
-        click.echo(cli.get_help(click.Context(cli, info_name="calipers", **cli.context_settings)), err=True)
+        click.echo(
+            cli.get_help(click.Context(cli, info_name="calipers", **cli.context_settings)), err=True
+        )
         return 2
     try:
         code = cli.main(argv, prog_name="calipers", standalone_mode=False, obj=["calipers", *argv])
@@ -117,21 +170,34 @@ def run(argv: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         again = shlex.join(["calipers", *argv])
         return _fail(
-            "interrupted", f"interrupted; nothing was left half-written. To run it again: {again}", as_json, 130
+            "interrupted",
+            f"interrupted; nothing was left half-written. To run it again: {again}",
+            as_json,
+            130,
         )
     except click.ClickException as error:
-        command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "calipers"
+        command = (
+            error.ctx.command_path
+            if isinstance(error, click.UsageError) and error.ctx
+            else "calipers"
+        )
         return _fail("usage", f"{error.format_message()}\n  try: {command} --help", as_json, 2)
     except CalipersError as error:
         return _fail_typed(error, as_json)
-    except (BrokenPipeError, SystemExit):  # click and rich make SystemExit(1) of it, which would be a verdict here
+    except (
+        BrokenPipeError,
+        SystemExit,
+    ):  # click and rich make SystemExit(1) of it, which would be a verdict here
         _drop_stdout()  # the reader left; stay silent on exit
         return 0
     except Exception as error:
         if isinstance(error, OSError) and error.errno in NO_SPACE:
-            # Files say so themselves, this is stdout: whatever there is to say can only go to stderr.
+            # Files say so themselves, this is stdout: whatever there is to say can only go to
+            # stderr.
             _drop_stdout()
-            return _fail("disk-full", "stdout: no space left to write the result [disk-full]", False, 2)
+            return _fail(
+                "disk-full", "stdout: no space left to write the result [disk-full]", False, 2
+            )
         return _bug(error, argv, as_json)
 
 
@@ -142,7 +208,10 @@ def _drop_stdout() -> None:
 def _fail_typed(error: CalipersError, as_json: bool) -> int:
     facts: dict[str, object] = {}
     if isinstance(error, InputProblems):
-        facts = {"total": error.total, "problems": [problem.as_dict() for problem in error.problems[: error.SHOWN]]}
+        facts = {
+            "total": error.total,
+            "problems": [problem.as_dict() for problem in error.problems[: error.SHOWN]],
+        }
     elif isinstance(error, InputError):
         facts = {"total": 1, "problems": [error.as_dict()]}
     kind = error.rule if isinstance(error, InputError) else "usage"
@@ -152,7 +221,9 @@ def _fail_typed(error: CalipersError, as_json: bool) -> int:
 def _fail(kind: str, message: str, as_json: bool, code: int, **facts: object) -> int:
     if as_json:
         error = {"kind": kind, "message": message, "exit": code, **facts}
-        click.echo(json.dumps({"schema": "calipers.error/1", "calipers": __version__, "error": error}))
+        click.echo(
+            json.dumps({"schema": "calipers.error/1", "calipers": __version__, "error": error})
+        )
     else:
         click.echo(f"error: {printable(message)}", err=True)
     return code

@@ -32,7 +32,9 @@ class MapFiles:
     notes: tuple[str, ...]
 
     def load(self, volumes: bool, progress: Callable[[int, int], None]) -> Iterator[Any]:
-        """Yield the maps of every image, one image at a time, checked so far that errors name the file."""
+        """Yield the maps of every image, one image at a time, checked so far that errors name the
+        file.
+        """
         for k, image in enumerate(self.images):
             if self.by_class:
                 yield [self._layer(image, name, volumes) for name in self.classes]
@@ -54,12 +56,18 @@ class MapFiles:
         if len(self.classes) == 1 and values.ndim == 2 + volumes:
             values = values[None]
         if values.ndim != 3 + volumes or len(values) != len(self.classes):
-            raise _axes(f"{len(self.classes)} maps in every file, one per class", values, path, volumes)
+            raise _axes(
+                f"{len(self.classes)} maps in every file, one per class", values, path, volumes
+            )
         return values
 
 
 def _axes(wanted: str, values: NDArray[Any], path: Path, volumes: bool) -> InputError:
-    hint = "maps of volumes are read with --volumes" if not volumes else "maps of pictures are read without --volumes"
+    hint = (
+        "maps of volumes are read with --volumes"
+        if not volumes
+        else "maps of pictures are read without --volumes"
+    )
     return InputError(wanted, rule="map-shape", file=str(path), value=values.shape, hint=hint)
 
 
@@ -69,18 +77,22 @@ def find_maps(folder: str, pattern: str | None, classes: Sequence[str], missing:
     Parameters
     ----------
     pattern
-        Path below the folder with ``{image}`` and maybe ``{class}``, with or without extension; None: ``{image}``, or
-        ``{class}/{image}`` if the files lie in sub-folders.
+        Path below the folder with ``{image}`` and maybe ``{class}``, with or without extension;
+        None: ``{image}``, or ``{class}/{image}`` if the files lie in sub-folders.
     classes
         Chosen and in order; empty: those of the names, sorted.
     missing
         ``"refuse"`` or ``"empty"``: what happens if an image has maps of some classes only.
     """
     listed, others = _listed(folder)
-    pattern = pattern or ("{image}" if all("/" not in name for name in listed) else "{class}/{image}")
+    pattern = pattern or (
+        "{image}" if all("/" not in name for name in listed) else "{class}/{image}"
+    )
     by_class = "{class}" in pattern
     if not by_class and not classes:
-        raise UsageError("--classes names the maps that a file holds, in their order: --classes nodule,mass")
+        raise UsageError(
+            "--classes names the maps that a file holds, in their order: --classes nodule,mass"
+        )
     found, strange = _matched(folder, listed, _expression(pattern, classes), pattern)
     names = tuple(classes) or tuple(sorted({name for _, name in found}))
     notes = [f"{strange} files do not fit {pattern!r}"] if strange else []
@@ -96,9 +108,16 @@ def _listed(folder: str) -> tuple[dict[str, str], int]:
 
     if not Path(folder).is_dir():
         rule = "not-a-folder" if Path(folder).exists() else "not-found"
-        raise InputError("a folder of maps", rule=rule, file=folder, hint="one file per image, or image and class")
+        raise InputError(
+            "a folder of maps",
+            rule=rule,
+            file=folder,
+            hint="one file per image, or image and class",
+        )
     files = list_files(Path(folder)).files
-    maps = {name: path for name, path in sorted(files.items()) if name.lower().endswith(MAP_SUFFIXES)}
+    maps = {
+        name: path for name, path in sorted(files.items()) if name.lower().endswith(MAP_SUFFIXES)
+    }
     if not maps:
         wanted = f"maps ({', '.join(MAP_SUFFIXES)})"
         raise InputError(wanted, rule="map-missing", file=folder, value=f"{len(files)} other files")
@@ -109,7 +128,9 @@ def _expression(pattern: str, classes: Sequence[str]) -> re.Pattern[str]:
     """Return the pattern as an expression; known classes settle where the name of an image ends."""
     places = PLACES.findall(pattern)
     if sorted(places) not in (["image"], ["class", "image"]):
-        raise UsageError(f"a pattern has {{image}} once and {{class}} at most once, not {pattern!r}")
+        raise UsageError(
+            f"a pattern has {{image}} once and {{class}} at most once, not {pattern!r}"
+        )
     known = "|".join(re.escape(name) for name in sorted(classes, key=len, reverse=True)) or "[^/]+"
     parts = {"image": "(?P<image>.+)", "class": f"(?P<class>{known})"}
     pieces = PLACES.split(pattern)
@@ -130,7 +151,9 @@ def _matched(
         key = fits["image"], fits.groupdict().get("class", "")
         if key in found:
             hint = f"{found[key]} is a map of the same"
-            raise InputError("one map per image and class", rule="dup-image", file=path, value=key, hint=hint)
+            raise InputError(
+                "one map per image and class", rule="dup-image", file=path, value=key, hint=hint
+            )
         found[key] = Path(path)
     if not found:
         hint = f"there is {next(iter(listed))!r}; --pattern says which part is {{image}} and which {{class}}"
@@ -138,29 +161,39 @@ def _matched(
     return found, len(listed) - len(found)
 
 
-def _complete(folder: str, found: Mapping[tuple[str, str], Path], names: Sequence[str], missing: str) -> list[str]:
+def _complete(
+    folder: str, found: Mapping[tuple[str, str], Path], names: Sequence[str], missing: str
+) -> list[str]:
     images, held = sorted({image for image, _ in found}), {name for _, name in found}
     for name in names:
         if name not in held:
             hint = did_you_mean(name, sorted(held))
-            raise InputError("maps of every class", rule="map-missing", file=folder, value=name, hint=hint)
+            raise InputError(
+                "maps of every class", rule="map-missing", file=folder, value=name, hint=hint
+            )
     absent = [(image, name) for image in images for name in names if (image, name) not in found]
     if not absent:
         return []
     said = f"{len(absent)} of {len(images) * len(names)} maps are not there"
     if missing == "refuse":
         hint = f"{said}; --missing empty takes them for maps without a finding"
-        raise InputError("a map per image and class", rule="map-missing", file=folder, value=absent[0], hint=hint)
+        raise InputError(
+            "a map per image and class", rule="map-missing", file=folder, value=absent[0], hint=hint
+        )
     return [f"{said}: they give no box"]
 
 
 def ids_and_sizes(images: Sequence[str], given: Mapping[str, Any]) -> tuple[tuple[str, ...], Any]:
-    """Return the ids of the images, and their sizes: one for all, one each, or None for those of the maps."""
+    """Return the ids of the images, and their sizes: one for all, one each, or None for those of
+    the maps.
+    """
     chosen = [f"--{name}" for name in ("images", "sizes", "size") if given[name] is not None]
     if len(chosen) > 1:
         raise UsageError(f"{' and '.join(chosen)} say the same thing: give one of them")
     if given["ids"] == "picture" and given["images"] is None:
-        raise UsageError("--ids picture takes the names of the pictures of --images DIR: give that too")
+        raise UsageError(
+            "--ids picture takes the names of the pictures of --images DIR: give that too"
+        )
     if given["images"] is not None:
         return _of_pictures(images, given["images"], given["ids"])
     if given["sizes"] is not None:
@@ -186,7 +219,9 @@ def _of_pictures(images: Sequence[str], folder: str, ids: str) -> tuple[tuple[st
         path = pictures.path_of(k)
         if path is None:
             hint = "; ".join(pictures.notes())
-            raise InputError("a picture for every map", rule="no-picture", file=folder, value=name, hint=hint)
+            raise InputError(
+                "a picture for every map", rule="no-picture", file=folder, value=name, hint=hint
+            )
         paths.append(path)
     names = tuple(path.name for path in paths) if ids == "picture" else tuple(images)
     return names, [size_of(path) for path in paths]
@@ -196,23 +231,34 @@ def _of_table(images: Sequence[str], path: str) -> tuple[tuple[str, ...], Any]:
     from calipers.readers.image_sizes import read_sizes
 
     table = read_sizes(path)
-    steps = [table.ids, table.names, [_stem(name) for name in table.ids], [_stem(name) for name in table.names]]
+    steps = [
+        table.ids,
+        table.names,
+        [_stem(name) for name in table.ids],
+        [_stem(name) for name in table.names],
+    ]
     known = [_rows_of(names) for names in steps]
     found = []
     for image in images:
         rows = next((held[image] for held in known if image in held), [])
         if not rows:
             hint = did_you_mean(image, list(dict.fromkeys(steps[2]))[:1000])
-            raise InputError("a size for every map", rule="size-unknown", file=path, value=image, hint=hint)
+            raise InputError(
+                "a size for every map", rule="size-unknown", file=path, value=image, hint=hint
+            )
         if len(rows) > 1:
             said = f"{image}: {table.ids[rows[0]]} or {table.ids[rows[1]]}"
             raise InputError("one image for every map", rule="dup-image", file=path, value=said)
         found.append(rows[0])
-    return tuple(table.ids[row] for row in found), table.size[np.array(found, np.int64)].astype(int).tolist()
+    return tuple(table.ids[row] for row in found), table.size[np.array(found, np.int64)].astype(
+        int
+    ).tolist()
 
 
 def _rows_of(names: Sequence[str]) -> dict[str, list[int]]:
-    """Return the rows of every name: the exact one comes first, one without its extension only if nothing else fits."""
+    """Return the rows of every name: the exact one comes first, one without its extension only if
+    nothing else fits.
+    """
     found: dict[str, list[int]] = {}
     for row, name in enumerate(names):
         found.setdefault(name, []).append(row)

@@ -31,22 +31,68 @@ ONLY_WITH_TABLE = {"logistic": "--logistic", "crossed": "--crossed"}
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("source", metavar="TABLE|REFS")
 @click.argument("predictions", metavar="[PREDS...]", nargs=-1)
-@click.option("--formula", metavar="TEXT", help='Such as "iou ~ size + type"; "iou ~ size" for REFS PREDS if left out.')
-@click.option("--nested", metavar=NAMES, help="Groups with a random intercept, outermost first: centre,patient,image.")
-@click.option("--levels", metavar="COLUMN=A,B,...", multiple=True, help="A column is of categories; compare with A.")
+@click.option(
+    "--formula",
+    metavar="TEXT",
+    help='Such as "iou ~ size + type"; "iou ~ size" for REFS PREDS if left out.',
+)
+@click.option(
+    "--nested",
+    metavar=NAMES,
+    help="Groups with a random intercept, outermost first: centre,patient,image.",
+)
+@click.option(
+    "--levels",
+    metavar="COLUMN=A,B,...",
+    multiple=True,
+    help="A column is of categories; compare with A.",
+)
 @click.option("--reml/--ml", default=True, help="Restricted likelihood (default) or likelihood.")
-@click.option("--logistic", is_flag=True, help="TABLE: the response is 0 or 1; standard errors by outermost group.")
-@click.option("--crossed", is_flag=True, help="TABLE: the groups are not nested; needs statsmodels.")
-@click.option("--missing", type=click.Choice(["refuse", "drop"]), default="refuse", help="Rows with an empty cell.")
-@click.option("--few-groups", metavar="N", type=click.IntRange(min=2), default=5, help="Fewer become a fixed effect.")
+@click.option(
+    "--logistic",
+    is_flag=True,
+    help="TABLE: the response is 0 or 1; standard errors by outermost group.",
+)
+@click.option(
+    "--crossed", is_flag=True, help="TABLE: the groups are not nested; needs statsmodels."
+)
+@click.option(
+    "--missing",
+    type=click.Choice(["refuse", "drop"]),
+    default="refuse",
+    help="Rows with an empty cell.",
+)
+@click.option(
+    "--few-groups",
+    metavar="N",
+    type=click.IntRange(min=2),
+    default=5,
+    help="Fewer become a fixed effect.",
+)
 @click.option("--level", metavar="P", type=LEVEL, default=0.95, help="Of the intervals; 0.95.")
-@click.option("--bootstrap", metavar="N", type=click.IntRange(min=0), default=0, help="Check intervals N times over.")
-@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the bootstrap.")
-@click.option("--size-cuts", metavar="A,B", help="REFS: areas up to which a reference is small, medium; 10000,40000.")
-@click.option("--preset", metavar="NAME", help="REFS: how places are compared and assigned; coco if left out.")
+@click.option(
+    "--bootstrap",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Check intervals N times over.",
+)
+@click.option(
+    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the bootstrap."
+)
+@click.option(
+    "--size-cuts",
+    metavar="A,B",
+    help="REFS: areas up to which a reference is small, medium; 10000,40000.",
+)
+@click.option(
+    "--preset", metavar="NAME", help="REFS: how places are compared and assigned; coco if left out."
+)
 @click.option("--protocol", metavar="FILE", help="REFS: the same from a protocol in TOML.")
 @click.option(
-    "--diagnostics", is_flag=True, help="Put residuals, QQ points and the effect of every group into the JSON."
+    "--diagnostics",
+    is_flag=True,
+    help="Put residuals, QQ points and the effect of every group into the JSON.",
 )
 @click.option("-o", "--output", metavar="FILE", help="Write the JSON to a new file too.")
 @click.option("--force", is_flag=True, help="Replace FILE.")
@@ -55,9 +101,10 @@ ONLY_WITH_TABLE = {"logistic": "--logistic", "crossed": "--crossed"}
 def mixed(source: str, predictions: tuple[str, ...], **given: Any) -> None:
     """Say what a measurement depends on, when rows share images, patients and centres.
 
-    With a TABLE (csv or parquet, one row per measurement) it fits one model, and --groups names the columns of groups.
-    With REFS and PREDS it fits three for every model: best IoU of each reference (0 if missed), IoU of the hits, and
-    the probability of a hit; --groups is a table of images, as everywhere, and --nested names the columns.
+    With a TABLE (csv or parquet, one row per measurement) it fits one model, and --groups names the
+    columns of groups. With REFS and PREDS it fits three for every model: best IoU of each reference
+    (0 if missed), IoU of the hits, and the probability of a hit; --groups is a table of images, as
+    everywhere, and --nested names the columns.
 
     \b
     calipers mixed polyps.csv --formula "iou ~ size + type" --groups centre,patient,image
@@ -68,7 +115,9 @@ def mixed(source: str, predictions: tuple[str, ...], **given: Any) -> None:
     inputs += [given["groups"]] if predictions and given["groups"] else []
     if given["output"] is not None:
         check_file(given["output"], force=given["force"], inputs=inputs)
-    document, show = _of_references(source, predictions, given) if predictions else _of_table(source, given)
+    document, show = (
+        _of_references(source, predictions, given) if predictions else _of_table(source, given)
+    )
     narrator.warn(document["warnings"])
     text = json.dumps(document, allow_nan=False)
     if given["output"]:
@@ -94,8 +143,12 @@ def _of_table(source: str, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         raise UsageError("with a TABLE --groups and --nested are the same; give one of them")
     names = _names(given["nested"] or given["groups"])
     if not names:
-        raise UsageError("a table needs --groups, outermost first, such as --groups centre,patient,image")
-    if given["logistic"] and (given["crossed"] or given["bootstrap"] or given["diagnostics"] or not given["reml"]):
+        raise UsageError(
+            "a table needs --groups, outermost first, such as --groups centre,patient,image"
+        )
+    if given["logistic"] and (
+        given["crossed"] or given["bootstrap"] or given["diagnostics"] or not given["reml"]
+    ):
         raise UsageError("--logistic goes with none of --crossed, --bootstrap, --diagnostics, --ml")
     table, opened = read_plain(source)
     options: dict[str, Any] = {key: given[key] for key in ("level", "missing", "few_groups")}
@@ -105,7 +158,12 @@ def _of_table(source: str, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     else:
         linear = {key: given[key] for key in ("reml", "crossed", "bootstrap", "seed")}
         fit = mixed_model(table, given["formula"], names, **options, **linear)
-    facts = {"file": table.file, "sha256": opened.sha256, "rows": len(table), "columns": list(table.names)}
+    facts = {
+        "file": table.file,
+        "sha256": opened.sha256,
+        "rows": len(table),
+        "columns": list(table.names),
+    }
     fits = [{"model": None, "part": None, **fit.as_dict(), **_diagnostics(fit, given)}]
     document = _document(fit.formula, names, None, facts, fits, table.notes)
 
@@ -117,7 +175,9 @@ def _of_table(source: str, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     return document, show
 
 
-def _of_references(source: str, predictions: tuple[str, ...], given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+def _of_references(
+    source: str, predictions: tuple[str, ...], given: dict[str, Any]
+) -> tuple[dict[str, Any], Any]:
     """Return the document of three fits per model, and what prints it."""
     from calipers.estimation import with_areas
     from calipers.evaluation import cohort_counts
@@ -129,10 +189,16 @@ def _of_references(source: str, predictions: tuple[str, ...], given: dict[str, A
     _refuse(given, ONLY_WITH_TABLE, "is for a TABLE; REFS and PREDS get both kinds of model")
     if given["preset"] and given["protocol"]:
         raise UsageError("--preset and --protocol exclude each other")
-    protocol = Protocol.load(Path(given["protocol"]) if given["protocol"] else given["preset"] or "coco")
-    cohort = with_areas(read(source, named_files(predictions), **reading_arguments(given)), protocol)
+    protocol = Protocol.load(
+        Path(given["protocol"]) if given["protocol"] else given["preset"] or "coco"
+    )
+    cohort = with_areas(
+        read(source, named_files(predictions), **reading_arguments(given)), protocol
+    )
     cuts = CUTS if given["size_cuts"] is None else _cuts(given["size_cuts"])
-    options = {key: given[key] for key in ("level", "missing", "few_groups", "reml", "bootstrap", "seed")}
+    options = {
+        key: given[key] for key in ("level", "missing", "few_groups", "reml", "bootstrap", "seed")
+    }
     found = [
         localization_models(
             cohort,
@@ -149,9 +215,13 @@ def _of_references(source: str, predictions: tuple[str, ...], given: dict[str, A
     fits = []
     for one in found:
         of_parts = (one.best, one.matched, None)
-        fits += [{**facts, **_diagnostics(fit, given)} for facts, fit in zip(one.as_dicts(), of_parts)]
+        fits += [
+            {**facts, **_diagnostics(fit, given)} for facts, fit in zip(one.as_dicts(), of_parts)
+        ]
     first = found[0].best
-    document = _document(first.formula, first.groups, cohort_counts(cohort), None, fits, cohort.intake.notes)
+    document = _document(
+        first.formula, first.groups, cohort_counts(cohort), None, fits, cohort.intake.notes
+    )
 
     def show() -> None:
         from calipers.cli.mixed_tables import print_localization
@@ -162,7 +232,9 @@ def _of_references(source: str, predictions: tuple[str, ...], given: dict[str, A
     return document, show
 
 
-def _document(formula: str, groups: Any, cohort: Any, table: Any, fits: list[Any], notes: Any) -> dict[str, Any]:
+def _document(
+    formula: str, groups: Any, cohort: Any, table: Any, fits: list[Any], notes: Any
+) -> dict[str, Any]:
     from calipers import __version__
 
     return {
@@ -178,7 +250,11 @@ def _document(formula: str, groups: Any, cohort: Any, table: Any, fits: list[Any
 
 
 def _diagnostics(fit: Any, given: dict[str, Any]) -> dict[str, Any]:
-    return {"diagnostics": fit.diagnostics.as_dict()} if given["diagnostics"] and fit is not None else {}
+    return (
+        {"diagnostics": fit.diagnostics.as_dict()}
+        if given["diagnostics"] and fit is not None
+        else {}
+    )
 
 
 def _refuse(given: dict[str, Any], options: dict[str, str], why: str) -> None:
@@ -209,7 +285,9 @@ def _cuts(text: str) -> tuple[float, float]:
     return low, high
 
 
-_GROUPS = "REFS: table with a row per image. TABLE: the groups, outermost first: centre,patient,image."
+_GROUPS = (
+    "REFS: table with a row per image. TABLE: the groups, outermost first: centre,patient,image."
+)
 for _option in mixed.params:
     if isinstance(_option, click.Option) and _option.name == "groups":
         _option.help, _option.metavar = _GROUPS, "TABLE|NAMES"

@@ -48,13 +48,20 @@ def print_localization(found: LocalizationModels) -> None:
     console = stdout_console()
     level = percent(found.best.level)
     console.print(f"{_name(found.model)}: {escape(one_line(_head(found.best)))}")
-    console.print(f"[dim]estimate \\[{level} interval]; the same effects asked of three responses[/dim]")
+    console.print(
+        f"[dim]estimate \\[{level} interval]; the same effects asked of three responses[/dim]"
+    )
     table = _table("effect on", ["IoU, 0 if missed", "IoU of hits", "hit, odds ratio"])
     fits = (found.best, found.matched, found.hit)
-    table.add_row("references", *("-" if fit is None else str(fit.n_rows) for fit in fits), end_section=True)
+    table.add_row(
+        "references", *("-" if fit is None else str(fit.n_rows) for fit in fits), end_section=True
+    )
     for one in found.best.coefficients:
         # On a narrow terminal the interval goes below the estimate.
-        table.add_row(_effect(one), *[_cell(fit, one.name, " " if console.width >= WIDE else "\n") for fit in fits])
+        table.add_row(
+            _effect(one),
+            *[_cell(fit, one.name, " " if console.width >= WIDE else "\n") for fit in fits],
+        )
     console.print(table)
     console.print(_spreads(found))
     said = [
@@ -64,7 +71,9 @@ def print_localization(found: LocalizationModels) -> None:
     ]
     notes = dict.fromkeys(note for fit in fits if fit is not None for note in fit.notes)
     missing = {"matched": "IoU of hits", "hit": "hit"}
-    notes |= dict.fromkeys(f"{missing[part]} was not fitted: {why}" for part, why in found.problems.items())
+    notes |= dict.fromkeys(
+        f"{missing[part]} was not fitted: {why}" for part, why in found.problems.items()
+    )
     if found.n_ignored:
         notes[f"{found.n_ignored} ignored references are not part of it"] = None
     _say(console, [*said, *(f"Note: {note}." for note in notes)])
@@ -73,7 +82,9 @@ def print_localization(found: LocalizationModels) -> None:
 def _head(fit: MixedModel | LogisticModel) -> str:
     rows = f"{fit.n_rows} rows"
     if isinstance(fit, LogisticModel):
-        return f"{fit.formula}; {rows}, {fit.n_positive} of them 1; {fit.n_units} {plural(fit.unit)}"
+        return (
+            f"{fit.formula}; {rows}, {fit.n_positive} of them 1; {fit.n_units} {plural(fit.unit)}"
+        )
     groups = ", ".join(f"{n} {plural(name)}" for name, n in fit.n_groups.items())
     return f"{fit.formula}; {rows}{' in ' + groups if groups else ''}; {fit.criterion}"
 
@@ -106,7 +117,11 @@ def _numbers(one: Coefficient, logistic: bool, n: int) -> tuple[str, str]:
 
 def _cell(fit: MixedModel | LogisticModel | None, name: str, between_both: str) -> str:
     """Return an effect as ``-0.28 [-0.31, -0.25]``."""
-    one = next((one for one in fit.coefficients if one.name == name), None) if fit is not None else None
+    one = (
+        next((one for one in fit.coefficients if one.name == name), None)
+        if fit is not None
+        else None
+    )
     if fit is None or one is None or (isinstance(fit, LogisticModel) and name == "intercept"):
         return "-"
     value, between = _numbers(one, isinstance(fit, LogisticModel), digits(fit.coefficients))
@@ -124,7 +139,10 @@ def _p(p: float) -> str:
 
 
 def _spread(fit: MixedModel) -> Table:
-    table = _table("differences between", ["SD", f"{percent(fit.level)} interval", "share of variance", "number", "p"])
+    table = _table(
+        "differences between",
+        ["SD", f"{percent(fit.level)} interval", "share of variance", "number", "p"],
+    )
     tests = {test.what: test.p for test in fit.component_tests}
     for one in fit.components:
         name = "rows, unexplained" if one.icc is None else plural(one.name)
@@ -151,18 +169,29 @@ def _spreads(found: LocalizationModels) -> Table:
     for name in sorted(names, key=lambda name: name == "residual"):
         cells = []
         for fit in fits:
-            one = next((one for one in fit.components if one.name == name), None) if fit is not None else None
-            cells.append("-" if one is None else escape(f"{one.sd:.3f} [{one.low:.3f}, {one.high:.3f}]"))
+            one = (
+                next((one for one in fit.components if one.name == name), None)
+                if fit is not None
+                else None
+            )
+            cells.append(
+                "-" if one is None else escape(f"{one.sd:.3f} [{one.low:.3f}, {one.high:.3f}]")
+            )
         table.add_row(_name("rows, unexplained" if name == "residual" else plural(name)), *cells)
     return table
 
 
 def _checks(fit: MixedModel) -> Table:
     """Put the bootstrap standard errors beside the model's own."""
-    table = _table("standard error", ["model", *(f"{check.kind} bootstrap" for check in fit.checks)])
+    table = _table(
+        "standard error", ["model", *(f"{check.kind} bootstrap" for check in fit.checks)]
+    )
     for k, one in enumerate(fit.coefficients):
         n = digits(fit.coefficients) + 1
-        table.add_row(_effect(one), *(f"{se:.{n}f}" for se in (one.se, *(c.coefficients[k].se for c in fit.checks))))
+        table.add_row(
+            _effect(one),
+            *(f"{se:.{n}f}" for se in (one.se, *(c.coefficients[k].se for c in fit.checks))),
+        )
     return table
 
 

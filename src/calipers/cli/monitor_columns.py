@@ -36,7 +36,9 @@ class Choice:
         return cls(column, tuple(value.strip() for value in values.split(",")) if sign else ())
 
 
-def flags_by(columns: Mapping[str, NDArray[Any]], text: str, option: str, images: Sequence[str]) -> Flags:
+def flags_by(
+    columns: Mapping[str, NDArray[Any]], text: str, option: str, images: Sequence[str]
+) -> Flags:
     """Return one flag per image."""
     choice = Choice.of(text)
     cells = [_word(cell) for cell in _column(columns, choice.column, option).tolist()]
@@ -44,7 +46,9 @@ def flags_by(columns: Mapping[str, NDArray[Any]], text: str, option: str, images
         there = set(cells)
         for value in choice.values:
             if value not in there:
-                raise UsageError(f"{option}: {choice.column} is {value!r} on no image; {_known(value, sorted(there))}")
+                raise UsageError(
+                    f"{option}: {choice.column} is {value!r} on no image; {_known(value, sorted(there))}"
+                )
         return np.array([cell in choice.values for cell in cells], np.bool_)
     for image, cell in zip(images, cells):
         if cell.lower() not in YES_NO:
@@ -56,7 +60,9 @@ def flags_by(columns: Mapping[str, NDArray[Any]], text: str, option: str, images
     return np.array([YES_NO[cell.lower()] for cell in cells], np.bool_)
 
 
-def numbers_by(columns: Mapping[str, NDArray[Any]], name: str, option: str, images: Sequence[str]) -> F64:
+def numbers_by(
+    columns: Mapping[str, NDArray[Any]], name: str, option: str, images: Sequence[str]
+) -> F64:
     """Return one number per image."""
     column = _column(columns, name, option)
     values = np.empty(len(column))
@@ -73,7 +79,9 @@ def numbers_by(columns: Mapping[str, NDArray[Any]], name: str, option: str, imag
 def _column(columns: Mapping[str, NDArray[Any]], name: str, option: str) -> NDArray[Any]:
     if name not in columns:
         known = did_you_mean(name, columns) if columns else "the files have no further column."
-        raise UsageError(f"{option}: no column {name!r} in the files of alarms or among the groups; {known}")
+        raise UsageError(
+            f"{option}: no column {name!r} in the files of alarms or among the groups; {known}"
+        )
     return np.asarray(columns[name])
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `calipers monitor` reads: the scope of a model, alarms of files and baselines, and labels of the images."""
+"""What `calipers monitor` reads: the scope of a model, alarms of files and baselines, and labels of
+the images.
+"""
 
 from __future__ import annotations
 
@@ -48,14 +50,18 @@ class Gathering:
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
     ood: Flags | None = None
     tuning: Flags | None = None
-    labels: dict[str, Flags] = field(default_factory=dict)  # columns of labels that are found by their names
+    labels: dict[str, Flags] = field(
+        default_factory=dict
+    )  # columns of labels that are found by their names
     offered: list[str] = field(default_factory=list)  # monitors of the files, chosen or not
     notes: list[str] = field(default_factory=list)
 
     def add(self, name: str, values: F64, where: str) -> None:
         """Keep a monitor; two of one name are refused."""
         if name in self.alarms:
-            raise UsageError(f"two monitors are called {name!r} ({where}): rename the column of one of them")
+            raise UsageError(
+                f"two monitors are called {name!r} ({where}): rename the column of one of them"
+            )
         self.alarms[name] = values
 
     def add_file(self, path: str) -> None:
@@ -73,7 +79,9 @@ class Gathering:
         self._keep_labels(found, path)
 
     def _images(self) -> Any:
-        """Return the images of the cohort, which may be found by their files too; else the ids of the scope."""
+        """Return the images of the cohort, which may be found by their files too; else the ids of
+        the scope.
+        """
         return self.scope.images if self.cohort is None else self.cohort.images
 
     def _keep_labels(self, found: Alarms, path: str) -> None:
@@ -83,7 +91,12 @@ class Gathering:
                 continue
             known = getattr(self, name)
             if self.given[name] is None and known is not None and not np.array_equal(known, flags):
-                raise InputError("the same labels in all files of alarms", rule="labels-differ", file=path, field=name)
+                raise InputError(
+                    "the same labels in all files of alarms",
+                    rule="labels-differ",
+                    file=path,
+                    field=name,
+                )
             setattr(self, name, flags)
             self.labels.update(dict.fromkeys(aliases, flags))
         self.notes += [f"{Path(path).name}: {note}" for note in found.notes]
@@ -93,10 +106,16 @@ def reserved(given: Mapping[str, Any]) -> set[str]:
     """Return the columns that options name: they are no monitors."""
     chosen = [Choice.of(given[name]).column for name in ("ood", "tuning", "fit") if given[name]]
     clusters = [name.strip() for name in (given["cluster"] or "").split(",")]
-    return {*chosen, *clusters, *(given[name] for name in ("severity", "truth", "predicted") if given[name])}
+    return {
+        *chosen,
+        *clusters,
+        *(given[name] for name in ("severity", "truth", "predicted") if given[name]),
+    }
 
 
-def watched(scope: Scope, cohort: Cohort | None, given: Mapping[str, Any], labels: str | None = None) -> Watched:
+def watched(
+    scope: Scope, cohort: Cohort | None, given: Mapping[str, Any], labels: str | None = None
+) -> Watched:
     """Return everything that is judged.
 
     Parameters
@@ -110,16 +129,24 @@ def watched(scope: Scope, cohort: Cohort | None, given: Mapping[str, Any], label
         if entry in names:
             continue
         if labels is not None and _column_of(scope, entry) is not None:
-            found.add(entry, np.asarray(numbers_by(scope.groups, entry, "--alarm", scope.images)), labels)
+            found.add(
+                entry, np.asarray(numbers_by(scope.groups, entry, "--alarm", scope.images)), labels
+            )
         else:
             _check_file(entry, scope if labels is not None else None)
             found.add_file(entry)
     columns = {**found.labels, **found.columns, **scope.groups}
-    fit = flags_by(columns, given["fit"], "--fit", scope.images) if given["fit"] not in (None, ALL) else None
+    fit = (
+        flags_by(columns, given["fit"], "--fit", scope.images)
+        if given["fit"] not in (None, ALL)
+        else None
+    )
     for name in names:
         found.add(name, _baseline(name, found, fit), "--alarm")
     if names and given["fit"] == ALL:
-        found.notes.append("baselines are fitted on the images that they judge (--fit all), which flatters them")
+        found.notes.append(
+            "baselines are fitted on the images that they judge (--fit all), which flatters them"
+        )
     _check_monitors(found)
     return _without_fit(_labelled(found, columns), fit)
 
@@ -133,7 +160,9 @@ def _labelled(found: Gathering, columns: Mapping[str, NDArray[Any]]) -> Watched:
             return read
         return flags_by(columns, given[name], f"--{name}", images)
 
-    severity = numbers_by(columns, given["severity"], "--severity", images) if given["severity"] else None
+    severity = (
+        numbers_by(columns, given["severity"], "--severity", images) if given["severity"] else None
+    )
     scope = replace(found.scope, groups={**found.columns, **found.scope.groups})
     return Watched(scope, found.alarms, flags("ood"), flags("tuning"), severity, tuple(found.notes))
 
@@ -180,7 +209,9 @@ def _check_file(entry: str, scope: Scope | None) -> None:
 def _baseline(name: str, found: Gathering, fit: Flags | None) -> F64:
     given, cohort = found.given, found.cohort
     if cohort is None:
-        raise UsageError(f"{name} needs predictions of boxes: a classifier's alarms come from a file or a column")
+        raise UsageError(
+            f"{name} needs predictions of boxes: a classifier's alarms come from a file or a column"
+        )
     everyone: Any = "all" if given["fit"] == ALL else fit
     if name in NEEDS_FIT and everyone is None:
         raise UsageError(
@@ -190,7 +221,9 @@ def _baseline(name: str, found: Gathering, fit: Flags | None) -> F64:
     if name in NEEDS_PICTURES and given["images"] is None:
         raise UsageError(f"{name} looks at the pictures: give their folder with --images")
     score_cut = given["score_cut"]
-    return baseline(name, cohort, found.scope.model, images=given["images"], fit=everyone, score_cut=score_cut)
+    return baseline(
+        name, cohort, found.scope.model, images=given["images"], fit=everyone, score_cut=score_cut
+    )
 
 
 def _check_monitors(found: Gathering) -> None:
@@ -200,7 +233,9 @@ def _check_monitors(found: Gathering) -> None:
             raise UsageError(f"--monitor: no monitor {name!r}; {did_you_mean(name, known)}")
     for name in found.given["lower_is_alarm"]:
         if name not in found.alarms:
-            raise UsageError(f"--lower-is-alarm: no monitor {name!r}; {did_you_mean(name, found.alarms)}")
+            raise UsageError(
+                f"--lower-is-alarm: no monitor {name!r}; {did_you_mean(name, found.alarms)}"
+            )
 
 
 def scope_of_labels(path: str, given: Mapping[str, Any]) -> Scope:
@@ -212,29 +247,48 @@ def scope_of_labels(path: str, given: Mapping[str, Any]) -> Scope:
     table = read_groups_table(open_source(path))
     lower = {name.lower(): name for name in reversed(table.names)}
     image = next((lower[name] for name in IMAGE if name in lower), None)
-    for option, column in (("--truth", given["truth"]), ("--predicted", given["predicted"]), ("", image)):
+    for option, column in (
+        ("--truth", given["truth"]),
+        ("--predicted", given["predicted"]),
+        ("", image),
+    ):
         if column not in table.names:
-            what = f"the column {column!r} ({option})" if option else "a column image, image_id, id or file_name"
+            what = (
+                f"the column {column!r} ({option})"
+                if option
+                else "a column image, image_id, id or file_name"
+            )
             hint = did_you_mean(column, table.names) if column is not None else ""
             raise InputError(
-                what, rule="missing-column", file=table.file, location="1", value=list(table.names), hint=hint
+                what,
+                rule="missing-column",
+                file=table.file,
+                location="1",
+                value=list(table.names),
+                hint=hint,
             )
     assert image is not None
     for column in (given["truth"], given["predicted"]):
         gaps = np.flatnonzero(empty(table.columns[column]))
         if len(gaps):
-            raise table.problem(int(gaps[0]), column, "missing-label", "a label for every image", "").as_error(
-                table.file
-            )
+            raise table.problem(
+                int(gaps[0]), column, "missing-label", "a label for every image", ""
+            ).as_error(table.file)
     truth, predicted = (_labels(texts(table, given[name])) for name in ("truth", "predicted"))
     if truth.dtype.kind != predicted.dtype.kind:
-        truth, predicted = (np.array(texts(table, given[name]), str) for name in ("truth", "predicted"))
+        truth, predicted = (
+            np.array(texts(table, given[name]), str) for name in ("truth", "predicted")
+        )
     groups = {name: np.array(texts(table, name), object) for name in table.names if name != image}
-    return Scope.from_labels(predicted, truth, texts(table, image), model=Path(path).stem, groups=groups)
+    return Scope.from_labels(
+        predicted, truth, texts(table, image), model=Path(path).stem, groups=groups
+    )
 
 
 def _labels(cells: Sequence[str]) -> NDArray[Any]:
-    """Return labels as numbers if all of them are, so that 1 and 1.0 are one label; else as texts without margins."""
+    """Return labels as numbers if all of them are, so that 1 and 1.0 are one label; else as texts
+    without margins.
+    """
     try:
         return np.array([float(cell) for cell in cells])
     except ValueError:

@@ -27,11 +27,18 @@ MEANING = (
     "good images that it rejects. AURC: mean risk over all coverages."
 )
 MOST_TAUS = 10
-KINDS = (("in distribution", "safe"), ("in distribution", "unsafe"), ("OOD", "safe"), ("OOD", "unsafe"))
+KINDS = (
+    ("in distribution", "safe"),
+    ("in distribution", "unsafe"),
+    ("OOD", "safe"),
+    ("OOD", "unsafe"),
+)
 
 
 def print_monitors(found: MonitorEvaluation) -> None:
-    """Print the answer in words, OMS and OOD side by side, the sweep over tau, and how far the labels disagree."""
+    """Print the answer in words, OMS and OOD side by side, the sweep over tau, and how far the
+    labels disagree.
+    """
     for sentence in found.sentences():
         click.echo(one_line(sentence))
     console = stdout_console()
@@ -50,7 +57,9 @@ def print_monitors(found: MonitorEvaluation) -> None:
 
 def _quantities(found: MonitorEvaluation, console: Console) -> list[Estimate]:
     """Print a block of lines per monitor; n and the images on which an alarm is wanted behind them."""
-    table = plain_table(["monitor", "quantity"], [*(HEADS[one] for one in found.paradigms), "images", "wanted"])
+    table = plain_table(
+        ["monitor", "quantity"], [*(HEADS[one] for one in found.paradigms), "images", "wanted"]
+    )
     every: list[Estimate] = []
     for name in found.monitors:
         rows = beside(found, tuple(QUANTITIES), name)
@@ -59,11 +68,15 @@ def _quantities(found: MonitorEvaluation, console: Console) -> list[Estimate]:
             known = [e for e in each if e is not None]
             wanted = " / ".join(str(e.n_references) for e in known)
             cells = [column[r] for column in columns]
-            table.add_row("" if r else name_of(name), metric, *cells, str(known[0].n_images), wanted)
+            table.add_row(
+                "" if r else name_of(name), metric, *cells, str(known[0].n_images), wanted
+            )
             every += known
         table.add_section()
     console.print(table)
-    labels = " / ".join({OMS: "unsafe (OMS)", OOD: "out of distribution (OOD)"}[one] for one in found.paradigms)
+    labels = " / ".join(
+        {OMS: "unsafe (OMS)", OOD: "out of distribution (OOD)"}[one] for one in found.paradigms
+    )
     click.echo(f"{MEANING} wanted: images on which an alarm is wanted, {labels}.")
     return every
 
@@ -91,7 +104,9 @@ def _sweep(found: MonitorEvaluation, console: Console) -> list[Estimate]:
 
 
 def _disagreement(found: MonitorEvaluation, console: Console) -> list[Estimate]:
-    """Print what every monitor rejects of images of every kind; nothing without both kinds of labels."""
+    """Print what every monitor rejects of images of every kind; nothing without both kinds of
+    labels.
+    """
     both = found.disagreement
     if both is None:
         return []
@@ -104,10 +119,16 @@ def _disagreement(found: MonitorEvaluation, console: Console) -> list[Estimate]:
     table = plain_table(["rejected of the images"], [f"{where}, {kind}" for where, kind in KINDS])
     every = []
     for name, counts in both.alarms.items():
-        each = [both.rejected(name, ood=ood, unsafe=unsafe) for ood in (False, True) for unsafe in (False, True)]
+        each = [
+            both.rejected(name, ood=ood, unsafe=unsafe)
+            for ood in (False, True)
+            for unsafe in (False, True)
+        ]
         numbers = [f"{int(n[1])} of {int(n.sum())}" for n in counts.reshape(4, 2)]
         cells = [cell[0] for cell in cells_of([[e] for e in each], ())]
-        table.add_row(name_of(name), *(f"{number}: {escape(cell)}" for number, cell in zip(numbers, cells)))
+        table.add_row(
+            name_of(name), *(f"{number}: {escape(cell)}" for number, cell in zip(numbers, cells))
+        )
         every += each
     console.print(table)
     return every
@@ -115,6 +136,14 @@ def _disagreement(found: MonitorEvaluation, console: Console) -> list[Estimate]:
 
 def spoken(warning: str) -> str:
     """Return a warning with the options of the command line instead of the keywords of Python."""
-    warning = re.sub(r"^(.*?): (AUROC is .*) say higher_is_alarm=False$", r"\1: \2 say --lower-is-alarm \1", warning)
-    warning = re.sub(r"if low scores mean alarm, say higher_is_alarm=True$", "leave out --lower-is-alarm", warning)
+    warning = re.sub(
+        r"^(.*?): (AUROC is .*) say higher_is_alarm=False$",
+        r"\1: \2 say --lower-is-alarm \1",
+        warning,
+    )
+    warning = re.sub(
+        r"if low scores mean alarm, say higher_is_alarm=True$",
+        "leave out --lower-is-alarm",
+        warning,
+    )
     return warning.replace("classes='present'", "--classes present")

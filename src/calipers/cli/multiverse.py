@@ -23,22 +23,48 @@ NAMED = ("metric", "criterion")  # choices with an option of their own
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS PREDS...", nargs=-1, required=True)
-@click.option("-o", "--output", metavar="DIR", help="Folder for page, JSON, CSV and figures; new or empty.")
-@click.option("--grid", metavar="FILE", help="Choices and their values in TOML; what suits the data if left out.")
-@click.option("--metric", metavar="NAME", multiple=True, help="Only this metric, such as AP or F1; may be repeated.")
-@click.option("--criterion", metavar="NAME", multiple=True, help="Only this criterion; may be repeated.")
-@click.option("--replicates", metavar="N", type=click.IntRange(100, 10_000), help=f"For intervals ({REPLICATES}).")
+@click.option(
+    "-o", "--output", metavar="DIR", help="Folder for page, JSON, CSV and figures; new or empty."
+)
+@click.option(
+    "--grid",
+    metavar="FILE",
+    help="Choices and their values in TOML; what suits the data if left out.",
+)
+@click.option(
+    "--metric",
+    metavar="NAME",
+    multiple=True,
+    help="Only this metric, such as AP or F1; may be repeated.",
+)
+@click.option(
+    "--criterion", metavar="NAME", multiple=True, help="Only this criterion; may be repeated."
+)
+@click.option(
+    "--replicates",
+    metavar="N",
+    type=click.IntRange(100, 10_000),
+    help=f"For intervals ({REPLICATES}).",
+)
 @click.option("--no-ci", is_flag=True, help="No intervals.")
-@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the replicates.")
-@click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number.")
-@click.option("--force", is_flag=True, help="Allow a DIR that holds something; a multiverse in it is replaced.")
+@click.option(
+    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the replicates."
+)
+@click.option(
+    "--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number."
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Allow a DIR that holds something; a multiverse in it is replaced.",
+)
 @reading_options
 @output_options
 def multiverse(references: str, predictions: tuple[str, ...], **given: Any) -> None:
     """Evaluate all models under every defensible configuration, and say what their order hangs on.
 
-    PREDS are files, or name=file to name a model. A configuration is a metric, a criterion, a threshold, and so on;
-    what cannot differ is counted once.
+    PREDS are files, or name=file to name a model. A configuration is a metric, a criterion, a
+    threshold, and so on; what cannot differ is counted once.
 
     \b
     calipers multiverse refs.json ours=a.json theirs=b.json -o choices
@@ -54,11 +80,17 @@ def multiverse(references: str, predictions: tuple[str, ...], **given: Any) -> N
     if given["output"] is not None:
         from calipers.cli.evaluate import check_output
 
-        inputs = (references, *files.values(), *(given[key] for key in ("groups", "grid") if given[key]))
+        inputs = (
+            references,
+            *files.values(),
+            *(given[key] for key in ("groups", "grid") if given[key]),
+        )
         check_output(given["output"], given["force"], inputs)
     narrator = Narrator(quiet=given["quiet"] or given["as_json"])
     cohort = read(references, files, **reading_arguments(given))
-    narrator.say(f"{cohort.n_images} images, {len(cohort.references)} references, {len(files)} models")
+    narrator.say(
+        f"{cohort.n_images} images, {len(cohort.references)} references, {len(files)} models"
+    )
     found = run(
         cohort,
         grid,
@@ -72,7 +104,9 @@ def multiverse(references: str, predictions: tuple[str, ...], **given: Any) -> N
 
 
 def _grid(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return grid and base of the file and the options; what is wrong with them is told before anything is read."""
+    """Return grid and base of the file and the options; what is wrong with them is told before
+    anything is read.
+    """
     from calipers.sensitivity.configurations import DEFAULT, check_grid
     from calipers.sensitivity.grids import load_grid
 
@@ -95,7 +129,11 @@ def _finish(found: Multiverse, narrator: Narrator, given: dict[str, Any]) -> Non
     page = None
     if given["output"] is not None:
         narrator.doing("figures and tables")
-        page = str(found.save(given["output"], force=given["force"], command=click.get_current_context().obj or ()))
+        page = str(
+            found.save(
+                given["output"], force=given["force"], command=click.get_current_context().obj or ()
+            )
+        )
         narrator.doing("")
     if given["as_json"]:
         click.echo(json.dumps({**found.as_dict(), "page": page}, allow_nan=False))
@@ -119,9 +157,17 @@ def _print(found: Multiverse) -> None:
         if choice not in found.silent
     ]
     whole = Line("all", [share(found.wins[model]) for model in found.models], (len(found.each),))
-    console.print(grid(console, "share won with", found.models, lines, ("configurations",), [whole]))
+    console.print(
+        grid(console, "share won with", found.models, lines, ("configurations",), [whole])
+    )
     if found.silent:
         click.echo(f"Choices that change no share: {', '.join(map(spoken, found.silent))}.")
     click.echo(f"Base: {described(found.each[found.base])}.")
-    left = f" {found.n_undefined} more were left out, because a model has no value." if found.n_undefined else ""
-    click.echo(f"{len(found.each)} configurations that differ, of {found.n_possible:,} combinations.{left}")
+    left = (
+        f" {found.n_undefined} more were left out, because a model has no value."
+        if found.n_undefined
+        else ""
+    )
+    click.echo(
+        f"{len(found.each)} configurations that differ, of {found.n_possible:,} combinations.{left}"
+    )

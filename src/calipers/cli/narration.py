@@ -42,8 +42,8 @@ class Narrator:
     def steps(self, *names: str) -> Callable[[int, int], None]:
         """Return what long work calls with (done, total); it counts to its total once per step.
 
-        The steps are named in their order, and the last name is that of all further ones: how many there will be is
-        not known beforehand, so the time that is left is that of the step.
+        The steps are named in their order, and the last name is that of all further ones: how many
+        there will be is not known beforehand, so the time that is left is that of the step.
         """
         number, last, began = 0, 0, time.monotonic()
 
@@ -59,7 +59,8 @@ class Narrator:
         return progress
 
     def whole(self) -> Callable[[str, int, int], None]:
-        """Return what long work calls with (what it does, done, total); it counts to its total once.
+        """Return what long work calls with (what it does, done, total); it counts to its total
+        once.
 
         The time that is left is that of all of it, whatever it is doing.
         """

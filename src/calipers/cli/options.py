@@ -25,15 +25,40 @@ def reading_options(function: F) -> F:
     columns = "Which column of a table is what, such as image=ImageID,class=label."
     for option in reversed(
         (
-            click.option("--groups", metavar="TABLE", help="Table with a row per image: patient, centre, any column."),
-            click.option("--format", "format_", metavar="NAME", help="coco, csv, nih or parquet; sniffed if left out."),
-            click.option("--box-format", metavar="NAME[,NAME]", help=formats),
-            click.option("--columns", "--column", "columns", metavar="NAME=COLUMN,...", help=columns),
-            click.option("--score-scale", type=SCALES, default="unit", help="raw allows scores outside [0, 1]."),
-            click.option("--masks", type=MASKS, default="auto", help="auto reads them if all annotations have one."),
-            click.option("--ids-as-strings", is_flag=True, help='Take the image ids 1 and "1" for the same.'),
             click.option(
-                "--strict/--lenient", default=True, help="Refuse broken records, or set them aside and count them."
+                "--groups",
+                metavar="TABLE",
+                help="Table with a row per image: patient, centre, any column.",
+            ),
+            click.option(
+                "--format",
+                "format_",
+                metavar="NAME",
+                help="coco, csv, nih or parquet; sniffed if left out.",
+            ),
+            click.option("--box-format", metavar="NAME[,NAME]", help=formats),
+            click.option(
+                "--columns", "--column", "columns", metavar="NAME=COLUMN,...", help=columns
+            ),
+            click.option(
+                "--score-scale",
+                type=SCALES,
+                default="unit",
+                help="raw allows scores outside [0, 1].",
+            ),
+            click.option(
+                "--masks",
+                type=MASKS,
+                default="auto",
+                help="auto reads them if all annotations have one.",
+            ),
+            click.option(
+                "--ids-as-strings", is_flag=True, help='Take the image ids 1 and "1" for the same.'
+            ),
+            click.option(
+                "--strict/--lenient",
+                default=True,
+                help="Refuse broken records, or set them aside and count them.",
             ),
         )
     ):
@@ -42,24 +67,56 @@ def reading_options(function: F) -> F:
 
 
 def evaluation_options(presets: str) -> Callable[[F], F]:
-    """Add the options of an evaluation: the plan, the statistics, the folder; ``presets`` names some of them."""
+    """Add the options of an evaluation: the plan, the statistics, the folder; ``presets`` names
+    some of them.
+    """
     of_cluster = "What the result speaks for: image, patient (default if known), any group; or centre,patient."
     of_by = "Further rows per group: centre; centre,size; age=40:60."
     options = (
-        click.option("-o", "--output", metavar="DIR", help="Folder for JSON, tables and the page; new or empty."),
+        click.option(
+            "-o",
+            "--output",
+            metavar="DIR",
+            help="Folder for JSON, tables and the page; new or empty.",
+        ),
         click.option("--preset", metavar="NAME", help=presets),
         click.option("--protocol", metavar="FILE", help="A protocol in TOML, instead of a preset."),
         click.option("--cluster", metavar="COLUMN", help=of_cluster),
-        click.option("--strata", metavar="COLUMN", help="Groups that the claim is about: units are drawn inside each."),
+        click.option(
+            "--strata",
+            metavar="COLUMN",
+            help="Groups that the claim is about: units are drawn inside each.",
+        ),
         click.option("--by", metavar="COLUMNS", multiple=True, help=of_by),
-        click.option("--replicates", metavar="N", type=click.IntRange(min=1), help="Bootstrap replicates (2000)."),
+        click.option(
+            "--replicates",
+            metavar="N",
+            type=click.IntRange(min=1),
+            help="Bootstrap replicates (2000).",
+        ),
         click.option("--level", metavar="P", type=SHARE, help="Level (0.95)."),
-        click.option("--interval", type=click.Choice(INTERVALS), help="Kind of interval (bootse-t-logit)."),
-        click.option("--seed", metavar="N", type=click.IntRange(min=0), help="Replaces the seed of the protocol."),
+        click.option(
+            "--interval", type=click.Choice(INTERVALS), help="Kind of interval (bootse-t-logit)."
+        ),
+        click.option(
+            "--seed",
+            metavar="N",
+            type=click.IntRange(min=0),
+            help="Replaces the seed of the protocol.",
+        ),
         click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, help=JOBS),
-        click.option("--engine", type=click.Choice(["local"]), default="local", help="Where the work runs: here."),
+        click.option(
+            "--engine",
+            type=click.Choice(["local"]),
+            default="local",
+            help="Where the work runs: here.",
+        ),
         click.option("--no-ci", is_flag=True, help="No intervals."),
-        click.option("--force", is_flag=True, help="Allow a DIR that holds something; results in it are replaced."),
+        click.option(
+            "--force",
+            is_flag=True,
+            help="Allow a DIR that holds something; results in it are replaced.",
+        ),
     )
 
     def added(function: F) -> F:
@@ -74,7 +131,9 @@ def output_options(function: F) -> F:
     """Add --json and --quiet."""
     for option in reversed(
         (
-            click.option("--json", "as_json", is_flag=True, help="Print one JSON object, errors too."),
+            click.option(
+                "--json", "as_json", is_flag=True, help="Print one JSON object, errors too."
+            ),
             click.option("-q", "--quiet", is_flag=True, help="No narration on stderr."),
         )
     ):
@@ -84,10 +143,14 @@ def output_options(function: F) -> F:
 
 def picture_options(function: F) -> F:
     """Add the options that say which pictures and names the page shows."""
-    redact = "Page with hashes for ids and without pictures; other files of the folder keep all names."
+    redact = (
+        "Page with hashes for ids and without pictures; other files of the folder keep all names."
+    )
     for option in reversed(
         (
-            click.option("--images", metavar="DIR", help="Folder of the pictures that the page shows."),
+            click.option(
+                "--images", metavar="DIR", help="Folder of the pictures that the page shows."
+            ),
             click.option("--no-images", is_flag=True, help="Leave pictures out of the page."),
             click.option("--redact", is_flag=True, help=redact),
         )
@@ -97,7 +160,9 @@ def picture_options(function: F) -> F:
 
 
 def picture_arguments(given: dict[str, Any], output: Path | None) -> dict[str, Any]:
-    """Take the options of pictures as keywords of `Evaluation.report`; ``output`` is the folder that is written to."""
+    """Take the options of pictures as keywords of `Evaluation.report`; ``output`` is the folder
+    that is written to.
+    """
     images = given["images"]
     if images is not None:
         if given["no_images"]:
@@ -109,7 +174,9 @@ def picture_arguments(given: dict[str, Any], output: Path | None) -> dict[str, A
             raise InputError("a folder", rule="not-a-folder", file=images, hint=hint)
         if output is not None and output.resolve() == Path(images).resolve():
             hint = "results are never written among the inputs: choose another folder"
-            raise InputError("an output that is not an input", rule="output-in-input", file=images, hint=hint)
+            raise InputError(
+                "an output that is not an input", rule="output-in-input", file=images, hint=hint
+            )
     pictures = not given["no_images"] and not given["redact"]
     return {"images": images, "pictures": pictures, "redact": given["redact"]}
 
@@ -148,7 +215,9 @@ def column_map(text: str | None) -> dict[str, str] | None:
             raise UsageError(f"--columns takes NAME=COLUMN,..., not {text!r}")
         if name.strip() not in ALIASES and name.strip() not in BOX_NAMES:
             known = did_you_mean(name.strip(), [*ALIASES, *sorted(BOX_NAMES)])
-            raise UsageError(f"--columns: {name.strip()!r} is nothing that Calipers looks for; {known}")
+            raise UsageError(
+                f"--columns: {name.strip()!r} is nothing that Calipers looks for; {known}"
+            )
     return {name.strip(): column.strip() for name, _, column in pairs}
 
 
@@ -162,6 +231,8 @@ def named_files(given: Sequence[str]) -> dict[str, str]:
         if not path:
             raise UsageError(f"a file is missing in {entry!r}: give PREDS as file or as name=file")
         if name in found:
-            raise UsageError(f"two models are called {name!r}; name them: first={found[name]} second={path}")
+            raise UsageError(
+                f"two models are called {name!r}; name them: first={found[name]} second={path}"
+            )
         found[name] = path
     return found

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outcomes of requirements in the terminal: each requirement in words, then a line for every row it speaks of."""
+"""Outcomes of requirements in the terminal: each requirement in words, then a line for every row it
+speaks of.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def print_outcomes(outcomes: Sequence[Outcome]) -> None:
     widths = [min(max(map(cell_len, column)), WIDEST) for column in zip(*cells.values())]
 
     def line(text: str) -> None:
-        console.print(text, soft_wrap=True)  # never cut: a name or a number that is missing misleads
+        console.print(
+            text, soft_wrap=True
+        )  # never cut: a name or a number that is missing misleads
 
     for _, found in groupby(outcomes, key=lambda outcome: outcome.requirement.id):
         together = list(found)
@@ -37,7 +41,10 @@ def print_outcomes(outcomes: Sequence[Outcome]) -> None:
             line(f"  {_plain(str(wanted))}")
         for outcome in together:
             verdict = f"[{STYLES[outcome.verdict]}]{outcome.verdict:<{LONGEST}}[/]"
-            padded = [cell + " " * (width - cell_len(cell)) for cell, width in zip(cells[id(outcome)], widths)]
+            padded = [
+                cell + " " * (width - cell_len(cell))
+                for cell, width in zip(cells[id(outcome)], widths)
+            ]
             line(f"  {verdict}  {escape('  '.join(padded)).rstrip()}")
             if outcome.verdict != "met":
                 line(f"  {'':{LONGEST}}  {_plain(outcome.why)}")
@@ -56,7 +63,9 @@ def _cells(outcome: Outcome) -> tuple[str, str, str]:
 def _found(row: Mapping[str, Any]) -> str:
     if row["value"] is None:
         return "undefined"
-    of_metric = row["low"] is not None and row["high"] is not None and row["method"] != SHARE_OF_UNITS
+    of_metric = (
+        row["low"] is not None and row["high"] is not None and row["method"] != SHARE_OF_UNITS
+    )
     interval = f" [{row['low']:.3f}, {row['high']:.3f}]" if of_metric else ""
     return f"{row['value']:.3f}{interval}"
 

@@ -20,22 +20,34 @@ PICTURE = b"data:image/"  # how a page holds a picture
 @click.argument("folder", metavar="DIR")
 @click.option("-o", "--output", metavar="FILE", help="The page; DIR/report.html if left out.")
 @picture_options
-@click.option("--multiverse", is_flag=True, help="Tell what the order of models hangs on, also if DIR did not.")
-@click.option("--stability", is_flag=True, help="Tell which objects repeated trainings find, also if DIR did not.")
+@click.option(
+    "--multiverse",
+    is_flag=True,
+    help="Tell what the order of models hangs on, also if DIR did not.",
+)
+@click.option(
+    "--stability",
+    is_flag=True,
+    help="Tell which objects repeated trainings find, also if DIR did not.",
+)
 @click.option(
     "--differences",
     type=click.Choice(["refuse", "warn"]),
     default="refuse",
     help="If a value comes out with other bits than it was stored with: stop, or say so and go on.",
 )
-@click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number.")
-@click.option("--force", is_flag=True, help="Replace a page that is there; nothing else is replaced.")
+@click.option(
+    "--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number."
+)
+@click.option(
+    "--force", is_flag=True, help="Replace a page that is there; nothing else is replaced."
+)
 @output_options
 def report(folder: str, **given: Any) -> None:
     """Write the page of a saved evaluation anew.
 
-    DIR was written by calipers evaluate -o. Nothing else is needed: the inputs may be gone. Every value is computed
-    again from the cohort in DIR and compared with the stored one.
+    DIR was written by calipers evaluate -o. Nothing else is needed: the inputs may be gone. Every
+    value is computed again from the cohort in DIR and compared with the stored one.
 
     \b
     calipers report results --force
@@ -49,13 +61,17 @@ def report(folder: str, **given: Any) -> None:
     target = Path(folder) / PAGE if given["output"] is None else Path(given["output"])
     pictures = picture_arguments(given, target.parent)
     _check_target(folder, target, given)
-    opened = open_folder(folder, jobs=given["jobs"], progress=narrator.steps("matching", "resampling"))
+    opened = open_folder(
+        folder, jobs=given["jobs"], progress=narrator.steps("matching", "resampling")
+    )
     if given["differences"] == "refuse":
         opened.require_equal()
     notes = list(opened.notes)
     narrator.warn(notes)
     told = {name: given[name] or getattr(opened, name) for name in ("multiverse", "stability")}
-    opened.evaluation.report(target, command=opened.command, step=narrator.doing, **told, **pictures)
+    opened.evaluation.report(
+        target, command=opened.command, step=narrator.doing, **told, **pictures
+    )
     content = target.read_bytes()
     document = {
         "schema": "calipers.report/1",
@@ -70,7 +86,9 @@ def report(folder: str, **given: Any) -> None:
 
 
 def _check_target(folder: str, target: Path, given: dict[str, Any]) -> None:
-    """Refuse a bad target before any work is done; of the folder itself only the page may be replaced."""
+    """Refuse a bad target before any work is done; of the folder itself only the page may be
+    replaced.
+    """
     from calipers.results.files import check_file
     from calipers.saving import FILES, PAGE
 
@@ -78,4 +96,6 @@ def _check_target(folder: str, target: Path, given: dict[str, Any]) -> None:
         hint = "give the folder that calipers evaluate -o wrote"
         raise InputError("the folder of an evaluation", rule="not-a-folder", file=folder, hint=hint)
     kept = [str(Path(folder) / name) for name in FILES if name != PAGE]
-    check_file(given["output"] if given["output"] == "" else str(target), force=given["force"], inputs=kept)
+    check_file(
+        given["output"] if given["output"] == "" else str(target), force=given["force"], inputs=kept
+    )

@@ -21,36 +21,91 @@ INPUTS = ("labels", "groups", "scores", "references", "images")  # options that 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("models", metavar="MODEL MODEL...", nargs=-1, required=True)
-@click.option("--labels", metavar="FILE|DIR", help="Table of bags with 0 or 1, groups and boxes; or a folder of masks.")
-@click.option("--groups", metavar="TABLE", help="Table with a row per image: patient, centre, any column.")
-@click.option("--scores", metavar="TABLE", help="What each model says of whole images: a column per model.")
-@click.option("--references", metavar="REFS", help="MODEL are predictions of boxes or masks: what there is to find.")
-@click.option("-o", "--output", metavar="DIR", help="Folder for page, JSON, CSV and figures; new or empty.")
+@click.option(
+    "--labels",
+    metavar="FILE|DIR",
+    help="Table of bags with 0 or 1, groups and boxes; or a folder of masks.",
+)
+@click.option(
+    "--groups", metavar="TABLE", help="Table with a row per image: patient, centre, any column."
+)
+@click.option(
+    "--scores", metavar="TABLE", help="What each model says of whole images: a column per model."
+)
+@click.option(
+    "--references",
+    metavar="REFS",
+    help="MODEL are predictions of boxes or masks: what there is to find.",
+)
+@click.option(
+    "-o", "--output", metavar="DIR", help="Folder for page, JSON, CSV and figures; new or empty."
+)
 @click.option("--images", metavar="DIR", help="Pictures of the images, below the maps on the page.")
-@click.option("--threshold", metavar="T", type=UNIT, default=0.5, help="From here on an instance is positive (0.5).")
-@click.option("--bags", type=click.Choice(["positive", "all"]), default="positive", help="Images that are looked at.")
-@click.option("--undefined", type=UNDEFINED, default="skip", help="Two maps that call everything alike.")
+@click.option(
+    "--threshold",
+    metavar="T",
+    type=UNIT,
+    default=0.5,
+    help="From here on an instance is positive (0.5).",
+)
+@click.option(
+    "--bags",
+    type=click.Choice(["positive", "all"]),
+    default="positive",
+    help="Images that are looked at.",
+)
+@click.option(
+    "--undefined", type=UNDEFINED, default="skip", help="Two maps that call everything alike."
+)
 @click.option("--rule", type=RULES, help="From boxes to instances (any-overlap).")
-@click.option("--coverage", metavar="P", type=SHARE, help="Least share of an instance in a box (--rule coverage).")
-@click.option("--grid", metavar="ROWS,COLUMNS", help="Predictions: cells of an image (32,32; 3D 16,32,32).")
-@click.option("--pattern", metavar="NAMES", help="Files in folders of maps, such as {name}_map.nii.gz.")
-@click.option("--label-pattern", metavar="NAMES", help="Files in a folder of masks, such as {name}_seg.nii.gz.")
+@click.option(
+    "--coverage",
+    metavar="P",
+    type=SHARE,
+    help="Least share of an instance in a box (--rule coverage).",
+)
+@click.option(
+    "--grid", metavar="ROWS,COLUMNS", help="Predictions: cells of an image (32,32; 3D 16,32,32)."
+)
+@click.option(
+    "--pattern", metavar="NAMES", help="Files in folders of maps, such as {name}_map.nii.gz."
+)
+@click.option(
+    "--label-pattern",
+    metavar="NAMES",
+    help="Files in a folder of masks, such as {name}_seg.nii.gz.",
+)
 @click.option("--normalise", metavar="NAME", help="minmax, sigmoid, clip, uint8, uint16 or rank.")
-@click.option("--cluster", metavar="COLUMN", default="auto", help="What intervals speak for: image, patient, ...")
+@click.option(
+    "--cluster",
+    metavar="COLUMN",
+    default="auto",
+    help="What intervals speak for: image, patient, ...",
+)
 @click.option("--level", metavar="P", type=SHARE, default=0.95, help="Of the intervals (0.95).")
-@click.option("--replicates", metavar="N", type=click.IntRange(min=100), help="Of the bootstrap (2000).")
+@click.option(
+    "--replicates", metavar="N", type=click.IntRange(min=100), help="Of the bootstrap (2000)."
+)
 @click.option("--no-ci", is_flag=True, help="No intervals.")
-@click.option("--no-kendall", is_flag=True, help="Leave out Kendall's tau, which costs most on large maps.")
-@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the bootstrap.")
-@click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number.")
-@click.option("--force", is_flag=True, help="Allow a DIR that holds something; results in it are replaced.")
+@click.option(
+    "--no-kendall", is_flag=True, help="Leave out Kendall's tau, which costs most on large maps."
+)
+@click.option(
+    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the bootstrap."
+)
+@click.option(
+    "--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number."
+)
+@click.option(
+    "--force", is_flag=True, help="Allow a DIR that holds something; results in it are replaced."
+)
 @output_options
 def stability(models: tuple[str, ...], **given: Any) -> None:
     """Say how far models that were trained alike mark the same places.
 
-    MODEL is a folder with a map per image (NIfTI, NRRD, MHA, NumPy, PNG, TIFF), an npz or npy of all maps, or a table
-    with a row per instance; name=MODEL names it. Maps are read one image at a time. With --references, MODEL is a file
-    of predictions.
+    MODEL is a folder with a map per image (NIfTI, NRRD, MHA, NumPy, PNG, TIFF), an npz or npy of
+    all maps, or a table with a row per instance; name=MODEL names it. Maps are read one image at a
+    time. With --references, MODEL is a file of predictions.
 
     \b
     calipers stability run1 run2 run3 run4 run5 --labels labels.csv -o results
@@ -73,7 +128,9 @@ def stability(models: tuple[str, ...], **given: Any) -> None:
         bags, objects = prediction_bags(cohort, given), _objects(cohort, narrator, given)
     else:
         if given["grid"] is not None:
-            raise UsageError("--grid is for predictions with --references; maps have a grid of their own")
+            raise UsageError(
+                "--grid is for predictions with --references; maps have a grid of their own"
+            )
         bags = map_bags(named, given)
     narrator.say(f"{len(bags)} images, {len(bags.models)} models: {', '.join(bags.models)}")
     found = run(bags, progress=narrator.steps("reading", "resampling"), **options)

@@ -24,20 +24,26 @@ ONLY_MAPS = {
 
 
 def named_models(given: Sequence[str]) -> list[tuple[str, str]]:
-    """Return (name, path) of arguments such as ``ours=maps`` or ``maps``; "" where only a path was given."""
+    """Return (name, path) of arguments such as ``ours=maps`` or ``maps``; "" where only a path was
+    given.
+    """
     found = []
     for entry in given:
         name, sign, path = entry.partition("=")
         if not sign or Path(entry).exists() or not name or "/" in name or "\\" in name:
             name, path = "", entry
         if not path:
-            raise UsageError(f"a file is missing in {entry!r}: give a model as file or as name=file")
+            raise UsageError(
+                f"a file is missing in {entry!r}: give a model as file or as name=file"
+            )
         found.append((name, path))
     return found
 
 
 def holds_predictions(path: str) -> bool:
-    """Return whether a file holds boxes of a detector (COCO JSON, a table with the columns of a box), and no maps."""
+    """Return whether a file holds boxes of a detector (COCO JSON, a table with the columns of a
+    box), and no maps.
+    """
     from calipers.readers.columnar import MAGIC
 
     place = Path(path)
@@ -86,7 +92,9 @@ def map_bags(models: Sequence[tuple[str, str]], given: dict[str, Any]) -> Bags:
         hint = "calipers stability ... --references REFS says what is to be found, and what the images are"
         if len(models) > 1 and not all(holds_predictions(path) for _, path in models):
             hint = f"if it says what is to be found, give it as --labels {boxed}; maps and predictions do not mix"
-        raise InputError("maps, or references too", rule="wrong-role", file=boxed, value="predictions", hint=hint)
+        raise InputError(
+            "maps, or references too", rule="wrong-role", file=boxed, value="predictions", hint=hint
+        )
     names = ("groups", "scores", "pattern", "label_pattern")
     options = {name: given[name] for name in names}
     bags = read_bags(models, given["labels"], normalise=given["normalise"] or "none", **options)
@@ -119,12 +127,16 @@ def read_cohort(models: Sequence[tuple[str, str]], given: dict[str, Any]) -> Any
     maps = next((path for _, path in models if not holds_predictions(path)), None)
     if maps is not None and Path(maps).exists():
         hint = "maps need no references: give --labels instead"
-        raise InputError("predictions (COCO or a table of boxes)", rule="wrong-role", file=maps, hint=hint)
+        raise InputError(
+            "predictions (COCO or a table of boxes)", rule="wrong-role", file=maps, hint=hint
+        )
     named: dict[str, str] = {}
     for name, path in models:
         model = name or Path(path).stem
         if model in named:
-            raise UsageError(f"two models are called {model!r}; name them: first={named[model]} second={path}")
+            raise UsageError(
+                f"two models are called {model!r}; name them: first={named[model]} second={path}"
+            )
         named[model] = path
     return read(given["references"], named, groups=given["groups"])
 

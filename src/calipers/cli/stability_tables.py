@@ -24,7 +24,9 @@ MEASURES = ("DICE", "Jaccard", "accuracy", "AUC")
 
 
 def print_stability(found: Any) -> None:
-    """Print the result in words, a line per score, the models against the reference, and what the intervals mean."""
+    """Print the result in words, a line per score, the models against the reference, and what the
+    intervals mean.
+    """
     for sentence in found.sentences():
         click.echo(one_line(sentence))
     console = stdout_console()
@@ -35,8 +37,12 @@ def print_stability(found: Any) -> None:
     if found.plan.certainty.replicates and any(each.low == each.low for each in estimates):
         level = f"{100 * found.plan.certainty.level:g} %"
         speaks = f"they speak for {units.generalises_to()}, with these models"
-        click.echo(one_line(f"{level} intervals over {units.number} {plural(units.name)}: {speaks}."))
-    click.echo("Other trainings: t interval from leaving out one model at a time. SD: over images (ddof 0).")
+        click.echo(
+            one_line(f"{level} intervals over {units.number} {plural(units.name)}: {speaks}.")
+        )
+    click.echo(
+        "Other trainings: t interval from leaving out one model at a time. SD: over images (ddof 0)."
+    )
     for line in legend([*estimates, *shown]):
         click.echo(one_line(line))
 
@@ -51,7 +57,9 @@ def _scores(found: Any, estimates: Sequence[Estimate]) -> Table:
         other = "" if left is None else _range(left.low, left.high, left.reason)
         counts = f"{missing.pairs} of {missing.of_pairs}" if pairs else ""
         sd = found.sd(name)
-        table.add_row(name, escape(cells[0]), "" if math.isnan(sd) else f"{sd:.3f}", escape(other), counts)
+        table.add_row(
+            name, escape(cells[0]), "" if math.isnan(sd) else f"{sd:.3f}", escape(other), counts
+        )
     return table
 
 
@@ -60,7 +68,9 @@ def _mean_of(found: Any) -> str:
     certainty = found.plan.certainty
     if not certainty.replicates:
         return "mean"
-    return escape(f"mean [{100 * certainty.level:g} % interval over {one_line(plural(found.plan.units.name))}]")
+    return escape(
+        f"mean [{100 * certainty.level:g} % interval over {one_line(plural(found.plan.units.name))}]"
+    )
 
 
 def _against(found: Any, console: Console) -> list[Estimate]:
@@ -90,9 +100,14 @@ def print_objects(found: Any) -> None:
     hits, alarms = found.found_by(), found.false_alarms_by()
     table = plain_table(["models"], ["references", "share", "places of false alarms", "share"])
     cells = cells_of([[each.share] for each in (*hits, *alarms)], ())
-    by_k = {each.k: (str(each.places), escape(cell[0])) for each, cell in zip(alarms, cells[len(hits) :])}
+    by_k = {
+        each.k: (str(each.places), escape(cell[0]))
+        for each, cell in zip(alarms, cells[len(hits) :])
+    }
     for each, cell in zip(hits, cells):
-        table.add_row(f"{each.k} of {of}", str(each.references), escape(cell[0]), *by_k.get(each.k, ("", "")))
+        table.add_row(
+            f"{each.k} of {of}", str(each.references), escape(cell[0]), *by_k.get(each.k, ("", ""))
+        )
     console.print(table)
     for line in legend([each.share for each in (*hits, *alarms)]):
         click.echo(one_line(line))

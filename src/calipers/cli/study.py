@@ -24,25 +24,49 @@ WIDEST = 110
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("name", metavar="NAME", required=False)
-@click.option("-o", "--output", metavar="DIR", help="Folder for page, figures and tables; new or empty.")
-@click.option("--data", metavar="FILE|DIR", help="The data of the paper, or your own; made by Calipers if left out.")
+@click.option(
+    "-o", "--output", metavar="DIR", help="Folder for page, figures and tables; new or empty."
+)
+@click.option(
+    "--data",
+    metavar="FILE|DIR",
+    help="The data of the paper, or your own; made by Calipers if left out.",
+)
 @click.option(
     "--predictions",
     metavar="[NAME=]FILE",
     multiple=True,
     help="A model for the table of given predictions; may be repeated.",
 )
-@click.option("--ranking", metavar="FILE", help="Ranks of algorithms by people: columns algorithm and rank.")
-@click.option("--ood", metavar="COLUMN[=VALUE,...]", help="Which images of the data are out of distribution.")
-@click.option("--runs", metavar="N", type=click.IntRange(min=2), help="Per point; as in the paper if left out.")
-@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of all random numbers.")
-@click.option("--quick", is_flag=True, help="Coarse grids and little data: to try it out, not to cite.")
-@click.option("--force", is_flag=True, help="Allow a DIR that holds something; an earlier study in it is replaced.")
+@click.option(
+    "--ranking", metavar="FILE", help="Ranks of algorithms by people: columns algorithm and rank."
+)
+@click.option(
+    "--ood", metavar="COLUMN[=VALUE,...]", help="Which images of the data are out of distribution."
+)
+@click.option(
+    "--runs",
+    metavar="N",
+    type=click.IntRange(min=2),
+    help="Per point; as in the paper if left out.",
+)
+@click.option(
+    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of all random numbers."
+)
+@click.option(
+    "--quick", is_flag=True, help="Coarse grids and little data: to try it out, not to cite."
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Allow a DIR that holds something; an earlier study in it is replaced.",
+)
 @output_options
 def study(name: str | None, **given: Any) -> None:
     """Run a published experiment from end to end, and say of every claim whether it held.
 
-    Without NAME, list the studies. Figures (SVG; PDF with the extra mpl), tables and one page go to DIR.
+    Without NAME, list the studies. Figures (SVG; PDF with the extra mpl), tables and one page go to
+    DIR.
 
     \b
     calipers study
@@ -91,7 +115,11 @@ def _list(*, as_json: bool) -> None:
 
     if as_json:
         entries = [{"name": name, "about": about} for name, (_, about) in STUDIES.items()]
-        click.echo(json.dumps({"schema": "calipers.studies/1", "calipers": __version__, "studies": entries}))
+        click.echo(
+            json.dumps(
+                {"schema": "calipers.studies/1", "calipers": __version__, "studies": entries}
+            )
+        )
         return
     longest = max(map(len, STUDIES))
     for name, (_, about) in STUDIES.items():
@@ -103,7 +131,9 @@ def _write(result: StudyResult, given: dict[str, Any], narrator: Narrator) -> st
     from calipers.studies.writing import write_study
 
     command = click.get_current_context().obj or ()
-    files = write_study(result, given["output"], force=given["force"], command=command, step=narrator.doing)
+    files = write_study(
+        result, given["output"], force=given["force"], command=command, step=narrator.doing
+    )
     return str(files[0])
 
 
@@ -114,6 +144,8 @@ def _print(result: StudyResult) -> None:
         head = f"{MARKS[claim.verdict]} {claim.verdict}: {claim.text} ({claim.where})"
         for words, indent in ((head, "  "), (claim.evidence, "    "), (claim.note, "    ")):
             first = "" if words is head else indent
-            for line in textwrap.wrap(one_line(words), wide, initial_indent=first, subsequent_indent=indent):
+            for line in textwrap.wrap(
+                one_line(words), wide, initial_indent=first, subsequent_indent=indent
+            ):
                 click.echo(line)
     click.echo(result.summary())

@@ -27,22 +27,43 @@ MOST = 10_000
 @click.argument("predictions", metavar="[PREDS...]", nargs=-1)
 @click.option("--over", metavar="CHOICE=VALUES", multiple=True, required=True, help=OVER)
 @click.option("--metric", "metrics", metavar="NAME", multiple=True, help=METRIC)
-@click.option("-o", "--output", metavar="DIR", help="Folder for sweep.json, sweep.csv and figures; new or empty.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    help="Folder for sweep.json, sweep.csv and figures; new or empty.",
+)
 @click.option("--preset", metavar="NAME", help="overview if left out.")
 @click.option("--protocol", metavar="FILE", help="A protocol in TOML, instead of a preset.")
-@click.option("--runs", metavar="N", type=click.IntRange(min=1), default=5, help="Of an oracle at every point (5).")
+@click.option(
+    "--runs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=5,
+    help="Of an oracle at every point (5).",
+)
 @click.option("--with", "always", metavar="KIND", multiple=True, help=ALWAYS)
-@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of oracles and intervals (0).")
+@click.option(
+    "--seed",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Of oracles and intervals (0).",
+)
 @click.option("--no-ci", is_flag=True, help="No intervals of models.")
-@click.option("--force", is_flag=True, help="Allow a DIR that holds something; a sweep in it is replaced.")
+@click.option(
+    "--force", is_flag=True, help="Allow a DIR that holds something; a sweep in it is replaced."
+)
 @reading_options
 @output_options
 def sweep(references: str, predictions: tuple[str, ...], **given: Any) -> None:
-    """Say how metrics depend on one or two choices: thresholds, criteria, score cuts, the strength of a corruption.
+    """Say how metrics depend on one or two choices: thresholds, criteria, score cuts, the strength
+    of a corruption.
 
-    Choices of the protocol (threshold, score_cut, least_area, max_dets, criterion, assignment, interpolation, average,
-    classes, ties) are swept for the models of PREDS. The strength of a corruption, such as position-noise.sigma, is
-    swept for an oracle that corrupts REFS; then PREDS are not needed.
+    Choices of the protocol (threshold, score_cut, least_area, max_dets, criterion, assignment,
+    interpolation, average, classes, ties) are swept for the models of PREDS. The strength of a
+    corruption, such as position-noise.sigma, is swept for an oracle that corrupts REFS; then PREDS
+    are not needed.
 
     \b
     calipers sweep refs.json ours=a.json --metric AP@0.5 --over threshold=0.1:0.9:0.1 -o results
@@ -58,14 +79,24 @@ def sweep(references: str, predictions: tuple[str, ...], **given: Any) -> None:
         check_choice(name, values)  # told before anything is read
     protocol = chosen_protocol(given, default="overview")
     metrics = chosen_metrics(protocol, given["metrics"], over)
-    inputs = (references, *files.values(), *(given[key] for key in ("groups", "protocol") if given[key]))
+    inputs = (
+        references,
+        *files.values(),
+        *(given[key] for key in ("groups", "protocol") if given[key]),
+    )
     if given["output"] is not None:
         check_output(given["output"], given["force"], inputs)
     oracle = any(is_corruption(name) for name in over)
     cohort = read(references, files, **reading_arguments(given))
-    narrator.say(f"{cohort.n_images} images, {len(cohort.references)} references; protocol {protocol.name}")
+    narrator.say(
+        f"{cohort.n_images} images, {len(cohort.references)} references; protocol {protocol.name}"
+    )
     if oracle and files:
-        narrator.warn([f"{', '.join(files)} are not used: the strength of a corruption is swept for an oracle"])
+        narrator.warn(
+            [
+                f"{', '.join(files)} are not used: the strength of a corruption is swept for an oracle"
+            ]
+        )
     narrator.warn(cohort.intake.notes)
     found = run(
         cohort,
@@ -96,10 +127,18 @@ def choices_of(given: tuple[str, ...]) -> dict[str, list[float | str]]:
     for entry in given:
         name, sign, text = (part.strip() for part in entry.partition("="))
         if not (name and sign and text):
-            raise UsageError(f"--over takes CHOICE=VALUES, such as threshold=0.1:0.9:0.1, not {entry!r}")
+            raise UsageError(
+                f"--over takes CHOICE=VALUES, such as threshold=0.1:0.9:0.1, not {entry!r}"
+            )
         if name in found:
-            raise UsageError(f"--over is given twice for {name!r}: write all its values in one list")
-        found[name] = _span(text, entry) if ":" in text else [_value(part.strip(), entry) for part in text.split(",")]
+            raise UsageError(
+                f"--over is given twice for {name!r}: write all its values in one list"
+            )
+        found[name] = (
+            _span(text, entry)
+            if ":" in text
+            else [_value(part.strip(), entry) for part in text.split(",")]
+        )
     return found
 
 
@@ -127,7 +166,9 @@ def _value(text: str, entry: str) -> float | str:
         return text
 
 
-def chosen_metrics(protocol: Any, given: tuple[str, ...], over: dict[str, list[float | str]]) -> list[str]:
+def chosen_metrics(
+    protocol: Any, given: tuple[str, ...], over: dict[str, list[float | str]]
+) -> list[str]:
     """Return the metrics that were named; else those of the headline that the choices apply to."""
     from calipers import registry
     from calipers.sensitivity.choices import OWN, is_corruption
@@ -139,7 +180,9 @@ def chosen_metrics(protocol: Any, given: tuple[str, ...], over: dict[str, list[f
     if any(not is_corruption(name) and name not in OWN for name in over):
         chosen = [name for name in chosen if not registry.own_matching(kinds[name])]
     if not chosen:
-        raise UsageError(f"no metric in the headline of {protocol.name} to sweep: name one with --metric")
+        raise UsageError(
+            f"no metric in the headline of {protocol.name} to sweep: name one with --metric"
+        )
     return chosen
 
 

@@ -26,12 +26,28 @@ def print_sweep(sweep: Sweep) -> None:
         _two(sweep, console)
     elif len(sweep.models) > 1:
         for metric in sweep.metrics:
-            _one(sweep, console, f"{sweep.said(metric)} at {short(sweep.axes[0])}", [(m, metric) for m in sweep.models])
+            _one(
+                sweep,
+                console,
+                f"{sweep.said(metric)} at {short(sweep.axes[0])}",
+                [(m, metric) for m in sweep.models],
+            )
     else:
-        _one(sweep, console, short(sweep.axes[0]), [(sweep.models[0], metric) for metric in sweep.metrics])
+        _one(
+            sweep,
+            console,
+            short(sweep.axes[0]),
+            [(sweep.models[0], metric) for metric in sweep.metrics],
+        )
     said = [f"{figure.title}." for figure in sweep_figures(sweep).values()]
-    behind = f"n = {sweep.n_images} images, {sweep.n_references} references; protocol {sweep.protocol}."
-    band = f"After ±: {sweep.band}." if sweep.of_oracle else f"In brackets: {sweep.band}, each point by itself."
+    behind = (
+        f"n = {sweep.n_images} images, {sweep.n_references} references; protocol {sweep.protocol}."
+    )
+    band = (
+        f"After ±: {sweep.band}."
+        if sweep.of_oracle
+        else f"In brackets: {sweep.band}, each point by itself."
+    )
     band = "" if sweep.band == "none" else band
     for sentence in (*dict.fromkeys(said), behind, band):
         if sentence:
@@ -45,13 +61,18 @@ def _one(sweep: Sweep, console: Console, first: str, series: Sequence[tuple[str,
     tables = [sweep.line(metric, model) for model, metric in series]
     axis = sweep.axes[0]
     cell = _spread if sweep.of_oracle else _interval
-    lines = [Line(_word(axis, k), [cell(t[0][k], t[1][k], t[2][k]) for t in tables], ()) for k in _shown(axis)]
+    lines = [
+        Line(_word(axis, k), [cell(t[0][k], t[1][k], t[2][k]) for t in tables], ())
+        for k in _shown(axis)
+    ]
     console.print(grid(console, first, names, lines, series="model" if by_model else "metric"))
     _more(axis, console)
 
 
 def _two(sweep: Sweep, console: Console) -> None:
-    """Print a table per model and metric: a line per value of the first choice, a column per value of the second."""
+    """Print a table per model and metric: a line per value of the first choice, a column per value
+    of the second.
+    """
     rows, columns = sweep.axes
     cell = _spread if sweep.of_oracle else _interval
     head = [at(columns, k) for k in range(len(columns.values))]
@@ -59,12 +80,22 @@ def _two(sweep: Sweep, console: Console) -> None:
         for metric in sweep.metrics:
             value, low, high = sweep.line(metric, model)
             lines = [
-                Line(_word(rows, i), [cell(value[i, j], low[i, j], high[i, j]) for j in range(len(head))], ())
+                Line(
+                    _word(rows, i),
+                    [cell(value[i, j], low[i, j], high[i, j]) for j in range(len(head))],
+                    (),
+                )
                 for i in _shown(rows)
             ]
             of = f" of {model}" if len(sweep.models) > 1 else ""
             console.print(
-                grid(console, f"{sweep.said(metric)}{of} at {short(rows)}", head, lines, series=short(columns))
+                grid(
+                    console,
+                    f"{sweep.said(metric)}{of} at {short(rows)}",
+                    head,
+                    lines,
+                    series=short(columns),
+                )
             )
             _more(rows, console)
 

@@ -37,11 +37,15 @@ class Line:
 
 
 def print_evaluation(evaluation: Evaluation) -> None:
-    """Print the pooled estimates, for few classes the first headline metric per class, and the groups."""
+    """Print the pooled estimates, for few classes the first headline metric per class, and the
+    groups.
+    """
     from calipers.cli.groups import print_groups
 
     console = stdout_console()
-    shown = [metric for metric in evaluation.protocol.headline if metric in evaluation.metrics_per_class]
+    shown = [
+        metric for metric in evaluation.protocol.headline if metric in evaluation.metrics_per_class
+    ]
     every, said = _metrics(evaluation, console)
     if 1 < len(evaluation.cohort.classes) <= MOST_CLASSES and shown:
         every += _classes(evaluation, shown[0], every, console)
@@ -53,24 +57,40 @@ def print_evaluation(evaluation: Evaluation) -> None:
 
 def _metrics(evaluation: Evaluation, console: Console) -> tuple[list[Estimate], str]:
     """Print all metrics; return what was shown, and the numbers behind all of it in words."""
-    rows = [[evaluation.get(metric, model=model) for model in evaluation.models] for metric in evaluation.metrics]
-    behind = {"images": [row[0].n_images for row in rows], "references": [row[0].n_references for row in rows]}
+    rows = [
+        [evaluation.get(metric, model=model) for model in evaluation.models]
+        for metric in evaluation.metrics
+    ]
+    behind = {
+        "images": [row[0].n_images for row in rows],
+        "references": [row[0].n_references for row in rows],
+    }
     varying = {name: numbers for name, numbers in behind.items() if len(set(numbers)) > 1}
     numbers = list(zip(*varying.values())) or [()] * len(rows)
     counts = {row.metric for row in evaluation.rows if row.metric_id.startswith(COUNTS)}
     cells = cells_of(rows, (), [metric in counts for metric in evaluation.metrics])
     lines = [Line(*entry) for entry in zip(evaluation.metrics, cells, numbers)]
     console.print(grid(console, "metric", evaluation.models, lines, list(varying)))
-    same = ", ".join(f"{numbers[0]} {name}" for name, numbers in behind.items() if name not in varying)
+    same = ", ".join(
+        f"{numbers[0]} {name}" for name, numbers in behind.items() if name not in varying
+    )
     return [estimate for row in rows for estimate in row], f"n = {same} in all." if same else ""
 
 
-def _classes(evaluation: Evaluation, metric: str, above: Sequence[Estimate], console: Console) -> list[Estimate]:
+def _classes(
+    evaluation: Evaluation, metric: str, above: Sequence[Estimate], console: Console
+) -> list[Estimate]:
     """Print one metric per class."""
     classes = evaluation.cohort.classes
-    rows = [[evaluation.get(metric, model=model, label=label) for model in evaluation.models] for label in classes]
+    rows = [
+        [evaluation.get(metric, model=model, label=label) for model in evaluation.models]
+        for label in classes
+    ]
     cells = cells_of(rows, above)
-    lines = [Line(name, of_class, (row[0].n_references,)) for name, of_class, row in zip(classes, cells, rows)]
+    lines = [
+        Line(name, of_class, (row[0].n_references,))
+        for name, of_class, row in zip(classes, cells, rows)
+    ]
     console.print(grid(console, f"{metric} of", evaluation.models, lines, ("references",)))
     return [estimate for row in rows for estimate in row]
 
@@ -84,7 +104,9 @@ def grid(
     below: Sequence[Line] = (),
     series: str = "model",
 ) -> Table:
-    """Return a line per thing and a column per model (or other series); if that is too wide, a line per model."""
+    """Return a line per thing and a column per model (or other series); if that is too wide, a line
+    per model.
+    """
     wide = _table([first], models, numbers)
     long = _table([first, series], ["value"], numbers)
     for part in (lines, below):
@@ -92,27 +114,36 @@ def grid(
             wide.add_row(name_of(line.name), *map(escape, line.cells), *map(str, line.numbers))
             for k, (model, cell) in enumerate(zip(models, line.cells)):
                 numbers_once = () if k else map(str, line.numbers)
-                long.add_row("" if k else name_of(line.name), name_of(model), escape(cell), *numbers_once)
+                long.add_row(
+                    "" if k else name_of(line.name), name_of(model), escape(cell), *numbers_once
+                )
         if below:
             wide.add_section()
             long.add_section()
     limit = console.width if console.is_terminal else READABLE
-    whole = console.measure(wide, options=console.options.update(max_width=UNLIMITED * len(models))).maximum
+    whole = console.measure(
+        wide, options=console.options.update(max_width=UNLIMITED * len(models))
+    ).maximum
     return wide if len(models) == 1 or whole <= limit else long
 
 
 def cells_of(
     rows: Sequence[Sequence[Estimate]], above: Sequence[Estimate], counts: Sequence[bool] = ()
 ) -> list[list[str]]:
-    """Return value and interval of estimates, values right-aligned; rows of *counts* have values without decimals.
+    """Return value and interval of estimates, values right-aligned; rows of *counts* have values
+    without decimals.
 
-    Why there is no interval is said, unless that holds for all, including the estimates in tables above.
+    Why there is no interval is said, unless that holds for all, including the estimates in tables
+    above.
     """
     every = [estimate for row in rows for estimate in row]
     width = max(len(shown(estimate.value)) for estimate in every)
     say_why = not same_for_all([*above, *every])
     whole = counts or [False] * len(rows)
-    return [[_cell(each, width, say_why=say_why, count=count) for each in row] for row, count in zip(rows, whole)]
+    return [
+        [_cell(each, width, say_why=say_why, count=count) for each in row]
+        for row, count in zip(rows, whole)
+    ]
 
 
 def _cell(estimate: Estimate, width: int, *, say_why: bool, count: bool = False) -> str:
@@ -148,7 +179,9 @@ def plain_table(left: Sequence[str], right: Sequence[str]) -> Table:
 
 def stdout_console() -> Console:
     """Return where tables are printed; a file or a pipe has no width, so that no name is cut there."""
-    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
+    return Console(
+        file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNLIMITED
+    )
 
 
 def name_of(text: str) -> str:

@@ -17,13 +17,16 @@ SHOWN = 10
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("folder", metavar="DIR")
-@click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number.")
+@click.option(
+    "--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number."
+)
 @output_options
 def verify(folder: str, jobs: int, as_json: bool, quiet: bool) -> int:
     """Compute a saved evaluation again, and compare every value.
 
-    DIR was written by calipers evaluate -o; the inputs may be gone. Exit code 0: all values came out with the bits that
-    are stored; 1: at least one did not; 2: a file is missing, cut off or changed.
+    DIR was written by calipers evaluate -o; the inputs may be gone. Exit code 0: all values came
+    out with the bits that are stored; 1: at least one did not; 2: a file is missing, cut off or
+    changed.
 
     \b
     calipers verify results
@@ -53,7 +56,9 @@ def verify(folder: str, jobs: int, as_json: bool, quiet: bool) -> int:
         return int(bool(changed))
     if then != now:
         narrator.say(f"note: saved with {then}; this is {now}")
-    click.echo(f"{opened.n_values - len(changed)} of {opened.n_values} values came out as they are stored")
+    click.echo(
+        f"{opened.n_values - len(changed)} of {opened.n_values} values came out as they are stored"
+    )
     for one in changed[:SHOWN]:
         click.echo(one_line(f"  {one}"))
     if len(changed) > SHOWN:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Criteria for boxes, in 2D and 3D. Definitions: SPEC names of the field, formulas in `calipers.kernels.overlap`."""
+"""Criteria for boxes, in 2D and 3D. Definitions: SPEC names of the field, formulas in
+`calipers.kernels.overlap`.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,21 @@ I32 = NDArray[np.int32]
 
 def iou(pairs: PairTable) -> F64:
     """Return the intersection over union of the boxes."""
-    return overlap.iou(pairs.reference_boxes, pairs.prediction_boxes, pairs.reference_extent, pairs.prediction_extent)
+    return overlap.iou(
+        pairs.reference_boxes,
+        pairs.prediction_boxes,
+        pairs.reference_extent,
+        pairs.prediction_extent,
+    )
 
 
 def _giou(pairs: PairTable) -> F64:
-    return overlap.giou(pairs.reference_boxes, pairs.prediction_boxes, pairs.reference_extent, pairs.prediction_extent)
+    return overlap.giou(
+        pairs.reference_boxes,
+        pairs.prediction_boxes,
+        pairs.reference_extent,
+        pairs.prediction_extent,
+    )
 
 
 def _centred_iou(pairs: PairTable) -> F64:
@@ -30,17 +42,25 @@ def _centred_iou(pairs: PairTable) -> F64:
 
 def _complete_iou(pairs: PairTable) -> F64:
     return overlap.complete_iou(
-        pairs.reference_boxes, pairs.prediction_boxes, pairs.reference_extent, pairs.prediction_extent
+        pairs.reference_boxes,
+        pairs.prediction_boxes,
+        pairs.reference_extent,
+        pairs.prediction_extent,
     )
 
 
 def iop(pairs: PairTable) -> F64:
     """Return the share of the predicted box that the reference covers."""
-    return overlap.intersection(pairs.reference_boxes, pairs.prediction_boxes) / pairs.prediction_extent
+    return (
+        overlap.intersection(pairs.reference_boxes, pairs.prediction_boxes)
+        / pairs.prediction_extent
+    )
 
 
 def _ior(pairs: PairTable) -> F64:
-    return overlap.intersection(pairs.reference_boxes, pairs.prediction_boxes) / pairs.reference_extent
+    return (
+        overlap.intersection(pairs.reference_boxes, pairs.prediction_boxes) / pairs.reference_extent
+    )
 
 
 def _hausdorff(pairs: PairTable) -> F64:
@@ -51,7 +71,10 @@ def _hausdorff(pairs: PairTable) -> F64:
 def fused_iou(cohort: Cohort, predictions: Predictions, n_classes: int) -> tuple[I32, I32, F64]:
     """Return (reference, prediction, IoU) of the boxes that overlap."""
     references = cohort.references
-    ours, theirs = ((table.offsets, table.label, table.boxes, table.extent) for table in (references, predictions))
+    ours, theirs = (
+        (table.offsets, table.label, table.boxes, table.extent)
+        for table in (references, predictions)
+    )
     return overlapping(ours, theirs, references.crowd, n_classes)
 
 

@@ -23,7 +23,9 @@ I32 = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class PairTable:
-    """Aligned candidate pairs of one cohort and model; columns are gathered when a criterion asks for them."""
+    """Aligned candidate pairs of one cohort and model; columns are gathered when a criterion asks
+    for them.
+    """
 
     cohort: Cohort
     predictions: Predictions
@@ -42,15 +44,27 @@ class PairTable:
 
     @cached_property
     def reference_points(self) -> F64:
-        """(d, P) where the references are: their points if they have some, else the centres of their boxes."""
+        """(d, P) where the references are: their points if they have some, else the centres of
+        their boxes.
+        """
         points = self.cohort.references.points
-        return overlap.centres(self.reference_boxes) if points is None else gather(points, self.reference)
+        return (
+            overlap.centres(self.reference_boxes)
+            if points is None
+            else gather(points, self.reference)
+        )
 
     @cached_property
     def prediction_points(self) -> F64:
-        """(d, P) where the predictions are: their points if they have some, else the centres of their boxes."""
+        """(d, P) where the predictions are: their points if they have some, else the centres of
+        their boxes.
+        """
         points = self.predictions.points
-        return overlap.centres(self.prediction_boxes) if points is None else gather(points, self.prediction)
+        return (
+            overlap.centres(self.prediction_boxes)
+            if points is None
+            else gather(points, self.prediction)
+        )
 
     @cached_property
     def known(self) -> dict[str, Any]:
@@ -68,17 +82,22 @@ class PairTable:
         return self.predictions.extent[self.prediction]
 
     def per_image(self, column: F64, what: str) -> F64:
-        """Return an image-level (n_images, d) column as (d, P); an unknown value is an error that says which image."""
+        """Return an image-level (n_images, d) column as (d, P); an unknown value is an error that
+        says which image.
+        """
         missing = np.flatnonzero(np.isnan(column).any(axis=1))
         if len(missing):
             name = self.cohort.images.ids[missing[0]]
-            raise UsageError(f"this criterion needs the {what} of every image; image {name!r} has none")
+            raise UsageError(
+                f"this criterion needs the {what} of every image; image {name!r} has none"
+            )
         image = self.cohort.references.image[self.reference]
         return np.ascontiguousarray(column[image].T)
 
 
-# Cohort, predictions, number of classes (0 = they do not matter) -> (reference, prediction, similarity) of the pairs
-# that are nearer than `Criterion.none`, sorted by prediction, then reference; crowds have their own similarity already.
+# Cohort, predictions, number of classes (0 = they do not matter) -> (reference, prediction,
+# similarity) of the pairs that are nearer than `Criterion.none`, sorted by prediction, then
+# reference; crowds have their own similarity already.
 Fused = Callable[[Cohort, Predictions, int], tuple[I32, I32, F64]]
 
 
@@ -86,9 +105,10 @@ Fused = Callable[[Cohort, Predictions, int], tuple[I32, I32, F64]]
 class Criterion:
     """A similarity of two places, higher is nearer.
 
-    ``none`` is the similarity of two objects that have nothing to do with each other: pairs at or below it are no
-    candidates. A ``distance`` is stored with its sign turned, and its threshold is an upper limit. A ``yes_no``
-    criterion holds or does not: its similarity only orders the candidates, and a threshold plays no part.
+    ``none`` is the similarity of two objects that have nothing to do with each other: pairs at or
+    below it are no candidates. A ``distance`` is stored with its sign turned, and its threshold is
+    an upper limit. A ``yes_no`` criterion holds or does not: its similarity only orders the
+    candidates, and a threshold plays no part.
     """
 
     name: str
@@ -97,10 +117,12 @@ class Criterion:
     distance: bool = False
     yes_no: bool = False
     crowd: Callable[[PairTable], F64] | None = None  # similarity to a crowd; None = like any other
-    fused: Fused | None = None  # lists the candidates and compares in one go; None = compare all pairs of a cell
+    # lists the candidates and compares in one go; None = compare all pairs of a cell
+    fused: Fused | None = None
 
     def cutoff(self, threshold: float, *, strict: bool = False) -> float:
-        """Return the smallest admissible similarity: ``>= threshold``, strict on request and always at 0.
+        """Return the smallest admissible similarity: ``>= threshold``, strict on request and always
+        at 0.
 
         For distances: ``distance <= threshold``, at 0 too.
         """

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Criteria for masks, in 2D and 3D: what the shapes of two objects share.
 
-References need masks. Predictions without masks take part with their boxes, whose area is exact: a box may end inside
-of a voxel. A crowd is compared as in COCO: the share of the prediction that it covers.
+References need masks. Predictions without masks take part with their boxes, whose area is exact: a
+box may end inside of a voxel. A crowd is compared as in COCO: the share of the prediction that it
+covers.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def _band(masks: Masks) -> Masks:
 
 
 def band_depth(size: NDArray[np.generic]) -> I64:
-    """Return how deep a boundary band is in images of a size (n, d): 2 % of the diagonal, rounded, at least 1."""
+    """Return how deep a boundary band is in images of a size (n, d): 2 % of the diagonal, rounded,
+    at least 1.
+    """
     diagonal = np.sqrt(np.sum(np.asarray(size, np.float64) ** 2, axis=1))
     return np.asarray(np.maximum(1, np.rint(BAND * diagonal)), np.int64)
 
@@ -107,7 +110,9 @@ def _by(size: I64) -> str:
 
 
 def _against_boxes(pairs: PairTable, masks: Masks, form: Form) -> Overlap:
-    """Compare reference masks with predicted boxes; the band of a box is what shrinking every side takes away."""
+    """Compare reference masks with predicted boxes; the band of a box is what shrinking every side
+    takes away.
+    """
     ours = form(masks)
     reference = ours.voxels[pairs.reference].astype(np.float64)
     corners, extent = pairs.prediction_boxes, pairs.prediction_extent
@@ -148,8 +153,12 @@ class Comparison:
         """Return the share of every prediction that its reference covers."""
         return self.overlap(pairs).covered()
 
-    def fused(self, cohort: Cohort, predictions: Predictions, n_classes: int) -> tuple[I32, I32, F64]:
-        """Compare the pairs whose bounding boxes overlap; those of the masks, which given boxes may not be."""
+    def fused(
+        self, cohort: Cohort, predictions: Predictions, n_classes: int
+    ) -> tuple[I32, I32, F64]:
+        """Compare the pairs whose bounding boxes overlap; those of the masks, which given boxes may
+        not be.
+        """
         references = cohort.references
         around = reference_masks(cohort, self.name).boxes()
         said = predictions.boxes if predictions.masks is None else predictions.masks.boxes()

@@ -34,9 +34,11 @@ def _distance_relative(pairs: PairTable) -> F64:
 
 
 def _nearness(pairs: PairTable, inside: Flags) -> F64:
-    """Return 1 / (1 + distance of the places) where the predicted place is inside of the reference, else 0.
+    """Return 1 / (1 + distance of the places) where the predicted place is inside of the reference,
+    else 0.
 
-    The value only orders the candidates: of several references that contain the point, the nearest comes first.
+    The value only orders the candidates: of several references that contain the point, the nearest
+    comes first.
     """
     distance = overlap.distance(pairs.reference_points, pairs.prediction_points)
     return np.where(inside, 1.0 / (1.0 + distance), 0.0)
@@ -65,7 +67,9 @@ def _inside(pairs: PairTable, masks: Masks) -> Flags:
 
 CENTRE_DISTANCE = Criterion("centre-distance", _distance, none=-np.inf, distance=True)
 CENTRE_DISTANCE_MM = Criterion("centre-distance-mm", _distance_mm, none=-np.inf, distance=True)
-CENTRE_DISTANCE_RELATIVE = Criterion("centre-distance-relative", _distance_relative, none=-np.inf, distance=True)
+CENTRE_DISTANCE_RELATIVE = Criterion(
+    "centre-distance-relative", _distance_relative, none=-np.inf, distance=True
+)
 POINT_IN_BOX = Criterion("point-in-box", _point_in_box, yes_no=True)
 POINT_IN_MASK = Criterion("point-in-mask", _point_in_mask, yes_no=True)
 POINT_IN_HULL = Criterion("point-in-hull", _point_in_hull, yes_no=True)

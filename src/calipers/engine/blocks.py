@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collecting evidence over blocks of images.
 
-Blocks are fixed by the data, never by the number of workers, and evidence is joined in block order: the result has
-the same bits on one thread and on many. Any `concurrent.futures.Executor` will do.
+Blocks are fixed by the data, never by the number of workers, and evidence is joined in block order:
+the result has the same bits on one thread and on many. Any `concurrent.futures.Executor` will do.
 """
 
 from __future__ import annotations
@@ -65,12 +65,17 @@ def _run(
     """Yield the evidence of the tasks in their order."""
     if executor is None and workers <= 1:
         for _, model, recipe, span in tasks:
-            yield _work(cohort if span == (0, cohort.n_images) else cohort.span(*span), model, recipe)
+            yield _work(
+                cohort if span == (0, cohort.n_images) else cohort.span(*span), model, recipe
+            )
         return
-    pool: AbstractContextManager[Executor] = nullcontext(executor) if executor else ThreadPoolExecutor(workers)
+    pool: AbstractContextManager[Executor] = (
+        nullcontext(executor) if executor else ThreadPoolExecutor(workers)
+    )
     with pool as running:
         futures: list[Future[Evidence]] = [
-            running.submit(_work, cohort.span(*span), model, recipe) for _, model, recipe, span in tasks
+            running.submit(_work, cohort.span(*span), model, recipe)
+            for _, model, recipe, span in tasks
         ]
         try:
             for future in futures:

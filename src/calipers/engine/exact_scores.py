@@ -27,7 +27,9 @@ class ExactScores:
         self.given_up = not needed  # whether scores need not be handed over
 
     def add(self, model: str, scores: tuple[Scores, Scores, I64]) -> None:
-        """Take the voxels of one sample: scores of positive and negative ones, and of the former, the object."""
+        """Take the voxels of one sample: scores of positive and negative ones, and of the former,
+        the object.
+        """
         if self.given_up:
             return
         self._bytes += sum(part.nbytes for part in scores)
@@ -38,14 +40,18 @@ class ExactScores:
         self._held.setdefault(model, []).append(scores)
 
     def values(self, model: str, measures: Sequence[Measure]) -> Mapping[str, float] | None:
-        """Return the values of the measures that look at all voxels together, and let go of the scores."""
+        """Return the values of the measures that look at all voxels together, and let go of the
+        scores.
+        """
         parts = self._held.pop(model, None)
         if not parts:
             return None
         positives, negatives, region = _joined(parts)
         del parts
         found = {
-            m.key: _aupro(positives, negatives, region, m.limit) for m in measures if m.pooled and m.quantity == "AUPRO"
+            m.key: _aupro(positives, negatives, region, m.limit)
+            for m in measures
+            if m.pooled and m.quantity == "AUPRO"
         }
         negatives.sort()  # now: AUPRO puts them into an order of its own
         positives.sort()
@@ -70,4 +76,6 @@ def _joined(parts: Sequence[tuple[Scores, Scores, I64]]) -> tuple[Scores, Scores
 def _aupro(positives: Scores, negatives: Scores, region: I64, limit: float) -> float:
     if not len(region) or not len(negatives):
         return float("nan")
-    return float(aupro.per_region(positives, negatives, region, int(region.max()) + 1, limit).mean())
+    return float(
+        aupro.per_region(positives, negatives, region, int(region.max()) + 1, limit).mean()
+    )

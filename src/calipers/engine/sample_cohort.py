@@ -64,12 +64,17 @@ def cohort_of(
         images=_images(samples, d),
         classes=(label,),
         references=References(
-            **shared, area=shared["masks"].voxels.astype(np.float64), ignore=nobody, crowd=nobody, facts=facts
+            **shared,
+            area=shared["masks"].voxels.astype(np.float64),
+            ignore=nobody,
+            crowd=nobody,
+            facts=facts,
         ),
         models={model: _predictions(maps.objects, d) for model, maps in gathered.items()},
         intake=intake,
         maps={
-            model: _maps(maps, shared["offsets"], exact.get(model), measures, batch) for model, maps in gathered.items()
+            model: _maps(maps, shared["offsets"], exact.get(model), measures, batch)
+            for model, maps in gathered.items()
         },
     )
 
@@ -81,12 +86,17 @@ def _images(samples: Sequence[Examined], d: int) -> Images:
         ids=tuple(sample.name for sample in samples),
         size=np.array([sample.size for sample in samples], np.float64),
         spacing=np.array([sample.spacing or unknown for sample in samples], np.float64),
-        groups={name: _column([sample.groups.get(name, "") for sample in samples]) for name in names},
+        groups={
+            name: _column([sample.groups.get(name, "") for sample in samples]) for name in names
+        },
     )
 
 
 def _column(values: Sequence[Any]) -> NDArray[Any]:
-    numbers = all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in values)
+    numbers = all(
+        isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        for value in values
+    )
     return np.array(values if numbers else [str(value) for value in values])
 
 
@@ -131,17 +141,28 @@ def _maps(
         if measure.level == "batch":
             parts = sums.get(measure.key)
             sums[measure.key] = _by_batch(histograms, references, measure, batch, parts)
-    return Maps(sums, references, np.array([len(part) for part in gathered.objects], np.int64), histograms, exact)
+    return Maps(
+        sums,
+        references,
+        np.array([len(part) for part in gathered.objects], np.int64),
+        histograms,
+        exact,
+    )
 
 
 def _by_batch(
-    histograms: Histograms, references: NDArray[np.int64], measure: Measure, batch: int, parts: F64 | None
+    histograms: Histograms,
+    references: NDArray[np.int64],
+    measure: Measure,
+    batch: int,
+    parts: F64 | None,
 ) -> F64:
-    """Return (n, 2): batches of samples in the order of the input, each with the value of its voxels together.
+    """Return (n, 2): batches of samples in the order of the input, each with the value of its
+    voxels together.
 
-    Every sample carries an equal share of its batch, so that the sum over samples counts a batch once. ``parts`` are
-    the numerators and denominators of the samples, where the threshold is a given number. A batch without a positive
-    voxel has no value.
+    Every sample carries an equal share of its batch, so that the sum over samples counts a batch
+    once. ``parts`` are the numerators and denominators of the samples, where the threshold is a
+    given number. A batch without a positive voxel has no value.
     """
     table = np.zeros((len(references), 2))
     for start in range(0, len(references), batch):

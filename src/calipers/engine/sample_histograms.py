@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The voxels of many samples, counted by score: gathered one sample after the other, and held small."""
+"""The voxels of many samples, counted by score: gathered one sample after the other, and held
+small.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,14 @@ from calipers.engine.sample_measures import Histogram
 from calipers.kernels import ragged
 from calipers.tables.maps import BINS, COUNTED, Histograms
 
-MOST_ENTRIES = 20_000_000  # of the histograms of a model, 640 MB; with more, neighbouring bins are joined
+# of the histograms of a model, 640 MB; with more, neighbouring bins are joined
+MOST_ENTRIES = 20_000_000
 
 
 class GatheredHistograms:
-    """The histograms of the maps of one model. Where they grow too large, bins are joined on the way."""
+    """The histograms of the maps of one model. Where they grow too large, bins are joined on the
+    way.
+    """
 
     def __init__(self) -> None:
         self._settled = _no_histograms()
@@ -43,7 +48,9 @@ class GatheredHistograms:
 def _no_histograms() -> Histograms:
     nothing = np.zeros(0, np.int64)
     columns = (nothing.astype(np.int32), nothing, nothing, np.zeros(0))
-    return Histograms(np.zeros(1, np.int64), *columns, np.full(BINS, np.inf), np.full(BINS, -np.inf))
+    return Histograms(
+        np.zeros(1, np.int64), *columns, np.full(BINS, np.inf), np.full(BINS, -np.inf)
+    )
 
 
 def _joined(parts: Sequence[Histogram]) -> Histograms:

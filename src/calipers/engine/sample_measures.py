@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured on the map of one sample: numbers per sample and slice, and its voxels counted by score.
+"""What is measured on the map of one sample: numbers per sample and slice, and its voxels counted
+by score.
 
-A measure leaves two numbers per sample: the sum of its values (of one sample, or of the slices that have one) and how
-many there are. At the level of the data set with a given threshold they are the parts of the ratio itself.
+A measure leaves two numbers per sample: the sum of its values (of one sample, or of the slices that
+have one) and how many there are. At the level of the data set with a given threshold they are the
+parts of the ratio itself.
 """
 
 from __future__ import annotations
@@ -65,7 +67,9 @@ def histogram(view: MapView) -> Histogram:
     """Count the voxels of a map by score, and share every object out among its voxels."""
     found = counted(view.scores, view.positive)
     entry = np.searchsorted(found.bin, voxels.bins_of(view.scores.reshape(-1)[view.objects.index]))
-    share = np.bincount(entry, weights=1.0 / view.voxels[view.objects.owner], minlength=len(found.bin))
+    share = np.bincount(
+        entry, weights=1.0 / view.voxels[view.objects.owner], minlength=len(found.bin)
+    )
     return found._replace(overlap=np.round(share / FINEST) * FINEST)
 
 
@@ -73,14 +77,22 @@ def counted(scores: Scores, positive: Flags) -> Histogram:
     """Count the voxels of a map by score, whatever objects they belong to: there is no overlap."""
     found = voxels.histogram(scores.reshape(-1), positive.reshape(-1))
     overlap = np.zeros(len(found.bin))
-    return Histogram(found.bin, found.positives, found.negatives, overlap, found.lowest, found.highest)
+    return Histogram(
+        found.bin, found.positives, found.negatives, overlap, found.lowest, found.highest
+    )
 
 
 def sums(view: MapView, measures: Sequence[Measure], slices: str) -> dict[str, Pair]:
-    """Return what every measure leaves of a sample, except those that need the voxels of several samples together."""
+    """Return what every measure leaves of a sample, except those that need the voxels of several
+    samples together.
+    """
     found: dict[str, Pair] = {}
     for level in ("sample", "slice"):
-        ranked = [measure for measure in measures if measure.level == level and measure.quantity != "softIoU"]
+        ranked = [
+            measure
+            for measure in measures
+            if measure.level == level and measure.quantity != "softIoU"
+        ]
         found |= _at_level(view, ranked, level, slices) if ranked else {}
     for measure in measures:
         if measure.quantity == "softIoU":
@@ -100,7 +112,9 @@ def _variant(measure: Measure) -> softness.Variant:
     return cast(softness.Variant, measure.variant)
 
 
-def _at_level(view: MapView, measures: Sequence[Measure], level: str, slices: str) -> dict[str, Pair]:
+def _at_level(
+    view: MapView, measures: Sequence[Measure], level: str, slices: str
+) -> dict[str, Pair]:
     """Return the measures of one level; a sample or slice without a positive voxel has no value."""
     if not view.objects.n:
         return {measure.key: (0.0, 0.0) for measure in measures}
@@ -108,7 +122,9 @@ def _at_level(view: MapView, measures: Sequence[Measure], level: str, slices: st
     if volume:
         axis = view.scores.ndim - 1 - AXES.index(slices)
         some = np.flatnonzero(view.positive.any(axis=tuple(k for k in range(3) if k != axis)))
-        sides = voxel_ranking.slices(view.scores.take(some, axis), view.positive.take(some, axis), axis)
+        sides = voxel_ranking.slices(
+            view.scores.take(some, axis), view.positive.take(some, axis), axis
+        )
     else:
         sides = voxel_ranking.sides(view.scores, view.positive)
     ranked = voxel_ranking.ranked(sides)
@@ -139,7 +155,9 @@ def _aupro(view: MapView, sides: Sides, limit: float) -> F64:
     if not view.objects.n or not len(sides.negatives):
         return np.full(1, np.nan)
     inside = view.scores.reshape(-1)[view.objects.index]
-    outside = sides.negatives.copy()  # it is put into another order, and other measures need it sorted
+    outside = (
+        sides.negatives.copy()
+    )  # it is put into another order, and other measures need it sorted
     found = aupro.per_region(inside, outside, view.objects.owner, view.objects.n, limit)
     return np.full(1, found.mean())
 
@@ -152,7 +170,9 @@ def _mean_parts(values: F64) -> Pair:
 def _called(view: MapView, measure: Measure) -> Pair:
     """Return numerator and denominator of Dice or IoU at a threshold."""
     called = view.scores >= (measure.threshold or 0.0)
-    n_called, n_positive, both = (int(flags.sum()) for flags in (called, view.positive, called & view.positive))
+    n_called, n_positive, both = (
+        int(flags.sum()) for flags in (called, view.positive, called & view.positive)
+    )
     if measure.quantity == "Dice":
         return 2.0 * both, float(n_called + n_positive)
     return float(both), float(n_called + n_positive - both)

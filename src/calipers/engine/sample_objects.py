@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects of one sample: connected components of its labels, and of the voxels that a map calls."""
+"""The objects of one sample: connected components of its labels, and of the voxels that a map
+calls.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ I64 = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SampleObjects:
-    """Objects of one sample, with the place of each: its centroid, of predictions weighted by the scores."""
+    """Objects of one sample, with the place of each: its centroid, of predictions weighted by the
+    scores.
+    """
 
     masks: Masks
     boxes: F64  # (n, 4|6)
@@ -41,22 +45,36 @@ class Expanded:
 
     def sums(self, flat: NDArray[np.floating]) -> F64:
         """Return (n,) the sum of a map over every object."""
-        found: F64 = np.bincount(self.owner, weights=flat[self.index], minlength=self.n).astype(np.float64)
+        found: F64 = np.bincount(self.owner, weights=flat[self.index], minlength=self.n).astype(
+            np.float64
+        )
         return found  # without objects NumPy counts in whole numbers
 
 
 def expanded(masks: Masks) -> Expanded:
     """List the voxels of the masks of one sample."""
-    return Expanded(ragged.spans(masks.start, masks.length), np.repeat(masks.owner, masks.length), len(masks))
+    return Expanded(
+        ragged.spans(masks.start, masks.length), np.repeat(masks.owner, masks.length), len(masks)
+    )
 
 
-def references_of(labels: NDArray[np.integer], settings: MapSettings, *, instances: bool) -> SampleObjects:
-    """Return the objects of a label array: its values, or the connected components of what is not 0."""
-    masks = Masks.from_labels(labels) if instances else Masks.from_components(labels, settings.connectivity)
+def references_of(
+    labels: NDArray[np.integer], settings: MapSettings, *, instances: bool
+) -> SampleObjects:
+    """Return the objects of a label array: its values, or the connected components of what is not
+    0.
+    """
+    masks = (
+        Masks.from_labels(labels)
+        if instances
+        else Masks.from_components(labels, settings.connectivity)
+    )
     return SampleObjects(masks, masks.boxes(), masks.centroids(), np.ones(len(masks)))
 
 
-def predictions_of(scores: NDArray[np.floating], threshold: float, settings: MapSettings) -> SampleObjects:
+def predictions_of(
+    scores: NDArray[np.floating], threshold: float, settings: MapSettings
+) -> SampleObjects:
     """Return the connected components of the voxels whose score is at least the threshold."""
     masks = Masks.from_components(scores >= threshold, settings.connectivity)
     large = masks.voxels >= settings.least

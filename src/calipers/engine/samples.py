@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples, one after the other: each is examined and forgotten, what is left of all becomes a cohort.
+"""Samples, one after the other: each is examined and forgotten, what is left of all becomes a
+cohort.
 
-The objects of the cohort are connected components with their masks, so that every metric on objects works on maps;
-`Cohort.maps` has the evidence of the metrics on voxels.
+The objects of the cohort are connected components with their masks, so that every metric on objects
+works on maps; `Cohort.maps` has the evidence of the metrics on voxels.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class MapPlan:
     settings: MapSettings
     measures: tuple[Measure, ...]
     thresholds: Mapping[str, float]  # model -> the score from which on a voxel is part of an object
-    instances: bool = False  # whether every value of the labels is an object; else they are components
+    # whether every value of the labels is an object; else they are components
+    instances: bool = False
     keep: bool = False  # whether the scores of all voxels are handed on, for values without bins
 
 
@@ -46,7 +48,9 @@ class ExaminedMap:
     histogram: Histogram
     sums: Mapping[str, tuple[float, float]]
     soft: Mapping[str, F64]  # key of a soft IoU -> (n_references,)
-    scores: tuple[NDArray[np.floating], NDArray[np.floating], I64] | None  # positive, negative; objects of the former
+    scores: (
+        tuple[NDArray[np.floating], NDArray[np.floating], I64] | None
+    )  # positive, negative; objects of the former
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,9 @@ def _examined_map(view: MapView, plan: MapPlan, threshold: float) -> ExaminedMap
     )
 
 
-def in_order(load: Iterable[Callable[[], Sample]], work: Callable[[Sample], Any], jobs: int) -> Iterator[Any]:
+def in_order(
+    load: Iterable[Callable[[], Sample]], work: Callable[[Sample], Any], jobs: int
+) -> Iterator[Any]:
     """Yield the work on every sample, in order; at most ``jobs`` samples are in memory at a time."""
 
     def done(one: Callable[[], Sample]) -> Any:

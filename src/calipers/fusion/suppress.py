@@ -11,7 +11,9 @@ from calipers.kernels.pairs import overlapping
 from calipers.tables import Predictions
 
 
-def suppressed(predictions: Predictions, threshold: float = 0.5, *, n_classes: int = 0) -> Predictions:
+def suppressed(
+    predictions: Predictions, threshold: float = 0.5, *, n_classes: int = 0
+) -> Predictions:
     """Return the predictions that non-maximum suppression leaves.
 
     Parameters

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`boxes_from_heatmaps`: predictions out of class activation maps, as Wang et al. (CVPR 2017) make them."""
+"""`boxes_from_heatmaps`: predictions out of class activation maps, as Wang et al. (CVPR 2017) make
+them.
+"""
 
 from __future__ import annotations
 
@@ -39,23 +41,25 @@ def boxes_from_heatmaps(
     Parameters
     ----------
     maps
-        (n_images, n_classes, height, width), or one (n_classes, height, width) array per image, in a list or any other
-        iterable: then one image at a time is in memory. Volumes have a depth before the height. Instead of an array, an
-        image may have a list with one array per class, None where a class has no map.
+        (n_images, n_classes, height, width), or one (n_classes, height, width) array per image, in
+        a list or any other iterable: then one image at a time is in memory. Volumes have a depth
+        before the height. Instead of an array, an image may have a list with one array per class,
+        None where a class has no map.
     classes
         Their names, in the order of the maps.
     size
-        Width, height[, depth] of the images, to which maps are resampled: one size for all, or one per image. None:
-        maps have the size of their image.
+        Width, height[, depth] of the images, to which maps are resampled: one size for all, or one
+        per image. None: maps have the size of their image.
     thresholds
-        On the scaled map, 0 to 255. A pixel belongs to a box if it is at or above the threshold; for a threshold of
-        0, above it.
+        On the scaled map, 0 to 255. A pixel belongs to a box if it is at or above the threshold;
+        for a threshold of 0, above it.
     scale
-        ``"image"``: the lowest value in all maps of an image becomes 0, the highest 255. ``"image-class"``: the same
-        for each map by itself. ``"none"``: thresholds apply to the maps as they are.
+        ``"image"``: the lowest value in all maps of an image becomes 0, the highest 255.
+        ``"image-class"``: the same for each map by itself. ``"none"``: thresholds apply to the maps
+        as they are.
     connectivity
-        Which pixels are neighbours: ``"full"`` also over corners (8 in 2D, 26 in 3D), ``"edges"`` (18 in 3D) or
-        ``"faces"`` (4 and 6).
+        Which pixels are neighbours: ``"full"`` also over corners (8 in 2D, 26 in 3D), ``"edges"``
+        (18 in 3D) or ``"faces"`` (4 and 6).
     keep_best
         Keep only the box with the highest score of each class and image, the first of equal ones.
     score
@@ -66,15 +70,17 @@ def boxes_from_heatmaps(
     Returns
     -------
     boxes
-        `HeatmapBoxes`: predictions with the fact ``threshold``, the sizes of the images, and counts.
+        `HeatmapBoxes`: predictions with the fact ``threshold``, the sizes of the images, and
+        counts.
 
     Notes
     -----
-    Maps are resampled linearly with outer edges aligned (pixel i of n new ones lies at ``(i + 0.5) m / n - 0.5`` of m
-    old ones), then scaled to 0..255, compared with each threshold, and split into connected components. The box of a
-    component is half-open: from its first pixel to one after its last. What is found at two thresholds is kept
-    twice, each box with its own threshold. A constant map marks no place: it gives no box, whatever its value, and is
-    counted. Scores are on the scale of the maps, not of the thresholds.
+    Maps are resampled linearly with outer edges aligned (pixel i of n new ones lies at ``(i + 0.5)
+    m / n - 0.5`` of m old ones), then scaled to 0..255, compared with each threshold, and split
+    into connected components. The box of a component is half-open: from its first pixel to one
+    after its last. What is found at two thresholds is kept twice, each box with its own threshold.
+    A constant map marks no place: it gives no box, whatever its value, and is counted. Scores are
+    on the scale of the maps, not of the thresholds.
 
     References
     ----------
@@ -114,7 +120,9 @@ def _of_image(given: Any, k: int, so_far: _Gathered, settings: Settings) -> tupl
         raise InputError("a map of at least one class", rule="map-missing", location=where)
     if so_far.size is None and len(shapes) > 1:
         hint = "say the size of the image, to which maps are resampled"
-        raise InputError("maps of one shape", rule="map-shape", location=where, value=shapes, hint=hint)
+        raise InputError(
+            "maps of one shape", rule="map-shape", location=where, value=shapes, hint=hint
+        )
     so_far.require_dimensions(len(shapes[0]), where)
     size = so_far.size_of(k, shapes[0], where)
     target = [int(side) for side in size[::-1]]
@@ -127,11 +135,16 @@ def _layers(given: Any, n_classes: int, where: str) -> list[NDArray[Any] | None]
         if len(given) != n_classes:
             wanted = f"{n_classes} maps, one per class"
             raise InputError(wanted, rule="map-shape", location=where, value=f"{len(given)} maps")
-        found = [None if part is None else as_map(part, "<arrays>", f"{where}[{c}]") for c, part in enumerate(given)]
+        found = [
+            None if part is None else as_map(part, "<arrays>", f"{where}[{c}]")
+            for c, part in enumerate(given)
+        ]
         axes = {part.ndim for part in found if part is not None}
         if len(axes) > 1 or not axes <= {2, 3}:
             shapes = [None if part is None else part.shape for part in found]
-            raise InputError("maps of 2 or of 3 axes", rule="map-shape", location=where, value=shapes)
+            raise InputError(
+                "maps of 2 or of 3 axes", rule="map-shape", location=where, value=shapes
+            )
         return found
     stack = as_map(given, "<arrays>", where)
     check_stack(stack, n_classes, where)
@@ -163,7 +176,12 @@ class _Gathered:
         if self.each is None:
             return as_size(self.size, len(shape), "size")
         if k >= len(self.each):
-            raise InputError("one size per image", rule="image-count", location=where, value=f"{len(self.each)} sizes")
+            raise InputError(
+                "one size per image",
+                rule="image-count",
+                location=where,
+                value=f"{len(self.each)} sizes",
+            )
         return as_size(self.each[k], len(shape), f"size[{k}]")
 
     def add(self, found: Found, size: I64, shrunk: bool) -> None:
@@ -178,7 +196,9 @@ class _Gathered:
         ids = self.ids if self.ids is not None else [str(k) for k in range(n)]
         for name, given in (("image_ids", self.ids), ("size", self.each)):
             if given is not None and len(given) != n:
-                raise InputError(f"{n}, one per image", rule="image-count", field=name, value=len(given))
+                raise InputError(
+                    f"{n}, one per image", rule="image-count", field=name, value=len(given)
+                )
         if not n:
             raise UsageError("no maps: at least one image is needed")
         counts = [len(found) for found in self.found]
@@ -203,5 +223,7 @@ class _Gathered:
 
 
 def _one_per_image(size: Any) -> bool:
-    nested = isinstance(size, Sequence) and len(size) > 0 and isinstance(size[0], Sequence | np.ndarray)
+    nested = (
+        isinstance(size, Sequence) and len(size) > 0 and isinstance(size[0], Sequence | np.ndarray)
+    )
     return nested or (isinstance(size, np.ndarray) and size.ndim == 2)

@@ -26,29 +26,45 @@ def as_map(given: Any, file: str, where: str = "") -> NDArray[Any]:
     values = np.asarray(given)
     if values.dtype.kind not in KINDS:
         hint = "maps are arrays of real numbers"
-        raise InputError("numbers", rule="type", file=file, location=where, value=str(values.dtype), hint=hint)
+        raise InputError(
+            "numbers", rule="type", file=file, location=where, value=str(values.dtype), hint=hint
+        )
     if not values.size:
-        raise InputError("at least one pixel", rule="map-shape", file=file, location=where, value=values.shape)
-    bad = ~(np.abs(values) <= LARGEST) if values.dtype.kind == "f" and values.itemsize > 4 else ~np.isfinite(values)
+        raise InputError(
+            "at least one pixel", rule="map-shape", file=file, location=where, value=values.shape
+        )
+    bad = (
+        ~(np.abs(values) <= LARGEST)
+        if values.dtype.kind == "f" and values.itemsize > 4
+        else ~np.isfinite(values)
+    )
     n = int(bad.sum())
     if n:
         first = tuple(int(k) for k in np.unravel_index(int(bad.argmax()), bad.shape))
         place = f"{where}[{', '.join(map(str, first))}]"
         hint = f"{n} of {values.size} values are not finite, or beyond {LARGEST:g}"
         value = float(values[first])
-        raise InputError("a finite number", rule="non-finite", file=file, location=place, value=value, hint=hint)
+        raise InputError(
+            "a finite number", rule="non-finite", file=file, location=place, value=value, hint=hint
+        )
     return values
 
 
 def check_stack(maps: NDArray[Any], n_classes: int, where: str, file: str = "<arrays>") -> None:
     """Raise unless an array has one map of two or three axes per class."""
     if maps.ndim not in (3, 4):
-        hint = "the maps of an image are (classes, height, width), or (classes, depth, height, width)"
-        raise InputError("3 or 4 axes", rule="map-shape", file=file, location=where, value=maps.shape, hint=hint)
+        hint = (
+            "the maps of an image are (classes, height, width), or (classes, depth, height, width)"
+        )
+        raise InputError(
+            "3 or 4 axes", rule="map-shape", file=file, location=where, value=maps.shape, hint=hint
+        )
     if len(maps) != n_classes:
         hint = "the first axis counts the classes"
         wanted = f"{n_classes} maps, one per class"
-        raise InputError(wanted, rule="map-shape", file=file, location=where, value=maps.shape, hint=hint)
+        raise InputError(
+            wanted, rule="map-shape", file=file, location=where, value=maps.shape, hint=hint
+        )
 
 
 def as_size(given: Any, dimensions: int, where: str) -> I64:
@@ -57,22 +73,34 @@ def as_size(given: Any, dimensions: int, where: str) -> I64:
         size = np.asarray(given, np.float64)
     except (TypeError, ValueError):
         size = np.zeros(0)
-    whole = size.shape == (dimensions,) and bool((np.isfinite(size) & (size >= 1) & (size == np.floor(size))).all())
+    whole = size.shape == (dimensions,) and bool(
+        (np.isfinite(size) & (size >= 1) & (size == np.floor(size))).all()
+    )
     if not whole:
         wanted = f"{dimensions} whole numbers above zero, {ORDER}"
         raise InputError(wanted, rule="image-size", location=where, field="size", value=given)
     most = MOST_PIXELS if dimensions == 2 else MOST_VOXELS
     if math.prod(size.tolist()) > most:
-        raise InputError(f"at most {most:,} pixels", rule="too-large", location=where, field="size", value=given)
+        raise InputError(
+            f"at most {most:,} pixels", rule="too-large", location=where, field="size", value=given
+        )
     return size.astype(np.int64)
 
 
 def check_names(classes: Sequence[str], image_ids: Sequence[str] | None) -> None:
     """Raise unless classes and images have names that differ."""
-    if isinstance(classes, str) or not classes or any(not isinstance(name, str) for name in classes):
-        raise InputError("at least one class name, all text", rule="classes", field="classes", value=classes)
+    if (
+        isinstance(classes, str)
+        or not classes
+        or any(not isinstance(name, str) for name in classes)
+    ):
+        raise InputError(
+            "at least one class name, all text", rule="classes", field="classes", value=classes
+        )
     if len(set(classes)) < len(classes):
-        raise InputError("class names that differ", rule="dup-category", field="classes", value=classes)
+        raise InputError(
+            "class names that differ", rule="dup-category", field="classes", value=classes
+        )
     if image_ids is not None and len(set(image_ids)) < len(image_ids):
         twice = next(name for name in image_ids if list(image_ids).count(name) > 1)
         raise InputError("image ids that differ", rule="dup-image", field="image_ids", value=twice)

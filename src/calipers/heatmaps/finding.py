@@ -49,9 +49,16 @@ def find(maps: Sequence[NDArray[Any] | None], shape: Sequence[int], settings: Se
     """
     layers = _Layers(maps, shape)
     each = [None if given is None else _extremes(layers(k)) for k, given in enumerate(maps)]
-    constant = np.array([extremes is not None and extremes[0] == extremes[1] for extremes in each], np.bool_)
+    constant = np.array(
+        [extremes is not None and extremes[0] == extremes[1] for extremes in each], np.bool_
+    )
     ranges = _ranges(each, settings)
-    labels, levels, boxes, scores = [np.zeros(0)], [np.zeros(0)], [np.zeros((0, 2 * len(shape)))], [np.zeros(0)]
+    labels, levels, boxes, scores = (
+        [np.zeros(0)],
+        [np.zeros(0)],
+        [np.zeros((0, 2 * len(shape)))],
+        [np.zeros(0)],
+    )
     for k in [k for k, given in enumerate(maps) if given is not None and not constant[k]]:
         for level, corners, score in _of_class(layers(k), ranges[k], settings):
             labels.append(np.full(len(score), k))
@@ -69,7 +76,9 @@ def find(maps: Sequence[NDArray[Any] | None], shape: Sequence[int], settings: Se
 
 
 class _Layers:
-    """Maps on the grid of their image: made once if all fit into memory with ease, else whenever they are needed."""
+    """Maps on the grid of their image: made once if all fit into memory with ease, else whenever
+    they are needed.
+    """
 
     def __init__(self, maps: Sequence[NDArray[Any] | None], shape: Sequence[int]) -> None:
         self.maps, self.shape = maps, shape
@@ -98,7 +107,9 @@ def _ranges(each: Sequence[Range | None], settings: Settings) -> Sequence[Range 
     return [(min(low for low, _ in known), max(high for _, high in known))] * len(each)
 
 
-def _of_class(values: F64, extremes: Range | None, settings: Settings) -> Iterator[tuple[float, F64, F64]]:
+def _of_class(
+    values: F64, extremes: Range | None, settings: Settings
+) -> Iterator[tuple[float, F64, F64]]:
     """Yield threshold, boxes and scores of one map."""
     low, high = extremes or (0.0, TOP)
     # Multiplied on both sides instead of divided on one: the largest value is 255 exactly.
@@ -111,7 +122,11 @@ def _of_class(values: F64, extremes: Range | None, settings: Settings) -> Iterat
             continue
         found = instances_of(values[part], mask[part], settings.connectivity)
         corner = np.array([side.start for side in reversed(part)], np.float64)
-        yield level, found.boxes + np.tile(corner, 2), found.highest if settings.score == "max" else found.mean
+        yield (
+            level,
+            found.boxes + np.tile(corner, 2),
+            found.highest if settings.score == "max" else found.mean,
+        )
 
 
 def _best(found: Found) -> Found:
@@ -120,4 +135,10 @@ def _best(found: Found) -> Found:
     first = np.ones(len(order), np.bool_)
     first[1:] = np.diff(found.label[order]) > 0
     kept = order[first]
-    return Found(found.label[kept], found.threshold[kept], found.boxes[kept], found.score[kept], found.constant)
+    return Found(
+        found.label[kept],
+        found.threshold[kept],
+        found.boxes[kept],
+        found.score[kept],
+        found.constant,
+    )

@@ -16,7 +16,9 @@ from calipers.tables.instances import Instances, instances_of
 __all__ = ["Instances", "instances_from_map"]
 
 
-def instances_from_map(values: Any, threshold: float = 0.5, connectivity: str = "full") -> Instances:
+def instances_from_map(
+    values: Any, threshold: float = 0.5, connectivity: str = "full"
+) -> Instances:
     """Split what lies at or above a threshold into connected objects.
 
     Parameters
@@ -30,9 +32,10 @@ def instances_from_map(values: Any, threshold: float = 0.5, connectivity: str = 
 
     Notes
     -----
-    The centre of voxel x is ``x + 0.5``. The centroid is ``sum(s c) / sum(s)`` over the voxels of the object, with
-    scores s and centres c; if a score is negative or their sum is 0, it is the mean of the centres. A map without a
-    voxel at the threshold gives no object: all columns are empty.
+    The centre of voxel x is ``x + 0.5``. The centroid is ``sum(s c) / sum(s)`` over the voxels of
+    the object, with scores s and centres c; if a score is negative or their sum is 0, it is the
+    mean of the centres. A map without a voxel at the threshold gives no object: all columns are
+    empty.
 
     Examples
     --------
@@ -45,7 +48,9 @@ def instances_from_map(values: Any, threshold: float = 0.5, connectivity: str = 
     [[2.1, 0.5], [0.5, 1.5]]
     """
     if connectivity not in CONNECTIVITIES:
-        raise UsageError(f"no connectivity {connectivity!r}; {did_you_mean(connectivity, CONNECTIVITIES)}")
+        raise UsageError(
+            f"no connectivity {connectivity!r}; {did_you_mean(connectivity, CONNECTIVITIES)}"
+        )
     if not math.isfinite(threshold):
         raise UsageError(f"{threshold!r} is no threshold: it has to be finite")
     scores = as_map(values, "<arrays>").astype(np.float64)

@@ -23,12 +23,13 @@ def resampled(values: F64, shape: Sequence[int]) -> F64:
 
     Notes
     -----
-    Both grids cover the same extent and their *outer edges* coincide, not the centres of their corner pixels: pixel i
-    of n new ones lies at ``(i + 0.5) * m / n - 0.5`` on the old grid of m pixels. Elsewhere this is called
-    ``align_corners=False``. Places before the first or after the last old centre take the value of that pixel.
+    Both grids cover the same extent and their *outer edges* coincide, not the centres of their
+    corner pixels: pixel i of n new ones lies at ``(i + 0.5) * m / n - 0.5`` on the old grid of m
+    pixels. Elsewhere this is called ``align_corners=False``. Places before the first or after the
+    last old centre take the value of that pixel.
 
-    A shorter axis is read at the same places, without smoothing. An axis of equal length stays as it is, to the last
-    bit, and so does a constant map.
+    A shorter axis is read at the same places, without smoothing. An axis of equal length stays as
+    it is, to the last bit, and so does a constant map.
     """
     for axis, length in enumerate(shape):
         if values.shape[axis] != length:

@@ -43,9 +43,13 @@ class HeatmapBoxes:
             found.append(f"{constant} maps of one value give no box")
         score = self.predictions.score
         if outside := int(((score < 0) | (score > 1)).sum()):
-            found.append(f"{outside} of {n} scores lie outside [0, 1]: read them with --score-scale raw")
+            found.append(
+                f"{outside} of {n} scores lie outside [0, 1]: read them with --score-scale raw"
+            )
         if self.shrunk:
-            found.append(f"{self.shrunk} images are smaller than their maps, which were read without smoothing")
+            found.append(
+                f"{self.shrunk} images are smaller than their maps, which were read without smoothing"
+            )
         return tuple(found)
 
     def by_threshold(self) -> dict[float, int]:
@@ -54,18 +58,24 @@ class HeatmapBoxes:
         return {level: int((found == level).sum()) for level in self.settings.thresholds}
 
     def predictions_for(self, cohort: Cohort) -> Predictions:
-        """Return the boxes in the order of images and classes of a cohort, for `Cohort.with_predictions`.
+        """Return the boxes in the order of images and classes of a cohort, for
+        `Cohort.with_predictions`.
 
-        Images are paired by id and classes by name. Every image of the cohort has to be among the maps; a map of an
-        image that the cohort lacks, and a class that it lacks, are errors too: nothing is left out.
+        Images are paired by id and classes by name. Every image of the cohort has to be among the
+        maps; a map of an image that the cohort lacks, and a class that it lacks, are errors too:
+        nothing is left out.
         """
-        image = _numbers(self.images.ids, cohort.images.ids, "unknown-image", "an image of the cohort")
+        image = _numbers(
+            self.images.ids, cohort.images.ids, "unknown-image", "an image of the cohort"
+        )
         label = _numbers(self.classes, cohort.classes, "unknown-category", "a class of the cohort")
         silent = sorted(set(range(cohort.n_images)) - set(image.tolist()))
         if silent:
             name = cohort.images.ids[silent[0]]
             hint = f"{len(silent)} of {cohort.n_images} images have no map: take the others with Cohort.take"
-            raise InputError("a map for every image", rule="subset", field="image", value=name, hint=hint)
+            raise InputError(
+                "a map for every image", rule="subset", field="image", value=name, hint=hint
+            )
         said = self.predictions
         delivery = Delivery(
             image[said.image],
@@ -84,8 +94,9 @@ class HeatmapBoxes:
         Parameters
         ----------
         format
-            ``"coco"`` (a document with the names of the categories), ``"csv"``, ``"tsv"`` or ``"parquet"``; None: by
-            the suffix. Tables keep the threshold of every box; COCO has no place for it.
+            ``"coco"`` (a document with the names of the categories), ``"csv"``, ``"tsv"`` or
+            ``"parquet"``; None: by the suffix. Tables keep the threshold of every box; COCO has no
+            place for it.
         """
         from calipers.readers import write
 
@@ -115,7 +126,9 @@ class HeatmapBoxes:
         }
 
 
-def _numbers(names: tuple[str, ...], known: tuple[str, ...], rule: str, wanted: str) -> NDArray[np.int64]:
+def _numbers(
+    names: tuple[str, ...], known: tuple[str, ...], rule: str, wanted: str
+) -> NDArray[np.int64]:
     index = {name: k for k, name in enumerate(known)}
     for name in names:
         if name not in index:

@@ -31,7 +31,9 @@ class Settings:
     score: Score = "mean"
 
     @classmethod
-    def chosen(cls, thresholds: Any, scale: str, connectivity: str, keep_best: bool, score: str) -> Settings:
+    def chosen(
+        cls, thresholds: Any, scale: str, connectivity: str, keep_best: bool, score: str
+    ) -> Settings:
         """Return checked settings; what makes no sense is a `UsageError`."""
         for name, value, known in (
             ("scale", scale, SCALES),
@@ -56,7 +58,9 @@ class Settings:
 
 def _levels(given: Any, *, scaled: bool) -> tuple[float, ...]:
     try:
-        levels = tuple(float(level) for level in (given if isinstance(given, Iterable) else (given,)))
+        levels = tuple(
+            float(level) for level in (given if isinstance(given, Iterable) else (given,))
+        )
     except (TypeError, ValueError):
         raise UsageError(f"thresholds are numbers, not {given!r}") from None
     if not levels:

@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays in, arrays out. Kernels know no names, no files and no defaults; they trust their input and never raise."""
+"""Arrays in, arrays out. Kernels know no names, no files and no defaults; they trust their input
+and never raise.
+"""

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of positive and negative cases by their score, of which many are silent, under many weightings at once."""
+"""The order of positive and negative cases by their score, of which many are silent, under many
+weightings at once.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class CaseRanks:
-    """Positive cases, and negative ones in ascending order; silent negative cases, mostly many, are one entry."""
+    """Positive cases, and negative ones in ascending order; silent negative cases, mostly many, are
+    one entry.
+    """
 
     positive: I64  # (p,) cases
     negative: I64  # (q,) cases that are not silent, in ascending order
@@ -33,11 +37,14 @@ class CaseRanks:
         well = well[np.argsort(score[well], kind="stable")]
         place = int(np.searchsorted(score[well], silent))
         entries = np.insert(score[well], place, silent)
-        below, upto = (np.searchsorted(entries, score[sick], side=side) for side in ("left", "right"))
+        below, upto = (
+            np.searchsorted(entries, score[sick], side=side) for side in ("left", "right")
+        )
         return cls(sick, well, place, below.astype(np.int64), upto.astype(np.int64))
 
     def area(self, weights: NDArray[Any]) -> F64:
-        """Return (R,): the weighted share of pairs in the right order, ties counting half; NaN without a pair.
+        """Return (R,): the weighted share of pairs in the right order, ties counting half; NaN
+        without a pair.
 
         Whole numbers, so it is exact in any order.
         """
@@ -52,4 +59,6 @@ class CaseRanks:
         np.cumsum(entries, axis=0, out=entries)
         twice = np.einsum("ij,ij->j", sick, entries[self.below] + entries[self.upto])
         pairs = n_sick * n_well
-        return np.asarray(np.divide(0.5 * twice, pairs, out=np.full(len(weights), np.nan), where=pairs > 0))
+        return np.asarray(
+            np.divide(0.5 * twice, pairs, out=np.full(len(weights), np.nan), where=pairs > 0)
+        )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects that share class and fates, counted together.
 
-Under many views and replicates the fates of an object matter only through which views count it and under which it is a
-hit. Few such patterns occur, so weights are summed up per (class, pattern) first and spread over the views afterwards.
+Under many views and replicates the fates of an object matter only through which views count it and
+under which it is a hit. Few such patterns occur, so weights are summed up per (class, pattern)
+first and spread over the views afterwards.
 """
 
 from __future__ import annotations
@@ -30,9 +31,14 @@ class Cells(NamedTuple):
     n_classes: int
 
     def totals(self, weights: NDArray[np.integer]) -> I64:
-        """Return (R, V, 2, K): the weight of the hits and of all counted objects, for weights (R, n_images)."""
+        """Return (R, V, 2, K): the weight of the hits and of all counted objects, for weights (R,
+        n_images).
+        """
         result = np.zeros((self.n_classes, len(weights), self.flags.shape[1]))
-        rows = [np.bincount(self.cell, weights=weight[self.image], minlength=len(self.label)) for weight in weights]
+        rows = [
+            np.bincount(self.cell, weights=weight[self.image], minlength=len(self.label))
+            for weight in weights
+        ]
         sums = np.stack(rows) if rows else np.zeros((0, len(self.label)))
         bounds = np.searchsorted(self.label, np.arange(self.n_classes + 1)).tolist()
         for k, (start, stop) in enumerate(pairwise(bounds)):
@@ -42,7 +48,9 @@ class Cells(NamedTuple):
         return by_class.transpose(1, 2, 3, 0)
 
     def below(self, rank: I32, limit: int) -> Cells:
-        """Return the cells without the objects whose rank is at or above the limit; an empty rank leaves nobody out."""
+        """Return the cells without the objects whose rank is at or above the limit; an empty rank
+        leaves nobody out.
+        """
         if not len(rank) or limit > rank.max(initial=0):
             return self
         kept = rank < limit
@@ -62,16 +70,26 @@ def cells_of(fates: I8, label: I32, image: I64, n_classes: int) -> Cells:
     pattern = label.astype(np.int64)
     for word in words.T:
         code = _codes(word)
-        pattern = _codes(pattern * (int(code.max(initial=0)) + 1) + code)  # class first: cells stay in its order
+        pattern = _codes(
+            pattern * (int(code.max(initial=0)) + 1) + code
+        )  # class first: cells stay in its order
     first = np.zeros(int(pattern.max(initial=-1)) + 1, np.int64)
     first[pattern] = np.arange(len(pattern))  # any of the objects that share a cell
     flags = np.stack([hit[first], counted[first]], axis=2).reshape(len(first), 2 * len(fates))
-    return Cells(pattern.astype(np.int32), image.astype(np.int32), label[first].astype(np.int64), flags, n_classes)
+    return Cells(
+        pattern.astype(np.int32),
+        image.astype(np.int32),
+        label[first].astype(np.int64),
+        flags,
+        n_classes,
+    )
 
 
 def _codes(values: NDArray[np.integer]) -> I64:
     """Return the place of every value among the distinct ones, in ascending order."""
-    distinct = np.unique(values)  # few: looking them up is quicker than sorting everyone with their places
+    distinct = np.unique(
+        values
+    )  # few: looking them up is quicker than sorting everyone with their places
     return np.searchsorted(distinct, values)
 
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The run lengths of COCO, and ours.
 
-COCO counts down the columns of a picture: so many pixels outside, so many inside, and so on; the first count may be 0.
-Its compressed text writes every count from the fourth on as the difference to the count two before, in groups of five
-bits, the lowest first; a sixth bit says that another group follows, the fifth bit of the last group is the sign, and 48
-makes a printable character of each. All objects are done at once, as one array of characters.
+COCO counts down the columns of a picture: so many pixels outside, so many inside, and so on; the
+first count may be 0. Its compressed text writes every count from the fourth on as the difference to
+the count two before, in groups of five bits, the lowest first; a sixth bit says that another group
+follows, the fifth bit of the last group is the sign, and 48 makes a printable character of each.
+All objects are done at once, as one array of characters.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ LARGEST = 1 << 40
 
 
 class Counts(NamedTuple):
-    """The counts of n objects, and what is wrong with their text; an object with a fault has no counts."""
+    """The counts of n objects, and what is wrong with their text; an object with a fault has no
+    counts.
+    """
 
     offsets: I64  # (n + 1,)
     counts: I64  # (m,) pixels outside, inside, outside, ...
@@ -46,7 +49,11 @@ def decode_text(offsets: I64, text: U8) -> Counts:
     groups = np.diff(last, prepend=-1)
     shift = BITS * ragged.positions(groups)
     first = last + 1 - groups
-    value = np.add.reduceat((code & (MORE - 1)) << shift, first) if len(first) else np.zeros(0, np.int64)
+    value = (
+        np.add.reduceat((code & (MORE - 1)) << shift, first)
+        if len(first)
+        else np.zeros(0, np.int64)
+    )
     value -= np.where(code[last] & SIGN, np.int64(1) << (BITS * groups), 0)
     found = np.searchsorted(last, offsets)
     counts = np.zeros(len(faults), np.int64)
@@ -69,10 +76,14 @@ def encode_text(offsets: I64, counts: I64) -> tuple[I64, U8]:
 
 
 def count_faults(offsets: I64, counts: I64, size: I64) -> I8:
-    """Return (n,) SOUND, or NEGATIVE, SHORT or LONG if the counts do not fill a picture of ``size`` width, height."""
+    """Return (n,) SOUND, or NEGATIVE, SHORT or LONG if the counts do not fill a picture of ``size``
+    width, height.
+    """
     n = len(offsets) - 1
     faults = np.zeros(n, np.int8)
-    clipped = np.clip(counts, 0, LARGEST).astype(np.float64)  # the sum of whole numbers could overflow
+    clipped = np.clip(counts, 0, LARGEST).astype(
+        np.float64
+    )  # the sum of whole numbers could overflow
     total = np.bincount(ragged.owners(offsets), clipped, n)
     pixels = size[:, 0] * size[:, 1]
     faults[total > pixels] = LONG
@@ -124,7 +135,9 @@ def _text_faults(offsets: I64, text: U8) -> I8:
 
 
 def _summed(offsets: I64, value: I64) -> I64:
-    """Undo the differences: two sums that run through the counts of an object by turns, the first count in neither."""
+    """Undo the differences: two sums that run through the counts of an object by turns, the first
+    count in neither.
+    """
     counts = value.copy()
     place = ragged.positions(np.diff(offsets))
     for turn in (0, 1):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled twins with the signatures of their NumPy kernels: contiguous arrays of the right type go in.
+"""The compiled twins with the signatures of their NumPy kernels: contiguous arrays of the right
+type go in.
 
 Nothing here computes. Every function names its twin.
 """
@@ -34,11 +35,17 @@ MOST_ROWS = 2**31 // MOST_WEIGHT
 
 
 def overlapping(
-    native: ModuleType, reference: tuple[Any, ...], prediction: tuple[Any, ...], crowd: Flags, n_classes: int
+    native: ModuleType,
+    reference: tuple[Any, ...],
+    prediction: tuple[Any, ...],
+    crowd: Flags,
+    n_classes: int,
 ) -> tuple[I32, I32, F64]:
     """Twin of `pairs.overlapping`."""
     dimensions = reference[2].shape[1] // 2
-    found = native.overlapping(*_side(reference), *_side(prediction), _u8(crowd), n_classes > 0, dimensions, threads())
+    found = native.overlapping(
+        *_side(reference), *_side(prediction), _u8(crowd), n_classes > 0, dimensions, threads()
+    )
     return _from(found[0], np.int32), _from(found[1], np.int32), _from(found[2], np.float64)
 
 
@@ -50,10 +57,15 @@ def ranks(native: ModuleType, offsets: I64, label: I32, score: F64, n_classes: i
 
 
 class FateTable:
-    """Fates (V, n) with the numbering of their rows, which is made once and used by every sum over them."""
+    """Fates (V, n) with the numbering of their rows, which is made once and used by every sum over
+    them.
+    """
 
     def __init__(
-        self, fates: I8, kind: NDArray[np.uint8] | None = None, kinds: NDArray[np.uint64] | None = None
+        self,
+        fates: I8,
+        kind: NDArray[np.uint8] | None = None,
+        kinds: NDArray[np.uint64] | None = None,
     ) -> None:
         self.fates = fates
         self._cells: dict[tuple[int, bool], Cells] = {}
@@ -64,8 +76,19 @@ class FateTable:
         """Return a table in which every row stands for itself."""
         return cls(fates, np.full(fates.shape[1], FULL_ROW, np.uint8), np.zeros(0, np.uint64))
 
-    def cells(self, label: I32, rank: I32, limit: int, image: I64, n_classes: int, *, only_hits: bool = False) -> Cells:
-        """Return the cells of the objects, or of those that are a hit somewhere; made once for every limit."""
+    def cells(
+        self,
+        label: I32,
+        rank: I32,
+        limit: int,
+        image: I64,
+        n_classes: int,
+        *,
+        only_hits: bool = False,
+    ) -> Cells:
+        """Return the cells of the objects, or of those that are a hit somewhere; made once for
+        every limit.
+        """
         everyone, key = (NO_LIMIT, False), (limit, only_hits)
         if everyone not in self._cells:
             self._cells[everyone] = cells_of(self.fates, label, image, n_classes)
@@ -88,11 +111,19 @@ class FateTable:
 
 
 def decide(
-    native: ModuleType, pairs: Any, offsets: tuple[I64, I64], predictions: Any, absent: Flags, rules: Any
+    native: ModuleType,
+    pairs: Any,
+    offsets: tuple[I64, I64],
+    predictions: Any,
+    absent: Flags,
+    rules: Any,
 ) -> tuple[I8, FateTable, I32, F64]:
     """Twin of `fates.decide`."""
     n_views, n = len(rules.cutoffs), len(absent)
-    reference, prediction = np.empty((len(rules.crowd), n_views), np.int8), np.empty((n, n_views), np.int8)
+    reference, prediction = (
+        np.empty((len(rules.crowd), n_views), np.int8),
+        np.empty((n, n_views), np.int8),
+    )
     partner, similarity, kind = np.full(n, -1, np.int32), np.full(n, np.nan), np.empty(n, np.uint8)
     kinds = native.decide(
         _i32(pairs.reference),
@@ -118,17 +149,28 @@ def decide(
         kind,
         threads(),
     )
-    return reference.T, FateTable(prediction.T, kind, np.frombuffer(kinds, np.uint64)), partner, similarity
+    return (
+        reference.T,
+        FateTable(prediction.T, kind, np.frombuffer(kinds, np.uint64)),
+        partner,
+        similarity,
+    )
 
 
-def totals(native: ModuleType, table: FateTable, label: I32, rank: I32, limit: int, n_classes: int) -> I64:
+def totals(
+    native: ModuleType, table: FateTable, label: I32, rank: I32, limit: int, n_classes: int
+) -> I64:
     """Twin of `fates.totals` where every image counts once."""
     result = np.empty((1, len(table.fates), 2, n_classes), np.int64)
-    native.totals(*table.arrays, _i32(label), _i32(rank), len(table.fates), n_classes, limit, result)
+    native.totals(
+        *table.arrays, _i32(label), _i32(rank), len(table.fates), n_classes, limit, result
+    )
     return result
 
 
-def ranking(native: ModuleType, score: F64, label: I32, n_classes: int, blocks: bool) -> tuple[I64, I64, I64]:
+def ranking(
+    native: ModuleType, score: F64, label: I32, n_classes: int, blocks: bool
+) -> tuple[I64, I64, I64]:
     """Twin of `curves.ranking`."""
     order, ends = np.empty(len(score), np.int64), np.empty(len(score), np.int64)
     offsets = np.empty(n_classes + 1, np.int64)
@@ -136,14 +178,24 @@ def ranking(native: ModuleType, score: F64, label: I32, n_classes: int, blocks: 
     return order, offsets, ends
 
 
-def average_precision(native: ModuleType, problem: Any, positives: I64, recalls: F64 | None, kind: int) -> F64:
+def average_precision(
+    native: ModuleType, problem: Any, positives: I64, recalls: F64 | None, kind: int
+) -> F64:
     """Twin of `curves.average_precision` where every image counts once."""
     result = np.empty(positives.shape)
     points = np.zeros(0) if recalls is None else _f64(recalls)
     views, ranked = _i64(np.asarray(problem.views)), map(_i64, problem.ranked)
     sizes = (len(problem.views), len(problem.table.fates), positives.shape[2])
     native.average_precision(
-        *problem.table.arrays, views, *ranked, _i64(positives), *sizes, kind, points, result, threads()
+        *problem.table.arrays,
+        views,
+        *ranked,
+        _i64(positives),
+        *sizes,
+        kind,
+        points,
+        result,
+        threads(),
     )
     return result
 
@@ -152,11 +204,17 @@ def fit_lanes(weights: NDArray[Any], n_rows: int) -> bool:
     """Return whether weights fit into bytes, and sums of that many of them into 32 bits."""
     if n_rows >= MOST_ROWS:
         return False
-    return weights.dtype == np.uint8 or bool(weights.max(initial=0) <= MOST_WEIGHT and weights.min(initial=0) >= 0)
+    return weights.dtype == np.uint8 or bool(
+        weights.max(initial=0) <= MOST_WEIGHT and weights.min(initial=0) >= 0
+    )
 
 
-def replicates(native: ModuleType, plan: Any, weights: NDArray[Any], positives: I64, recalls: Flags | None) -> F64:
-    """Twin of `replicates.average_precision`; ``recalls`` says of each recall whether it was rounded up."""
+def replicates(
+    native: ModuleType, plan: Any, weights: NDArray[Any], positives: I64, recalls: Flags | None
+) -> F64:
+    """Twin of `replicates.average_precision`; ``recalls`` says of each recall whether it was
+    rounded up.
+    """
     n_classes, enveloped = positives.shape[2], plan.enveloped
     parts = []
     for rows, lanes in _lanes(weights):
@@ -164,7 +222,9 @@ def replicates(native: ModuleType, plan: Any, weights: NDArray[Any], positives: 
         result = np.empty(by_cell.shape)
         plan_here = (*plan.arrays, lanes, n_classes, weights.shape[1])
         flags = np.zeros(0, np.uint8) if recalls is None else _u8(recalls)
-        native.replicate_precision(*plan_here, by_cell, flags, by_cell.shape[2], enveloped, result, threads())
+        native.replicate_precision(
+            *plan_here, by_cell, flags, by_cell.shape[2], enveloped, result, threads()
+        )
         parts.append(np.moveaxis(result, 2, 0))
     return np.concatenate(parts)
 
@@ -178,7 +238,9 @@ def replicate_hits(native: ModuleType, plan: Any, weights: NDArray[Any], allowed
         limits = np.zeros((n, LANES))
         limits[:, : rows.stop - rows.start] = allowed[rows].T
         result = np.empty((n_views, n_classes, n, LANES), np.int32)
-        native.replicate_hits(*plan.arrays, lanes, n_classes, weights.shape[1], limits, n, result, threads())
+        native.replicate_hits(
+            *plan.arrays, lanes, n_classes, weights.shape[1], limits, n, result, threads()
+        )
         parts.append(np.moveaxis(result[..., : rows.stop - rows.start], 3, 0).astype(np.int64))
     return np.concatenate(parts)
 
@@ -191,13 +253,19 @@ def cell_totals(native: ModuleType, cells: Cells, weights: NDArray[Any]) -> I64:
         arrays = (_i32(cells.cell), _i32(cells.image), _i64(cells.label), _u8(cells.flags))
         native.cell_totals(*arrays, lanes, n_flags, cells.n_classes, result)
         parts.append(result[:, :, : rows.stop - rows.start].astype(np.int64))
-    return np.concatenate(parts, axis=2).reshape(cells.n_classes, n_flags // 2, 2, -1).transpose(3, 1, 2, 0)
+    return (
+        np.concatenate(parts, axis=2)
+        .reshape(cells.n_classes, n_flags // 2, 2, -1)
+        .transpose(3, 1, 2, 0)
+    )
 
 
 def uniform_counts(
     native: ModuleType, raw: Iterable[NDArray[np.uint64]], n_replicates: int, n_units: int
 ) -> NDArray[np.uint8] | None:
-    """Twin of `resampling.uniform_counts`, from raw random bits; None if bytes or bits were not enough."""
+    """Twin of `resampling.uniform_counts`, from raw random bits; None if bytes or bits were not
+    enough.
+    """
     counts = np.zeros((n_replicates, n_units), np.uint8)
     enough = [native.count_draws(words, row) for words, row in zip(raw, counts)]
     turned = np.empty((n_units, n_replicates), np.uint8)
@@ -206,7 +274,9 @@ def uniform_counts(
 
 
 def _lanes(weights: NDArray[Any]) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
-    """Yield 64 replicates at a time with the weights of an image side by side, filled up with zeros."""
+    """Yield 64 replicates at a time with the weights of an image side by side, filled up with
+    zeros.
+    """
     for start in range(0, len(weights), LANES):
         rows = slice(start, min(start + LANES, len(weights)))
         block = weights[rows].T
@@ -218,14 +288,21 @@ def _lanes(weights: NDArray[Any]) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
 
 
 def rodeo_paths(
-    native: ModuleType, reference: tuple[Any, ...], prediction: tuple[Any, ...], n_classes: int, w: F64 | None
+    native: ModuleType,
+    reference: tuple[Any, ...],
+    prediction: tuple[Any, ...],
+    n_classes: int,
+    w: F64 | None,
 ) -> tuple[NDArray[Any], ...]:
     """Twin of `rodeo.paths`."""
     presence = np.empty((len(reference[0]) - 1, 3), np.int64)
     weight, dimensions = np.zeros(0) if w is None else _f64(w), reference[2].shape[1] // 2
     sides = (*_side(reference), *_side(prediction))
     found = native.rodeo_paths(*sides, n_classes, dimensions, weight, presence, threads())
-    per_piece, per_pair = [np.int64, np.float64, np.int64], [np.int32, np.int32, np.float64, np.float64]
+    per_piece, per_pair = (
+        [np.int64, np.float64, np.int64],
+        [np.int32, np.int32, np.float64, np.float64],
+    )
     kinds: list[Any] = [*per_piece, *per_pair, np.int64, np.int32, np.int64, np.int32]
     return presence, *(_from(buffer, kind) for buffer, kind in zip(found, kinds))
 
@@ -237,7 +314,9 @@ def lane_tally(native: ModuleType, piece_weights: NDArray[Any], table: Any, n_ow
         result = np.empty((6, n_owners, LANES))
         native.lane_tally(lanes, *columns, n_owners, result)
         parts.append(result[:, :, : rows.stop - rows.start])
-    return np.ascontiguousarray(np.moveaxis(np.concatenate(parts, axis=2), 2, 0))  # sums depend on the layout
+    return np.ascontiguousarray(
+        np.moveaxis(np.concatenate(parts, axis=2), 2, 0)
+    )  # sums depend on the layout
 
 
 def tally(native: ModuleType, piece_weights: I64, table: Any, n_owners: int) -> F64:
@@ -245,7 +324,9 @@ def tally(native: ModuleType, piece_weights: I64, table: Any, n_owners: int) -> 
     n_replicates, n_pieces = piece_weights.shape
     result = np.empty((n_replicates, 6, n_owners))
     columns = _tally_columns(table)
-    native.rodeo_tally(_i64(piece_weights), *columns, n_owners, n_replicates, n_pieces, result, threads())
+    native.rodeo_tally(
+        _i64(piece_weights), *columns, n_owners, n_replicates, n_pieces, result, threads()
+    )
     return result
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled twin of the kernel for error types, with the signature of its NumPy kernel. Nothing here computes."""
+"""The compiled twin of the kernel for error types, with the signature of its NumPy kernel. Nothing
+here computes.
+"""
 
 from __future__ import annotations
 

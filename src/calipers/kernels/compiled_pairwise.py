@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled twins for pairs of maps, with the signatures of their NumPy kernels. Nothing here computes."""
+"""The compiled twins for pairs of maps, with the signatures of their NumPy kernels. Nothing here
+computes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def places(native: ModuleType, values: F64) -> tuple[I32, I32, I32]:
     return order, below, doubled
 
 
-def discordant(native: ModuleType, order: I32, below: I32, tied: Flags, first: I64, second: I64) -> tuple[I64, I64]:
+def discordant(
+    native: ModuleType, order: I32, below: I32, tied: Flags, first: I64, second: I64
+) -> tuple[I64, I64]:
     """Twin of `kendall.discordant`."""
     found, joint = np.empty(len(first), np.int64), np.empty(len(first), np.int64)
     native.kendall_pairs(order, below, tied.view(np.uint8), first, second, found, joint, threads())

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled twins of the kernels for runs, with the signatures of their NumPy kernels. Nothing here computes."""
+"""The compiled twins of the kernels for runs, with the signatures of their NumPy kernels. Nothing
+here computes.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,11 @@ def pieces(native: ModuleType, array: Array, alike: bool) -> tuple[I64, I64, Arr
 
 def grouped(native: ModuleType, start: I64, length: I64, owner: I64, n: int) -> RunTable:
     """Twin of `runs.grouped`."""
-    found = np.empty(n + 1, np.int64), np.empty(len(start), np.int64), np.empty(len(start), np.int64)
+    found = (
+        np.empty(n + 1, np.int64),
+        np.empty(len(start), np.int64),
+        np.empty(len(start), np.int64),
+    )
     native.group_runs(_i64(start), _i64(length), _i64(owner), *found)
     return found
 
@@ -45,7 +51,9 @@ def boxes(native: ModuleType, runs: RunTable, size: I64) -> F64:
     return found
 
 
-def weighted_centroids(native: ModuleType, values: Array, runs: RunTable, size: I64) -> tuple[F64, F64]:
+def weighted_centroids(
+    native: ModuleType, values: Array, runs: RunTable, size: I64
+) -> tuple[F64, F64]:
     """Twin of `runs.weighted_centroids` for maps of float32 or float64 over one image."""
     n = len(runs[0]) - 1
     total, centroids = np.empty(n), np.empty((n, len(size)))
@@ -53,11 +61,15 @@ def weighted_centroids(native: ModuleType, values: Array, runs: RunTable, size: 
     return total, centroids
 
 
-def components(native: ModuleType, start: I64, length: I64, size: I64, steps: Any, value: Array | None) -> I64:
+def components(
+    native: ModuleType, start: I64, length: I64, size: I64, steps: Any, value: Array | None
+) -> I64:
     """Twin of `components.components`; values are whole numbers."""
     found = np.empty(len(start), np.int64)
     values = np.zeros(0, np.int64) if value is None else _i64(value)
-    native.run_components(_i64(start), _i64(length), values, _i64(size), np.array(steps, np.int64), found, threads())
+    native.run_components(
+        _i64(start), _i64(length), values, _i64(size), np.array(steps, np.int64), found, threads()
+    )
     return found
 
 
@@ -68,10 +80,16 @@ def common(native: ModuleType, a: RunTable, b: RunTable, rows: I64, columns: I64
     return found
 
 
-def intersections(native: ModuleType, a: tuple[I64, I64, I64], b: tuple[I64, I64, I64]) -> tuple[I64, I64, I64]:
+def intersections(
+    native: ModuleType, a: tuple[I64, I64, I64], b: tuple[I64, I64, I64]
+) -> tuple[I64, I64, I64]:
     """Twin of `run_algebra.intersections`."""
     one, other, voxels = native.intersections(*map(_i64, a), *map(_i64, b))
-    return np.frombuffer(one, np.int64), np.frombuffer(other, np.int64), np.frombuffer(voxels, np.int64)
+    return (
+        np.frombuffer(one, np.int64),
+        np.frombuffer(other, np.int64),
+        np.frombuffer(voxels, np.int64),
+    )
 
 
 def _map(values: Array) -> tuple[Array, bool]:

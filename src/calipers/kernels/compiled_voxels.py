@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled twins of the voxel kernels, with the signatures of their NumPy kernels. Nothing here computes."""
+"""The compiled twins of the voxel kernels, with the signatures of their NumPy kernels. Nothing here
+computes.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def bins_of(native: ModuleType, values: Scores) -> I32:
     return found
 
 
-def table(native: ModuleType, values: Scores, positive: Flags, n_bins: int) -> tuple[I64, I64, F64, F64]:
+def table(
+    native: ModuleType, values: Scores, positive: Flags, n_bins: int
+) -> tuple[I64, I64, F64, F64]:
     """Twin of `voxels._table`."""
     positives, negatives = np.empty(n_bins, np.int64), np.empty(n_bins, np.int64)
     lowest, highest = np.empty(n_bins), np.empty(n_bins)
@@ -34,7 +38,9 @@ def table(native: ModuleType, values: Scores, positive: Flags, n_bins: int) -> t
     return columns
 
 
-def split(native: ModuleType, values: Scores, positive: Flags, n_positives: int) -> tuple[Scores, Scores]:
+def split(
+    native: ModuleType, values: Scores, positive: Flags, n_positives: int
+) -> tuple[Scores, Scores]:
     """Twin of `voxel_ranking._split`."""
     positives = np.empty(n_positives + 1, values.dtype)
     negatives = np.empty(values.size - n_positives + 1, values.dtype)
@@ -43,7 +49,11 @@ def split(native: ModuleType, values: Scores, positive: Flags, n_positives: int)
 
 
 def walk(
-    native: ModuleType, positives: Scores, negatives: Scores, positive_offsets: I64, negative_offsets: I64
+    native: ModuleType,
+    positives: Scores,
+    negatives: Scores,
+    positive_offsets: I64,
+    negative_offsets: I64,
 ) -> tuple[I64, I64, I64, F64, F64]:
     """Twin of `voxel_ranking.walk`."""
     n = len(positive_offsets) - 1

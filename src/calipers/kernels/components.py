@@ -12,7 +12,8 @@ from calipers.kernels import compiled_runs, ragged, route, runs
 
 I64 = NDArray[np.int64]
 
-# Steps along y and z to the rows that are looked at (the others look back), and how far touching reaches along x.
+# Steps along y and z to the rows that are looked at (the others look back), and how far touching
+# reaches along x.
 NEIGHBOURS: dict[str, dict[int, tuple[tuple[int, int, int], ...]]] = {
     "faces": {2: ((1, 0, 0),), 3: ((1, 0, 0), (0, 1, 0))},
     "edges": {2: ((1, 0, 1),), 3: ((1, 0, 1), (-1, 1, 0), (0, 1, 1), (1, 1, 0))},
@@ -20,7 +21,9 @@ NEIGHBOURS: dict[str, dict[int, tuple[tuple[int, int, int], ...]]] = {
 }
 
 
-def components(start: I64, length: I64, size: I64, connectivity: str, value: NDArray[Any] | None = None) -> I64:
+def components(
+    start: I64, length: I64, size: I64, connectivity: str, value: NDArray[Any] | None = None
+) -> I64:
     """Return the component of every run, numbered from 0 in the order of their first voxels.
 
     Parameters
@@ -43,7 +46,11 @@ def components(start: I64, length: I64, size: I64, connectivity: str, value: NDA
 
 
 def _joined(
-    start: I64, length: I64, size: I64, steps: tuple[tuple[int, int, int], ...], value: NDArray[Any] | None
+    start: I64,
+    length: I64,
+    size: I64,
+    steps: tuple[tuple[int, int, int], ...],
+    value: NDArray[Any] | None,
 ) -> I64:
     """Return the components: of a graph whose edges are the pairs of runs that touch."""
     from scipy.sparse import coo_array

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scores of 2x2 tables, for many tables at once.
 
-Two parties call each of N things positive or negative: ``n11`` both positive, ``n10`` only the first, ``n01`` only the
-second, ``n00`` neither. Where the parties are not equal, the first is the decision and the second the reference.
-Every function takes the four counts, numbers or arrays of one shape, and returns NaN for 0/0. Numerators and
-denominators are sums and products of counts, so that whole numbers meet 0/0 exactly where it belongs.
+Two parties call each of N things positive or negative: ``n11`` both positive, ``n10`` only the
+first, ``n01`` only the second, ``n00`` neither. Where the parties are not equal, the first is the
+decision and the second the reference. Every function takes the four counts, numbers or arrays of
+one shape, and returns NaN for 0/0. Numerators and denominators are sums and products of counts, so
+that whole numbers meet 0/0 exactly where it belongs.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def observed_agreement(n11: F64, n10: F64, n01: F64, n00: F64) -> F64:
 
 
 def cohen_kappa(n11: F64, n10: F64, n01: F64, n00: F64) -> F64:
-    """Return kappa = (po - pe) / (1 - pe) with pe from both parties' own margins; undefined if 1 - pe is 0.
+    """Return kappa = (po - pe) / (1 - pe) with pe from both parties' own margins; undefined if 1 -
+    pe is 0.
 
     Written as 2 (n11 n00 - n10 n01) / (n1* n*0 + n0* n*1), which is the same.
     """
@@ -146,7 +148,9 @@ def adjusted_jaccard(n11: F64, n10: F64, n01: F64, n00: F64) -> F64:
 
 
 def heuristic_jaccard(n11: F64, n10: F64, n01: F64, n00: F64) -> F64:
-    """Return the Jaccard index less the overlap that cannot be avoided, max(n1* + n*1 - N, 0), in both parts."""
+    """Return the Jaccard index less the overlap that cannot be avoided, max(n1* + n*1 - N, 0), in
+    both parts.
+    """
     forced = np.maximum(n11 - n00, 0)
     return _ratio(n11 - forced, n11 + n10 + n01 - forced)
 
@@ -187,7 +191,9 @@ def balanced_accuracy(n11: F64, n10: F64, n01: F64, n00: F64) -> F64:
 
 
 def matthews(n11: F64, n10: F64, n01: F64, n00: F64) -> F64:
-    """Return the correlation of the two parties (MCC, phi); undefined if either says only one thing."""
+    """Return the correlation of the two parties (MCC, phi); undefined if either says only one
+    thing.
+    """
     # One root of the product: the root of a square is exact, so that perfect tables give exactly 1.
     margins = np.sqrt(((n11 + n10) * (n01 + n00)) * ((n11 + n01) * (n10 + n00)))
     return _ratio(n11 * n00 - n10 * n01, margins)
@@ -203,7 +209,8 @@ def _ratio(part: F64, whole: F64) -> F64:
         return np.asarray(np.true_divide(part, whole))
 
 
-# One function may have two names: that of agreement studies, and that of the stability of repeated trainings.
+# One function may have two names: that of agreement studies, and that of the stability of repeated
+# trainings.
 SCORES: Mapping[str, Callable[[F64, F64, F64, F64], F64]] = {
     "sensitivity": sensitivity,
     "specificity": specificity,

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Precision-recall and FROC curves under integer weights, for many replicates, views and all classes in one call.
+"""Precision-recall and FROC curves under integer weights, for many replicates, views and all
+classes in one call.
 
-Only hits matter for an average precision: precision is highest at hits and recall moves only there. So a curve is held
-at the H hits of all classes: the cumulative weight of hits inside the class, and that of all counted predictions. A
-weight of 2 gives the same as listing the image twice.
+Only hits matter for an average precision: precision is highest at hits and recall moves only there.
+So a curve is held at the H hits of all classes: the cumulative weight of hits inside the class, and
+that of all counted predictions. A weight of 2 gives the same as listing the image twice.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ EPS = np.spacing(1)  # pycocotools adds it to every denominator; kept, for equal
 
 
 class Ranking(NamedTuple):
-    """Predictions in the order of a curve: by class, then descending score, equal scores in input order."""
+    """Predictions in the order of a curve: by class, then descending score, equal scores in input
+    order.
+    """
 
     order: I64  # (N,) rows of the predictions
     offsets: I64  # (K + 1,) classes
@@ -33,14 +36,17 @@ class Ranking(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What curves are made of: fates, the order in which predictions are walked through, and weights of the images."""
+    """What curves are made of: fates, the order in which predictions are walked through, and
+    weights of the images.
+    """
 
     table: compiled.FateTable  # (all views, n_predictions) in input order
     views: list[int]  # the V rows of the fates that are wanted
     ranked: Ranking
     image: I64  # (n_predictions,)
     weights: I64  # (R, n_images)
-    plans: dict[tuple[int | bool, ...], replicates.Plan] | None = None  # made once, for all replicates
+    # made once, for all replicates
+    plans: dict[tuple[int | bool, ...], replicates.Plan] | None = None
 
     @property
     def plain(self) -> bool:
@@ -71,7 +77,9 @@ class Curve(NamedTuple):
 
 
 def ranking(score: F64, label: I32, n_classes: int, *, blocks: bool) -> Ranking:
-    """Sort predictions for a curve; with ``blocks`` equal scores of a class are one operating point."""
+    """Sort predictions for a curve; with ``blocks`` equal scores of a class are one operating
+    point.
+    """
     native = route.native()
     if native is not None:
         return Ranking(*compiled.ranking(native, score, label, n_classes, blocks))
@@ -97,7 +105,9 @@ def block_ends(score: F64, offsets: I64) -> I64:
 
 
 def curve(fate: I8, ranked: Ranking, weight: I64 | None) -> Curve:
-    """Accumulate one view; ``fate`` (N,) and ``weight`` (R, N) in the order of the ranking, None for ones."""
+    """Accumulate one view; ``fate`` (N,) and ``weight`` (R, N) in the order of the ranking, None
+    for ones.
+    """
     where = np.flatnonzero(fate == HIT)
     owner = np.searchsorted(ranked.offsets, where, side="right") - 1
     offsets = ragged.from_counts(np.bincount(owner, minlength=len(ranked.offsets) - 1))
@@ -109,7 +119,9 @@ def curve(fate: I8, ranked: Ranking, weight: I64 | None) -> Curve:
         if counted.all():  # then the place in the ranking is the number of predictions so far
             every = (ends + 1 - start)[None]
         else:
-            total = np.cumsum(counted.astype(np.int32), dtype=np.int32)  # half the memory, twice as fast
+            total = np.cumsum(
+                counted.astype(np.int32), dtype=np.int32
+            )  # half the memory, twice as fast
             every = (total[ends] - np.where(start > 0, total[start - 1], 0)).astype(np.int64)[None]
     else:
         of_hits = weight[:, where]
@@ -121,7 +133,9 @@ def curve(fate: I8, ranked: Ranking, weight: I64 | None) -> Curve:
     return Curve(offsets, running[:, upto], every, of_hits)
 
 
-def average_precision(problem: Problem, positives: I64, recalls: F64 | None, *, enveloped: bool = True) -> F64:
+def average_precision(
+    problem: Problem, positives: I64, recalls: F64 | None, *, enveloped: bool = True
+) -> F64:
     """Return (R, V, K); NaN for a class without references.
 
     Parameters
@@ -129,14 +143,21 @@ def average_precision(problem: Problem, positives: I64, recalls: F64 | None, *, 
     positives
         (R, V, K) weight of the counted references.
     recalls
-        Points at which the interpolated precision is averaged; None: the area, of the envelope or of the steps.
+        Points at which the interpolated precision is averaged; None: the area, of the envelope or
+        of the steps.
     """
     native = route.native()
     if not problem.plain and (recalls is None or replicates.evenly_spaced(recalls)):
         plan = problem.plan(enveloped=enveloped)
         return replicates.average_precision(plan, problem.weights, positives, recalls)
     if native is not None:
-        kind = compiled.RECALLS if recalls is not None else compiled.ENVELOPE if enveloped else compiled.STEPS
+        kind = (
+            compiled.RECALLS
+            if recalls is not None
+            else compiled.ENVELOPE
+            if enveloped
+            else compiled.STEPS
+        )
         return compiled.average_precision(native, problem, positives, recalls, kind)
     result = np.empty(positives.shape)
     ranked, weight = problem.ranked, None if problem.plain else problem.ordered_weights()
@@ -175,9 +196,11 @@ def precision(hits: I64, every: I64) -> F64:
 
 
 def needed_hits(positives: I64, recalls: F64) -> I64:
-    """Return (R, K, n): the smallest whole number of hits j >= 1 with ``j / positives >= recall`` in float64.
+    """Return (R, K, n): the smallest whole number of hits j >= 1 with ``j / positives >= recall``
+    in float64.
 
-    Searching whole numbers instead of rounded recalls gives the same answer and lets all classes be searched at once.
+    Searching whole numbers instead of rounded recalls gives the same answer and lets all classes be
+    searched at once.
     """
     count = np.maximum(positives, 1)[..., None]
     j = np.ceil(recalls * count).astype(np.int64)
@@ -186,9 +209,11 @@ def needed_hits(positives: I64, recalls: F64) -> I64:
 
 
 def precisions(problem: Problem, needed: I64) -> F64:
-    """Return (R, K, n): the interpolated precision of one view at each ``needed`` (R, K, n) number of hits.
+    """Return (R, K, n): the interpolated precision of one view at each ``needed`` (R, K, n) number
+    of hits.
 
-    Under weights only the ends of runs of hits are looked at: the envelope is the same, see `replicates`.
+    Under weights only the ends of runs of hits are looked at: the envelope is the same, see
+    `replicates`.
     """
     if problem.plain:
         fate = problem.table.fates[problem.views[0]][problem.ranked.order]
@@ -204,7 +229,9 @@ def precisions(problem: Problem, needed: I64) -> F64:
 
 
 def precision_at(c: Curve, needed: I64) -> F64:
-    """Return (R, K, n): the interpolated precision at each needed number of hits; 0 where it is never reached."""
+    """Return (R, K, n): the interpolated precision at each needed number of hits; 0 where it is
+    never reached.
+    """
     best = replicates.envelope(precision(c.hits, c.every), c.offsets)
     n_classes = len(c.offsets) - 1
     stride = int(max(needed.max(initial=0), c.hits.max(initial=0))) + 2
@@ -222,7 +249,8 @@ def precision_at(c: Curve, needed: I64) -> F64:
 
 
 def area(c: Curve, positives: I64, *, enveloped: bool) -> F64:
-    """Return (R, K): the sum over operating points of precision x hits gained, divided by the references.
+    """Return (R, K): the sum over operating points of precision x hits gained, divided by the
+    references.
 
     Of the envelope, level by level; else point by point.
     """
@@ -231,11 +259,15 @@ def area(c: Curve, positives: I64, *, enveloped: bool) -> F64:
         total = replicates.level_sums(replicates.envelope(values, c.offsets), c.weight, c.offsets)
     else:
         total = _steps(c, values, positives.shape)
-    return np.asarray(np.divide(total, positives, out=np.full(total.shape, np.nan), where=positives > 0))
+    return np.asarray(
+        np.divide(total, positives, out=np.full(total.shape, np.nan), where=positives > 0)
+    )
 
 
 def _steps(c: Curve, values: F64, shape: tuple[int, ...]) -> F64:
-    """Return (R, K): the sum over operating points of precision x hits gained; equal scores are one point."""
+    """Return (R, K): the sum over operating points of precision x hits gained; equal scores are one
+    point.
+    """
     total, owner = np.zeros(shape), ragged.owners(c.offsets)
     for r, hits in enumerate(c.hits):
         last = np.append((hits[1:] != hits[:-1]) | (owner[1:] != owner[:-1]), True)[: len(hits)]
@@ -247,7 +279,8 @@ def _steps(c: Curve, values: F64, shape: tuple[int, ...]) -> F64:
 
 
 def hits_at(problem: Problem, allowed: F64) -> I64:
-    """Return (R, V, K, n): the most hits of a class at an operating point with at most ``allowed`` (R, n) false alarms.
+    """Return (R, V, K, n): the most hits of a class at an operating point with at most ``allowed``
+    (R, n) false alarms.
 
     Operating points are the ends of the ranking's blocks, in descending score.
     """

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The smallest value of a smooth function of a few variables within bounds, and where a function crosses zero.
+"""The smallest value of a smooth function of a few variables within bounds, and where a function
+crosses zero.
 
-Newton's method on a handful of variables needs no library: loading one takes longer than the search, and linear algebra
-with threads of its own is slow on matrices this small.
+Newton's method on a handful of variables needs no library: loading one takes longer than the
+search, and linear algebra with threads of its own is slow on matrices this small.
 """
 
 from __future__ import annotations
@@ -22,13 +23,17 @@ SUFFICIENT = 1e-4  # of the decrease that the slope promises
 FLATTEST = 1e-8  # curvature relative to the largest
 
 
-def minimise(function: ValueAndSlope, start: F64, lower: F64, upper: F64, gain: float) -> tuple[F64, float, bool]:
-    """Return the place and the value of a minimum, and whether nothing above ``gain`` was left to win there.
+def minimise(
+    function: ValueAndSlope, start: F64, lower: F64, upper: F64, gain: float
+) -> tuple[F64, float, bool]:
+    """Return the place and the value of a minimum, and whether nothing above ``gain`` was left to
+    win there.
 
     Notes
     -----
-    Projected Newton: variables on a bound that the slope presses against stay; the others take the Newton step, with
-    the curvature made positive, halved until the value falls enough. The curvature comes from differences of slopes.
+    Projected Newton: variables on a bound that the slope presses against stay; the others take the
+    Newton step, with the curvature made positive, halved until the value falls enough. The
+    curvature comes from differences of slopes.
     """
     at = np.clip(start, lower, upper)
     value, slope = function(at)
@@ -42,7 +47,12 @@ def minimise(function: ValueAndSlope, start: F64, lower: F64, upper: F64, gain: 
         promised = -float(slope @ step)
         if promised < gain:
             return at, value, True
-        step *= min(1.0, float(np.min((4.0 * (1.0 + np.abs(at[free]))) / np.maximum(np.abs(step[free]), 1e-300))))
+        step *= min(
+            1.0,
+            float(
+                np.min((4.0 * (1.0 + np.abs(at[free]))) / np.maximum(np.abs(step[free]), 1e-300))
+            ),
+        )
         length = 1.0
         for _ in range(HALVINGS):
             there = np.clip(at + length * step, lower, upper)
@@ -56,7 +66,9 @@ def minimise(function: ValueAndSlope, start: F64, lower: F64, upper: F64, gain: 
     return at, value, False
 
 
-def _newton(function: ValueAndSlope, at: F64, slope: F64, free: NDArray[np.intp], upper: F64) -> F64:
+def _newton(
+    function: ValueAndSlope, at: F64, slope: F64, free: NDArray[np.intp], upper: F64
+) -> F64:
     """Return the Newton step of the free variables."""
     curvature = np.empty((len(free), len(free)))
     for row, k in enumerate(free):
@@ -68,12 +80,16 @@ def _newton(function: ValueAndSlope, at: F64, slope: F64, free: NDArray[np.intp]
     return np.asarray(-vectors @ ((vectors.T @ slope[free]) / values))
 
 
-def crossing(function: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
-    """Return where a function, below 0 at one of two places and above at the other, is 0 up to the tolerance.
+def crossing(
+    function: Callable[[float], float], low: float, high: float, tolerance: float
+) -> float:
+    """Return where a function, below 0 at one of two places and above at the other, is 0 up to the
+    tolerance.
 
     Notes
     -----
-    Regula falsi in the Illinois variant: the value at an end that stays is halved, so that both ends move.
+    Regula falsi in the Illinois variant: the value at an end that stays is halved, so that both
+    ends move.
     """
     at_low, at_high = function(low), function(high)
     middle = low

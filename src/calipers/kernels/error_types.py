@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kind of mistake every prediction is, and which references no prediction could have found: the types of TIDE.
+"""What kind of mistake every prediction is, and which references no prediction could have found:
+the types of TIDE.
 
-In every image predictions choose in descending score: each takes the most similar free reference of its class, if it
-is at least ``foreground`` similar; of equal ones the earlier. Every other prediction is, by the first that holds,
+In every image predictions choose in descending score: each takes the most similar free reference of
+its class, if it is at least ``foreground`` similar; of equal ones the earlier. Every other
+prediction is, by the first that holds,
 
-1. ``LOC``: its most similar reference of its class is between ``background`` and ``foreground``, both included;
+1. ``LOC``: its most similar reference of its class is between ``background`` and ``foreground``,
+   both included;
 2. ``CLS``: its most similar reference of another class is at least at ``foreground``;
 3. ``DUP``: a taken reference of its class is at least at ``foreground``;
 4. ``BKG``: no reference is above ``background``;
 5. ``BOTH``: neither place nor class is right.
 
-Without counted references everything is ``BKG``. A mistake of kind LOC or CLS on a reference that nobody took could be
-mended into a hit; of several on one reference only the one with the highest score. References that are neither taken
-nor mendable are ``MISS``.
+Without counted references everything is ``BKG``. A mistake of kind LOC or CLS on a reference that
+nobody took could be mended into a hit; of several on one reference only the one with the highest
+score. References that are neither taken nor mendable are ``MISS``.
 """
 
 from __future__ import annotations
@@ -51,8 +54,11 @@ class Types(NamedTuple):
 
     reference: I8  # (n_references,) RIGHT, MISS, MENDABLE, or ABSENT if it is ignored
     prediction: I8  # (n_predictions,) RIGHT, CLS, LOC, BOTH, DUP, BKG, or ABSENT
-    covered: Flags  # (n_predictions,) not RIGHT, and in an ignored region of its class: typed, but not counted
-    mended: Flags  # (n_predictions,) whether mending it makes it a hit; if not, mending takes it away
+    # (n_predictions,) not RIGHT, and in an ignored region of its class: typed, but not counted
+    covered: Flags
+    mended: (
+        Flags  # (n_predictions,) whether mending it makes it a hit; if not, mending takes it away
+    )
     partner: I32  # (n_predictions,) the reference that made it what it is; -1 for BKG and ABSENT
     similarity: F64  # (n_predictions,) to the partner, NaN without
 
@@ -60,8 +66,9 @@ class Types(NamedTuple):
 def error_types(pairs: PairList, objects: Objects, background: float, foreground: float) -> Types:
     """Return the kinds of all objects.
 
-    ``pairs`` of any classes that are at least ``background`` similar, sorted by prediction, then reference; the
-    similarity to an ignored region is what decides whether a prediction lies in it: above ``foreground``.
+    ``pairs`` of any classes that are at least ``background`` similar, sorted by prediction, then
+    reference; the similarity to an ignored region is what decides whether a prediction lies in it:
+    above ``foreground``.
     """
     native = route.native()
     if native is not None:
@@ -90,9 +97,13 @@ class _Near(NamedTuple):
     n_predictions: int
 
     def best(self, chosen: Flags) -> I64:
-        """Return (n_predictions,) the chosen pair that is most similar, of equal ones the earlier; -1 without."""
+        """Return (n_predictions,) the chosen pair that is most similar, of equal ones the earlier;
+        -1 without.
+        """
         rows = np.flatnonzero(chosen)
-        rows = rows[np.lexsort((self.reference[rows], -self.similarity[rows], self.prediction[rows]))]
+        rows = rows[
+            np.lexsort((self.reference[rows], -self.similarity[rows], self.prediction[rows]))
+        ]
         found = np.full(self.n_predictions, -1, np.int64)
         found[self.prediction[rows[::-1]]] = rows[::-1]  # the last write, which is the best, stays
         return found
@@ -106,24 +117,33 @@ def _matched(near: _Near, candidates: Flags, objects: Objects) -> I64:
     """Return (n_predictions,) the pair that each prediction got, or -1."""
     rows, n = np.flatnonzero(candidates), len(objects.reference_label)
     got = np.full(near.n_predictions, -1, np.int64)
-    # Of equal references `by_score` takes the later one: counted from the end that is the earlier one.
+    # Of equal references `by_score` takes the later one: counted from the end that is the earlier
+    # one.
     ends = n - 1 - near.reference[rows], near.prediction[rows]
     nobody, crowd = np.zeros(n, np.uint64), np.zeros(n, np.bool_)
-    walk = matching.by_score(*ends, near.similarity[rows], objects.rank.astype(np.int64), np.zeros(1), nobody, crowd)
+    walk = matching.by_score(
+        *ends, near.similarity[rows], objects.rank.astype(np.int64), np.zeros(1), nobody, crowd
+    )
     for pairs, granted in walk:
         taken = rows[pairs[granted > 0]]
         got[near.prediction[taken]] = taken
     return got
 
 
-def _typed(near: _Near, same: Flags, got: I64, objects: Objects, limits: tuple[float, float]) -> Types:
+def _typed(
+    near: _Near, same: Flags, got: I64, objects: Objects, limits: tuple[float, float]
+) -> Types:
     """Return the kinds, without looking at ignored regions."""
     background, foreground = limits
     taken = np.zeros(len(objects.ignored), np.bool_)
     taken[near.reference[got[got >= 0]]] = True
     alike, other, anybody = near.best(same), near.best(~same), near.best(np.ones_like(same))
     double = near.best(same & taken[near.reference])
-    some = np.diff(ragged.from_owner(ragged.owners(objects.reference_offsets)[~objects.ignored], _n_images(objects)))
+    some = np.diff(
+        ragged.from_owner(
+            ragged.owners(objects.reference_offsets)[~objects.ignored], _n_images(objects)
+        )
+    )
     kind = np.full(len(got), BOTH, np.int8)
     partner = anybody.copy()
     # From the last rule to the first: the first that holds stays.
@@ -144,7 +164,9 @@ def _typed(near: _Near, same: Flags, got: I64, objects: Objects, limits: tuple[f
     reference[whom[open_to]] = MENDABLE
     reference[taken] = RIGHT
     similarity = np.where(partner < 0, np.nan, np.append(near.similarity, np.nan)[partner])
-    return Types(reference, kind, np.zeros(len(got), np.bool_), mended, whom.astype(np.int32), similarity)
+    return Types(
+        reference, kind, np.zeros(len(got), np.bool_), mended, whom.astype(np.int32), similarity
+    )
 
 
 def _first_of_each(whom: I64, rows: I64, rank: I32) -> Flags:

@@ -60,7 +60,9 @@ class Fates(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """The pairs above the lowest cut-off, and the predictions that have any, renumbered in input order."""
+    """The pairs above the lowest cut-off, and the predictions that have any, renumbered in input
+    order.
+    """
 
     reference: I64  # (P,)
     prediction: I64  # (P,) index into `who`
@@ -72,7 +74,9 @@ class Candidates(NamedTuple):
 
 
 def ranks(offsets: I64, label: I32, score: F64, n_classes: int) -> I32:
-    """Return the place of every prediction in its cell, best score first, equal scores in input order."""
+    """Return the place of every prediction in its cell, best score first, equal scores in input
+    order.
+    """
     native = route.native()
     if native is not None:
         return compiled.ranks(native, offsets, label, score, n_classes)
@@ -89,11 +93,13 @@ def ranks(offsets: I64, label: I32, score: F64, n_classes: int) -> I32:
     return np.bincount(mine[before], minlength=len(score)).astype(np.int32)
 
 
-def decide(found: PairList, offsets: tuple[I64, I64], predictions: Ranked, absent: Flags, rules: Rules) -> Fates:
+def decide(
+    found: PairList, offsets: tuple[I64, I64], predictions: Ranked, absent: Flags, rules: Rules
+) -> Fates:
     """Match under every view.
 
-    ``offsets`` are those of references and predictions. ``absent`` predictions are beyond the allowed number or below
-    the score cut: they are ignored and match nobody.
+    ``offsets`` are those of references and predictions. ``absent`` predictions are beyond the
+    allowed number or below the score cut: they are ignored and match nobody.
     """
     native = route.native()
     if native is not None:
@@ -102,18 +108,25 @@ def decide(found: PairList, offsets: tuple[I64, I64], predictions: Ranked, absen
     unmatched = np.where(rules.outside | absent, np.int8(IGNORED), np.int8(FALSE_ALARM))
     reference = np.where(rules.ignored, np.int8(IGNORED), np.int8(MISSED))[rules.size]
     prediction = unmatched[rules.size]
-    outcome, hit, first = (_by_score if rules.assignment == "by-score" else _by_winner)(candidates, rules)
+    outcome, hit, first = (_by_score if rules.assignment == "by-score" else _by_winner)(
+        candidates, rules
+    )
     reference[hit] = HIT
     before = prediction[:, candidates.who]
-    # Who found nobody keeps the fate of the unmatched; a duplicate of a size that is not counted stays ignored.
+    # Who found nobody keeps the fate of the unmatched; a duplicate of a size that is not counted
+    # stays ignored.
     stays = (outcome == NOT_YET) | ((outcome == MAYBE) & (before == IGNORED))
     after = np.where(outcome == MAYBE, np.int8(DUPLICATE), outcome)
     prediction[:, candidates.who] = np.where(stays, before, after)
-    return Fates(reference, compiled.FateTable(prediction), *_partners(candidates, first, len(absent)))
+    return Fates(
+        reference, compiled.FateTable(prediction), *_partners(candidates, first, len(absent))
+    )
 
 
 def _by_score(c: Candidates, rules: Rules) -> tuple[I8, Flags, I64]:
-    """Return (V, n_candidates) outcomes, (V, n_references) hits, and the pair of each candidate in the first view."""
+    """Return (V, n_candidates) outcomes, (V, n_references) hits, and the pair of each candidate in
+    the first view.
+    """
     outcomes, hits, first = [], [], np.full(len(c.who), -1, np.int64)
     starts = np.flatnonzero(np.diff(c.prediction, prepend=-1))
     for begin in range(0, len(rules.cutoffs), 64):
@@ -143,7 +156,9 @@ def _by_score(c: Candidates, rules: Rules) -> tuple[I8, Flags, I64]:
 
 
 def _by_winner(c: Candidates, rules: Rules) -> tuple[I8, Flags, I64]:
-    """Return the same for the other assignments, which name a winning pair for each candidate and view."""
+    """Return the same for the other assignments, which name a winning pair for each candidate and
+    view.
+    """
     ignored = rules.ignored[rules.size].T
     winner = _assign(c, ignored, rules)
     outcome = _found(c, winner, rules)
@@ -153,7 +168,9 @@ def _by_winner(c: Candidates, rules: Rules) -> tuple[I8, Flags, I64]:
     return outcome.T, hit, winner[:, 0].astype(np.int64)
 
 
-def _candidates(found: PairList, absent: Flags, p: Ranked, offsets: I64, rules: Rules) -> Candidates:
+def _candidates(
+    found: PairList, absent: Flags, p: Ranked, offsets: I64, rules: Rules
+) -> Candidates:
     rank, score, cell = p.rank, p.score, pairs.cells(offsets, p.label, p.n_classes)
     kept = np.flatnonzero((found.similarity >= rules.cutoffs.min()) & ~absent[found.prediction])
     reference, row = found.reference[kept].astype(np.int64), found.prediction[kept].astype(np.int64)
@@ -162,7 +179,9 @@ def _candidates(found: PairList, absent: Flags, p: Ranked, offsets: I64, rules: 
     queue = np.lexsort((rank[who], cell[who]))
     turn = np.empty(len(who), np.int64)
     turn[queue] = ragged.ranks_in_runs(cell[who][queue])
-    return Candidates(reference, np.cumsum(new) - 1, found.similarity[kept], who, turn, cell[who], score[who])
+    return Candidates(
+        reference, np.cumsum(new) - 1, found.similarity[kept], who, turn, cell[who], score[who]
+    )
 
 
 def _assign(c: Candidates, ignored: Flags, rules: Rules) -> I32:
@@ -178,7 +197,9 @@ def _assign(c: Candidates, ignored: Flags, rules: Rules) -> I32:
 
 
 def _found(c: Candidates, winner: I32, rules: Rules) -> I8:
-    """Return (n_candidates, V): hit, ignored, duplicate, or MAYBE and NOT_YET for those who got nobody."""
+    """Return (n_candidates, V): hit, ignored, duplicate, or MAYBE and NOT_YET for those who got
+    nobody.
+    """
     if not len(winner):
         return np.zeros(winner.shape, np.int8)
     # Who has a near, counted reference but did not get one is a duplicate.
@@ -188,7 +209,9 @@ def _found(c: Candidates, winner: I32, rules: Rules) -> I8:
     wanted = rules.cutoffs <= nearest[rules.size].T
     matched = np.full(winner.shape, HIT, np.int8)
     got, view = np.nonzero(winner >= 0)
-    matched[got, view] = np.where(rules.ignored[rules.size[view], c.reference[winner[got, view]]], IGNORED, HIT)
+    matched[got, view] = np.where(
+        rules.ignored[rules.size[view], c.reference[winner[got, view]]], IGNORED, HIT
+    )
     found = np.where(winner >= 0, matched, np.where(wanted, np.int8(MAYBE), np.int8(NOT_YET)))
     if rules.assignment == "many-to-one":
         _only_first_is_hit(c, winner, found, IGNORED if rules.forgiven else DUPLICATE)
@@ -227,8 +250,9 @@ def totals(
 ) -> I64:
     """Return (R, V, 2, K): the weight of the hits, and of all counted objects, of every class.
 
-    ``weights`` is (R, n_images). Objects with ``rank`` (n,) at or above the limit are left out; an empty one leaves
-    nobody out; with ``only_hits`` those that hit nothing under any view may be left out.
+    ``weights`` is (R, n_images). Objects with ``rank`` (n,) at or above the limit are left out; an
+    empty one leaves nobody out; with ``only_hits`` those that hit nothing under any view may be
+    left out.
     """
     native = route.native()
     plain = len(weights) == 1 and bool((weights == 1).all())
@@ -252,7 +276,9 @@ def _counts(fates: I8, label: I32, n_classes: int) -> I64:
     ends = np.cumsum(np.bincount(label, minlength=n_classes)).tolist()
     by_class = np.take(fates, order, axis=1)
     result = np.empty((len(fates), 2, n_classes), np.int64)
-    for k, flags in enumerate(((by_class == HIT).view(np.int8), (by_class != IGNORED).view(np.int8))):
+    for k, flags in enumerate(
+        ((by_class == HIT).view(np.int8), (by_class != IGNORED).view(np.int8))
+    ):
         for c, (start, end) in enumerate(zip([0, *ends], ends)):
             result[:, k, c] = flags[:, start:end].sum(axis=1, dtype=np.int32)
     return result

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convex hulls of runs: the voxels whose centres lie in the closed convex hull of an object's voxel centres.
+"""Convex hulls of runs: the voxels whose centres lie in the closed convex hull of an object's voxel
+centres.
 
-An object whose centres lie on one line (in 3D: in one plane) is its own hull. In 2D everything is done in whole
-numbers. In 3D the half-spaces are those of Qhull; a voxel centre that is not in the hull is further from it than the
-tolerance as long as no side of the object exceeds some 2,000 voxels.
+An object whose centres lie on one line (in 3D: in one plane) is its own hull. In 2D everything is
+done in whole numbers. In 3D the half-spaces are those of Qhull; a voxel centre that is not in the
+hull is further from it than the tolerance as long as no side of the object exceeds some 2,000
+voxels.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Owned = tuple[I64, I64, I64]  # start, length, owner
 
-TOLERANCE = 1e-8  # voxels; Qhull's normals are good to some 1e-12, and centres lie 1 / |whole normal| apart from planes
+# voxels; Qhull's normals are good to some 1e-12, and centres lie 1 / |whole normal| apart from
+# planes
+TOLERANCE = 1e-8
 AT_ONCE = 1 << 20  # pairs of a row and a half-space
 
 
@@ -32,7 +36,8 @@ def hulls(start: I64, length: I64, offsets: I64, size: I64) -> Owned:
     made, flat = make(start, length, owner, size)
     own = flat[owner]
     start, length, owner = (
-        np.concatenate([old[own], new]) for old, new in zip((start, length, owner), made, strict=True)
+        np.concatenate([old[own], new])
+        for old, new in zip((start, length, owner), made, strict=True)
     )
     order = np.argsort(owner, kind="stable")
     return start[order], length[order], owner[order]
@@ -74,14 +79,18 @@ def _rows(start: I64, length: I64, owner: I64, size: I64) -> tuple[I64, I64, I64
 
 
 def _envelope(owner: I64, y: I64, x: I64) -> I64:
-    """Return which points are corners of the least concave function of y above all points of their owner.
+    """Return which points are corners of the least concave function of y above all points of their
+    owner.
 
-    Points at or below the line between their neighbours are none: they are taken away until nothing changes.
+    Points at or below the line between their neighbours are none: they are taken away until nothing
+    changes.
     """
     kept = np.arange(len(y))
     while True:
         of, at, value = owner[kept], y[kept], x[kept]
-        turn = (value[1:-1] - value[:-2]) * (at[2:] - at[:-2]) - (value[2:] - value[:-2]) * (at[1:-1] - at[:-2])
+        turn = (value[1:-1] - value[:-2]) * (at[2:] - at[:-2]) - (value[2:] - value[:-2]) * (
+            at[1:-1] - at[:-2]
+        )
         low = (of[2:] == of[:-2]) & (turn <= 0)
         if not low.any():
             return kept
@@ -91,7 +100,9 @@ def _envelope(owner: I64, y: I64, x: I64) -> I64:
 
 
 def _at(row: I64, whose: I64, owner: I64, y: I64, x: I64) -> I64:
-    """Return the largest whole x at or below the lines through the corners (owner, y, x), in given rows."""
+    """Return the largest whole x at or below the lines through the corners (owner, y, x), in given
+    rows.
+    """
     unit = int(max(y.max(initial=0), row.max(initial=0))) + 1
     after = np.searchsorted(owner * unit + y, whose * unit + row, side="right")
     last = np.searchsorted(owner, whose, side="right") - 1
@@ -118,7 +129,9 @@ def _solid(start: I64, length: I64, owner: I64, size: I64) -> tuple[Owned, Flags
             begin = (z * size[k, 1] + y) * size[k, 0] + low
             found.append((begin, high - low + 1, np.full(len(begin), k)))
     nothing = np.zeros(0, np.int64)
-    start, length, owner = (np.concatenate([nothing, *parts]) for parts in zip(*found)) if found else (nothing,) * 3
+    start, length, owner = (
+        (np.concatenate([nothing, *parts]) for parts in zip(*found)) if found else (nothing,) * 3
+    )
     return (start, length, owner), flat
 
 
@@ -140,7 +153,9 @@ def _scan(points: I64) -> tuple[I64, I64, I64, I64]:
     _, height, depth = points.max(axis=0) + 1
     z, y = (grid.reshape(-1) for grid in np.mgrid[:depth, :height])
     planes = ConvexHull(points).equations  # a x + b y + c z + d <= 0, normals of length 1
-    planes = planes[np.unique(planes.round(11), axis=0, return_index=True)[1]]  # triangles share planes
+    planes = planes[
+        np.unique(planes.round(11), axis=0, return_index=True)[1]
+    ]  # triangles share planes
     step = max(1, AT_ONCE // len(planes))
     parts = [_between(y[k : k + step], z[k : k + step], planes) for k in range(0, len(y), step)]
     low, high = (np.concatenate(ends) for ends in zip(*parts))
@@ -152,7 +167,9 @@ def _scan(points: I64) -> tuple[I64, I64, I64, I64]:
 def _between(y: I64, z: I64, planes: F64) -> tuple[I64, I64]:
     """Return the smallest and the largest whole x that every half-space allows in each row (y, z)."""
     slope = planes[:, 0]
-    rest = TOLERANCE - planes[:, 3] - np.outer(y, planes[:, 1]) - np.outer(z, planes[:, 2])  # slope * x <= rest
+    rest = (
+        TOLERANCE - planes[:, 3] - np.outer(y, planes[:, 1]) - np.outer(z, planes[:, 2])
+    )  # slope * x <= rest
     level, rising, falling = np.abs(slope) < 1e-12, slope >= 1e-12, slope <= -1e-12
     high = np.floor((rest[:, rising] / slope[rising]).min(axis=1))
     low = np.ceil((rest[:, falling] / slope[falling]).max(axis=1))

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pairs of instances that two maps put in opposite orders, counted as inversions in O(N log N) with memory of O(N).
+"""Pairs of instances that two maps put in opposite orders, counted as inversions in O(N log N) with
+memory of O(N).
 
-List the instances in the order of one map and write down the place of each in the other: a discordant pair is a place
-that stands before a lower one. Ties in one map are ordered by the other, so that they never count.
+List the instances in the order of one map and write down the place of each in the other: a
+discordant pair is a place that stands before a lower one. Ties in one map are ordered by the other,
+so that they never count.
 """
 
 from __future__ import annotations
@@ -47,26 +49,32 @@ def discordant(places: Places, first: I64, second: I64) -> tuple[I64, I64]:
 
 
 def _listed(one: Whole, other: Whole) -> tuple[Whole, I64]:
-    """Return places by (one, other) along the order by (other, one), and how many pairs are tied in both."""
+    """Return places by (one, other) along the order by (other, one), and how many pairs are tied in
+    both.
+    """
     n = one.shape[1]
     key = one.astype(np.int64) * n + other
     sequence = np.argsort(key, axis=1)
     key = np.take_along_axis(key, sequence, axis=1)
     index, begins = np.arange(n), np.ones(key.shape, np.bool_)
     np.not_equal(key[:, 1:], key[:, :-1], out=begins[:, 1:])
-    since = index - np.maximum.accumulate(np.where(begins, index, 0), axis=1)  # of the first with the same key
+    since = index - np.maximum.accumulate(
+        np.where(begins, index, 0), axis=1
+    )  # of the first with the same key
     listed = np.argsort(np.take_along_axis(other, sequence, axis=1), axis=1, kind="stable")
     return listed, since.sum(axis=1)
 
 
 def inversions(listed: Whole) -> I64:
-    """Return (P,) inversions of arrangements (P, N) of 0 ... N - 1: pairs of which the higher stands first.
+    """Return (P,) inversions of arrangements (P, N) of 0 ... N - 1: pairs of which the higher
+    stands first.
 
     Notes
     -----
-    Groups of numbers that share their leading bits are parted by the next bit, the order inside kept. Each group holds
-    all its numbers, so a half of them are zeros; those would be at the front of the group if no one stood before them,
-    and every one that does moves a zero back by one place.
+    Groups of numbers that share their leading bits are parted by the next bit, the order inside
+    kept. Each group holds all its numbers, so a half of them are zeros; those would be at the front
+    of the group if no one stood before them, and every one that does moves a zero back by one
+    place.
     """
     rows, n = listed.shape
     size = 1 << max(0, n - 1).bit_length()
@@ -80,6 +88,8 @@ def inversions(listed: Whole) -> I64:
         moved = (zeros & (2 * half - 1)).reshape(rows, -1).sum(axis=1)
         found += moved - (size // (2 * half)) * (half * (half - 1) // 2)
         flat, groups = now.reshape(-1), (-1, half)
-        now = np.concatenate([flat[zeros].reshape(groups), now[ones].reshape(groups)], axis=1).reshape(rows, size)
+        now = np.concatenate(
+            [flat[zeros].reshape(groups), now[ones].reshape(groups)], axis=1
+        ).reshape(rows, size)
         half //= 2
     return found

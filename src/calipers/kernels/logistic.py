@@ -27,17 +27,21 @@ class LogisticFit(NamedTuple):
 
 
 def fit(x: F64, y: F64) -> LogisticFit:
-    """Return the maximum-likelihood fit of ``P(y = 1) = 1 / (1 + exp(-x b))``; x (n, p) has full rank.
+    """Return the maximum-likelihood fit of ``P(y = 1) = 1 / (1 + exp(-x b))``; x (n, p) has full
+    rank.
 
-    Where the data are separated, coefficients run away: the search stops where probabilities are 0 or 1 to nearly all
-    digits, and the bread of those coefficients is huge.
+    Where the data are separated, coefficients run away: the search stops where probabilities are 0
+    or 1 to nearly all digits, and the bread of those coefficients is huge.
     """
     q, r = np.linalg.qr(x)
     beta, deviance, converged = np.zeros(x.shape[1]), np.inf, False
     for _ in range(STEPS):
         eta = np.clip(q @ beta, -STEEPEST, STEEPEST)
         p = 1.0 / (1.0 + np.exp(-eta))
-        before, deviance = deviance, float(2.0 * np.logaddexp(0.0, np.where(y > 0.5, -eta, eta)).sum())
+        before, deviance = (
+            deviance,
+            float(2.0 * np.logaddexp(0.0, np.where(y > 0.5, -eta, eta)).sum()),
+        )
         if abs(before - deviance) <= SETTLED * (1.0 + deviance):
             converged = True
             break
@@ -45,7 +49,9 @@ def fit(x: F64, y: F64) -> LogisticFit:
         beta = beta + np.linalg.solve((q * weight[:, None]).T @ q, q.T @ (y - p))
     back = np.linalg.inv(r)
     information = (q * (p * (1.0 - p))[:, None]).T @ q
-    return LogisticFit(back @ beta, back @ np.linalg.inv(information) @ back.T, p, deviance, converged)
+    return LogisticFit(
+        back @ beta, back @ np.linalg.inv(information) @ back.T, p, deviance, converged
+    )
 
 
 def sandwich(x: F64, residual: F64, bread: F64, code: I64) -> F64:
@@ -53,8 +59,8 @@ def sandwich(x: F64, residual: F64, bread: F64, code: I64) -> F64:
 
     Notes
     -----
-    ``bread (sum_g s_g s_g') bread`` with the score ``s_g`` of cluster g, times ``G / (G - 1) * (n - 1) / (n - p)``, the
-    usual correction for few clusters (Liang and Zeger 1986).
+    ``bread (sum_g s_g s_g') bread`` with the score ``s_g`` of cluster g, times ``G / (G - 1) * (n -
+    1) / (n - p)``, the usual correction for few clusters (Liang and Zeger 1986).
     """
     n, p = x.shape
     scores = np.zeros((int(code.max()) + 1, p))

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who belongs to whom: greedy and optimal assignment of candidate pairs, for many views at once.
 
-A view is a cut-off on the similarity and a set of ignored references. Candidate pairs come as flat arrays
+A view is a cut-off on the similarity and a set of ignored references. Candidate pairs come as flat
+arrays
 
 - ``reference``, ``prediction`` (P,): row numbers of both ends,
 - ``similarity`` (P,),
-- ``turn`` (n_predictions,): in which order predictions of one cell (image and class) may choose, 0 first,
+- ``turn`` (n_predictions,): in which order predictions of one cell (image and class) may choose, 0
+  first,
 
-and every function returns ``winner`` (n_predictions, n_views) int32: the pair that each prediction got, or -1; only
-`by_score`, the one that is used most, yields the pairs that are granted and their views as bits instead. Ignored
-references are only given to predictions that found no other; a crowd can be given many times.
+and every function returns ``winner`` (n_predictions, n_views) int32: the pair that each prediction
+got, or -1; only `by_score`, the one that is used most, yields the pairs that are granted and their
+views as bits instead. Ignored references are only given to predictions that found no other; a crowd
+can be given many times.
 """
 
 from __future__ import annotations
@@ -29,18 +32,28 @@ IGNORED, HIT, DUPLICATE, FALSE_ALARM, MISSED = range(5)
 
 
 def by_score(
-    reference: I64, prediction: I64, similarity: F64, turn: I64, cutoffs: F64, ignored: U64, crowd: Flags
+    reference: I64,
+    prediction: I64,
+    similarity: F64,
+    turn: I64,
+    cutoffs: F64,
+    ignored: U64,
+    crowd: Flags,
 ) -> Iterator[tuple[I64, U64]]:
-    """Predictions choose in descending score, each its best free reference; of equal ones the later, as pycocotools.
+    """Predictions choose in descending score, each its best free reference; of equal ones the
+    later, as pycocotools.
 
-    Works in turns: all cells at once, first everybody's first prediction, then the second. Views are the bits of one
-    word: at most 64 cut-offs, and ``ignored`` (n_references,) says which views ignore a reference. Yields pairs and the
-    views in which each of them is granted.
+    Works in turns: all cells at once, first everybody's first prediction, then the second. Views
+    are the bits of one word: at most 64 cut-offs, and ``ignored`` (n_references,) says which views
+    ignore a reference. Yields pairs and the views in which each of them is granted.
     """
     near = views_from(cutoffs, similarity)
     taken, served = np.zeros(len(ignored), np.uint64), np.zeros(len(turn), np.uint64)
     for steps in _turns(reference, prediction, similarity, turn):
-        for kind in (~ignored, ignored):  # counted references first, ignored ones for those who found none
+        for kind in (
+            ~ignored,
+            ignored,
+        ):  # counted references first, ignored ones for those who found none
             for pairs in steps:
                 ref, pred = reference[pairs], prediction[pairs]
                 granted = near[pairs] & kind[ref] & ~taken[ref] & ~served[pred]
@@ -73,8 +86,12 @@ def unpack(words: U64, n_views: int) -> Flags:
     return np.unpackbits(little, axis=1, bitorder="little", count=n_views).view(np.bool_)
 
 
-def many_to_one(reference: I64, prediction: I64, similarity: F64, n_predictions: int, cutoffs: F64) -> I32:
-    """Every prediction takes its best reference, free or not, counted or not; of equal ones the later."""
+def many_to_one(
+    reference: I64, prediction: I64, similarity: F64, n_predictions: int, cutoffs: F64
+) -> I32:
+    """Every prediction takes its best reference, free or not, counted or not; of equal ones the
+    later.
+    """
     winner = np.full((n_predictions, len(cutoffs)), -1, np.int32)
     order = np.lexsort((-reference, -similarity, prediction))
     best = order[_first_of(prediction[order])]
@@ -94,7 +111,8 @@ def by_overlap(
 ) -> I32:
     """All pairs in descending similarity (ties: score, then rows), taken when both ends are free.
 
-    A pair below a cut-off never blocks one above it, so one pass over the counted references serves all cut-offs.
+    A pair below a cut-off never blocks one above it, so one pass over the counted references serves
+    all cut-offs.
     """
     order = _descending(reference, prediction, similarity, score)
     winner = np.full((len(score), len(cutoffs)), -1, np.int32)
@@ -117,7 +135,8 @@ def by_overlap(
 def per_reference_argmax(
     reference: I64, prediction: I64, similarity: F64, score: F64, cutoffs: F64, ignored: Flags
 ) -> I32:
-    """Every reference takes its most similar prediction; a prediction wanted twice goes to the higher similarity.
+    """Every reference takes its most similar prediction; a prediction wanted twice goes to the
+    higher similarity.
 
     A reference that loses its prediction stays without: it does not choose again.
     """
@@ -125,7 +144,9 @@ def per_reference_argmax(
     winner = np.full((len(score), len(cutoffs)), -1, np.int32)
     for view, cutoff in enumerate(cutoffs):
         for wanted in (False, True):
-            pairs = order[(ignored[reference[order], view] == wanted) & (similarity[order] >= cutoff)]
+            pairs = order[
+                (ignored[reference[order], view] == wanted) & (similarity[order] >= cutoff)
+            ]
             pairs = pairs[winner[prediction[pairs], view] < 0]
             chosen = pairs[_first_of(reference[pairs])]
             chosen = chosen[_first_of(prediction[chosen])]
@@ -134,9 +155,16 @@ def per_reference_argmax(
 
 
 def optimal(
-    reference: I64, prediction: I64, similarity: F64, cell: I64, cutoffs: F64, ignored: Flags, crowd: Flags
+    reference: I64,
+    prediction: I64,
+    similarity: F64,
+    cell: I64,
+    cutoffs: F64,
+    ignored: Flags,
+    crowd: Flags,
 ) -> I32:
-    """Most pairs above the cut-off first, then the largest total similarity (Hungarian method in every cell).
+    """Most pairs above the cut-off first, then the largest total similarity (Hungarian method in
+    every cell).
 
     ``cell`` (n_predictions,) names the image and class of a prediction.
     """
@@ -156,7 +184,9 @@ def optimal(
 
 
 def _turns(reference: I64, prediction: I64, similarity: F64, turn: I64) -> list[list[I64]]:
-    """Return, for every turn, the pairs as steps: everybody's favourite, everybody's second choice, ..."""
+    """Return, for every turn, the pairs as steps: everybody's favourite, everybody's second choice,
+    ...
+    """
     if not len(reference):
         return []
     order = np.lexsort((-reference, -similarity, prediction))
@@ -181,15 +211,18 @@ def _first_of(key: I64) -> I64:
     if not len(key):
         return np.zeros(0, np.int64)
     first = np.empty(int(key.max()) + 1, np.int64)
-    first[key[::-1]] = np.arange(len(key))[::-1]  # the last write, which is the first occurrence, stays
+    first[key[::-1]] = np.arange(len(key))[
+        ::-1
+    ]  # the last write, which is the first occurrence, stays
     return np.flatnonzero(first[key] == np.arange(len(key)))
 
 
 def _greedy(order: I64, reference: I64, prediction: I64, crowd: Flags) -> I64:
     """Return the accepted ones of pairs that come in order of preference.
 
-    A pair that is the first choice of both its ends is accepted by every greedy walk; accept all of those at once,
-    drop what they block, repeat. Crowds are never used up: each of their pairs counts as a reference of its own.
+    A pair that is the first choice of both its ends is accepted by every greedy walk; accept all of
+    those at once, drop what they block, repeat. Crowds are never used up: each of their pairs
+    counts as a reference of its own.
     """
     accepted = []
     n_references = len(crowd)
@@ -207,7 +240,9 @@ def _greedy(order: I64, reference: I64, prediction: I64, crowd: Flags) -> I64:
 
 def _largest_total(pairs: I64, reference: I64, prediction: I64, similarity: F64, cell: I64) -> I64:
     """Return the pairs of the best one-to-one assignment; cells without a conflict need no solver."""
-    n_ref, n_pred = (int(ends[pairs].max()) + 1 if len(pairs) else 0 for ends in (reference, prediction))
+    n_ref, n_pred = (
+        int(ends[pairs].max()) + 1 if len(pairs) else 0 for ends in (reference, prediction)
+    )
     alone = np.bincount(reference[pairs], minlength=n_ref)[reference[pairs]] == 1
     alone &= np.bincount(prediction[pairs], minlength=n_pred)[prediction[pairs]] == 1
     chosen = [pairs[alone]]

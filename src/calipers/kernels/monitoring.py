@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images in the order of their alarm scores, under many weightings at once: equal scores are one operating point.
+"""Images in the order of their alarm scores, under many weightings at once: equal scores are one
+operating point.
 
-An image is *wanted* if an alarm on it would be right. Rejecting all images from a score on gives TP wanted and FP other
-images; only thresholds between different scores are attainable, and nothing is interpolated.
+An image is *wanted* if an alarm on it would be right. Rejecting all images from a score on gives TP
+wanted and FP other images; only thresholds between different scores are attainable, and nothing is
+interpolated.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ ROWS_AT_ONCE = 2
 
 @dataclass(frozen=True)
 class Cuts:
-    """The attainable thresholds of a score, highest first: after each of them a whole group of ties is rejected."""
+    """The attainable thresholds of a score, highest first: after each of them a whole group of ties
+    is rejected.
+    """
 
     order: I64  # (n,) images by falling score
     last: I64  # (g,) place of the last image of every group of equal scores
@@ -35,15 +39,21 @@ class Cuts:
         """Order images (n,) by a score without NaN."""
         order = np.argsort(-score, kind="stable")
         falling = score[order]
-        last = np.flatnonzero(np.append(falling[1:] != falling[:-1], np.ones(min(len(score), 1), np.bool_)))
+        last = np.flatnonzero(
+            np.append(falling[1:] != falling[:-1], np.ones(min(len(score), 1), np.bool_))
+        )
         return cls(order, last.astype(np.int64), falling[last])
 
     def gathered(self, weights: Weights) -> I64:
-        """Return (n, R): the weights in the order of the images, replicates of an image side by side."""
+        """Return (n, R): the weights in the order of the images, replicates of an image side by
+        side.
+        """
         return np.asarray(weights.T[self.order], np.int64)
 
     def rejected(self, gathered: I64, chosen: Flags | None = None) -> I64:
-        """Return (g, R): the weight of the images, or the chosen ones of them, that every threshold rejects."""
+        """Return (g, R): the weight of the images, or the chosen ones of them, that every threshold
+        rejects.
+        """
         if chosen is not None:
             gathered = gathered * chosen[self.order, None]
         return np.asarray(np.cumsum(gathered, axis=0)[self.last])
@@ -51,11 +61,12 @@ class Cuts:
 
 @dataclass(frozen=True)
 class Standing:
-    """How much weight lies around every image, whichever the labels: (n, R) each, in the order of the cuts.
+    """How much weight lies around every image, whichever the labels: (n, R) each, in the order of
+    the cuts.
 
-    With ``U`` the weight below an image and half of that level with it, itself included, wanted images of weight P in
-    all have ``sum w U = right pairs + P^2 / 2``: among themselves they win half of all pairs. So one product serves
-    many labellings.
+    With ``U`` the weight below an image and half of that level with it, itself included, wanted
+    images of weight P in all have ``sum w U = right pairs + P^2 / 2``: among themselves they win
+    half of all pairs. So one product serves many labellings.
     """
 
     order: I64  # (n,)
@@ -81,20 +92,25 @@ class Standing:
 
     @cached_property
     def lasting(self) -> F64:
-        """(g, R): how long an image counts if images are accepted by rising score, ``E[1/p + ... + 1/N]`` at place p.
+        """(g, R): how long an image counts if images are accepted by rising score, ``E[1/p + ... +
+        1/N]`` at place p.
 
-        That is ``H(N) - H(p - 1)`` with the harmonic numbers H. In a group of m after c images p is any of c + 1 ..
-        c + m, and ``H(0) + ... + H(K - 1) = K H(K) - K``.
+        That is ``H(N) - H(p - 1)`` with the harmonic numbers H. In a group of m after c images p is
+        any of c + 1 .. c + m, and ``H(0) + ... + H(K - 1) = K H(K) - K``.
         """
         n, c, m = self.total, self.below, self.level
         h = harmonic(int(n.max(initial=0)))
         k = np.arange(len(h))
         sums = k * h - k
         mean = np.divide(sums[c + m] - sums[c], m, out=np.zeros(m.shape), where=m > 0)
-        return np.asarray(h[n] - np.where(m == 1, h[c], mean))  # of a single image without a difference of large sums
+        return np.asarray(
+            h[n] - np.where(m == 1, h[c], mean)
+        )  # of a single image without a difference of large sums
 
     def sums(self, of_image: F64, of_group: NDArray[Any]) -> F64:
-        """Return (L, R): sums over images of weight x number of the image (L, n) x number of its group (g, R)."""
+        """Return (L, R): sums over images of weight x number of the image (L, n) x number of its
+        group (g, R).
+        """
         return product(of_image[:, self.order], self.weight * of_group[self.group])
 
     def wanted(self, labels: Flags) -> F64:
@@ -102,7 +118,9 @@ class Standing:
         return product(labels[:, self.order].astype(np.float64), self.weight)
 
     def auroc(self, labels: Flags) -> F64:
-        """Return (L, R) areas under the ROC curve; whole numbers up to the one division, so exact in any order."""
+        """Return (L, R) areas under the ROC curve; whole numbers up to the one division, so exact
+        in any order.
+        """
         p = self.wanted(labels)
         n = self.total - p
         twice = self.sums(labels.astype(np.float64), 2 * self.below + self.level)
@@ -138,7 +156,8 @@ class Operating:
         return (self.wanted > 0) & (self.others > 0)
 
     def auroc(self) -> F64:
-        """Return the share of pairs of a wanted and another image in the right order, ties counting half.
+        """Return the share of pairs of a wanted and another image in the right order, ties counting
+        half.
 
         Whole numbers up to the one division, so it is exact in any order.
         """
@@ -188,7 +207,8 @@ def operating(score: F64, wanted: Flags, weights: Weights) -> Operating:
 def product(rows: F64, columns: F64) -> F64:
     """Return (L, R): rows (L, n) times columns (n, R), a few rows at a time.
 
-    Small products stay on one thread; large ones wake threads that wait for each other on a busy machine.
+    Small products stay on one thread; large ones wake threads that wait for each other on a busy
+    machine.
     """
     parts = [rows[k : k + ROWS_AT_ONCE] @ columns for k in range(0, len(rows), ROWS_AT_ONCE)]
     return np.concatenate(parts) if parts else np.zeros((0, columns.shape[1]))

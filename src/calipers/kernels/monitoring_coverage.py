@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Risk against coverage: what is lost on the images that a monitor lets through, under many weightings at once.
+"""Risk against coverage: what is lost on the images that a monitor lets through, under many
+weightings at once.
 
-Images are accepted by rising alarm score. With the first k of N accepted, the selective risk is their mean loss and
-the generalised risk their summed loss over N; AURC and AUGRC are the means of these over k = 1 .. N. Images with equal
-scores come in any order: the expected value over all orders is taken, in which the j-th of a group of m adds the mean
-loss of the group. An image of weight w is w images with the same score.
+Images are accepted by rising alarm score. With the first k of N accepted, the selective risk is
+their mean loss and the generalised risk their summed loss over N; AURC and AUGRC are the means of
+these over k = 1 .. N. Images with equal scores come in any order: the expected value over all
+orders is taken, in which the j-th of a group of m adds the mean loss of the group. An image of
+weight w is w images with the same score.
 """
 
 from __future__ import annotations
@@ -21,14 +23,18 @@ I64 = NDArray[np.int64]
 def aurc(standing: Standing, loss: F64) -> F64:
     """Return (L, R): areas under the risk-coverage curve for losses (L, n); NaN without an image.
 
-    The image accepted as number p counts in every mean from k = p on, with 1/k: see `Standing.lasting`.
+    The image accepted as number p counts in every mean from k = p on, with 1/k: see
+    `Standing.lasting`.
     """
     n = standing.total
-    return ratio(standing.sums(loss, standing.lasting), np.broadcast_to(n, (len(loss), len(n))), n > 0)
+    return ratio(
+        standing.sums(loss, standing.lasting), np.broadcast_to(n, (len(loss), len(n))), n > 0
+    )
 
 
 def best_aurc(wanted: F64, total: I64) -> F64:
-    """Return the area of the best order under the loss 1 on wanted images: all others are accepted first.
+    """Return the area of the best order under the loss 1 on wanted images: all others are accepted
+    first.
 
     With n0 others, ``sum_j j / (n0 + j) = P - n0 (H(N) - H(n0))`` over j = 1 .. P.
     """
@@ -39,7 +45,8 @@ def best_aurc(wanted: F64, total: I64) -> F64:
 
 
 def augrc(standing: Standing, loss: F64) -> F64:
-    """Return (L, R): areas under the generalised risk-coverage curve, the mean over k of summed loss / N.
+    """Return (L, R): areas under the generalised risk-coverage curve, the mean over k of summed
+    loss / N.
 
     The image accepted as number p counts N - p + 1 times.
     """

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Linear mixed models with nested random intercepts, by REML or ML, in O(n p^2).
 
-The model is ``y = X b + u_1 + ... + u_L + e``: a row lies in an innermost group (an image), that in a larger one (a
-patient), and so on; ``u_l`` has variance ``sigma^2 g_l``, ``e`` has ``sigma^2``. ``sigma`` and ``b`` are known once the
-relative variances g are, so the likelihood is searched over g only.
+The model is ``y = X b + u_1 + ... + u_L + e``: a row lies in an innermost group (an image), that in
+a larger one (a patient), and so on; ``u_l`` has variance ``sigma^2 g_l``, ``e`` has ``sigma^2``.
+``sigma`` and ``b`` are known once the relative variances g are, so the likelihood is searched over
+g only.
 
-The covariance matrix V is never formed. Going up one level turns the means of the children, known to a precision w
-each, into the mean of their group, known to the sum of the w; the random intercept of the group then lowers that
-precision to ``w / (1 + g w)``, which is the Sherman-Morrison formula for adding ``g`` times a block of ones. What the
-children scatter around their group's mean is the group's share of ``A' V^-1 A`` with ``A = [X y]``, and ``log|V|`` is
-the sum of ``log(1 + g w)``. All terms are sums of squares: nothing cancels, however large g is. Going down again gives
-``Z_l' V^-1 A`` for every level, hence the gradient and the predicted intercepts.
+The covariance matrix V is never formed. Going up one level turns the means of the children, known
+to a precision w each, into the mean of their group, known to the sum of the w; the random intercept
+of the group then lowers that precision to ``w / (1 + g w)``, which is the Sherman-Morrison formula
+for adding ``g`` times a block of ones. What the children scatter around their group's mean is the
+group's share of ``A' V^-1 A`` with ``A = [X y]``, and ``log|V|`` is the sum of ``log(1 + g w)``.
+All terms are sums of squares: nothing cancels, however large g is. Going down again gives ``Z_l'
+V^-1 A`` for every level, hence the gradient and the predicted intercepts.
 """
 
 from __future__ import annotations
@@ -95,9 +97,11 @@ def nest(x: F64, y: F64, levels: Sequence[I64], times: F64 | None = None) -> Nes
     x, y
         (n, p) of full rank, and (n,).
     levels
-        For each level, innermost first, the (n,) ascending number of every row's group, 0, 1, 2, ...
+        For each level, innermost first, the (n,) ascending number of every row's group, 0, 1, 2,
+        ...
     times
-        (G_L,) how often each outermost group (without levels: each row) counts, as in a bootstrap; None is once.
+        (G_L,) how often each outermost group (without levels: each row) counts, as in a bootstrap;
+        None is once.
     """
     q, basis = np.linalg.qr(x)
     offset = q.T @ y
@@ -116,7 +120,9 @@ def nest(x: F64, y: F64, levels: Sequence[I64], times: F64 | None = None) -> Nes
     mean = np.add.reduceat(table, begin[0]) / weight[:, None]
     away = table - mean[levels[0]]
     scatter = (away * count[0][levels[0], None]).T @ away
-    return Nest(float(weight @ count[0]), basis, offset, scatter, weight, mean, first, parent, tuple(count))
+    return Nest(
+        float(weight @ count[0]), basis, offset, scatter, weight, mean, first, parent, tuple(count)
+    )
 
 
 def climb(tree: Nest, relative: F64) -> Point | None:
@@ -141,12 +147,18 @@ def climb(tree: Nest, relative: F64) -> Point | None:
         return None
     half = np.linalg.solve(root, total[:p, p])
     return Point(
-        log_det, root, np.linalg.solve(root.T, half), max(float(total[p, p] - half @ half), TINY), tuple(steps)
+        log_det,
+        root,
+        np.linalg.solve(root.T, half),
+        max(float(total[p, p] - half @ half), TINY),
+        tuple(steps),
     )
 
 
 def descend(tree: Nest, point: Point) -> list[tuple[F64, F64]]:
-    """Return for each level, innermost first, ``Z' V^-1 [Q y]`` (G, p + 1) and the diagonal of ``Z' V^-1 Z`` (G,)."""
+    """Return for each level, innermost first, ``Z' V^-1 [Q y]`` (G, p + 1) and the diagonal of ``Z'
+    V^-1 Z`` (G,).
+    """
     found: list[tuple[F64, F64]] = []
     for level in reversed(range(tree.levels)):
         _, mean, shrunk = point.steps[level]
@@ -155,7 +167,9 @@ def descend(tree: Nest, point: Point) -> list[tuple[F64, F64]]:
             continue
         above, above_step = tree.parent[level], point.steps[level + 1]
         share = shrunk / above_step.weight[above]
-        sums = shrunk[:, None] * (mean - above_step.mean[above]) + share[:, None] * found[0][0][above]
+        sums = (
+            shrunk[:, None] * (mean - above_step.mean[above]) + share[:, None] * found[0][0][above]
+        )
         found.insert(0, (sums, shrunk - shrunk * share + share**2 * found[0][1][above]))
     return found
 
@@ -163,21 +177,31 @@ def descend(tree: Nest, point: Point) -> list[tuple[F64, F64]]:
 def deviance(tree: Nest, point: Point, sigma2: float | None, *, reml: bool) -> float:
     """Return -2 log likelihood at a point; without ``sigma2`` at the best one."""
     m = tree.n - tree.p if reml else tree.n
-    spent = m + m * np.log(point.rss / m) if sigma2 is None else m * np.log(sigma2) + point.rss / sigma2
+    spent = (
+        m + m * np.log(point.rss / m) if sigma2 is None else m * np.log(sigma2) + point.rss / sigma2
+    )
     if reml:
-        spent += 2.0 * float(np.log(np.diag(point.cross)).sum() + np.log(np.abs(np.diag(tree.basis))).sum())
+        spent += 2.0 * float(
+            np.log(np.diag(point.cross)).sum() + np.log(np.abs(np.diag(tree.basis))).sum()
+        )
     return float(m * np.log(2.0 * np.pi) + spent + point.log_det)
 
 
 def gradient(tree: Nest, point: Point, sigma2: float | None, *, reml: bool) -> F64:
-    """Return the derivative of `deviance` by the relative variances, sigma2 held at its best or at the given value."""
+    """Return the derivative of `deviance` by the relative variances, sigma2 held at its best or at
+    the given value.
+    """
     scale = point.rss / (tree.n - tree.p if reml else tree.n) if sigma2 is None else sigma2
     inverse = _inverse(point.cross)
     slope = np.empty(tree.levels)
     for level, (sums, diagonal) in enumerate(descend(tree, point)):
         times, p = tree.times[level], tree.p
         square = (sums * times[:, None]).T @ sums
-        residual = square[p, p] - 2.0 * square[p, :p] @ point.beta + point.beta @ square[:p, :p] @ point.beta
+        residual = (
+            square[p, p]
+            - 2.0 * square[p, :p] @ point.beta
+            + point.beta @ square[:p, :p] @ point.beta
+        )
         slope[level] = times @ diagonal - residual / scale
         if reml:
             slope[level] -= (inverse * square[:p, :p]).sum()
@@ -187,13 +211,16 @@ def gradient(tree: Nest, point: Point, sigma2: float | None, *, reml: bool) -> F
 def fit(tree: Nest, *, reml: bool, start: F64 | None = None) -> Fit | None:
     """Return the optimum over the relative variances, or None where X has no full rank.
 
-    The search runs over relative standard deviations, whose derivative vanishes at 0 whether or not 0 is best. So a
-    search that ends at 0 is asked for the derivative by the variance, and goes on if that points inwards.
+    The search runs over relative standard deviations, whose derivative vanishes at 0 whether or not
+    0 is best. So a search that ends at 0 is asked for the derivative by the variance, and goes on
+    if that points inwards.
     """
     if climb(tree, np.zeros(tree.levels)) is None:
         return None
     begins = [start] if start is not None else [np.full(tree.levels, at) for at in STARTS]
-    ends = [_search(tree, begin, reml) for begin in begins] if tree.levels else [(np.zeros(0), True)]
+    ends = (
+        [_search(tree, begin, reml) for begin in begins] if tree.levels else [(np.zeros(0), True)]
+    )
     theta, converged = min(ends, key=lambda end: _value(tree, end[0], reml))
     return at_optimum(tree, theta**2, reml=reml, converged=converged)
 
@@ -217,7 +244,8 @@ def at_optimum(tree: Nest, relative: F64, *, reml: bool, converged: bool) -> Fit
 
 
 def intercepts(tree: Nest, relative: F64) -> list[tuple[F64, F64]]:
-    """Return for each level, innermost first, the predicted intercepts and their variance divided by sigma^2.
+    """Return for each level, innermost first, the predicted intercepts and their variance divided
+    by sigma^2.
 
     The variance is that given the data and the variances; it leaves out that b was estimated.
     """
@@ -242,7 +270,9 @@ def _value(tree: Nest, theta: F64, reml: bool) -> float:
 
 
 def _search(tree: Nest, theta: F64, reml: bool) -> tuple[F64, bool]:
-    """Return the best relative standard deviations that a search from ``theta`` finds, and whether it converged."""
+    """Return the best relative standard deviations that a search from ``theta`` finds, and whether
+    it converged.
+    """
 
     def value_and_slope(theta: F64) -> tuple[float, F64]:
         point = climb(tree, theta**2)
@@ -256,9 +286,15 @@ def _search(tree: Nest, theta: F64, reml: bool) -> tuple[F64, bool]:
     for _ in range(tree.levels + 1):
         theta, _, converged = minimise(value_and_slope, theta, lower, upper, GAIN)
         point = climb(tree, theta**2)
-        stuck = (theta < 1e-6) & (gradient(tree, point, None, reml=reml) < -1e-6) if point else np.zeros(0, np.bool_)
+        stuck = (
+            (theta < 1e-6) & (gradient(tree, point, None, reml=reml) < -1e-6)
+            if point
+            else np.zeros(0, np.bool_)
+        )
         if not stuck.any():
             break
         theta = np.where(stuck, NUDGE, theta)
     zero = np.where(theta < NUDGE**2, 0.0, theta)  # a search comes near 0 and never quite there
-    return (zero if _value(tree, zero, reml) <= _value(tree, theta, reml) + GAIN else theta), converged
+    return (
+        zero if _value(tree, zero, reml) <= _value(tree, theta, reml) + GAIN else theta
+    ), converged

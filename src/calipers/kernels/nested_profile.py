@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Profile likelihood of the standard deviations of a nested mixed model.
 
-The interval of a standard deviation holds the values at which the deviance, minimised over everything else, lies at
-most ``rise`` above its minimum. Unlike value plus or minus two standard errors it respects that 0 is the smallest
-value, and it is as lopsided as the likelihood is.
+The interval of a standard deviation holds the values at which the deviance, minimised over
+everything else, lies at most ``rise`` above its minimum. Unlike value plus or minus two standard
+errors it respects that 0 is the smallest value, and it is as lopsided as the likelihood is.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ import numpy as np
 from calipers.kernels.descent import crossing, minimise
 from calipers.kernels.nested import F64, GAIN, LARGEST, NUDGE, Fit, Nest, climb, deviance, gradient
 
-TOLERANCE = 1e-5  # of the root of the deviance, which is nearly a straight line in the standard deviation
+# of the root of the deviance, which is nearly a straight line in the standard deviation
+TOLERANCE = 1e-5
 DOUBLINGS = 30
 
 
 def interval(tree: Nest, best: Fit, which: int, rise: float, *, reml: bool) -> tuple[float, float]:
-    """Return the bounds of one standard deviation; ``which`` counts the levels innermost first, then the residual."""
+    """Return the bounds of one standard deviation; ``which`` counts the levels innermost first,
+    then the residual.
+    """
     total = float(np.sqrt(best.sigma2 * (1.0 + best.relative.sum())))
     of_residual = which == tree.levels
     sd = float(np.sqrt(best.sigma2 * (1.0 if of_residual else best.relative[which])))
@@ -50,7 +53,9 @@ def held(tree: Nest, best: Fit, which: int, variance: float, *, reml: bool) -> f
     m = tree.n - tree.p if reml else tree.n
 
     def value_and_slope(at: F64) -> tuple[float, F64]:
-        """``at``: logarithm of the residual variance, unless that is held, and the other relative deviations."""
+        """``at``: logarithm of the residual variance, unless that is held, and the other relative
+        deviations.
+        """
         sigma2 = variance if of_residual else float(np.exp(at[0]))
         theta, relative = (at if of_residual else at[1:]), np.zeros(tree.levels)
         relative[others] = theta**2

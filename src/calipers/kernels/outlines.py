@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outlines of masks: closed rings along the edges of pixels, with corners only where the direction changes.
+"""Outlines of masks: closed rings along the edges of pixels, with corners only where the direction
+changes.
 
-A corner of a pixel is a corner of the outline if an odd number of the four pixels around it is set, and twice if only
-the two across are. In every row of corners the first and second, the third and fourth and so on are joined by an edge;
-likewise in every column. Walking rows and columns by turns closes the rings.
+A corner of a pixel is a corner of the outline if an odd number of the four pixels around it is set,
+and twice if only the two across are. In every row of corners the first and second, the third and
+fourth and so on are joined by an edge; likewise in every column. Walking rows and columns by turns
+closes the rings.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ def rings(mask: Flags) -> tuple[I64, I64]:
     Returns
     -------
     points
-        (m, 2) corners x, y, from 0 to w and 0 to h; every ring starts at its first corner from above, then from the
-        left, and first goes right. Outer rings run clockwise on a screen, holes likewise.
+        (m, 2) corners x, y, from 0 to w and 0 to h; every ring starts at its first corner from
+        above, then from the left, and first goes right. Outer rings run clockwise on a screen,
+        holes likewise.
     offsets
         (n_rings + 1,) corners of each ring; at least four. No pixel set gives no ring.
 
@@ -43,10 +46,12 @@ def rings(mask: Flags) -> tuple[I64, I64]:
 
 
 def _corners(mask: Flags) -> tuple[I64, I64, I64]:
-    """Return x, y of every corner by rows, double ones twice, and the order of the two of a double one in its column.
+    """Return x, y of every corner by rows, double ones twice, and the order of the two of a double
+    one in its column.
 
-    Of a double corner the first of the two ends an edge from the left, the second begins one to the right. Where the
-    pixels above left and below right are set, the first also ends the edge from above; else it begins the one below.
+    Of a double corner the first of the two ends an edge from the left, the second begins one to the
+    right. Where the pixels above left and below right are set, the first also ends the edge from
+    above; else it begins the one below.
     """
     padded = np.pad(mask, 1)
     a, b, c, d = padded[:-1, :-1], padded[:-1, 1:], padded[1:, :-1], padded[1:, 1:]
@@ -61,7 +66,9 @@ def _corners(mask: Flags) -> tuple[I64, I64, I64]:
 
 
 def _partners(order: I64) -> I64:
-    """Return the corner at the other end of an edge, given the corners in the order of their rows or columns."""
+    """Return the corner at the other end of an edge, given the corners in the order of their rows
+    or columns.
+    """
     found = np.empty(len(order), np.int64)
     found[order[0::2]] = order[1::2]
     found[order[1::2]] = order[0::2]

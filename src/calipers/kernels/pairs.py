@@ -17,15 +17,23 @@ DENSE_CELLS = 20_000_000  # above this many cells a search is cheaper than a tab
 
 
 def cells(offsets: I64, label: I32, n_classes: int) -> I64:
-    """Return the cell of every object; with ``n_classes`` 0 the classes do not matter and cells are images."""
+    """Return the cell of every object; with ``n_classes`` 0 the classes do not matter and cells are
+    images.
+    """
     image = ragged.owners(offsets)
     return image * n_classes + label if n_classes else image
 
 
 def all_pairs(
-    reference_offsets: I64, reference_label: I32, prediction_offsets: I64, prediction_label: I32, n_classes: int
+    reference_offsets: I64,
+    reference_label: I32,
+    prediction_offsets: I64,
+    prediction_label: I32,
+    n_classes: int,
 ) -> tuple[I64, I64]:
-    """Return (reference, prediction) of every pair of one cell, sorted by prediction, then reference."""
+    """Return (reference, prediction) of every pair of one cell, sorted by prediction, then
+    reference.
+    """
     order, starts, counts = _partners(
         reference_offsets, reference_label, prediction_offsets, prediction_label, n_classes
     )
@@ -33,7 +41,9 @@ def all_pairs(
 
 
 def rivals(offsets: I64, label: I32, n_classes: int, most: int) -> tuple[I64, I64] | None:
-    """Return (other, mine) of all ordered pairs of a cell, each with itself too; None if more than ``most``."""
+    """Return (other, mine) of all ordered pairs of a cell, each with itself too; None if more than
+    ``most``.
+    """
     order, starts, counts = _partners(offsets, label, offsets, label, n_classes)
     if counts.sum() > most:
         return None
@@ -41,9 +51,15 @@ def rivals(offsets: I64, label: I32, n_classes: int, most: int) -> tuple[I64, I6
 
 
 def _partners(
-    reference_offsets: I64, reference_label: I32, prediction_offsets: I64, prediction_label: I32, n_classes: int
+    reference_offsets: I64,
+    reference_label: I32,
+    prediction_offsets: I64,
+    prediction_label: I32,
+    n_classes: int,
 ) -> tuple[I64, I64, I64]:
-    """Return references sorted by cell and, for every prediction, where those of its cell begin and how many."""
+    """Return references sorted by cell and, for every prediction, where those of its cell begin and
+    how many.
+    """
     reference_cell = cells(reference_offsets, reference_label, n_classes)
     prediction_cell = cells(prediction_offsets, prediction_label, n_classes)
     order = np.argsort(reference_cell, kind="stable")
@@ -55,12 +71,16 @@ def _partners(
 
 
 def overlapping(
-    reference: tuple[I64, I32, F64, F64], prediction: tuple[I64, I32, F64, F64], crowd: Flags, n_classes: int
+    reference: tuple[I64, I32, F64, F64],
+    prediction: tuple[I64, I32, F64, F64],
+    crowd: Flags,
+    n_classes: int,
 ) -> tuple[I32, I32, F64]:
-    """Return (reference, prediction, IoU) of the pairs that overlap, sorted by prediction, then reference.
+    """Return (reference, prediction, IoU) of the pairs that overlap, sorted by prediction, then
+    reference.
 
-    Each side is (offsets, label, boxes (n, 2 d), extent). The similarity to a crowd is the share of the prediction
-    that it covers, as in COCO.
+    Each side is (offsets, label, boxes (n, 2 d), extent). The similarity to a crowd is the share of
+    the prediction that it covers, as in COCO.
     """
     native = route.native()
     if native is not None:

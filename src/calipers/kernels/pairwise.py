@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every pair of K maps of the same N instances at once: joint counts and correlations.
 
-Pairs are unordered and listed as (0, 1), (0, 2), ..., (K-2, K-1). What depends on one map only, its ranks and its
-positives, is found once per map; pairs are products. Counts are whole numbers, and the few floating-point operations
-on them are the same on both routes, so ranks, counts and what follows from them have the same bits everywhere.
+Pairs are unordered and listed as (0, 1), (0, 2), ..., (K-2, K-1). What depends on one map only, its
+ranks and its positives, is found once per map; pairs are products. Counts are whole numbers, and
+the few floating-point operations on them are the same on both routes, so ranks, counts and what
+follows from them have the same bits everywhere.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def joint_counts(values: F64, thresholds: F64) -> tuple[I64, I64, I64]:
     Returns
     -------
     tuple
-        (T, K) positives of every model; (T, P) positives shared by the models of every pair; (T, K + 1) instances that
-        exactly k models call positive. All are 0 without instances.
+        (T, K) positives of every model; (T, P) positives shared by the models of every pair; (T, K
+        + 1) instances that exactly k models call positive. All are 0 without instances.
     """
     native, rows = route.native(), np.ascontiguousarray(values, np.float64)
     cuts = np.ascontiguousarray(thresholds, np.float64)
@@ -62,17 +63,21 @@ def joint_counts(values: F64, thresholds: F64) -> tuple[I64, I64, I64]:
 
 
 def hits(values: F64, instances: Flags, thresholds: F64) -> I64:
-    """Return (T, K): how many of the positive instances (N,) of a reference every model calls positive."""
+    """Return (T, K): how many of the positive instances (N,) of a reference every model calls
+    positive.
+    """
     return joint_counts(values[:, instances], thresholds)[0]
 
 
 def pearson(values: F64) -> F64:
-    """Return (P,) product-moment correlations; NaN where one of the two maps is constant, or has no instance.
+    """Return (P,) product-moment correlations; NaN where one of the two maps is constant, or has no
+    instance.
 
     Notes
     -----
-    Maps are brought to a size near 1 by a power of two, which is exact, so that the squares of the smallest numbers do
-    not vanish. Sums are NumPy's over one row, never a matrix product, whose order of terms is the machine's business.
+    Maps are brought to a size near 1 by a power of two, which is exact, so that the squares of the
+    smallest numbers do not vanish. Sums are NumPy's over one row, never a matrix product, whose
+    order of terms is the machine's business.
     """
     n_models, n = values.shape
     found = np.full(n_models * (n_models - 1) // 2, np.nan)
@@ -97,15 +102,18 @@ def midranks(values: F64) -> F64:
 
 
 def spearman(values: F64) -> F64:
-    """Return (P,) rank correlations: those of the midranks; NaN where one of the two maps is constant."""
+    """Return (P,) rank correlations: those of the midranks; NaN where one of the two maps is
+    constant.
+    """
     return _spearman(places(values))
 
 
 def kendall(values: F64) -> tuple[F64, F64]:
     """Return (P,) tau-b and (P,) tau-a.
 
-    tau-a is concordant less discordant pairs of instances, over all of them; tau-b leaves out the pairs that are tied
-    in either map, and is NaN where a map is constant. Both are NaN for fewer than two instances.
+    tau-a is concordant less discordant pairs of instances, over all of them; tau-b leaves out the
+    pairs that are tied in either map, and is NaN where a map is constant. Both are NaN for fewer
+    than two instances.
     """
     return _kendall(places(values))
 
@@ -128,7 +136,8 @@ def _kendall(ranked: Places) -> tuple[F64, F64]:
     first, second = pair_index(n_models)
     swapped, joint = discordant(ranked, first, second)
     untied, everything = ranked.untied, n * (n - 1) // 2
-    # Concordant and discordant pairs are those that neither map ties; the former are what the latter leave.
+    # Concordant and discordant pairs are those that neither map ties; the former are what the
+    # latter leave.
     excess = (untied[first] + untied[second] - everything + joint - 2 * swapped).astype(np.float64)
     size = untied.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -136,12 +145,16 @@ def _kendall(ranked: Places) -> tuple[F64, F64]:
 
 
 def _unit(values: F64) -> F64:
-    """Return rows multiplied by the power of two that brings their largest size to [0.5, 1); rows of 0 as they are."""
+    """Return rows multiplied by the power of two that brings their largest size to [0.5, 1); rows
+    of 0 as they are.
+    """
     exponent = np.frexp(np.abs(values).max(axis=1, keepdims=True))[1]
     return np.asarray(np.ldexp(values, -exponent))
 
 
 def _cosines(shared: F64, squares: F64, first: I64, second: I64) -> F64:
-    """Return (P,) products over the root of the squares; one root for both, so that equal maps give exactly 1."""
+    """Return (P,) products over the root of the squares; one root for both, so that equal maps give
+    exactly 1.
+    """
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.clip(shared / np.sqrt(squares[first] * squares[second]), -1.0, 1.0))

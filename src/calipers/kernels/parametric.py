@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The best one-to-one assignment as a function of the class weight w in [0, 1].
 
-Assigning references to predictions at the largest total of ``gain + w * same`` is, for every assignment, a line in w:
-its height at 0 is the sum of gains, its slope the number of pairs with equal class. The best assignment is the upper
-envelope of these lines: a few *pieces*, each valid from its ``start`` on. Where two lines meet, the piece on the
-right is taken; where lines or assignments are exactly equal, the answer of `scipy.optimize.linear_sum_assignment`
-(rows = references) decides.
+Assigning references to predictions at the largest total of ``gain + w * same`` is, for every
+assignment, a line in w: its height at 0 is the sum of gains, its slope the number of pairs with
+equal class. The best assignment is the upper envelope of these lines: a few *pieces*, each valid
+from its ``start`` on. Where two lines meet, the piece on the right is taken; where lines or
+assignments are exactly equal, the answer of `scipy.optimize.linear_sum_assignment` (rows =
+references) decides.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ TIE = 1e-11
 
 
 class Pieces(NamedTuple):
-    """Pieces of many images, not yet sorted: owner, start, and the matched pairs as flat positions in the matrices."""
+    """Pieces of many images, not yet sorted: owner, start, and the matched pairs as flat positions
+    in the matrices.
+    """
 
     image: I64  # (P,)
     start: F64  # (P,)
@@ -37,18 +40,21 @@ class Pieces(NamedTuple):
     pair: I64  # positions in the flat tables of gains
 
 
-def best_assignments(gain: F64, same: Flags, offsets: I64, shape: I64, w: F64 | None = None) -> Pieces:
+def best_assignments(
+    gain: F64, same: Flags, offsets: I64, shape: I64, w: F64 | None = None
+) -> Pieces:
     """Return the pieces of every image.
 
     Parameters
     ----------
     gain, same
-        Flat tables of all pairs: the matrix of image i is ``gain[offsets[i]:offsets[i + 1]]``, row-major, one row per
-        reference.
+        Flat tables of all pairs: the matrix of image i is ``gain[offsets[i]:offsets[i + 1]]``,
+        row-major, one row per reference.
     shape
         (n_images, 2): references and predictions of each image.
     w
-        None for all of [0, 1]; else (n_images,) one fixed weight per image, which leaves one piece each.
+        None for all of [0, 1]; else (n_images,) one fixed weight per image, which leaves one piece
+        each.
     """
     found: list[tuple[I64, F64, I64, I64]] = []
     todo: list[int] = []
@@ -60,14 +66,18 @@ def best_assignments(gain: F64, same: Flags, offsets: I64, shape: I64, w: F64 | 
         step = max(1, AT_ONCE // (perm(max(rows, columns), few) * few))
         for start in range(0, len(images), step):
             part = images[start : start + step]
-            pieces, tied = _listed(gain, same, offsets[part], rows, columns, None if w is None else w[part])
+            pieces, tied = _listed(
+                gain, same, offsets[part], rows, columns, None if w is None else w[part]
+            )
             todo += part[tied].tolist()
             owner, piece_start, pair = pieces
             found.append((part[owner], piece_start, np.full(len(owner), few), pair))
     for i in todo:
         matrix = slice(offsets[i], offsets[i + 1])
         values, flags = gain[matrix].reshape(shape[i]), same[matrix].reshape(shape[i])
-        for from_weight, (rows_, columns_) in _solved(values, flags, None if w is None else float(w[i])):
+        for from_weight, (rows_, columns_) in _solved(
+            values, flags, None if w is None else float(w[i])
+        ):
             pair = offsets[i] + rows_ * shape[i, 1] + columns_
             found.append((np.array([i]), np.array([from_weight]), np.array([len(pair)]), pair))
     return _joined(found)
@@ -89,13 +99,17 @@ def _assignments(rows: int, columns: int) -> I64:
         chosen = np.array(list(permutations(range(columns), rows)), np.int64)
         return np.arange(rows) * columns + chosen
     chosen = np.array(list(permutations(range(rows), columns)), np.int64)
-    return np.sort(chosen * columns + np.arange(columns), axis=1)  # row by row, as every route adds up
+    return np.sort(
+        chosen * columns + np.arange(columns), axis=1
+    )  # row by row, as every route adds up
 
 
 def _listed(
     gain: F64, same: Flags, starts: I64, rows: int, columns: int, w: F64 | None
 ) -> tuple[tuple[I64, F64, I64], Flags]:
-    """Return the pieces (owner, start, pairs) of images of one shape by listing, and which images have ties."""
+    """Return the pieces (owner, start, pairs) of images of one shape by listing, and which images
+    have ties.
+    """
     listed = _assignments(rows, columns)
     cells = starts[:, None] + np.arange(rows * columns)
     gains, flags = gain[cells], same[cells].astype(np.int64)
@@ -149,7 +163,9 @@ def _envelope(height: F64, slope: I64, most: int) -> tuple[I64, F64, I64, Flags]
 
 
 def _solved(gain: F64, same: Flags, w: float | None) -> list[tuple[float, tuple[I64, I64]]]:
-    """Return the pieces of one image with the Hungarian method: solve at both ends, then where their lines meet."""
+    """Return the pieces of one image with the Hungarian method: solve at both ends, then where
+    their lines meet.
+    """
     if w is not None:
         return [(0.0, _hungarian(gain, same, w))]
     left, right = _hungarian(gain, same, 0.0), _hungarian(gain, same, 1.0)
@@ -165,7 +181,9 @@ def _solved(gain: F64, same: Flags, w: float | None) -> list[tuple[float, tuple[
     return pieces
 
 
-def _between(gain: F64, same: Flags, left: tuple[I64, I64], right: tuple[I64, I64]) -> list[tuple[I64, I64]]:
+def _between(
+    gain: F64, same: Flags, left: tuple[I64, I64], right: tuple[I64, I64]
+) -> list[tuple[I64, I64]]:
     height, slope = _line(gain, same, left)
     height_right, slope_right = _line(gain, same, right)
     if slope_right <= slope + 1:  # no line of a slope in between
@@ -181,7 +199,9 @@ def _between(gain: F64, same: Flags, left: tuple[I64, I64], right: tuple[I64, I6
 
 
 def _line(gain: F64, same: Flags, assignment: tuple[I64, I64]) -> tuple[float, int]:
-    return float(np.cumsum(gain[assignment])[-1]), int(same[assignment].sum())  # added up one by one
+    return float(np.cumsum(gain[assignment])[-1]), int(
+        same[assignment].sum()
+    )  # added up one by one
 
 
 def _hungarian(gain: F64, same: Flags, w: float) -> tuple[I64, I64]:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Polygons to runs, pixel by pixel as pycocotools draws them.
 
-Its convention: corners are rounded to a fifth of a pixel; a pixel column is crossed halfway, where the outline steps
-from the third to the fourth fifth of it; the pixels from there on down change sides. The rings of one object are drawn
-one by one and united. What lies beyond the picture is cut off.
+Its convention: corners are rounded to a fifth of a pixel; a pixel column is crossed halfway, where
+the outline steps from the third to the fourth fifth of it; the pixels from there on down change
+sides. The rings of one object are drawn one by one and united. What lies beyond the picture is cut
+off.
 
-Only the crossings are computed, never the points of the outline between them, so that far corners cost nothing.
+Only the crossings are computed, never the points of the outline between them, so that far corners
+cost nothing.
 """
 
 from __future__ import annotations
@@ -78,7 +80,9 @@ def following_corners(rings: I64) -> I64:
 
 
 def _fifths(values: F64) -> I64:
-    """Round as C does: half a fifth is added, and what is behind the point is cut off, towards zero."""
+    """Round as C does: half a fifth is added, and what is behind the point is cut off, towards
+    zero.
+    """
     return (FINE * values + 0.5).astype(np.int64)
 
 
@@ -91,7 +95,9 @@ def _columns(here: I64, there: I64, width: I64) -> tuple[I64, I64]:
 
 
 def _depth(x: I64, y: I64, edge: I64, following: I64, column: I64) -> I64:
-    """Return how far down, in fifths, the outline is where an edge crosses a column: the upper of the two points."""
+    """Return how far down, in fifths, the outline is where an edge crosses a column: the upper of
+    the two points.
+    """
     flat = np.abs(x[edge] - x[following]) >= np.abs(y[edge] - y[following])
     depth = np.empty(len(edge), np.int64)
     depth[flat] = _along(x, y, edge[flat], following[flat], column[flat])
@@ -111,7 +117,9 @@ def _along(x: I64, y: I64, edge: I64, following: I64, column: I64) -> I64:
 
 
 def _across(x: I64, y: I64, edge: I64, following: I64, column: I64) -> I64:
-    """Edges that step along y: the last step before the outline has reached the other side of the crossing."""
+    """Edges that step along y: the last step before the outline has reached the other side of the
+    crossing.
+    """
     turned = y[edge] > y[following]
     top, bottom = np.where(turned, following, edge), np.where(turned, edge, following)
     slope = (x[bottom] - x[top]) / (y[bottom] - y[top])
@@ -119,14 +127,18 @@ def _across(x: I64, y: I64, edge: I64, following: I64, column: I64) -> I64:
     wanted = FINE * column + np.where(right, AFTER, BEFORE)
     step = np.floor((FINE * column + (BEFORE + AFTER) / 2 - x[top]) / slope).astype(np.int64) - NEAR
     step = np.maximum(step, 0)
-    for _ in range(2 * NEAR + 1):  # the rounding decides, so the steps around the estimate are tried
+    for _ in range(
+        2 * NEAR + 1
+    ):  # the rounding decides, so the steps around the estimate are tried
         reached = (x[top] + slope * step + 0.5).astype(np.int64)
         step += np.where(right, reached < wanted, reached > wanted)
     return np.asarray(y[top] + step - 1)
 
 
 def _united(owner: I64, start: I64, length: I64, n: int, pixels: int) -> Runs:
-    """Return the union of the runs of each object; those of one ring do not overlap, those of two may."""
+    """Return the union of the runs of each object; those of one ring do not overlap, those of two
+    may.
+    """
     offsets = ragged.from_counts(np.bincount(owner, minlength=n))
     begin = owner * pixels + start
     order = np.argsort(begin, kind="stable")

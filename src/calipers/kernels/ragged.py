@@ -64,14 +64,18 @@ def ranks_in_runs(keys: NDArray[np.integer]) -> I64:
     return np.arange(n) - np.repeat(starts, np.diff(np.append(starts, n)))
 
 
-def matching_spans(sorted_keys: NDArray[np.integer], wanted: NDArray[np.integer]) -> tuple[I64, I64]:
+def matching_spans(
+    sorted_keys: NDArray[np.integer], wanted: NDArray[np.integer]
+) -> tuple[I64, I64]:
     """Return (start, count) of the run of each wanted key in ``sorted_keys``."""
     starts = np.searchsorted(sorted_keys, wanted, side="left")
     return starts, np.searchsorted(sorted_keys, wanted, side="right") - starts
 
 
 def batches(counts: I64, most: int) -> list[tuple[int, int]]:
-    """Return spans of owners, one after the other, that have about ``most`` rows each, and at least one owner."""
+    """Return spans of owners, one after the other, that have about ``most`` rows each, and at least
+    one owner.
+    """
     total = np.cumsum(counts)
     cuts = np.searchsorted(total, np.arange(most, int(total[-1]) if len(total) else 0, most)) + 1
     edges = np.unique(np.concatenate([[0], cuts, [len(counts)]])).tolist()

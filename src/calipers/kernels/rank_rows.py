@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Orders and ranks of K maps of N instances, found once per map and used by every pair.
 
-Everything is a whole number, so both routes and any order of sums give the same bits. Fewer than 2^31 instances.
+Everything is a whole number, so both routes and any order of sums give the same bits. Fewer than
+2^31 instances.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
-ENTRIES = 1 << 16  # of rows that are sorted together: few calls for small maps, little memory for large ones
+ENTRIES = (
+    1 << 16
+)  # of rows that are sorted together: few calls for small maps, little memory for large ones
 WIDTH = 1 << 16  # instances of a product at a time
 EXACT = 1 << 18  # instances up to which a sum of products of ranks stays below 2^53
 SPLIT = 1 << 16  # larger ranks are taken apart into a high and a low half of 16 bits
@@ -29,7 +32,9 @@ class Places(NamedTuple):
 
     order: I32  # instances in ascending order of their values, ties in any order
     below: I32  # how many instances have a lower value
-    doubled: I32  # twice the distance of the midrank from the mean rank: N at most, and 0 throughout a constant map
+    # twice the distance of the midrank from the mean rank: N at most, and 0 throughout a constant
+    # map
+    doubled: I32
 
     @property
     def untied(self) -> I64:
@@ -71,7 +76,9 @@ def _sort(values: F64, order: I32, below: I32, doubled: I32) -> None:
 
 
 def products(doubled: I32) -> F64:
-    """Return (K, K) sums of products of the rows of `Places.doubled`: whole numbers, rounded once if beyond 2^53."""
+    """Return (K, K) sums of products of the rows of `Places.doubled`: whole numbers, rounded once
+    if beyond 2^53.
+    """
     k, n = doubled.shape
     total = np.zeros((k, k))
     if n > EXACT:
@@ -83,7 +90,9 @@ def products(doubled: I32) -> F64:
 
 
 def _products_of_halves(doubled: I32) -> F64:
-    """Return the same for any N: with a = a1 s + a0, a product is a1 b1 s^2 + (a1 b0 + a0 b1) s + a0 b0."""
+    """Return the same for any N: with a = a1 s + a0, a product is a1 b1 s^2 + (a1 b0 + a0 b1) s +
+    a0 b0.
+    """
     k, n = doubled.shape
     high, mixed, low = (np.zeros((k, k), np.int64) for _ in range(3))
     for start in range(0, n, WIDTH):
@@ -94,5 +103,7 @@ def _products_of_halves(doubled: I32) -> F64:
         high += (left @ left.T).astype(np.int64)
         low += (right @ right.T).astype(np.int64)
         mixed += cross + cross.T
-    exact = (high.astype(object) * SPLIT + mixed) * SPLIT + low  # Python's whole numbers have no bound
+    exact = (
+        high.astype(object) * SPLIT + mixed
+    ) * SPLIT + low  # Python's whole numbers have no bound
     return np.asarray(exact.astype(np.float64))

@@ -15,7 +15,8 @@ def area_to_limit(overlap: F64, regions: F64, negatives: F64, limit: float) -> F
     Parameters
     ----------
     overlap
-        (R, B) by ascending score: summed over the regions, the share of a region that has just this score.
+        (R, B) by ascending score: summed over the regions, the share of a region that has just this
+        score.
     regions
         (R,) how many regions there are.
     negatives
@@ -25,9 +26,10 @@ def area_to_limit(overlap: F64, regions: F64, negatives: F64, limit: float) -> F
 
     Notes
     -----
-    The curve is linear between the points of different scores, and cut at the limit by interpolation. NaN without a
-    region or without a voxel outside of them. Shares that do not quite add up to the number of regions, because they
-    were rounded, are taken relative to their sum: the curve ends at 1.
+    The curve is linear between the points of different scores, and cut at the limit by
+    interpolation. NaN without a region or without a voxel outside of them. Shares that do not quite
+    add up to the number of regions, because they were rounded, are taken relative to their sum: the
+    curve ends at 1.
     """
     start = np.zeros((len(overlap), 1))
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Average precision of many replicates at once.
 
-Weights change how much every prediction counts, never its place in the ranking. So everything that is the same in all
-replicates is worked out once, as a plan; what is left per replicate is sums of weights and a few operating points.
+Weights change how much every prediction counts, never its place in the ranking. So everything that
+is the same in all replicates is worked out once, as a plan; what is left per replicate is sums of
+weights and a few operating points.
 
 - Views that count the same predictions share the running sum of all predictions.
-- Precision grows along a run of hits, so the envelope needs only the last hit of every run: whatever the weights are,
-  no other point can be higher than it.
-- The sum over recalls is one over the levels of the envelope, each times the number of recalls it reaches, from the
-  highest recall down. It does not depend on where runs end: a weight of 2 gives the bits of an image listed twice.
+- Precision grows along a run of hits, so the envelope needs only the last hit of every run:
+  whatever the weights are, no other point can be higher than it.
+- The sum over recalls is one over the levels of the envelope, each times the number of recalls it
+  reaches, from the highest recall down. It does not depend on where runs end: a weight of 2 gives
+  the bits of an image listed twice.
 """
 
 from __future__ import annotations
@@ -27,13 +29,16 @@ I32 = NDArray[np.int32]
 I8 = NDArray[np.int8]
 
 EPS = np.spacing(1)  # pycocotools adds it to every denominator; kept, for equal bits
-NUDGE = 1e-9  # moves a quotient of whole numbers below 1e8 safely to the right side of a whole number
+# moves a quotient of whole numbers below 1e8 safely to the right side of a whole number
+NUDGE = 1e-9
 MOST_RECALLS = 128  # two words of bits
 AT_ONCE = 4_000_000  # weights in memory at a time
 
 
 class Plan(NamedTuple):
-    """What all replicates share. Cells are (view, class); groups are sets of views that count the same predictions."""
+    """What all replicates share. Cells are (view, class); groups are sets of views that count the
+    same predictions.
+    """
 
     group_of: I64  # (V,)
     row_image: I32  # image of every counted prediction, by group, class and rank
@@ -65,7 +70,9 @@ def plan(fates: I8, order: I64, offsets: I64, ends: I64, image: I64, *, envelope
     for view, row in enumerate(ranked):
         groups.setdefault((row != IGNORED).tobytes(), []).append(view)
     classes = ragged.owners(offsets)
-    parts: dict[int, tuple[I64, I64, I64]] = {}  # view -> rows of hits, hits before each point, marks
+    parts: dict[
+        int, tuple[I64, I64, I64]
+    ] = {}  # view -> rows of hits, hits before each point, marks
     rows, marks, group_of = [], [], np.zeros(len(fates), np.int64)
     row_counts, mark_counts = [], []
     n_rows = n_marks = 0
@@ -87,7 +94,9 @@ def plan(fates: I8, order: I64, offsets: I64, ends: I64, image: I64, *, envelope
         row_counts.append(np.bincount(label, minlength=n_classes))
         mark_counts.append(np.bincount(label[at], minlength=n_classes))
         n_rows, n_marks = n_rows + len(counted), n_marks + len(at)
-    return _assembled(group_of, (rows, row_counts), (marks, mark_counts), parts, order, offsets, image, enveloped)
+    return _assembled(
+        group_of, (rows, row_counts), (marks, mark_counts), parts, order, offsets, image, enveloped
+    )
 
 
 def _points(hit: NDArray[np.bool_], block: I64, label: I64, enveloped: bool) -> tuple[I64, I64]:
@@ -124,7 +133,10 @@ def _assembled(
     classes = ragged.owners(offsets)
     owner = [classes[entry] for entry in hits]
     # The class of a point is that of the last hit up to it.
-    of_point = [own[parts[view][1] - 1] if len(parts[view][1]) else parts[view][1] for view, own in zip(views, owner)]
+    of_point = [
+        own[parts[view][1] - 1] if len(parts[view][1]) else parts[view][1]
+        for view, own in zip(views, owner)
+    ]
     return Plan(
         group_of=group_of,
         row_image=_joined(rows[0]).astype(np.int32),
@@ -132,10 +144,14 @@ def _assembled(
         mark_at=_joined(marks[0]),
         mark_offsets=ragged.from_counts(_joined(marks[1])),
         hit_image=image[order[_joined(hits)]].astype(np.int32),
-        hit_offsets=ragged.from_counts(_joined([np.bincount(entry, minlength=n_classes) for entry in owner])),
+        hit_offsets=ragged.from_counts(
+            _joined([np.bincount(entry, minlength=n_classes) for entry in owner])
+        ),
         point_hits=_joined([start + parts[view][1] for start, view in zip(base.tolist(), views)]),
         point_mark=_joined([parts[view][2] for view in views]),
-        point_offsets=ragged.from_counts(_joined([np.bincount(entry, minlength=n_classes) for entry in of_point])),
+        point_offsets=ragged.from_counts(
+            _joined([np.bincount(entry, minlength=n_classes) for entry in of_point])
+        ),
         enveloped=enveloped,
     )
 
@@ -144,7 +160,9 @@ def _joined(parts: list[I64]) -> I64:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
-def average_precision(p: Plan, weights: NDArray[np.integer], positives: I64, recalls: F64 | None) -> F64:
+def average_precision(
+    p: Plan, weights: NDArray[np.integer], positives: I64, recalls: F64 | None
+) -> F64:
     """Return (R, V, K); NaN for a class without references.
 
     Parameters
@@ -166,14 +184,19 @@ def average_precision(p: Plan, weights: NDArray[np.integer], positives: I64, rec
 
 
 def hits_at(p: Plan, weights: NDArray[np.integer], allowed: F64) -> I64:
-    """Return (R, V, K, n): the most hits of a cell at an operating point with at most ``allowed`` (R, n) false alarms.
+    """Return (R, V, K, n): the most hits of a cell at an operating point with at most ``allowed``
+    (R, n) false alarms.
 
-    At the end of a run of hits there are more hits than before, and no more false alarms: no other point is needed.
+    At the end of a run of hits there are more hits than before, and no more false alarms: no other
+    point is needed.
     """
     native = route.native()
     if native is not None and compiled.fit_lanes(weights, len(p.row_image)):
         return compiled.replicate_hits(native, p, weights, allowed)
-    n_cells, step = len(p.point_offsets) - 1, max(1, AT_ONCE // max(1, len(p.row_image), len(p.hit_image)))
+    n_cells, step = (
+        len(p.point_offsets) - 1,
+        max(1, AT_ONCE // max(1, len(p.row_image), len(p.hit_image))),
+    )
     result = np.zeros((len(weights), n_cells, allowed.shape[1]), np.int64)
     filled = np.flatnonzero(np.diff(p.point_offsets))
     for first in range(0, len(weights) if len(filled) else 0, step):
@@ -185,7 +208,9 @@ def hits_at(p: Plan, weights: NDArray[np.integer], allowed: F64) -> I64:
     return result.reshape(len(weights), len(p.group_of), -1, allowed.shape[1])
 
 
-def _block(p: Plan, weights: NDArray[np.integer], positives: I64, rounded: NDArray[np.bool_] | None) -> F64:
+def _block(
+    p: Plan, weights: NDArray[np.integer], positives: I64, rounded: NDArray[np.bool_] | None
+) -> F64:
     hits, every = running(p, weights)
     values = hits / (every + EPS)
     cells = ragged.owners(p.point_offsets)
@@ -203,15 +228,20 @@ def _block(p: Plan, weights: NDArray[np.integer], positives: I64, rounded: NDArr
 
 
 def running(p: Plan, weights: NDArray[np.integer]) -> tuple[I64, I64]:
-    """Return (R, P): the weight of the hits and of all counted predictions up to every operating point."""
+    """Return (R, P): the weight of the hits and of all counted predictions up to every operating
+    point.
+    """
     marks = np.zeros((len(weights), len(p.mark_at)), np.int64)
     n_classes = (len(p.hit_offsets) - 1) // max(1, len(p.group_of))
-    for first in range(0, len(p.row_offsets) - 1, n_classes):  # one group of views after the other: less memory
+    for first in range(
+        0, len(p.row_offsets) - 1, n_classes
+    ):  # one group of views after the other: less memory
         start, stop = p.row_offsets[first], p.row_offsets[first + n_classes]
         sums = _cumulated(weights, p.row_image[start:stop])
         here = slice(p.mark_offsets[first], p.mark_offsets[first + n_classes])
         begins = np.repeat(
-            p.row_offsets[first : first + n_classes], np.diff(p.mark_offsets[first : first + n_classes + 1])
+            p.row_offsets[first : first + n_classes],
+            np.diff(p.mark_offsets[first : first + n_classes + 1]),
         )
         marks[:, here] = sums[:, p.mark_at[here] + 1 - start] - sums[:, begins - start]
     hits = _cumulated(weights, p.hit_image)
@@ -237,8 +267,8 @@ def _steps(reached: I64, offsets: I64) -> I64:
 def recalls_reached(hits: I64, positives: I64, rounded: NDArray[np.bool_]) -> I64:
     """Return how many of n evenly spaced recalls are at most ``hits / positives``, in float64.
 
-    Only an exact hit can be rounded to the wrong side, so the whole numbers decide, and ``rounded`` (n,) says of which
-    recalls that is true; see `rounded_up`.
+    Only an exact hit can be rounded to the wrong side, so the whole numbers decide, and ``rounded``
+    (n,) says of which recalls that is true; see `rounded_up`.
     """
     n = len(rounded)
     x = hits * ((n - 1) / np.maximum(positives, 1)) + NUDGE
@@ -247,11 +277,15 @@ def recalls_reached(hits: I64, positives: I64, rounded: NDArray[np.bool_]) -> I6
 
 
 def evenly_spaced(recalls: F64) -> bool:
-    """Return whether the recalls are ``linspace(0, 1, n)`` or the quotients ``k / (n - 1)``: last bits differ."""
+    """Return whether the recalls are ``linspace(0, 1, n)`` or the quotients ``k / (n - 1)``: last
+    bits differ.
+    """
     n = len(recalls)
     if not 1 < n <= MOST_RECALLS:
         return False
-    return bool((recalls == np.linspace(0.0, 1.0, n)).all() or (recalls == np.arange(n) / (n - 1)).all())
+    return bool(
+        (recalls == np.linspace(0.0, 1.0, n)).all() or (recalls == np.arange(n) / (n - 1)).all()
+    )
 
 
 def rounded_up(recalls: F64) -> NDArray[np.bool_]:
@@ -264,14 +298,18 @@ def envelope(values: F64, offsets: I64) -> F64:
     result = np.empty_like(values)
     for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist()):
         if start < stop:
-            np.maximum.accumulate(values[:, start:stop][:, ::-1], axis=1, out=result[:, start:stop][:, ::-1])
+            np.maximum.accumulate(
+                values[:, start:stop][:, ::-1], axis=1, out=result[:, start:stop][:, ::-1]
+            )
     return result
 
 
 def level_sums(values: F64, counts: NDArray[np.integer], offsets: I64) -> F64:
-    """Return (R, segments): the sum over the distinct levels of ``values`` of level x count, from the last one on.
+    """Return (R, segments): the sum over the distinct levels of ``values`` of level x count, from
+    the last one on.
 
-    Values do not ascend within a segment. The order is part of the contract: every route adds up the same way.
+    Values do not ascend within a segment. The order is part of the contract: every route adds up
+    the same way.
     """
     n_segments = len(offsets) - 1
     if not values.shape[1]:

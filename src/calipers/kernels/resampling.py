@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Blocks of weights: how often each unit was drawn, for all images and many replicates.
 
-A block is a (R, n_images) array. Weights that fit into a byte are kept as bytes with the replicates of an image side by
-side in memory, which is what the compiled kernels walk along; as an array it looks like any other.
+A block is a (R, n_images) array. Weights that fit into a byte are kept as bytes with the replicates
+of an image side by side in memory, which is what the compiled kernels walk along; as an array it
+looks like any other.
 """
 
 from __future__ import annotations
@@ -41,12 +42,14 @@ def generator(seed: int, replicate: int) -> np.random.Generator:
 def uniform_counts(seed: int, replicates: Sequence[int], n_units: int) -> Weights:
     """Return (n_units, R): how often each unit is among ``n_units`` draws of every replicate.
 
-    The draws are those of ``generator(seed, b).integers(0, n_units, n_units)``, on the compiled route made from the raw
-    random bits in the same way.
+    The draws are those of ``generator(seed, b).integers(0, n_units, n_units)``, on the compiled
+    route made from the raw random bits in the same way.
     """
     native = route.native()
     if native is not None and 1 < n_units < MOST_UNITS:
-        spare = SPARE_WORDS + 4 * n_units**2 // 2**32  # some draws are rejected: the bits do not divide evenly
+        spare = (
+            SPARE_WORDS + 4 * n_units**2 // 2**32
+        )  # some draws are rejected: the bits do not divide evenly
         words = (n_units + 1) // 2 + spare
         raw = (_bits(seed, b).random_raw(words) for b in replicates)
         found = compiled.uniform_counts(native, raw, len(replicates), n_units)
@@ -57,7 +60,9 @@ def uniform_counts(seed: int, replicates: Sequence[int], n_units: int) -> Weight
 
 
 def counts(drawn: Iterable[I64], n_replicates: int, n_units: int) -> Weights:
-    """Return (n_units, R): how often each unit was drawn in each of R replicates, which are looked at one by one."""
+    """Return (n_units, R): how often each unit was drawn in each of R replicates, which are looked
+    at one by one.
+    """
     found: Weights = np.zeros((n_replicates, n_units), np.uint8)
     for row, entry in enumerate(drawn):
         exact = np.bincount(entry, minlength=n_units)
@@ -68,11 +73,15 @@ def counts(drawn: Iterable[I64], n_replicates: int, n_units: int) -> Weights:
 
 
 def spread(unit_counts: Weights, code: I64) -> Weights:
-    """Return (R, n_images): the weights of images, given those of units (n_units, R) and the unit of each image."""
+    """Return (R, n_images): the weights of images, given those of units (n_units, R) and the unit
+    of each image.
+    """
     alone = len(code) == len(unit_counts) and bool((code == np.arange(len(code))).all())
     return (unit_counts if alone else unit_counts[code]).T
 
 
 def _bits(seed: int, replicate: int) -> np.random.Philox:
     check_seed(seed)
-    return np.random.Philox(key=np.array([seed, replicate], np.uint64))  # a list of large numbers would become float
+    return np.random.Philox(
+        key=np.array([seed, replicate], np.uint64)
+    )  # a list of large numbers would become float

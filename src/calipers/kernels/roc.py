@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The area under the ROC curve and the best cut, under many weightings at once; equal values are one point."""
+"""The area under the ROC curve and the best cut, under many weightings at once; equal values are
+one point.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def ranked(values: F64, positive: Flags) -> Ranked:
 
 
 def points(ranks: Ranked, weights: NDArray[Any]) -> Points:
-    """Return the cumulative weights of positives and negatives below each group, for (R, n) weights."""
+    """Return the cumulative weights of positives and negatives below each group, for (R, n)
+    weights.
+    """
     w = weights[:, ranks.order].astype(np.float64)
     below = []
     totals = []
@@ -52,7 +56,9 @@ def points(ranks: Ranked, weights: NDArray[Any]) -> Points:
 
 
 def area(found: Points) -> F64:
-    """Return (R,) the share of pairs that are ordered rightly, ties counting half; NaN without a pair."""
+    """Return (R,) the share of pairs that are ordered rightly, ties counting half; NaN without a
+    pair.
+    """
     positive = np.diff(found.positive_below, axis=1, append=found.positive[:, None])
     negative = np.diff(found.negative_below, axis=1, append=found.negative[:, None])
     right = (positive * (found.negative_below + 0.5 * negative)).sum(axis=1)
@@ -64,12 +70,18 @@ def youden(found: Points) -> F64:
     """Return (R, G) sensitivity + specificity - 1 at every cut; NaN without positives or negatives."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(
-            found.negative_below / found.negative[:, None] - found.positive_below / found.positive[:, None]
+            found.negative_below / found.negative[:, None]
+            - found.positive_below / found.positive[:, None]
         )
 
 
 def best_cut(found: Points) -> I64:
-    """Return (R,) the cut of the largest Youden index; of equal ones the lowest, which accepts most."""
+    """Return (R,) the cut of the largest Youden index; of equal ones the lowest, which accepts
+    most.
+    """
     # Cross-multiplied, whole numbers tie exactly.
-    scaled = found.negative_below * found.positive[:, None] - found.positive_below * found.negative[:, None]
+    scaled = (
+        found.negative_below * found.positive[:, None]
+        - found.positive_below * found.negative[:, None]
+    )
     return np.asarray(np.argmax(scaled, axis=1))

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that RoDeO needs of every image: the matching for every class weight, and what it leaves over."""
+"""Everything that RoDeO needs of every image: the matching for every class weight, and what it
+leaves over.
+"""
 
 from __future__ import annotations
 
@@ -43,9 +45,11 @@ class Paths(NamedTuple):
 
 
 def paths(reference: Side, prediction: Side, n_classes: int, class_weight: str | float) -> Paths:
-    """Match every image for all class weights in [0, 1] ("data-set"), at its own ("image"), or at a fixed number.
+    """Match every image for all class weights in [0, 1] ("data-set"), at its own ("image"), or at a
+    fixed number.
 
-    References and predictions are paired at the largest total of GIoU + class weight x [same class].
+    References and predictions are paired at the largest total of GIoU + class weight x [same
+    class].
     """
     native = route.native()
     if native is not None:
@@ -78,25 +82,39 @@ class TallyTable(NamedTuple):
 
 
 def tally(piece_weights: I64, table: TallyTable, n_owners: int) -> F64:
-    """Return (R, 6, n_owners): weighted sums of pairs, right ones, nearness, shape, missed and extra objects.
+    """Return (R, 6, n_owners): weighted sums of pairs, right ones, nearness, shape, missed and
+    extra objects.
 
-    Plain sequential sums, so that every route gives the same bits. ``piece_weights`` is (R, n_pieces), 0 for pieces
-    that are not valid.
+    Plain sequential sums, so that every route gives the same bits. ``piece_weights`` is (R,
+    n_pieces), 0 for pieces that are not valid.
     """
     native = route.native()
-    if native is not None and len(piece_weights) > 1 and compiled.fit_lanes(piece_weights, len(table.owner)):
+    if (
+        native is not None
+        and len(piece_weights) > 1
+        and compiled.fit_lanes(piece_weights, len(table.owner))
+    ):
         return compiled.lane_tally(native, piece_weights, table, n_owners)
     if native is not None:
         return compiled.tally(native, piece_weights, table, n_owners)
     piece = ragged.owners(table.pair_offsets)
-    missed_piece, extra_piece = ragged.owners(table.missed_offsets), ragged.owners(table.extra_offsets)
+    missed_piece, extra_piece = (
+        ragged.owners(table.missed_offsets),
+        ragged.owners(table.extra_offsets),
+    )
     result = np.empty((len(piece_weights), 6, n_owners))
     for r, weight in enumerate(piece_weights):
         of_pair = weight[piece].astype(np.float64)
-        for k, values in enumerate((of_pair, of_pair * table.right, of_pair * table.near, of_pair * table.shape)):
+        for k, values in enumerate(
+            (of_pair, of_pair * table.right, of_pair * table.near, of_pair * table.shape)
+        ):
             result[r, k] = np.bincount(table.owner, weights=values, minlength=n_owners)
-        result[r, 4] = np.bincount(table.missed_owner, weights=weight[missed_piece], minlength=n_owners)
-        result[r, 5] = np.bincount(table.extra_owner, weights=weight[extra_piece], minlength=n_owners)
+        result[r, 4] = np.bincount(
+            table.missed_owner, weights=weight[missed_piece], minlength=n_owners
+        )
+        result[r, 5] = np.bincount(
+            table.extra_owner, weights=weight[extra_piece], minlength=n_owners
+        )
     return result
 
 
@@ -106,19 +124,29 @@ def class_presence(reference: Side, prediction: Side, n_classes: int) -> I64:
     real = np.unique(ragged.owners(reference.offsets) * n_classes + reference.label)
     said = np.unique(ragged.owners(prediction.offsets) * n_classes + prediction.label)
     both = real[np.isin(real, said, assume_unique=True)]
-    per_image = [np.bincount(cells // n_classes, minlength=n_images) for cells in (both, said, real)]
-    return np.stack([per_image[0], per_image[1] - per_image[0], per_image[2] - per_image[0]], axis=1)
+    per_image = [
+        np.bincount(cells // n_classes, minlength=n_images) for cells in (both, said, real)
+    ]
+    return np.stack(
+        [per_image[0], per_image[1] - per_image[0], per_image[2] - per_image[0]], axis=1
+    )
 
 
 def presence_mcc(presence: F64, cells: float | F64) -> F64:
-    """Return the MCC of (..., 3) cells in both, only predicted, only referenced, of ``cells``; 0 if undefined."""
+    """Return the MCC of (..., 3) cells in both, only predicted, only referenced, of ``cells``; 0 if
+    undefined.
+    """
     tp, fp, fn = presence[..., 0], presence[..., 1], presence[..., 2]
     tn = cells - tp - fp - fn
     norm = np.sqrt((tp + fp) * (tp + fn)) * np.sqrt((tn + fp) * (tn + fn))
-    return np.asarray(np.divide(tp * tn - fp * fn, norm, out=np.zeros(np.shape(norm)), where=norm > 0))
+    return np.asarray(
+        np.divide(tp * tn - fp * fn, norm, out=np.zeros(np.shape(norm)), where=norm > 0)
+    )
 
 
-def _weights(reference: Side, prediction: Side, n_classes: int, class_weight: str | float) -> F64 | None:
+def _weights(
+    reference: Side, prediction: Side, n_classes: int, class_weight: str | float
+) -> F64 | None:
     """Return None for all weights, else one weight per image."""
     if class_weight == "data-set":
         return None
@@ -129,7 +157,9 @@ def _weights(reference: Side, prediction: Side, n_classes: int, class_weight: st
 
 
 def _cross(prediction_offsets: I64, counts: I64) -> tuple[I64, I64, I64]:
-    """Return all pairs of every image, row-major with one row per reference, and their offsets per image."""
+    """Return all pairs of every image, row-major with one row per reference, and their offsets per
+    image.
+    """
     per_reference = np.repeat(counts[:, 1], counts[:, 0])
     rows = np.repeat(np.arange(len(per_reference)), per_reference)
     columns = ragged.spans(np.repeat(prediction_offsets[:-1], counts[:, 0]), per_reference)
@@ -137,14 +167,21 @@ def _cross(prediction_offsets: I64, counts: I64) -> tuple[I64, I64, I64]:
 
 
 def _complete(
-    presence: I64, counts: I64, pieces: Pieces, sides: tuple[Side, Side], ends: tuple[I64, I64], boxes: tuple[F64, F64]
+    presence: I64,
+    counts: I64,
+    pieces: Pieces,
+    sides: tuple[Side, Side],
+    ends: tuple[I64, I64],
+    boxes: tuple[F64, F64],
 ) -> Paths:
     """Add a piece for every image without a pair, and look up what is matched, missed and extra."""
     bare = np.flatnonzero((counts == 0).any(axis=1))
     image = np.concatenate([pieces.image, bare])
     order = np.argsort(image, kind="stable")
     sizes = np.concatenate([np.diff(pieces.offsets), np.zeros(len(bare), np.int64)])[order]
-    image = image[order]  # the pieces were sorted, and a bare image has no other piece: pairs stay in order
+    image = image[
+        order
+    ]  # the pieces were sorted, and a bare image has no other piece: pairs stay in order
     row, column = ends[0][pieces.pair], ends[1][pieces.pair]
     piece = np.repeat(np.arange(len(image)), sizes)
     missed, n_missed = _left_over(image, sides[0], piece, row)
@@ -168,7 +205,9 @@ def _complete(
 
 
 def _left_over(image: I64, side: Side, piece: I64, row: I64) -> tuple[I32, I64]:
-    """Return the labels of the objects of each piece's image that are in none of its pairs, and how many they are."""
+    """Return the labels of the objects of each piece's image that are in none of its pairs, and how
+    many they are.
+    """
     rows, offsets = ragged.take_rows(side.offsets, image)
     begin = offsets[:-1] - side.offsets[image]
     alone = np.ones(len(rows), np.bool_)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which route the kernels take: compiled twins if they were built, else NumPy. Both give the same bits.
+"""Which route the kernels take: compiled twins if they were built, else NumPy. Both give the same
+bits.
 
-``CALIPERS_NATIVE=0`` turns the twins off, ``CALIPERS_THREADS=n`` sets their threads (default: the cores at hand).
+``CALIPERS_NATIVE=0`` turns the twins off, ``CALIPERS_THREADS=n`` sets their threads (default: the
+cores at hand).
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from types import ModuleType
 
 MOST_THREADS = 1024
 
-# What the twins must offer. A module that was built before one of them existed is stale: NumPy is used instead.
+# What the twins must offer. A module that was built before one of them existed is stale: NumPy is
+# used instead.
 TWINS = (
     "average_precision",
     "cell_totals",
@@ -55,7 +58,11 @@ _forced: list[str] = []
 
 def native() -> ModuleType | None:
     """Return the compiled twins, or None if the NumPy route is in use."""
-    wanted = _forced[-1] if _forced else ("numpy" if os.environ.get("CALIPERS_NATIVE") == "0" else "native")
+    wanted = (
+        _forced[-1]
+        if _forced
+        else ("numpy" if os.environ.get("CALIPERS_NATIVE") == "0" else "native")
+    )
     return _built() if wanted == "native" else None
 
 
@@ -78,7 +85,9 @@ def describe() -> str:
 
 
 def missing() -> tuple[str, ...]:
-    """Return the twins that a built module lacks, because it is older than this code; nothing if none was built."""
+    """Return the twins that a built module lacks, because it is older than this code; nothing if
+    none was built.
+    """
     module = _imported()
     return () if module is None else tuple(name for name in TWINS if not hasattr(module, name))
 
@@ -114,5 +123,7 @@ def _imported() -> ModuleType | None:
 
 
 def _cores() -> int:
-    """Return the cores that this process may use, which on a shared machine are fewer than there are."""
+    """Return the cores that this process may use, which on a shared machine are fewer than there
+    are.
+    """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

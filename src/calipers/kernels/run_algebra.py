@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets of runs against each other: how much they share, what is left of one without the other, erosion.
+"""Sets of runs against each other: how much they share, what is left of one without the other,
+erosion.
 
-Runs of many images are told apart by their starts: an image (or object) k is moved by k times a number of voxels that
-no image exceeds, and then nothing of it meets anything of another one.
+Runs of many images are told apart by their starts: an image (or object) k is moved by k times a
+number of voxels that no image exceeds, and then nothing of it meets anything of another one.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ MOST_KEYS = 1 << 62
 def common(a: Table, b: Table, rows: I64, columns: I64) -> I64:
     """Return the (P,) voxels that object ``rows[k]`` of a and object ``columns[k]`` of b share.
 
-    Runs of an object are sorted and disjoint. Those of the object with fewer runs are looked up among those of the
-    other: what lies in a run is what lies before its end without what lies before its start.
+    Runs of an object are sorted and disjoint. Those of the object with fewer runs are looked up
+    among those of the other: what lies in a run is what lies before its end without what lies
+    before its start.
     """
     native = route.native()
     if native is not None:
@@ -57,7 +59,9 @@ def _looked_up(few: Table, many: Table, of_few: I64, of_many: I64) -> I64:
         offsets = ragged.from_counts(counts[one:other])
         taken = ragged.spans(low[one:other], counts[one:other])
         start = np.repeat((of_many * unit)[one:other], counts[one:other]) + few[1][taken]
-        shared = _below(start + few[2][taken], line, many[2], before) - _below(start, line, many[2], before)
+        shared = _below(start + few[2][taken], line, many[2], before) - _below(
+            start, line, many[2], before
+        )
         found[one:other] = np.diff(ragged.from_counts(shared)[offsets])
     return found
 
@@ -70,18 +74,23 @@ def _below(places: I64, line: I64, length: I64, before: I64) -> I64:
 
 
 def intersections(a: Owned, b: Owned) -> tuple[I64, I64, I64]:
-    """Return (owner in a, owner in b, common voxels) of all owners that share a voxel, sorted by the owners.
+    """Return (owner in a, owner in b, common voxels) of all owners that share a voxel, sorted by
+    the owners.
 
-    Runs may come in any order, and runs of one side may overlap if their owners differ. Of two runs that overlap one
-    begins inside of the other, so that two searches among sorted starts find every pair once; the work grows with the
-    number of pairs.
+    Runs may come in any order, and runs of one side may overlap if their owners differ. Of two runs
+    that overlap one begins inside of the other, so that two searches among sorted starts find every
+    pair once; the work grows with the number of pairs.
     """
     native = route.native()
     if native is not None:
         return compiled_runs.intersections(native, a, b)
-    a, b = ((start, length, owner.astype(np.int64, copy=False)) for start, length, owner in (a, b))  # products fit
+    a, b = (
+        (start, length, owner.astype(np.int64, copy=False)) for start, length, owner in (a, b)
+    )  # products fit
     found = [*_begun_inside(a, b, "left")]
-    found += [(owner_a, owner_b, common) for owner_b, owner_a, common in _begun_inside(b, a, "right")]
+    found += [
+        (owner_a, owner_b, common) for owner_b, owner_a, common in _begun_inside(b, a, "right")
+    ]
     if not found:
         nothing = np.zeros(0, np.int64)
         return nothing, nothing, nothing
@@ -90,7 +99,8 @@ def intersections(a: Owned, b: Owned) -> tuple[I64, I64, I64]:
 
 
 def _begun_inside(outer: Owned, inner: Owned, side: str) -> Iterator[tuple[I64, I64, I64]]:
-    """Yield the voxels that owners share, of pairs where a run of ``inner`` begins inside of one of ``outer``.
+    """Yield the voxels that owners share, of pairs where a run of ``inner`` begins inside of one of
+    ``outer``.
 
     With side "right" runs that begin together are left out.
     """
@@ -119,7 +129,9 @@ def _sorted(runs_of: Owned) -> Owned:
 
 
 def _added_up(a: I64, b: I64, common: I64) -> tuple[I64, I64, I64]:
-    """Return the sum of ``common`` for every pair of owners; sums of whole numbers in float64 are exact below 2^53."""
+    """Return the sum of ``common`` for every pair of owners; sums of whole numbers in float64 are
+    exact below 2^53.
+    """
     lowest_a, lowest_b = int(a.min()), int(b.min())
     height, width = int(a.max()) - lowest_a + 1, int(b.max()) - lowest_b + 1
     if height * width >= MOST_KEYS:
@@ -138,7 +150,9 @@ def _added_up(a: I64, b: I64, common: I64) -> tuple[I64, I64, I64]:
 
 
 def both(a: Runs, b: Runs) -> tuple[I64, I64, I64]:
-    """Return (start, length) of what two sets of sorted, disjoint runs share, and the run of a that it lies in."""
+    """Return (start, length) of what two sets of sorted, disjoint runs share, and the run of a that
+    it lies in.
+    """
     first = np.searchsorted(b[0] + b[1], a[0], side="right")
     counts = np.maximum(np.searchsorted(b[0], a[0] + a[1]) - first, 0)
     inside, mine = ragged.spans(first, counts), np.repeat(np.arange(len(counts)), counts)
@@ -147,7 +161,9 @@ def both(a: Runs, b: Runs) -> tuple[I64, I64, I64]:
 
 
 def without(a: Runs, inner: Runs) -> Runs:
-    """Return the runs of a without those of ``inner``, which lie inside of them; both sorted and disjoint."""
+    """Return the runs of a without those of ``inner``, which lie inside of them; both sorted and
+    disjoint.
+    """
     start = np.sort(np.concatenate([a[0], inner[0] + inner[1]]))
     end = np.sort(np.concatenate([inner[0], a[0] + a[1]]))
     left = end > start
@@ -155,10 +171,11 @@ def without(a: Runs, inner: Runs) -> Runs:
 
 
 def boundaries(start: I64, length: I64, owner: I64, size: I64, depth: int) -> Owned:
-    """Return the voxels of every object that erosion, ``depth`` times with full connectivity, takes away.
+    """Return the voxels of every object that erosion, ``depth`` times with full connectivity, takes
+    away.
 
-    Those are the voxels at most ``depth`` steps from the outside; what is not in the image is outside. ``size`` is
-    (m, d). Objects are sorted by owner and stay so; none becomes empty.
+    Those are the voxels at most ``depth`` steps from the outside; what is not in the image is
+    outside. ``size`` is (m, d). Objects are sorted by owner and stay so; none becomes empty.
     """
     unit = int(np.prod(size, axis=1).max(initial=1))
     inner = _eroded((owner * unit + start, length), owner, size, (depth, unit))
@@ -178,13 +195,17 @@ def _eroded(all_of: Runs, owner: I64, size: I64, rule: tuple[int, int]) -> Runs:
 
 
 def _eroded_along(axis: int, these: Runs, size: I64, rule: tuple[int, int]) -> tuple[I64, I64, I64]:
-    """Keep what is there in all of 2 depth + 1 rows (slices) in sequence: sets of 1, 2, 4 ... of them, doubled."""
+    """Keep what is there in all of 2 depth + 1 rows (slices) in sequence: sets of 1, 2, 4 ... of
+    them, doubled.
+    """
     depth, unit = rule
     window, have = 2 * depth + 1, 1
     while have < window and len(these[0]):
         step = min(have, window - have)
         at, stride = runs.places(these[0] % unit, size)[axis], _stride(size, axis)
-        later = at >= step  # the row `step` further on, moved here; the first rows have nowhere to go
+        later = (
+            at >= step
+        )  # the row `step` further on, moved here; the first rows have nowhere to go
         moved = these[0][later] - step * stride[later], these[1][later]
         start, length, mine = both(these, moved)
         these, size, have = (start, length), size[mine], have + step

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs along one axis of a picture, turned into runs along the other.
 
-Sizes are ``(fast, slow)``: the pixel ``(f, s)`` has the index ``s * fast + f``. Rows of a picture have the width as
-their fast axis, COCO counts down columns and has the height.
+Sizes are ``(fast, slow)``: the pixel ``(f, s)`` has the index ``s * fast + f``. Rows of a picture
+have the width as their fast axis, COCO counts down columns and has the height.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ Runs = tuple[I64, I64, I64]  # offsets (n + 1,), start (m,), length (m,)
 
 
 class Border(NamedTuple):
-    """Runs of pixels, by object, on one line on which the pictures of all objects lie behind each other."""
+    """Runs of pixels, by object, on one line on which the pictures of all objects lie behind each
+    other.
+    """
 
     owner: I64
     start: I64
@@ -34,15 +36,17 @@ def turned(offsets: I64, start: I64, length: I64, size: I64) -> Runs:
     Parameters
     ----------
     start, length
-        Runs of n objects in ascending order that do not overlap. They may touch, go on in the next line, and be empty.
+        Runs of n objects in ascending order that do not overlap. They may touch, go on in the next
+        line, and be empty.
     size
         (n, 2) pixels along the fast and the slow axis of each picture.
 
     Notes
     -----
-    A pixel begins a run if its neighbour before it on the slow axis is not in the mask: it lies in the mask and not in
-    the mask moved by one line. So the beginnings are a difference of two sets of runs, and no pixel inside of a run is
-    ever looked at. The ends are found in the same way, and k-th beginning and k-th end in order make a run.
+    A pixel begins a run if its neighbour before it on the slow axis is not in the mask: it lies in
+    the mask and not in the mask moved by one line. So the beginnings are a difference of two sets
+    of runs, and no pixel inside of a run is ever looked at. The ends are found in the same way, and
+    k-th beginning and k-th end in order make a run.
     """
     return Turn.of(offsets, start, length, size).runs()
 
@@ -60,8 +64,17 @@ class Turn(NamedTuple):
     def of(cls, offsets: I64, start: I64, length: I64, size: I64) -> Turn:
         """Prepare what `turned` does."""
         base = _bases(size)
-        first, last = (_border(offsets, start, length, size, base, forward=forward) for forward in (True, False))
-        return cls(size, base, first, last, np.bincount(first.owner, first.length, len(size)).astype(np.int64))
+        first, last = (
+            _border(offsets, start, length, size, base, forward=forward)
+            for forward in (True, False)
+        )
+        return cls(
+            size,
+            base,
+            first,
+            last,
+            np.bincount(first.owner, first.length, len(size)).astype(np.int64),
+        )
 
     def runs(self) -> Runs:
         """Return the runs."""
@@ -89,7 +102,9 @@ def joined(offsets: I64, start: I64, length: I64) -> Runs:
 
 
 def _in_order(border: Border, first: int, last: int, size: I64, base: I64) -> I64:
-    """Return the pixels of a border of some objects, counted along the slow axis, in ascending order."""
+    """Return the pixels of a border of some objects, counted along the slow axis, in ascending
+    order.
+    """
     begin, end = np.searchsorted(border.owner, (first, last))
     length = border.length[begin:end]
     owner = np.repeat(border.owner[begin:end], length)
@@ -107,11 +122,15 @@ def _in_order(border: Border, first: int, last: int, size: I64, base: I64) -> I6
 
 
 def _bases(size: I64) -> I64:
-    """Return where each picture begins among all pixels, if a line that is free lies before and after each."""
+    """Return where each picture begins among all pixels, if a line that is free lies before and
+    after each.
+    """
     return ragged.from_counts(size[:, 0] * (size[:, 1] + 2))[:-1] + size[:, 0]
 
 
-def _border(offsets: I64, start: I64, length: I64, size: I64, base: I64, *, forward: bool) -> Border:
+def _border(
+    offsets: I64, start: I64, length: I64, size: I64, base: I64, *, forward: bool
+) -> Border:
     """Return the pixels that begin (forward) or end a run on the slow axis."""
     owner = ragged.owners(offsets)
     mask = np.empty(2 * len(start), np.int64)
@@ -123,7 +142,8 @@ def _border(offsets: I64, start: I64, length: I64, size: I64, base: I64, *, forw
 
 
 def _difference(first: I64, second: I64) -> tuple[I64, I64]:
-    """Return (start, length) of what is in the first set and not in the second; sets are borders, in and out by turns.
+    """Return (start, length) of what is in the first set and not in the second; sets are borders,
+    in and out by turns.
 
     Both are ascending, so that a stable sort only merges them.
     """

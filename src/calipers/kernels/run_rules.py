@@ -16,8 +16,9 @@ MOST_VOXELS = 1 << 40  # of one image
 def sound_runs(offsets: I64, start: I64, length: I64, size: I64) -> Flags:
     """Return which of n objects have runs as `calipers.tables.masks.Masks` holds them.
 
-    At least one run; each has a voxel, lies in the image and ends with its row; they ascend, and two of one row do not
-    touch, so that there is one way only to write a mask. Sizes are (n, d) width, height[, depth] of at least 1.
+    At least one run; each has a voxel, lies in the image and ends with its row; they ascend, and
+    two of one row do not touch, so that there is one way only to write a mask. Sizes are (n, d)
+    width, height[, depth] of at least 1.
     """
     sides = np.asarray((size >= 1).all(axis=1))
     sides &= np.prod(np.maximum(size, 1).astype(np.float64), axis=1) <= MOST_VOXELS
@@ -31,4 +32,6 @@ def sound_runs(offsets: I64, start: I64, length: I64, size: I64) -> Flags:
     same = owner[1:] == owner[:-1]
     bad[1:] |= same & (first[1:] < after[:-1])
     bad[1:] |= same & (first[1:] == after[:-1]) & (first[1:] % width[1:] != 0)
-    return np.asarray(sides & (np.diff(offsets) > 0) & (np.bincount(owner[bad], minlength=len(size)) == 0))
+    return np.asarray(
+        sides & (np.diff(offsets) > 0) & (np.bincount(owner[bad], minlength=len(size)) == 0)
+    )

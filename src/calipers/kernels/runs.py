@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run lengths: voxels that follow each other along x, as the index of the first one and their number.
+"""Run lengths: voxels that follow each other along x, as the index of the first one and their
+number.
 
-Flat arrays throughout: ``start`` and ``length`` (m,), and ``size`` as width, height[, depth], (d,) for runs of one
-image or (m, d) for runs of several. Arrays of voxels are ``[z, ]y, x`` in C order; coordinates are x, y[, z], and the
-centre of a voxel lies at + 0.5. Runs of an object are sorted, disjoint, and end with their row.
+Flat arrays throughout: ``start`` and ``length`` (m,), and ``size`` as width, height[, depth], (d,)
+for runs of one image or (m, d) for runs of several. Arrays of voxels are ``[z, ]y, x`` in C order;
+coordinates are x, y[, z], and the centre of a voxel lies at + 0.5. Runs of an object are sorted,
+disjoint, and end with their row.
 """
 
 from __future__ import annotations
@@ -23,13 +25,17 @@ AT_ONCE = 1 << 19  # voxels
 
 
 def find(array: Array) -> tuple[I64, I64]:
-    """Return (start, length) of the runs of the voxels that are not zero, in the order of the voxels."""
+    """Return (start, length) of the runs of the voxels that are not zero, in the order of the
+    voxels.
+    """
     start, length, _ = _runs(array, True)
     return start, length
 
 
 def of_labels(labels: Array) -> tuple[I64, I64, Array]:
-    """Return (start, length, value) of the runs of equal values that are not zero, in the order of the voxels."""
+    """Return (start, length, value) of the runs of equal values that are not zero, in the order of
+    the voxels.
+    """
     return _runs(labels, False)
 
 
@@ -53,7 +59,9 @@ def _pieces(array: Array, alike: bool) -> tuple[I64, I64, Array]:
     first = np.concatenate(edges)
     value = flat[first]
     kept = np.flatnonzero(value)
-    start, length, mine = _cut_at_rows(first[kept], np.append(first, len(flat))[kept + 1], array.shape[-1])
+    start, length, mine = _cut_at_rows(
+        first[kept], np.append(first, len(flat))[kept + 1], array.shape[-1]
+    )
     return start, length, value[kept[mine]]
 
 
@@ -71,7 +79,9 @@ def numbered(value: Array) -> tuple[I64, int]:
 
 
 def grouped(start: I64, length: I64, owner: I64, n: int) -> tuple[I64, I64, I64]:
-    """Return (offsets, start, length) of the runs sorted by owner, 0..n-1; those of one owner keep their order."""
+    """Return (offsets, start, length) of the runs sorted by owner, 0..n-1; those of one owner keep
+    their order.
+    """
     native = route.native()
     if native is not None:
         return compiled_runs.grouped(native, start, length, owner, n)
@@ -80,7 +90,9 @@ def grouped(start: I64, length: I64, owner: I64, n: int) -> tuple[I64, I64, I64]
 
 
 def _cut_at_rows(first: I64, after: I64, width: int) -> tuple[I64, I64, I64]:
-    """Cut pieces ``first:after`` of a flat array where a row ends; return start, length and the piece of every run."""
+    """Cut pieces ``first:after`` of a flat array where a row ends; return start, length and the
+    piece of every run.
+    """
     row = first // max(width, 1)
     rows = (after - 1) // max(width, 1) - row + 1
     mine = np.repeat(np.arange(len(rows)), rows)
@@ -93,7 +105,9 @@ def fill(start: I64, length: I64, value: Array | bool | int, shape: tuple[int, .
     """Return the dense array: ``value`` (one, or one per run) inside of the runs, zero elsewhere."""
     value = np.asarray(value)
     array = np.zeros(shape, value.dtype)
-    array.reshape(-1)[ragged.spans(start, length)] = np.repeat(value, length) if value.ndim else value
+    array.reshape(-1)[ragged.spans(start, length)] = (
+        np.repeat(value, length) if value.ndim else value
+    )
     return array
 
 
@@ -115,7 +129,9 @@ def voxels(length: I64, offsets: I64) -> I64:
 
 
 def boxes(start: I64, length: I64, offsets: I64, size: I64) -> F64:
-    """Return the (n, 2 d) smallest boxes around the voxels of every object; NaN without runs. Sizes are (n, d)."""
+    """Return the (n, 2 d) smallest boxes around the voxels of every object; NaN without runs. Sizes
+    are (n, d).
+    """
     native = route.native()
     if native is not None:
         return compiled_runs.boxes(native, (offsets, start, length), size)
@@ -131,11 +147,14 @@ def boxes(start: I64, length: I64, offsets: I64, size: I64) -> F64:
 
 
 def centroids(start: I64, length: I64, offsets: I64, size: I64) -> F64:
-    """Return the (n, d) mean of the voxel centres of every object; NaN without runs. Sizes are (n, d).
+    """Return the (n, d) mean of the voxel centres of every object; NaN without runs. Sizes are (n,
+    d).
 
     Sums are whole numbers and exact, up to objects of 2^62 / (2 width) voxels.
     """
-    twice = (2 * places(start, size[ragged.owners(offsets)]) + 1) * length  # twice the sum of the centres of a run
+    twice = (
+        2 * places(start, size[ragged.owners(offsets)]) + 1
+    ) * length  # twice the sum of the centres of a run
     twice[0] += (length - 1) * length
     found = np.full((len(offsets) - 1, len(twice)), np.nan)
     some = np.flatnonzero(np.diff(offsets))
@@ -145,11 +164,14 @@ def centroids(start: I64, length: I64, offsets: I64, size: I64) -> F64:
     return found
 
 
-def weighted_centroids(values: Array, start: I64, length: I64, offsets: I64, size: I64) -> tuple[F64, F64]:
-    """Return (n,) sums of a flat map over the voxels of every object and their (n, d) centroids weighted by it.
+def weighted_centroids(
+    values: Array, start: I64, length: I64, offsets: I64, size: I64
+) -> tuple[F64, F64]:
+    """Return (n,) sums of a flat map over the voxels of every object and their (n, d) centroids
+    weighted by it.
 
-    The centroid is ``sum(value * centre) / sum(value)``; NaN where the sum is 0, as it is without runs. Everything is
-    added up in float64 and in the order of the voxels.
+    The centroid is ``sum(value * centre) / sum(value)``; NaN where the sum is 0, as it is without
+    runs. Everything is added up in float64 and in the order of the voxels.
     """
     native = route.native()
     if native is not None and values.dtype in compiled_runs.REAL and size.ndim == 1:
@@ -172,28 +194,37 @@ def _taken(values: Array, start: I64, length: I64) -> F64:
 
 
 def _sums(owner: I64, values: F64, n: int) -> F64:
-    return np.bincount(owner, weights=values, minlength=n).astype(np.float64, copy=False)  # of nothing it counts
+    return np.bincount(owner, weights=values, minlength=n).astype(
+        np.float64, copy=False
+    )  # of nothing it counts
 
 
 def in_box(start: I64, length: I64, size: I64, corners: F64) -> F64:
-    """Return the (m,) area (volume) that run k shares with the box ``corners[:, k]``, (2 d, m): exact, voxels are cut.
+    """Return the (m,) area (volume) that run k shares with the box ``corners[:, k]``, (2 d, m):
+    exact, voxels are cut.
 
-    A run is the box ``[x, x + length)`` by ``[y, y + 1)`` and so on. A box whose high corner lies before its low one
-    shares nothing.
+    A run is the box ``[x, x + length)`` by ``[y, y + 1)`` and so on. A box whose high corner lies
+    before its low one shares nothing.
     """
     low = places(start, size)
     d = len(low)
-    common = np.maximum(np.minimum(low[0] + length, corners[d]) - np.maximum(low[0], corners[0]), 0.0)
+    common = np.maximum(
+        np.minimum(low[0] + length, corners[d]) - np.maximum(low[0], corners[0]), 0.0
+    )
     for axis in range(1, d):
         at = low[axis]
-        common *= np.maximum(np.minimum(at + 1, corners[d + axis]) - np.maximum(at, corners[axis]), 0.0)
+        common *= np.maximum(
+            np.minimum(at + 1, corners[d + axis]) - np.maximum(at, corners[axis]), 0.0
+        )
     return np.asarray(common)
 
 
 def contains(start: I64, length: I64, offsets: I64, size: I64, wanted: tuple[I64, F64]) -> Flags:
-    """Return whether the voxel that holds ``points[k]`` (x, y[, z]) belongs to the object ``rows[k]``.
+    """Return whether the voxel that holds ``points[k]`` (x, y[, z]) belongs to the object
+    ``rows[k]``.
 
-    ``wanted`` is (rows, points). ``size`` is (n, d), of every object. A point outside of the image belongs to nothing.
+    ``wanted`` is (rows, points). ``size`` is (n, d), of every object. A point outside of the image
+    belongs to nothing.
     """
     rows, points = wanted
     voxel, frame = np.floor(points), size[rows]
@@ -204,7 +235,10 @@ def contains(start: I64, length: I64, offsets: I64, size: I64, wanted: tuple[I64
         index = index * frame[:, axis] + at[:, axis]
     # Runs are sorted inside of their object: with the object in front they are sorted as a whole.
     unit = int(np.prod(size, axis=1).max(initial=1))
-    before = np.searchsorted(ragged.owners(offsets) * unit + start, rows * unit + index, side="right") - 1
+    before = (
+        np.searchsorted(ragged.owners(offsets) * unit + start, rows * unit + index, side="right")
+        - 1
+    )
     mine = inside & (before >= offsets[rows])
     run = np.where(mine, before, 0)
     if not len(start):

@@ -30,8 +30,9 @@ def self_crossing(rings: I64, corners: F64) -> tuple[Flags, Flags]:
 
     Notes
     -----
-    A ring crosses itself if two of its edges cross at a point inside of both: edges that only touch, at a corner or
-    along a line, do not cross. Only edges whose spans on the x axis overlap are tried.
+    A ring crosses itself if two of its edges cross at a point inside of both: edges that only
+    touch, at a corner or along a line, do not cross. Only edges whose spans on the x axis overlap
+    are tried.
     """
     n = len(rings) - 1
     crossed, unknown = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
@@ -51,7 +52,9 @@ def self_crossing(rings: I64, corners: F64) -> tuple[Flags, Flags]:
 
 
 def _candidates(rings: I64, corners: F64) -> tuple[I64, I64, I64]:
-    """Return the edges of each ring by their left ends, their rings, and how many that follow begin before they end."""
+    """Return the edges of each ring by their left ends, their rings, and how many that follow begin
+    before they end.
+    """
     here, there = corners[:, 0], corners[following_corners(rings), 0]
     low, high = np.minimum(here, there), np.maximum(here, there)
     ring = ragged.owners(rings)
@@ -65,11 +68,18 @@ def _candidates(rings: I64, corners: F64) -> tuple[I64, I64, I64]:
 
 
 def _cross(corners: F64, following: I64, first: I64, second: I64) -> Flags:
-    a, b, c, d = corners[first], corners[following[first]], corners[second], corners[following[second]]
+    a, b, c, d = (
+        corners[first],
+        corners[following[first]],
+        corners[second],
+        corners[following[second]],
+    )
     apart = _side(a, b, c) * _side(a, b, d) < 0
     return np.asarray(apart & (_side(c, d, a) * _side(c, d, b) < 0))
 
 
 def _side(a: F64, b: F64, c: F64) -> F64:
     """Return on which side of the line from a to b a point c lies, as a sign."""
-    return np.sign((b[:, 0] - a[:, 0]) * (c[:, 1] - a[:, 1]) - (b[:, 1] - a[:, 1]) * (c[:, 0] - a[:, 0]))
+    return np.sign(
+        (b[:, 0] - a[:, 0]) * (c[:, 1] - a[:, 1]) - (b[:, 1] - a[:, 1]) * (c[:, 0] - a[:, 0])
+    )

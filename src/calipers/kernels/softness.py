@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Soft instance IoU: overlap of a map of scores with one reference object at a time, without a threshold.
+"""Soft instance IoU: overlap of a map of scores with one reference object at a time, without a
+threshold.
 
-Every object is judged on its own voxels and the background; the voxels of other objects are left out. So all that is
-needed are sums: of the scores in every object, and of the scores over the background.
+Every object is judged on its own voxels and the background; the voxels of other objects are left
+out. So all that is needed are sums: of the scores in every object, and of the scores over the
+background.
 """
 
 from __future__ import annotations
@@ -43,8 +45,9 @@ def per_object(found: Sums, alpha: float, variant: Variant) -> F64:
     -----
     With p the scores and y the object, summed over the object and the background, and e = 1e-5:
 
-    - ``tversky``: ``(sum p y + e) / (alpha sum p + (1 - alpha) sum y + e)``. 1 for a perfect map and every alpha; the
-      soft Dice at alpha = .5. A larger alpha punishes scores outside of the object more, a smaller one gaps inside.
+    - ``tversky``: ``(sum p y + e) / (alpha sum p + (1 - alpha) sum y + e)``. 1 for a perfect map
+      and every alpha; the soft Dice at alpha = .5. A larger alpha punishes scores outside of the
+      object more, a smaller one gaps inside.
     - ``jaccard``: ``(TP + e) / (TP + 2 alpha FP + 2 (1 - alpha) FN + e)`` with ``TP = sum p y``,
       ``FP = sum p (1 - y)``, ``FN = sum (1 - p) y``: the soft IoU at alpha = .5.
     - ``printed``: ``alpha sum p y / sum (.5 p + (1 - alpha) y)``, as it stands in the paper;
@@ -55,16 +58,23 @@ def per_object(found: Sums, alpha: float, variant: Variant) -> F64:
     inside, background = found.inside, found.background
     everything = inside + background
     if variant == "tversky":
-        return np.asarray((inside + EPSILON) / (alpha * everything + (1 - alpha) * found.voxels + EPSILON))
+        return np.asarray(
+            (inside + EPSILON) / (alpha * everything + (1 - alpha) * found.voxels + EPSILON)
+        )
     if variant == "jaccard":
         missing = found.voxels - inside
-        return np.asarray((inside + EPSILON) / (inside + 2 * alpha * background + 2 * (1 - alpha) * missing + EPSILON))
+        return np.asarray(
+            (inside + EPSILON)
+            / (inside + 2 * alpha * background + 2 * (1 - alpha) * missing + EPSILON)
+        )
     with np.errstate(invalid="ignore"):
         return np.asarray(alpha * inside / (0.5 * everything + (1 - alpha) * found.voxels))
 
 
 def per_sample(found: Sums, alpha: float, variant: Variant) -> float:
-    """Return the mean over the objects of a sample; ``e / (alpha sum p + e)``, for every variant, if it has none."""
+    """Return the mean over the objects of a sample; ``e / (alpha sum p + e)``, for every variant,
+    if it has none.
+    """
     if not len(found.voxels):
         return float(EPSILON / (alpha * found.background + EPSILON))
     return float(per_object(found, alpha, variant).mean())

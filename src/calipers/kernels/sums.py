@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weighted sums and medians that are the same to the last bit in any order, under many weightings at once.
+"""Weighted sums and medians that are the same to the last bit in any order, under many weightings
+at once.
 
-Floating point sums depend on the order of their terms. Here every number is split into three digits of 24 bits, whose
-weighted sums are whole numbers below 2^53 and thus exact as long as the weights add up to less than 2^29. So a weight
-of 2 is a duplicate, parts are the whole, and a matrix product may add as it likes.
+Floating point sums depend on the order of their terms. Here every number is split into three digits
+of 24 bits, whose weighted sums are whole numbers below 2^53 and thus exact as long as the weights
+add up to less than 2^29. So a weight of 2 is a duplicate, parts are the whole, and a matrix product
+may add as it likes.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ BLOCK = 256  # values of a median that are looked at together
 
 @dataclass(frozen=True)
 class SumTable:
-    """Numbers with the image and the column that they belong to, split and ordered once for all weights."""
+    """Numbers with the image and the column that they belong to, split and ordered once for all
+    weights.
+    """
 
     digits: F64  # (N_DIGITS, n) whole numbers
     exponent: int
@@ -41,7 +45,8 @@ class SumTable:
         return cls(parts, exponent, image[order], edges.astype(np.int64))
 
     def sums(self, weights: NDArray[Any]) -> F64:
-        """Return (R, n_columns): the sums of ``weights[:, image] * values`` in every column; of nothing 0.
+        """Return (R, n_columns): the sums of ``weights[:, image] * values`` in every column; of
+        nothing 0.
 
         ``weights`` are whole numbers (R, n_images).
         """
@@ -54,14 +59,18 @@ class SumTable:
             for c in range(first, last + 1):
                 a, b = max(int(self.edges[c]), start), min(int(self.edges[c + 1]), stop)
                 totals[c] += self.digits[:, a:b] @ weight[a - start : b - start]
-        high, *low = (np.ldexp(totals[:, k], self.exponent - BITS * (k + 1)) for k in range(N_DIGITS))
+        high, *low = (
+            np.ldexp(totals[:, k], self.exponent - BITS * (k + 1)) for k in range(N_DIGITS)
+        )
         return np.ascontiguousarray((high + (low[0] + low[1])).T)
 
 
 def digits(values: F64) -> tuple[F64, int]:
-    """Split numbers from 0 on into whole numbers below 2^24, the leading ones first, and their common exponent.
+    """Split numbers from 0 on into whole numbers below 2^24, the leading ones first, and their
+    common exponent.
 
-    ``values = sum(digit[k] * 2^(exponent - 24 (k + 1)))``, cut off at 2^-72 of the power of two above the largest.
+    ``values = sum(digit[k] * 2^(exponent - 24 (k + 1)))``, cut off at 2^-72 of the power of two
+    above the largest.
     """
     exponent = int(np.frexp(values.max(initial=0.0))[1])
     rest = np.ldexp(values, -exponent)
@@ -87,7 +96,8 @@ class MedianTable:
         return cls(values[order], image[order])
 
     def medians(self, weights: NDArray[Any]) -> F64:
-        """Return (R,): the median of the values, each repeated as often as its image weighs; NaN of nothing.
+        """Return (R,): the median of the values, each repeated as often as its image weighs; NaN of
+        nothing.
 
         Of an even number it is the mean of the two in the middle.
         """
@@ -105,7 +115,9 @@ class MedianTable:
         replicate = np.arange(len(rank))
         block = np.minimum((upto <= rank).sum(axis=0), len(upto) - 1)
         before = np.where(block > 0, upto[np.maximum(block - 1, 0), replicate], 0)
-        place = np.minimum(block[:, None] * BLOCK + np.arange(BLOCK), len(self.values) - 1)  # (R, BLOCK)
+        place = np.minimum(
+            block[:, None] * BLOCK + np.arange(BLOCK), len(self.values) - 1
+        )  # (R, BLOCK)
         inside = np.cumsum(weights[replicate[:, None], self.image[place]], axis=1, dtype=np.int64)
         step = np.minimum((inside <= (rank - before)[:, None]).sum(axis=1), BLOCK - 1)
         return np.asarray(self.values[place[replicate, step]])

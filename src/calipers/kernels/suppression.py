@@ -20,8 +20,9 @@ def survivors(better: I64, worse: I64, n: int) -> Flags:
 
     Notes
     -----
-    Equals going through the boxes from the best to the worst. In rounds: who has no better rival left stays, and all
-    that it would suppress go; there are as many rounds as the longest chain is long. "Better" must be an order.
+    Equals going through the boxes from the best to the worst. In rounds: who has no better rival
+    left stays, and all that it would suppress go; there are as many rounds as the longest chain is
+    long. "Better" must be an order.
     """
     state = np.zeros(n, np.int8)
     while len(better):
@@ -35,7 +36,9 @@ def survivors(better: I64, worse: I64, n: int) -> Flags:
 
 
 def rank_of(offsets: I64, score: F64) -> I64:
-    """Return (n,) the place of every box in its image from the best score on; of equal scores the earlier is better."""
+    """Return (n,) the place of every box in its image from the best score on; of equal scores the
+    earlier is better.
+    """
     image = ragged.owners(offsets)
     order = np.lexsort((np.arange(len(score)), -score, image))
     rank = np.empty(len(score), np.int64)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AUROC, average precision and overlap from histograms of voxels under many weightings at once, and bounds for them.
+"""AUROC, average precision and overlap from histograms of voxels under many weightings at once, and
+bounds for them.
 
-A bin is treated as one score, or its voxels as mixed evenly. Where bins hold one score the figures are exact; else
-`bounds` encloses the exact ones.
+A bin is treated as one score, or its voxels as mixed evenly. Where bins hold one score the figures
+are exact; else `bounds` encloses the exact ones.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class Pooled(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What the bins of R histograms sum up to; (R,) each, all but the precision and the bin numbers of voxels."""
+    """What the bins of R histograms sum up to; (R,) each, all but the precision and the bin numbers
+    of voxels.
+    """
 
     positives: F64
     negatives: F64
@@ -49,13 +52,17 @@ class Sums(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Between which values AUROC and average precision lie, whatever the order inside of inexact bins."""
+    """Between which values AUROC and average precision lie, whatever the order inside of inexact
+    bins.
+    """
 
     auroc: tuple[float, float]
     ap: tuple[float, float]
 
 
-def from_histograms(positives: Counts, negatives: Counts, rate: float = 0.05, inexact: Flags | None = None) -> Pooled:
+def from_histograms(
+    positives: Counts, negatives: Counts, rate: float = 0.05, inexact: Flags | None = None
+) -> Pooled:
     """Return the figures of R pooled histograms.
 
     Parameters
@@ -69,24 +76,38 @@ def from_histograms(positives: Counts, negatives: Counts, rate: float = 0.05, in
 
     Notes
     -----
-    Definitions as in `voxel_ranking` with the bins in place of scores: AUROC is undefined (NaN) without positives or
-    without negatives, AP and the best overlap without positives, ``rate_dice`` without either. Of equally good bins the
-    highest counts.
+    Definitions as in `voxel_ranking` with the bins in place of scores: AUROC is undefined (NaN)
+    without positives or without negatives, AP and the best overlap without positives, ``rate_dice``
+    without either. Of equally good bins the highest counts.
 
-    The positives of an inexact bin have the precision in its middle, as if its p positives and n negatives were mixed
-    evenly: ``(a + (p + 1) / 2) / (a + c + (p + 1) / 2 + n / 2)`` with a positives and c negatives above it. That lies
-    within the `bounds`: the worst order has at most this in the mean, the best at least.
+    The positives of an inexact bin have the precision in its middle, as if its p positives and n
+    negatives were mixed evenly: ``(a + (p + 1) / 2) / (a + c + (p + 1) / 2 + n / 2)`` with a
+    positives and c negatives above it. That lies within the `bounds`: the worst order has at most
+    this in the mean, the best at least.
     """
     mixed = np.zeros(positives.shape[1], np.bool_) if inexact is None else inexact
-    tables = np.ascontiguousarray(positives, np.float64), np.ascontiguousarray(negatives, np.float64)
+    tables = (
+        np.ascontiguousarray(positives, np.float64),
+        np.ascontiguousarray(negatives, np.float64),
+    )
     s = sums(*tables, mixed, rate)
     with np.errstate(divide="ignore", invalid="ignore"):
         auroc, ap = s.right / (s.positives * s.negatives), s.precision / s.positives
-        dice, iou = 2 * s.hits / (s.hits + s.alarms + s.positives), s.hits / (s.alarms + s.positives)
+        dice, iou = (
+            2 * s.hits / (s.hits + s.alarms + s.positives),
+            s.hits / (s.alarms + s.positives),
+        )
         rate_dice = 2 * s.rate_hits / (s.rate_hits + s.rate_alarms + s.positives)
     some = s.positives > 0
     dice, iou = (np.where(some, values, np.nan) for values in (dice, iou))
-    return Pooled(auroc, ap, dice, iou, s.bin.astype(np.int64), np.where(some & (s.negatives > 0), rate_dice, np.nan))
+    return Pooled(
+        auroc,
+        ap,
+        dice,
+        iou,
+        s.bin.astype(np.int64),
+        np.where(some & (s.negatives > 0), rate_dice, np.nan),
+    )
 
 
 def sums(positives: F64, negatives: F64, inexact: Flags, rate: float) -> Sums:
@@ -105,7 +126,9 @@ def sums(positives: F64, negatives: F64, inexact: Flags, rate: float) -> Sums:
 
 
 def _sums(positives: F64, negatives: F64, inexact: Flags, rate: float) -> Sums:
-    """Return the sums of a few histograms with bins descending in score; one bin after the other, as the twin does."""
+    """Return the sums of a few histograms with bins descending in score; one bin after the other,
+    as the twin does.
+    """
     hits, alarms = np.cumsum(positives, axis=1), np.cumsum(negatives, axis=1)
     n_positives, n_negatives = hits[:, -1], alarms[:, -1]
     rows, last = np.arange(len(hits)), hits.shape[1] - 1
@@ -136,7 +159,8 @@ def _at_or_above(counts: F64) -> F64:
 
 
 def bounds(positives: Counts, negatives: Counts, inexact: Flags) -> Bounds:
-    """Return lowest and highest possible AUROC and average precision of the voxels behind a histogram.
+    """Return lowest and highest possible AUROC and average precision of the voxels behind a
+    histogram.
 
     Parameters
     ----------
@@ -147,11 +171,13 @@ def bounds(positives: Counts, negatives: Counts, inexact: Flags) -> Bounds:
 
     Notes
     -----
-    AUROC: the pairs inside of an inexact bin are all wrong or all right. AP: with a positives and c negatives above an
-    inexact bin of p and n, each of its positives has at most the precision ``(a + p) / (a + p + c)``, and the i-th from
-    above has at least ``(a + i) / (a + i + c + n)``. The sum of the latter is ``p - (c + n) sum 1 / (a + c + n + i)``,
-    and that sum is at most ``log(1 + p / (a + c + n + .5))``, because 1/x is convex. The bounds hold up to rounding,
-    1e-12, and coincide where no bin with positives is inexact (for AUROC: none with both kinds). NaN where undefined.
+    AUROC: the pairs inside of an inexact bin are all wrong or all right. AP: with a positives and c
+    negatives above an inexact bin of p and n, each of its positives has at most the precision ``(a
+    + p) / (a + p + c)``, and the i-th from above has at least ``(a + i) / (a + i + c + n)``. The
+    sum of the latter is ``p - (c + n) sum 1 / (a + c + n + i)``, and that sum is at most ``log(1 +
+    p / (a + c + n + .5))``, because 1/x is convex. The bounds hold up to rounding, 1e-12, and
+    coincide where no bin with positives is inexact (for AUROC: none with both kinds). NaN where
+    undefined.
     """
     p, n = positives.astype(np.float64), negatives.astype(np.float64)
     hits, alarms = _at_or_above(p), _at_or_above(n)
@@ -164,5 +190,8 @@ def bounds(positives: Counts, negatives: Counts, inexact: Flags) -> Bounds:
         tied = np.where(hits > 0, p * (hits / (hits + alarms)), 0.0)
         highest = np.where(hits > 0, p * (hits / (hits + alarms - n)), 0.0)
         lowest = p - alarms * np.log1p(p / (hits - p + alarms + 0.5))
-        ap = np.array([np.where(inexact, side, tied).sum() for side in (lowest, highest)]) / n_positives
+        ap = (
+            np.array([np.where(inexact, side, tied).sum() for side in (lowest, highest)])
+            / n_positives
+        )
     return Bounds((float(area[0]), float(area[1])), (float(ap[0]), float(ap[1])))

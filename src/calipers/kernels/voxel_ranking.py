@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AUROC, average precision and best overlap of voxels, exactly: every score counts, equal scores are one point.
+"""AUROC, average precision and best overlap of voxels, exactly: every score counts, equal scores
+are one point.
 
-The two kinds of voxels are sorted apart and by value only, which is many times faster than sorting places. Precision
-and overlap are best, and recall moves, at scores of positive voxels; so a curve is walked along these, and the
-negatives are only counted beside them.
+The two kinds of voxels are sorted apart and by value only, which is many times faster than sorting
+places. Precision and overlap are best, and recall moves, at scores of positive voxels; so a curve
+is walked along these, and the negatives are only counted beside them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ PIECE = 1 << 20  # positives whose operating points are held at once; a multiple
 
 
 class Sides(NamedTuple):
-    """Scores of the positive and of the negative voxels of G groups, ascending inside of every group."""
+    """Scores of the positive and of the negative voxels of G groups, ascending inside of every
+    group.
+    """
 
     positives: Scores  # (P,)
     negatives: Scores  # (N,)
@@ -102,7 +105,9 @@ def sides(values: NDArray[Any], positive: NDArray[Any], offsets: I64 | None = No
 
 
 def slices(values: NDArray[Any], positive: NDArray[Any], axis: int) -> Sides:
-    """Sort the scores of every slice of an array along an axis: one group per slice, in their order."""
+    """Sort the scores of every slice of an array along an axis: one group per slice, in their
+    order.
+    """
     moved, flags = np.moveaxis(values, axis, 0), np.moveaxis(positive, axis, 0)
     return sides(moved, flags, np.arange(len(moved) + 1) * (moved.size // max(1, len(moved))))
 
@@ -112,10 +117,10 @@ def exact(positives: NDArray[Any], negatives: NDArray[Any]) -> tuple[float, floa
 
     Notes
     -----
-    AUROC is the share of pairs of a positive and a negative voxel in which the positive has the higher score, ties
-    counting half; undefined (NaN) without positives or without negatives. The average precision is the mean over
-    positive voxels of the precision at their score, ``TP / (TP + FP)`` of all voxels with that score or a higher one;
-    undefined without positives.
+    AUROC is the share of pairs of a positive and a negative voxel in which the positive has the
+    higher score, ties counting half; undefined (NaN) without positives or without negatives. The
+    average precision is the mean over positive voxels of the precision at their score, ``TP / (TP +
+    FP)`` of all voxels with that score or a higher one; undefined without positives.
     """
     first, second = np.sort(as_scores(positives)), np.sort(as_scores(negatives))
     kind = np.result_type(first, second)
@@ -129,9 +134,10 @@ def ranked(found: Sides) -> Ranked:
 
     Notes
     -----
-    For AUROC and AP see `exact`. Thresholds are scores, a voxel counts when its score is ``>=`` the threshold. Dice
-    ``2 TP / (TP + FP + P)`` and IoU ``TP / (FP + P)`` rise and fall together, so one threshold is best for both; of
-    equal ones the highest. Both are undefined (NaN) without positives.
+    For AUROC and AP see `exact`. Thresholds are scores, a voxel counts when its score is ``>=`` the
+    threshold. Dice ``2 TP / (TP + FP + P)`` and IoU ``TP / (FP + P)`` rise and fall together, so
+    one threshold is best for both; of equal ones the highest. Both are undefined (NaN) without
+    positives.
     """
     n_positives, n_negatives = found.n_positives, found.n_negatives
     w = walk(found)
@@ -159,7 +165,9 @@ def walk(found: Sides) -> Walk:
 
 
 def _walk_group(positives: Scores, negatives: Scores, result: Walk, g: int) -> None:
-    """Fill in the row of a group, piece by piece, so that memory does not grow with its distinct scores."""
+    """Fill in the row of a group, piece by piece, so that memory does not grow with its distinct
+    scores.
+    """
     n, best = len(positives), -1.0
     for first in range(0, n, PIECE):
         last = min(first + PIECE, n)
@@ -170,9 +178,14 @@ def _walk_group(positives: Scores, negatives: Scores, result: Walk, g: int) -> N
         if not len(start):
             continue
         value = positives[start]
-        end = np.searchsorted(positives, value[-1], side="right")  # equal scores may go on in the next piece
+        end = np.searchsorted(
+            positives, value[-1], side="right"
+        )  # equal scores may go on in the next piece
         gained = np.diff(start, append=end)
-        below, upto = np.searchsorted(negatives, value, side="left"), np.searchsorted(negatives, value, side="right")
+        below, upto = (
+            np.searchsorted(negatives, value, side="left"),
+            np.searchsorted(negatives, value, side="right"),
+        )
         hits, alarms = n - start, len(negatives) - below
         result.doubled[g] += (gained * (below + upto)).sum()
         terms = gained * (hits / (hits + alarms))

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Overlap of thresholded voxels with the reference at one threshold, and curves for plots; from sorted scores."""
+"""Overlap of thresholded voxels with the reference at one threshold, and curves for plots; from
+sorted scores.
+"""
 
 from __future__ import annotations
 
@@ -36,22 +38,26 @@ class Curve(NamedTuple):
 
 
 def at_threshold(found: Sides, threshold: float) -> Overlap:
-    """Return Dice ``2 TP / (TP + FP + P)`` and IoU ``TP / (FP + P)`` of all voxels with a score ``>= threshold``.
+    """Return Dice ``2 TP / (TP + FP + P)`` and IoU ``TP / (FP + P)`` of all voxels with a score
+    ``>= threshold``.
 
-    The threshold is rounded to the type of the scores, as NumPy does. Undefined (NaN) without positives.
+    The threshold is rounded to the type of the scores, as NumPy does. Undefined (NaN) without
+    positives.
     """
     counts = [_at_or_above(found.group(g), threshold) for g in range(len(found.n_positives))]
     return _overlap(found, counts, np.full(len(counts), threshold))
 
 
 def at_false_positive_rate(found: Sides, limit: float) -> Overlap:
-    """Return Dice and IoU of the largest set of voxels, cut at a score, whose false positive rate is ``<= limit``.
+    """Return Dice and IoU of the largest set of voxels, cut at a score, whose false positive rate
+    is ``<= limit``.
 
     Notes
     -----
-    Equal scores go in or stay out together: with k the largest whole number for which ``k / N <= limit``, all voxels
-    above the (k + 1)-th highest negative score are taken. The threshold is the lowest score taken, inf if there is none
-    (Dice is then 0). Undefined (NaN) without positives or without negatives.
+    Equal scores go in or stay out together: with k the largest whole number for which ``k / N <=
+    limit``, all voxels above the (k + 1)-th highest negative score are taken. The threshold is the
+    lowest score taken, inf if there is none (Dice is then 0). Undefined (NaN) without positives or
+    without negatives.
     """
     counts, thresholds = list[tuple[float, float]](), np.full(len(found.n_positives), np.nan)
     for g in range(len(thresholds)):
@@ -64,7 +70,9 @@ def at_false_positive_rate(found: Sides, limit: float) -> Overlap:
             first = [0, 0]
         else:
             barrier = negatives[len(negatives) - 1 - allowed]
-            first = [int(np.searchsorted(side, barrier, side="right")) for side in (positives, negatives)]
+            first = [
+                int(np.searchsorted(side, barrier, side="right")) for side in (positives, negatives)
+            ]
         taken = [side[k] for side, k in zip((positives, negatives), first) if k < len(side)]
         thresholds[g] = min(taken, default=np.inf)
         counts.append((len(positives) - first[0], len(negatives) - first[1]))
@@ -76,18 +84,22 @@ def curve(found: Sides, most: int = POINTS) -> Curve:
 
     Notes
     -----
-    Every point lies on the exact curve. All distinct scores are points if they are few enough; else the scores at
-    evenly spaced ranks of either kind of voxel are, so that no step in recall or in the false positive rate between
-    neighbours is larger than ``1 / (most // 2 - 2)`` and one voxel, ties apart. The first point takes no voxel,
-    the last takes all.
+    Every point lies on the exact curve. All distinct scores are points if they are few enough; else
+    the scores at evenly spaced ranks of either kind of voxel are, so that no step in recall or in
+    the false positive rate between neighbours is larger than ``1 / (most // 2 - 2)`` and one voxel,
+    ties apart. The first point takes no voxel, the last takes all.
     """
     positives, negatives = found.group(0)
     values = [_distinct(side, most) for side in (positives, negatives)]
     cuts = np.unique(np.concatenate(values))
     if len(cuts) >= most:
-        cuts = np.unique(np.concatenate([_evenly(side, most // 2 - 1) for side in (positives, negatives)]))
+        cuts = np.unique(
+            np.concatenate([_evenly(side, most // 2 - 1) for side in (positives, negatives)])
+        )
     cuts = cuts[::-1]
-    hits, alarms = (len(side) - np.searchsorted(side, cuts, side="left") for side in (positives, negatives))
+    hits, alarms = (
+        len(side) - np.searchsorted(side, cuts, side="left") for side in (positives, negatives)
+    )
     return Curve(
         np.append(np.inf, cuts.astype(np.float64)),
         np.append(0, hits),
@@ -98,13 +110,17 @@ def curve(found: Sides, most: int = POINTS) -> Curve:
 
 
 def _distinct(side: Scores, most: int) -> Scores:
-    """Return the distinct scores of a sorted side, or, if there are more than ``most``, one more than that."""
+    """Return the distinct scores of a sorted side, or, if there are more than ``most``, one more
+    than that.
+    """
     begins = np.flatnonzero(np.append(True, side[1:] != side[:-1])[: len(side)])
     return side[begins[: most + 1]]
 
 
 def _evenly(side: Scores, n: int) -> Scores:
-    """Return the scores at n evenly spaced ranks of a sorted side, the lowest and the highest among them."""
+    """Return the scores at n evenly spaced ranks of a sorted side, the lowest and the highest among
+    them.
+    """
     return side[np.unique(np.linspace(0, len(side) - 1, n).astype(np.int64))] if len(side) else side
 
 
@@ -118,7 +134,9 @@ def _allowed(n: int, limit: float) -> int:
 
 def _at_or_above(group: tuple[Scores, Scores], threshold: float) -> tuple[int, int]:
     """Return how many positives and negatives have that score or a higher one."""
-    hits, alarms = (len(side) - int(np.searchsorted(side, side.dtype.type(threshold))) for side in group)
+    hits, alarms = (
+        len(side) - int(np.searchsorted(side, side.dtype.type(threshold))) for side in group
+    )
     return hits, alarms
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scores of voxels in 65,536 bins that keep their order, however close to 0 or 1 the scores crowd.
 
-A histogram of one volume is small, and histograms add up: what follows from the order of the voxels of any number of
-volumes follows from the sum of their histograms, exactly where a bin holds one score, within a bound elsewhere.
+A histogram of one volume is small, and histograms add up: what follows from the order of the voxels
+of any number of volumes follows from the sum of their histograms, exactly where a bin holds one
+score, within a bound elsewhere.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class Histogram(NamedTuple):
 
 
 def as_scores(values: NDArray[Any]) -> Scores:
-    """Return values flat and contiguous, float32 or float64 as they came; half precision becomes float32."""
+    """Return values flat and contiguous, float32 or float64 as they came; half precision becomes
+    float32.
+    """
     kind = np.float32 if values.dtype in (np.float32, np.float16) else np.float64
     return np.asarray(np.ascontiguousarray(values, kind).reshape(-1))
 
@@ -53,11 +56,12 @@ def bins_of(values: NDArray[Any]) -> I32:
 
     Notes
     -----
-    Below .5 an octave ``[2^-k, 2^(1-k))`` of the score has 1,024 bins of equal width, for k = 2 ... 33; from .5 on the
-    same holds for 1 - score, mirrored. Two scores in one bin therefore differ by less than 1/1,024 of the smaller
-    distance to 0 or 1. The ends are special: 0 has bin 0 for itself, 1 has bin 65,535 for itself, and what lies within
-    ``2^-33 (1 + 2/1024)``, about 1.2e-10, of either end without being there shares the bin beside it. Equal numbers
-    have equal bins, be they float32 or float64: 1 - score is exact from .5 on. Scores outside of [0, 1] go to the first
+    Below .5 an octave ``[2^-k, 2^(1-k))`` of the score has 1,024 bins of equal width, for k = 2 ...
+    33; from .5 on the same holds for 1 - score, mirrored. Two scores in one bin therefore differ by
+    less than 1/1,024 of the smaller distance to 0 or 1. The ends are special: 0 has bin 0 for
+    itself, 1 has bin 65,535 for itself, and what lies within ``2^-33 (1 + 2/1024)``, about 1.2e-10,
+    of either end without being there shares the bin beside it. Equal numbers have equal bins, be
+    they float32 or float64: 1 - score is exact from .5 on. Scores outside of [0, 1] go to the first
     or last bin, NaN to the first; callers refuse both.
     """
     flat, native = as_scores(values), route.native()
@@ -70,7 +74,9 @@ def bins_of(values: NDArray[Any]) -> I32:
 
 
 def _codes(values: Scores) -> I32:
-    """Return the bins of a piece: exponent and ten bits of the fraction, read off the number as it is stored."""
+    """Return the bins of a piece: exponent and ten bits of the fraction, read off the number as it
+    is stored.
+    """
     upper = values >= 0.5
     distance = np.where(upper, 1 - values, values)
     if values.dtype == np.float64:
@@ -96,14 +102,20 @@ def histogram(values: NDArray[Any], positive: NDArray[Any]) -> Histogram:
 
     Notes
     -----
-    One pass. Where ``lowest`` equals ``highest`` all voxels of the bin have one score, and nothing is lost. No voxels
-    give no bins.
+    One pass. Where ``lowest`` equals ``highest`` all voxels of the bin have one score, and nothing
+    is lost. No voxels give no bins.
     """
     flat, flags, native = as_scores(values), as_flags(positive), route.native()
-    found = compiled_voxels.table(native, flat, flags, BINS) if native is not None else _table(flat, flags)
+    found = (
+        compiled_voxels.table(native, flat, flags, BINS)
+        if native is not None
+        else _table(flat, flags)
+    )
     used = np.flatnonzero(found[0] + found[1])
     positives, negatives, lowest, highest = found
-    return Histogram(used.astype(np.int32), positives[used], negatives[used], lowest[used], highest[used])
+    return Histogram(
+        used.astype(np.int32), positives[used], negatives[used], lowest[used], highest[used]
+    )
 
 
 def _table(values: Scores, positive: Flags) -> tuple[I64, I64, F64, F64]:

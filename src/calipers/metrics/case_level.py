@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The level of whole images: does the highest score of an image tell whether there is anything on it?
+"""The level of whole images: does the highest score of an image tell whether there is anything on
+it?
 
 ``case-auroc``
-    area under the ROC curve of the images. The score of an image is the highest score of its counted predictions; it
-    is positive if it has a counted reference; equal scores are one point. An image without predictions lies below all
-    scores (``silent = "lowest"``), or has the score 0 (``"zero"``), where scores are probabilities. Undefined without
-    a positive or without a negative image. Per class: references and predictions of the class.
+    area under the ROC curve of the images. The score of an image is the highest score of its
+    counted predictions; it is positive if it has a counted reference; equal scores are one point.
+    An image without predictions lies below all scores (``silent = "lowest"``), or has the score 0
+    (``"zero"``), where scores are probabilities. Undefined without a positive or without a negative
+    image. Per class: references and predictions of the class.
 ``picai-score``
-    the mean of the average precision of the objects (``interpolation``, default tie-aware) and of the area above, by
-    which the PI-CAI challenge ranks. Undefined where one of them is.
+    the mean of the average precision of the objects (``interpolation``, default tie-aware) and of
+    the area above, by which the PI-CAI challenge ranks. Undefined where one of them is.
 
 Ignored references make no image positive, and predictions on them none suspicious.
 
 References
 ----------
-Saha et al., Artificial intelligence and radiologists in prostate cancer detection on MRI (PI-CAI), Lancet Oncol 2024.
+Saha et al., Artificial intelligence and radiologists in prostate cancer detection on MRI (PI-CAI),
+Lancet Oncol 2024.
 """
 
 from __future__ import annotations
@@ -84,20 +87,28 @@ class CaseAuroc(MatchMetric):
         return found
 
     def support(self, evidence: Matches, unit: I64, n_units: int) -> I64:
-        """Return (1 + n_classes, n_names, 3): the rarer kind of units, all of them, units in a wrong order.
+        """Return (1 + n_classes, n_names, 3): the rarer kind of units, all of them, units in a
+        wrong order.
 
-        An image is in a wrong order if an image of the other kind is level with it or on the wrong side of it.
+        An image is in a wrong order if an image of the other kind is level with it or on the wrong
+        side of it.
         """
         table = np.zeros((1 + evidence.n_classes, len(self.outputs), 3), np.int64)
         for k, output in enumerate(self.outputs):
             score, positive = cases(evidence, evidence.indices(output.views)[0], output.max_dets)
-            score = np.where(np.isneginf(score), SILENT[output.options.get("silent", "lowest")], score)
-            highest = np.where(positive, -np.inf, score).max(axis=0, initial=-np.inf)  # of the negative images
+            score = np.where(
+                np.isneginf(score), SILENT[output.options.get("silent", "lowest")], score
+            )
+            highest = np.where(positive, -np.inf, score).max(
+                axis=0, initial=-np.inf
+            )  # of the negative images
             lowest = np.where(positive, score, np.inf).min(axis=0, initial=np.inf)
             both = positive.any(axis=0) & ~positive.all(axis=0)
             wrong = both & np.where(positive, score <= highest, score >= lowest)
             rarer = np.minimum(_units(positive, unit, n_units), _units(~positive, unit, n_units))
-            table[:, k] = np.stack([rarer, np.full_like(rarer, n_units), _units(wrong, unit, n_units)], axis=1)
+            table[:, k] = np.stack(
+                [rarer, np.full_like(rarer, n_units), _units(wrong, unit, n_units)], axis=1
+            )
         return table
 
 
@@ -116,7 +127,9 @@ class PicaiScore(CaseAuroc):
         return 0.5 * (super().value(evidence, weights) + self.precision.value(evidence, weights))
 
     def support(self, evidence: Matches, unit: I64, n_units: int) -> I64:
-        """Return the units behind the area; in error are those of the images or those of the objects, if more."""
+        """Return the units behind the area; in error are those of the images or those of the
+        objects, if more.
+        """
         table = super().support(evidence, unit, n_units)
         of_objects = MatchMetric.support(self, evidence, unit, n_units)
         table[:, :, 2] = np.maximum(table[:, :, 2], of_objects[:, :, 2])
@@ -124,7 +137,8 @@ class PicaiScore(CaseAuroc):
 
 
 def cases(evidence: Matches, view: int, max_dets: int) -> tuple[F64, Flags]:
-    """Return (n_images, 1 + n_classes) scores and which images are positive: of any class, then of each.
+    """Return (n_images, 1 + n_classes) scores and which images are positive: of any class, then of
+    each.
 
     The score of an image without predictions is -inf.
     """

@@ -39,7 +39,9 @@ E_co = TypeVar("E_co", bound=Evidence, covariant=True)
 
 
 class Recipe(Protocol[E_co]):
-    """How evidence is collected. Recipes with one key are merged and collected once, for several metrics."""
+    """How evidence is collected. Recipes with one key are merged and collected once, for several
+    metrics.
+    """
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -70,14 +72,18 @@ class Facts:
 
     id: str  # "froc@1": goes to rows and run.json; the version moves when numbers move
     names: tuple[str, ...]
-    ids: tuple[str, ...] = ()  # one per name, where the names of a family are defined differently: "ap.coco101@1"
+    ids: tuple[
+        str, ...
+    ] = ()  # one per name, where the names of a family are defined differently: "ap.coco101@1"
     bounds: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool = True
     per_class: bool = True
     proportion: bool = False  # numerator / denominator over independent units: Wilson applies
     swap: bool = True  # exchanging two models' images is a fair null (not for AP: two score scales)
     class_means: frozenset[str] = frozenset()  # names whose pooled value is the mean over classes
-    rough: frozenset[str] = frozenset()  # names that move in steps, which the jackknife does not follow
+    rough: frozenset[str] = (
+        frozenset()
+    )  # names that move in steps, which the jackknife does not follow
 
     def id_of(self, k: int) -> str:
         """Return the definition of the k-th name; it does not depend on the others of its family."""
@@ -97,7 +103,9 @@ class Metric(Protocol[E]):
         ...
 
     def value(self, evidence: E, weights: I64) -> F64:
-        """Return (R, 1 + n_classes, n_names) for weights (R, n_images); entry 0 is pooled; NaN = undefined."""
+        """Return (R, 1 + n_classes, n_names) for weights (R, n_images); entry 0 is pooled; NaN =
+        undefined.
+        """
         ...
 
     def reasons(self, evidence: E) -> Mapping[tuple[int, int], str]:
@@ -105,14 +113,16 @@ class Metric(Protocol[E]):
         ...
 
     def counts(self, evidence: E, weights: I64) -> I64:
-        """Return (1 + n_classes, n_names, 3) for weights (n_images,): images, references and predictions behind it."""
+        """Return (1 + n_classes, n_names, 3) for weights (n_images,): images, references and
+        predictions behind it.
+        """
         ...
 
     def support(self, evidence: E, unit: I64, n_units: int) -> I64:
         """Return (1 + n_classes, n_names, 3) numbers of units, given the unit of every image.
 
-        Units without which there is no value (those with references, for most metrics); units in which something could
-        go wrong; units in which something did.
+        Units without which there is no value (those with references, for most metrics); units in
+        which something could go wrong; units in which something did.
         """
         ...
 
@@ -130,11 +140,17 @@ class UnitMarks:
 
     def counts(self) -> I64:
         """Return (1 + n_classes,): units with anything, then units with something of each class."""
-        return np.concatenate([[self.marks.any(axis=1).sum()], self.marks.sum(axis=0)]).astype(np.int64)
+        return np.concatenate([[self.marks.any(axis=1).sum()], self.marks.sum(axis=0)]).astype(
+            np.int64
+        )
 
 
-def check_options(plan: MetricPlan, own: Sequence[str], *, matching: Sequence[str] = ("score_cut",)) -> None:
-    """Raise for an option that neither this kind of metric nor its share of the ``matching`` options knows."""
+def check_options(
+    plan: MetricPlan, own: Sequence[str], *, matching: Sequence[str] = ("score_cut",)
+) -> None:
+    """Raise for an option that neither this kind of metric nor its share of the ``matching``
+    options knows.
+    """
     from calipers.errors import UsageError, did_you_mean
 
     known = [*matching, *own]
@@ -143,18 +159,24 @@ def check_options(plan: MetricPlan, own: Sequence[str], *, matching: Sequence[st
             continue
         told = f"metric {plan.name!r} ({plan.kind})"
         if name in MATCHING_OPTIONS:
-            raise UsageError(f"{told} has a matching of its own: {name!r} does not apply, only {', '.join(matching)}")
+            raise UsageError(
+                f"{told} has a matching of its own: {name!r} does not apply, only {', '.join(matching)}"
+            )
         raise UsageError(f"{told} has no option {name!r}; {did_you_mean(name, known)}")
 
 
-def check_number(plan: MetricPlan, option: str, *, above: float = -float("inf"), least: float = -float("inf")) -> None:
+def check_number(
+    plan: MetricPlan, option: str, *, above: float = -float("inf"), least: float = -float("inf")
+) -> None:
     """Raise unless an option is absent or a finite number above or at least a limit."""
     from calipers.errors import UsageError
 
     given = plan.options.get(option)
     if given is None:
         return
-    number = isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < float("inf")
+    number = (
+        isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < float("inf")
+    )
     if not number or not (given > above and given >= least):
         limit = f" above {above:g}" if above > -float("inf") else f" of at least {least:g}"
         raise UsageError(f"metric {plan.name!r}: {option} is a number{limit}, not {given!r}")

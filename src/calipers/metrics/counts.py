@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts at a threshold and everything derived from them: sensitivity, PPV, F-beta, accuracy, false alarms per image.
+"""Counts at a threshold and everything derived from them: sensitivity, PPV, F-beta, accuracy, false
+alarms per image.
 
-With TP hits, FP false alarms and duplicates, FN missed references of a class, TN images where the class is neither
-referenced nor predicted; pooled values add the counts of all classes, ``average = "classes"`` takes the unweighted
-mean over the classes that have a value.
+With TP hits, FP false alarms and duplicates, FN missed references of a class, TN images where the
+class is neither referenced nor predicted; pooled values add the counts of all classes, ``average =
+"classes"`` takes the unweighted mean over the classes that have a value.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ CELLS_AT_ONCE = 2_000_000
 TP, FP, FN, TN, IMAGES = range(5)
 
 
-def count_table(evidence: Matches, view: View, max_dets: int, weights: I64, *, negatives: bool) -> F64:
+def count_table(
+    evidence: Matches, view: View, max_dets: int, weights: I64, *, negatives: bool
+) -> F64:
     """Return (R, n_classes, 4): weighted TP, FP, FN and, if asked for, TN of a view (else 0)."""
     k = evidence.index(view)
     references, predictions = (table[:, k] for table in evidence.totals(weights, max_dets))
@@ -49,15 +52,19 @@ def unit_counts(evidence: Matches, view: View, max_dets: int, unit: I64, n_units
         (FP, prediction[(fate > matching.HIT) & within]),
         (FN, reference[evidence.reference_fate[k] != matching.IGNORED]),
     ):
-        table[:, :, entry] = np.bincount(cells, minlength=n_units * n_classes).reshape(n_units, n_classes)
+        table[:, :, entry] = np.bincount(cells, minlength=n_units * n_classes).reshape(
+            n_units, n_classes
+        )
     table[:, :, FN] -= table[:, :, TP]
     return table
 
 
 def true_negatives(evidence: Matches, view: int, max_dets: int, weights: I64) -> I64:
-    """Return (R, n_classes): the weight of the images on which a class is neither referenced nor predicted.
+    """Return (R, n_classes): the weight of the images on which a class is neither referenced nor
+    predicted.
 
-    Sums of whole numbers below 2^53 are exact in float64 in any order, so the product gives the same bits everywhere.
+    Sums of whole numbers below 2^53 are exact in float64 in any order, so the product gives the
+    same bits everywhere.
     """
     n_classes = evidence.n_classes
     said = (evidence.prediction_fate[view] != matching.IGNORED) & (evidence.rank < max_dets)
@@ -73,7 +80,9 @@ def true_negatives(evidence: Matches, view: int, max_dets: int, weights: I64) ->
     for start in range(0, evidence.n_images, step):
         stop = min(start + step, evidence.n_images)
         absent = np.ones((stop - start) * n_classes)
-        absent[keys[(keys >= start * n_classes) & (keys < stop * n_classes)] - start * n_classes] = 0.0
+        absent[
+            keys[(keys >= start * n_classes) & (keys < stop * n_classes)] - start * n_classes
+        ] = 0.0
         total += weights[:, start:stop].astype(np.float64) @ absent.reshape(stop - start, n_classes)
     return total.astype(np.int64)
 
@@ -105,7 +114,9 @@ class CountMetric(MatchMetric):
         )
 
     def formula(self, counts: F64, n_images: F64, options: Any) -> F64:
-        """Return the value for counts (..., 4) and the weighted number of images, broadcast against (...)."""
+        """Return the value for counts (..., 4) and the weighted number of images, broadcast against
+        (...).
+        """
         raise AssertionError("every count metric has a formula")
 
     def value(self, evidence: Matches, weights: I64) -> F64:
@@ -124,11 +135,17 @@ class CountMetric(MatchMetric):
         return np.stack(columns, axis=2)
 
     def linear(self, options: Any) -> tuple[F64, F64] | None:
-        """Return how numerator and denominator are made of TP, FP, FN, TN and images; None if it is no such ratio."""
+        """Return how numerator and denominator are made of TP, FP, FN, TN and images; None if it is
+        no such ratio.
+        """
         return None
 
-    def ratio_parts(self, evidence: Matches, unit: I64, n_units: int, k: int) -> tuple[F64, F64] | None:
-        """Return numerator and denominator of every unit, (n_units, 1 + n_classes) each; None if it is no ratio."""
+    def ratio_parts(
+        self, evidence: Matches, unit: I64, n_units: int, k: int
+    ) -> tuple[F64, F64] | None:
+        """Return numerator and denominator of every unit, (n_units, 1 + n_classes) each; None if it
+        is no ratio.
+        """
         output = self.outputs[k]
         made = self.linear(output.options)
         if made is None or self._over_classes(output.options) or len(output.views) > 1:
@@ -140,12 +157,16 @@ class CountMetric(MatchMetric):
         return table @ made[0], table @ made[1]
 
     def proportion_of(self, evidence: Matches) -> list[list[float | None]]:
-        """Return (1 + n_classes, n_names): how many objects a value is a share of; None for a mean of shares."""
+        """Return (1 + n_classes, n_names): how many objects a value is a share of; None for a mean
+        of shares.
+        """
         nobody = np.zeros(evidence.n_images, np.int64)
         columns: list[list[float | None]] = []
         for k in range(len(self.outputs)):
             parts = self.ratio_parts(evidence, nobody, 1, k)
-            columns.append([None] * (1 + evidence.n_classes) if parts is None else parts[1][0].tolist())
+            columns.append(
+                [None] * (1 + evidence.n_classes) if parts is None else parts[1][0].tolist()
+            )
         return [list(row) for row in zip(*columns)]
 
     def _over_classes(self, options: Any) -> bool:
@@ -202,7 +223,9 @@ class PositivePredictiveValue(CountMetric):
 
 
 class FBeta(CountMetric):
-    """(1 + b^2) TP / ((1 + b^2) TP + b^2 FN + FP), option ``beta`` (1). Undefined only without any object."""
+    """(1 + b^2) TP / ((1 + b^2) TP + b^2 FN + FP), option ``beta`` (1). Undefined only without any
+    object.
+    """
 
     id = "f-beta@1"
     own_options = ("average", "beta")
@@ -234,7 +257,9 @@ class FBeta(CountMetric):
 
 
 class ImageCountMetric(CountMetric):
-    """Base of the count metrics to which an image without objects counts too. Undefined only without images."""
+    """Base of the count metrics to which an image without objects counts too. Undefined only
+    without images.
+    """
 
     needed: tuple[str, ...] = ()
     tried: tuple[str, ...] = ()
@@ -249,9 +274,11 @@ class ImageCountMetric(CountMetric):
 
 
 class Accuracy(ImageCountMetric):
-    """(TP + TN) / (TP + TN + FP + FN) per class, total = class mean: the acc@IoU of Wang et al. (ChestX-ray8).
+    """(TP + TN) / (TP + TN + FP + FN) per class, total = class mean: the acc@IoU of Wang et al.
+    (ChestX-ray8).
 
-    High without any prediction, because true negatives dominate: shown for comparison with the literature.
+    High without any prediction, because true negatives dominate: shown for comparison with the
+    literature.
     """
 
     id = "accuracy@1"
@@ -309,5 +336,7 @@ class Count(CountMetric):
 def ratio(numerator: F64, denominator: F64 | I64) -> F64:
     """Return the quotient, NaN where the denominator is 0."""
     return np.asarray(
-        np.divide(numerator, denominator, out=np.full(np.shape(numerator), np.nan), where=denominator > 0)
+        np.divide(
+            numerator, denominator, out=np.full(np.shape(numerator), np.nan), where=denominator > 0
+        )
     )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole curves as families of numbers: a point of a curve is a metric like any other, and gets its interval likewise.
+"""Whole curves as families of numbers: a point of a curve is a metric like any other, and gets its
+interval likewise.
 
-They are drawn, not listed in protocols. The mean of `PrecisionCurve` over 101 recalls is the average precision
-(``coco101``); a point of `FrocCurve` is the FROC at that rate.
+They are drawn, not listed in protocols. The mean of `PrecisionCurve` over 101 recalls is the
+average precision (``coco101``); a point of `FrocCurve` is the FROC at that rate.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class FrocCurve(Froc):
         index = evidence.index(output.views[0])
         positives = evidence.reference_totals(weights)[:, index, COUNTED].sum(axis=1)[:, None, None]
         problem = evidence.curves([index], weights, output.max_dets, blocks=True, pooled=True)
-        hits = curves.hits_at(problem, allowed_alarms(weights.sum(axis=1)[:, None], self.rates))[:, 0]
+        hits = curves.hits_at(problem, allowed_alarms(weights.sum(axis=1)[:, None], self.rates))[
+            :, 0
+        ]
         return ratio(hits.astype(np.float64), np.broadcast_to(positives, hits.shape))
 
 
@@ -59,13 +62,17 @@ class PrecisionCurve(MatchMetric):
     @classmethod
     def of(cls, view: View, recalls: Sequence[float], ties: str = "block") -> PrecisionCurve:
         """Return the curve of a view at some recalls."""
-        return cls([plan_of(view, f"precision@{recall:g}", recall=recall, ties=ties) for recall in recalls])
+        return cls(
+            [plan_of(view, f"precision@{recall:g}", recall=recall, ties=ties) for recall in recalls]
+        )
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1, n_recalls)."""
         output = self.outputs[0]
         index = evidence.index(output.views[0])
-        problem = evidence.curves([index], weights, output.max_dets, blocks=output.options["ties"] == "block")
+        problem = evidence.curves(
+            [index], weights, output.max_dets, blocks=output.options["ties"] == "block"
+        )
         positives = evidence.reference_totals(weights)[:, index, COUNTED]
         found = curves.precisions(problem, curves.needed_hits(positives, self.recalls))
         return class_mean(np.where(positives[:, :, None] > 0, found, np.nan))[:, :1]

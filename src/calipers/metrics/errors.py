@@ -2,21 +2,23 @@
 """Error types: which kinds of mistakes a model makes, and what each of them costs (TIDE).
 
 ``dAP/cls dAP/loc dAP/both dAP/dup dAP/bkg dAP/miss``
-    average precision gained if every mistake of one kind were mended and nothing else: a wrong class, a place that is
-    roughly right, both wrong, a second prediction on one reference, a prediction on nothing, a reference that nobody
-    came near. `kernels.error_types` says who is what, `metrics.errors_gains` what mending does. The gains do not add
-    up: mending one kind makes others matter more or less.
+    average precision gained if every mistake of one kind were mended and nothing else: a wrong
+    class, a place that is roughly right, both wrong, a second prediction on one reference, a
+    prediction on nothing, a reference that nobody came near. `kernels.error_types` says who is
+    what, `metrics.errors_gains` what mending does. The gains do not add up: mending one kind makes
+    others matter more or less.
 ``dAP/fp``, ``dAP/fn``, ``dAP/empty``
-    gained without any false alarm, without any reference that is not found, and without the false alarms on images
-    that have no reference. The last one is not of TIDE.
+    gained without any false alarm, without any reference that is not found, and without the false
+    alarms on images that have no reference. The last one is not of TIDE.
 ``errors/cls`` to ``errors/miss``
-    how many mistakes there are of a kind. In an ignored region a mistake is counted too, as the authors' code does,
-    though it costs nothing.
+    how many mistakes there are of a kind. In an ignored region a mistake is counted too, as the
+    authors' code does, though it costs nothing.
 ``errors/empty``
-    false alarms on images without references, those in ignored regions left out; they are among ``errors/bkg``.
+    false alarms on images without references, those in ignored regions left out; they are among
+    ``errors/bkg``.
 
-A gain is undefined without references; a count only without images. Per class: the gain in the class's own AP, the
-mistakes whose prediction is of the class, the missed references of the class.
+A gain is undefined without references; a count only without images. Per class: the gain in the
+class's own AP, the mistakes whose prediction is of the class, the missed references of the class.
 
 References
 ----------
@@ -71,7 +73,9 @@ class ErrorTypes:
             check_number(plan, "foreground", above=0.0)
         recipes = {_recipe(plan) for plan in plans}
         if len(recipes) > 1:
-            raise UsageError(f"{', '.join(plan.name for plan in plans)}: error types share their limits and criterion")
+            raise UsageError(
+                f"{', '.join(plan.name for plan in plans)}: error types share their limits and criterion"
+            )
         self.recipe = next(iter(recipes))
         _check(plans[0].name, self.recipe)
         self.plans = tuple(plans)
@@ -98,7 +102,9 @@ class ErrorTypes:
             key = wanted.what, plan.options.get("ties", "coco") == "block"
             if key not in tables:
                 tables[key] = _table(evidence, weights, *key)
-            columns.append(tables[key][:, :, (GAINS if wanted.what == "gain" else COUNTS).index(wanted.of)])
+            columns.append(
+                tables[key][:, :, (GAINS if wanted.what == "gain" else COUNTS).index(wanted.of)]
+            )
         return np.stack(columns, axis=2)
 
     def reasons(self, evidence: Mistakes) -> Mapping[tuple[int, int], str]:
@@ -120,11 +126,15 @@ class ErrorTypes:
         return table
 
     def support(self, evidence: Mistakes, unit: I64, n_units: int) -> I64:
-        """Return (1 + n_classes, n_names, 3): units with references, with any object, with such a mistake.
+        """Return (1 + n_classes, n_names, 3): units with references, with any object, with such a
+        mistake.
 
         To a count every unit matters.
         """
-        of_reference, of_prediction = unit[evidence.reference_image], unit[evidence.prediction_image]
+        of_reference, of_prediction = (
+            unit[evidence.reference_image],
+            unit[evidence.prediction_image],
+        )
 
         def units(references: Flags, predictions: Flags, *, both_classes: bool = False) -> I64:
             marks = UnitMarks(n_units, evidence.n_classes)
@@ -143,7 +153,9 @@ class ErrorTypes:
         for k, wanted in enumerate(self.wanted):
             gain = wanted.what == "gain"
             wrong = units(*_mistaken(evidence, wanted.of), both_classes=gain)
-            table[:, k] = np.stack([needed, tried, wrong] if gain else [every, every, wrong], axis=1)
+            table[:, k] = np.stack(
+                [needed, tried, wrong] if gain else [every, every, wrong], axis=1
+            )
         return table
 
 
@@ -169,7 +181,9 @@ def _mistaken(evidence: Mistakes, of: str) -> tuple[Flags, Flags]:
 
 
 def _wanted(plan: MetricPlan) -> Wanted:
-    """Return what a plan asks for: its option, or what its name says; they must not contradict each other."""
+    """Return what a plan asks for: its option, or what its name says; they must not contradict each
+    other.
+    """
     family, _, part = plan.name.partition("#")[0].partition("/")
     named = FAMILIES.get(family)
     given = [(what, plan.options[what]) for what in ("gain", "count") if what in plan.options]
@@ -181,9 +195,13 @@ def _wanted(plan: MetricPlan) -> Wanted:
         raise UsageError(f"metric {plan.name!r} (error-types): of what is not said; {hint}")
     known = GAINS if what == "gain" else COUNTS
     if of not in known:
-        raise UsageError(f"metric {plan.name!r}: no {what} of {of!r}; {did_you_mean(str(of), known)}")
+        raise UsageError(
+            f"metric {plan.name!r}: no {what} of {of!r}; {did_you_mean(str(of), known)}"
+        )
     if named and (what, of) != (named[0], part):
-        raise UsageError(f"metric {plan.name!r}: its name says {part!r}, its options say {what} of {of!r}")
+        raise UsageError(
+            f"metric {plan.name!r}: its name says {part!r}, its options say {what} of {of!r}"
+        )
     return Wanted(what, of)
 
 
@@ -191,7 +209,9 @@ def _recipe(plan: MetricPlan) -> ErrorRecipe:
     options = plan.options
     view = options.get("matching", View())
     if not isinstance(view, View):
-        raise UsageError(f"metric {plan.name!r} (error-types) has no option 'matching'; set {', '.join(OPTIONS[2:])}")
+        raise UsageError(
+            f"metric {plan.name!r} (error-types) has no option 'matching'; set {', '.join(OPTIONS[2:])}"
+        )
     limit = options.get("max_dets", view.max_dets)
     return ErrorRecipe(
         criterion=registry.check("criterion", options.get("criterion", view.criterion)),
@@ -214,4 +234,6 @@ def _check(name: str, recipe: ErrorRecipe) -> None:
     criterion: Criterion = registry.resolve("criterion", recipe.criterion)
     if criterion.distance or criterion.yes_no or criterion.none != 0:
         wanted = "an overlap from 0 to 1, such as box-iou or mask-iou"
-        raise UsageError(f"metric {name!r}: needs a criterion that measures {wanted}, not {recipe.criterion}")
+        raise UsageError(
+            f"metric {name!r}: needs a criterion that measures {wanted}, not {recipe.criterion}"
+        )

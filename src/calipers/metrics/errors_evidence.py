@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The evidence of the error types: what kind of mistake every prediction is, and which references nobody found."""
+"""The evidence of the error types: what kind of mistake every prediction is, and which references
+nobody found.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Mistakes(ObjectsByImage):
-    """The kinds of all objects, in the order of the cohort; codes are those of `kernels.error_types`."""
+    """The kinds of all objects, in the order of the cohort; codes are those of
+    `kernels.error_types`.
+    """
 
     n_classes: int
     reference_offsets: I64
@@ -54,7 +58,9 @@ class Mistakes(ObjectsByImage):
 
     @cached_property
     def false_on_empty(self) -> Flags:
-        """(n_predictions,) counted predictions on images without counted references: all of them are false alarms."""
+        """(n_predictions,) counted predictions on images without counted references: all of them
+        are false alarms.
+        """
         some = np.zeros(self.n_images, np.bool_)
         some[self.reference_image[self.counted_references]] = True
         return np.asarray(self.counted_predictions & ~some[self.prediction_image])
@@ -68,27 +74,48 @@ class Mistakes(ObjectsByImage):
         """Return the evidence of some images, in that order; images may be repeated."""
         references, reference_offsets = ragged.take_rows(self.reference_offsets, images)
         predictions, prediction_offsets = ragged.take_rows(self.prediction_offsets, images)
-        moved = (reference_offsets[:-1] - self.reference_offsets[images])[ragged.owners(prediction_offsets)]
+        moved = (reference_offsets[:-1] - self.reference_offsets[images])[
+            ragged.owners(prediction_offsets)
+        ]
         partner = self.partner[predictions]
-        columns = {name: getattr(self, name)[references] for name in ("reference_label", "reference_kind")}
+        columns = {
+            name: getattr(self, name)[references] for name in ("reference_label", "reference_kind")
+        }
         columns |= {name: getattr(self, name)[predictions] for name in PREDICTION_COLUMNS}
         columns["partner"] = np.where(partner < 0, -1, partner + moved).astype(np.int32)
-        return replace(self, reference_offsets=reference_offsets, prediction_offsets=prediction_offsets, **columns)
+        return replace(
+            self,
+            reference_offsets=reference_offsets,
+            prediction_offsets=prediction_offsets,
+            **columns,
+        )
 
     @classmethod
     def concat(cls, parts: Sequence[Mistakes]) -> Mistakes:
         """Return the evidence of all images of several parts."""
         first = ragged.from_counts(np.array([len(part.reference_label) for part in parts]))
         names = ("reference_label", "reference_kind", *PREDICTION_COLUMNS)
-        columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-        partner = [np.where(part.partner < 0, -1, part.partner + start) for part, start in zip(parts, first)]
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in names
+        }
+        partner = [
+            np.where(part.partner < 0, -1, part.partner + start)
+            for part, start in zip(parts, first)
+        ]
         columns["partner"] = np.concatenate(partner).astype(np.int32)
         for name in ("reference_offsets", "prediction_offsets"):
             columns[name] = ragged.concat_offsets([getattr(part, name) for part in parts])
         return cls(n_classes=parts[0].n_classes, **columns)
 
 
-PREDICTION_COLUMNS = ("prediction_label", "score", "prediction_kind", "covered", "mended", "similarity")
+PREDICTION_COLUMNS = (
+    "prediction_label",
+    "score",
+    "prediction_kind",
+    "covered",
+    "mended",
+    "similarity",
+)
 
 
 @dataclass(frozen=True)
@@ -114,9 +141,12 @@ class ErrorRecipe:
         return self
 
     def collect(self, cohort: Cohort, model: str) -> Mistakes:
-        """Compare all predictions with all references of their image, whatever their class, and name the mistakes."""
+        """Compare all predictions with all references of their image, whatever their class, and
+        name the mistakes.
+        """
         criterion: Criterion = registry.resolve("criterion", self.criterion)
-        # Every ignored reference is a region here: what counts is how much of a prediction lies in it.
+        # Every ignored reference is a region here: what counts is how much of a prediction lies in
+        # it.
         references = replace(cohort.references, crowd=cohort.references.ignore)
         predictions = cohort.predictions(model)
         pairs = candidate_pairs(replace(cohort, references=references), predictions, criterion, 0)

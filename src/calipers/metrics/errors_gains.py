@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What mending each kind of mistake would do to the average precision, and how many mistakes there are of each.
+"""What mending each kind of mistake would do to the average precision, and how many mistakes there
+are of each.
 
-Average precision is the mean interpolated precision at the recalls 0/100 to 100/100. Mending changes one list of
-predictions into another:
+Average precision is the mean interpolated precision at the recalls 0/100 to 100/100. Mending
+changes one list of predictions into another:
 
 ``cls``, ``loc``
-    the first mistake on a reference that nobody took becomes a hit (of the reference's class); the others go;
+    the first mistake on a reference that nobody took becomes a hit (of the reference's class); the
+    others go;
 ``both``, ``dup``, ``bkg``
     go;
 ``miss``
@@ -17,8 +19,9 @@ predictions into another:
 ``empty``
     the false alarms on images without references go.
 
-The pooled AP is the mean over the classes that have references or predictions left; a class without references has
-AP 0 as long as it has predictions. Mending may leave a class without anything, which then leaves the mean.
+The pooled AP is the mean over the classes that have references or predictions left; a class without
+references has AP 0 as long as it has predictions. Mending may leave a class without anything, which
+then leaves the mean.
 """
 
 from __future__ import annotations
@@ -45,12 +48,15 @@ KINDS = {"cls": CLS, "loc": LOC, "both": BOTH, "dup": DUP, "bkg": BKG, "miss": M
 GAINS = (*KINDS, "fp", "fn", "empty")
 COUNTS = (*KINDS, "empty")
 OF_PREDICTIONS = ("cls", "loc", "both", "dup", "bkg")
-RECALLS = np.arange(101) / 100  # as the authors divide; COCO's differ in last bits, and move an exact recall
+RECALLS = (
+    np.arange(101) / 100
+)  # as the authors divide; COCO's differ in last bits, and move an exact recall
 NOBODY = np.zeros(0, np.int32)  # no limit by rank
 
 
 class Ranked(NamedTuple):
-    """Predictions as they are (view 0), with the mistakes of each kind mended (1 to 5), and with fewer of them.
+    """Predictions as they are (view 0), with the mistakes of each kind mended (1 to 5), and with
+    fewer of them.
 
     That is without false alarms (6), and without those on empty images (7).
 
@@ -61,7 +67,9 @@ class Ranked(NamedTuple):
     label: I32
     image: I64
     mended: curves.Ranking
-    plain: curves.Ranking  # of the predictions as they are; another one if equal scores stand in another order
+    plain: (
+        curves.Ranking
+    )  # of the predictions as they are; another one if equal scores stand in another order
 
 
 VIEWS = [*range(8), 0, 0]  # as it is, then what the slots say
@@ -71,13 +79,16 @@ SLOTS = {"cls": 1, "loc": 2, "both": 3, "dup": 4, "bkg": 5, "fp": 6, "empty": 7,
 def gains(evidence: Mistakes, weights: I64, *, blocks: bool) -> F64:
     """Return (R, 1 + n_classes, 9): the AP gained by mending each of `GAINS`, at least 0.
 
-    NaN without references: in the class, or at all. With ``blocks`` equal scores are one operating point; else they are
-    walked through in input order, after mending those that were mistakes first, as the authors' code does.
+    NaN without references: in the class, or at all. With ``blocks`` equal scores are one operating
+    point; else they are walked through in input order, after mending those that were mistakes
+    first, as the authors' code does.
     """
     found, left, positives = _precisions(evidence, weights, blocks=blocks)
     per_class = np.where(np.isnan(found), 0.0, found)
     number = left.sum(axis=2)
-    mean = np.divide((per_class * left).sum(axis=2), number, out=np.zeros(number.shape), where=number > 0)
+    mean = np.divide(
+        (per_class * left).sum(axis=2), number, out=np.zeros(number.shape), where=number > 0
+    )
     every = np.concatenate([mean[:, :, None], per_class], axis=2)  # (R, views, 1 + K)
     real = positives[:, 0]
     real = np.concatenate([real.sum(axis=1, keepdims=True), real], axis=1)
@@ -90,7 +101,11 @@ def counts(evidence: Mistakes, weights: I64) -> F64:
     of_predictions = _totals(evidence, "mistakes", weights)[:, :, HITS]
     missed = _totals(evidence, "references", weights)[:, 1:2, HITS]
     per_class = np.concatenate([of_predictions[:, :5], missed, of_predictions[:, 5:6]], axis=1)
-    return np.concatenate([per_class.sum(axis=2, keepdims=True), per_class], axis=2).swapaxes(1, 2).astype(np.float64)
+    return (
+        np.concatenate([per_class.sum(axis=2, keepdims=True), per_class], axis=2)
+        .swapaxes(1, 2)
+        .astype(np.float64)
+    )
 
 
 def counted(evidence: Mistakes, weights: I64) -> tuple[I64, I64]:
@@ -100,7 +115,9 @@ def counted(evidence: Mistakes, weights: I64) -> tuple[I64, I64]:
 
 
 def _precisions(evidence: Mistakes, weights: I64, *, blocks: bool) -> tuple[F64, Flags, I64]:
-    """Return (R, 10, K) each: average precisions, whether anything is left of a class, weights of its references."""
+    """Return (R, 10, K) each: average precisions, whether anything is left of a class, weights of
+    its references.
+    """
     ranked = _ranked(evidence, blocks=blocks)
     sides = (ranked.table, ranked.label, NOBODY, 0, ranked.image)
     said = fates.totals(*sides, weights, evidence.n_classes)[:, :, COUNTED]
@@ -110,7 +127,9 @@ def _precisions(evidence: Mistakes, weights: I64, *, blocks: bool) -> tuple[F64,
     problem = curves.Problem(ranked.table, VIEWS, ranked.mended, ranked.image, weights, plans[0])
     values = curves.average_precision(problem, positives, RECALLS)
     if ranked.plain is not ranked.mended:
-        problem = curves.Problem(ranked.table, VIEWS[:1], ranked.plain, ranked.image, weights, plans[1])
+        problem = curves.Problem(
+            ranked.table, VIEWS[:1], ranked.plain, ranked.image, weights, plans[1]
+        )
         values[:, :1] = curves.average_precision(problem, positives[:, :1], RECALLS)
     # Without false alarms their classes still have them, at the end of the list.
     said = said[:, [0, 1, 2, 3, 4, 5, 0, 7, 0, 0]]
@@ -130,7 +149,9 @@ def _rank(evidence: Mistakes, *, blocks: bool) -> Ranked:
     own = np.flatnonzero(kind != 0)
     moved = np.flatnonzero((kind == CLS) & evidence.mended)
     row = np.concatenate([own, moved])
-    label = np.concatenate([evidence.prediction_label[own], evidence.reference_label[evidence.partner[moved]]])
+    label = np.concatenate(
+        [evidence.prediction_label[own], evidence.reference_label[evidence.partner[moved]]]
+    )
     table = np.empty((8, len(row)), np.int8)
     table[0, : len(own)] = _as_they_are(kind[own], evidence.covered[own])
     table[0, len(own) :] = IGNORED
@@ -158,15 +179,19 @@ def _as_they_are(kind: I8, covered: Flags) -> I8:
 
 
 def _mixed(score: F64, right: Flags, ranked: curves.Ranking) -> bool:
-    """Return whether a hit and a mistake have equal scores: then it matters which of them comes first."""
+    """Return whether a hit and a mistake have equal scores: then it matters which of them comes
+    first.
+    """
     score, right = score[ranked.order], right[ranked.order]
     return bool(((score[1:] == score[:-1]) & (right[1:] != right[:-1])).any())
 
 
 def _totals(evidence: Mistakes, side: str, weights: I64) -> I64:
-    """Return (R, views, 2, K): references that are counted, missed, found; or predictions of each kind.
+    """Return (R, views, 2, K): references that are counted, missed, found; or predictions of each
+    kind.
 
-    The kinds are those of `OF_PREDICTIONS`, then false alarms on empty images, then all that are counted.
+    The kinds are those of `OF_PREDICTIONS`, then false alarms on empty images, then all that are
+    counted.
     """
     if side not in evidence.kept:
         evidence.kept[side] = FateTable(_flags(evidence, side))
@@ -179,7 +204,9 @@ def _totals(evidence: Mistakes, side: str, weights: I64) -> I64:
 
 
 def _flags(evidence: Mistakes, side: str) -> I8:
-    """Return fates that are hits where an object is of a kind, else ignored: sums of hits are then counts."""
+    """Return fates that are hits where an object is of a kind, else ignored: sums of hits are then
+    counts.
+    """
     if side == "references":
         kind = evidence.reference_kind
         rows = [evidence.counted_references, kind == MISS, kind == RIGHT]

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Panoptic quality: how many objects were found, and how well the found ones fit.
 
-With TP hits, FP false alarms and duplicates, FN missed references, and s the similarity of a hit to its reference:
+With TP hits, FP false alarms and duplicates, FN missed references, and s the similarity of a hit to
+its reference:
 
 - recognition quality ``RQ = TP / (TP + FP/2 + FN/2)``, which is F1,
 - segmentation quality ``SQ = mean of s over the hits``,
 - panoptic quality ``PQ = SQ x RQ = (sum of s) / (TP + FP/2 + FN/2)``.
 
-Pooled values add the sums of all classes; ``average = "classes"`` takes the unweighted mean over the classes that have
-a value. Without any object all three are undefined. Without a hit RQ and PQ are 0 and SQ is undefined.
+Pooled values add the sums of all classes; ``average = "classes"`` takes the unweighted mean over
+the classes that have a value. Without any object all three are undefined. Without a hit RQ and PQ
+are 0 and SQ is undefined.
 
 References
 ----------
@@ -58,25 +60,35 @@ class PanopticQuality(PairedMetric):
         """Return (R, 1 + n_classes, n_names)."""
         columns = []
         for output in self.outputs:
-            counts = count_table(evidence, output.views[0], output.max_dets, weights, negatives=False)
+            counts = count_table(
+                evidence, output.views[0], output.max_dets, weights, negatives=False
+            )
             sums = self.sums(evidence, output, weights)
             classes = quality(_part(output), counts, sums)
             if _over_classes(output):
                 columns.append(class_mean(classes[:, :, None])[:, :, 0])
             else:
-                pooled = quality(_part(output), counts.sum(axis=1, keepdims=True), sums.sum(axis=1, keepdims=True))
+                pooled = quality(
+                    _part(output),
+                    counts.sum(axis=1, keepdims=True),
+                    sums.sum(axis=1, keepdims=True),
+                )
                 columns.append(np.concatenate([pooled, classes], axis=1))
         return np.stack(columns, axis=2)
 
     def sides(self, output: Output) -> tuple[Sides, Sides, Sides]:
-        """Return whose units are needed, tried and judged: SQ looks at hits only, RQ at fates only, PQ at both."""
+        """Return whose units are needed, tried and judged: SQ looks at hits only, RQ at fates only,
+        PQ at both.
+        """
         if _part(output) == "SQ":
             return ("hits",), ("hits",), ("hits",)
         return OBJECTS, OBJECTS, (*OBJECTS, "hits") if _part(output) == "PQ" else OBJECTS
 
 
 def quality(part: str, counts: F64, sums: F64) -> F64:
-    """Return the values (...) of counts (..., 4) and sums of similarities (...); NaN where undefined."""
+    """Return the values (...) of counts (..., 4) and sums of similarities (...); NaN where
+    undefined.
+    """
     hits = counts[..., TP]
     if part == "SQ":
         return ratio(sums, hits)

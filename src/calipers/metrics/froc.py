@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FROC: sensitivity at a given number of false alarms per image, and the mean over several such points.
+"""FROC: sensitivity at a given number of false alarms per image, and the mean over several such
+points.
 
-The value at x is the highest sensitivity of an attainable operating point with at most x false alarms per image;
-equal scores are one operating point. Option ``rates`` lists the points (default 1/8 ... 8, whose mean is the FROC
-score of LUNA16 and others). Pooled values rank the predictions of all classes together.
+The value at x is the highest sensitivity of an attainable operating point with at most x false
+alarms per image; equal scores are one operating point. Option ``rates`` lists the points (default
+1/8 ... 8, whose mean is the FROC score of LUNA16 and others). Pooled values rank the predictions of
+all classes together.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ class Froc(MatchMetric):
             rates = output.options.get("rates", RATES)
             listed = isinstance(rates, list | tuple) and len(rates) > 0
             if not listed or not all(isinstance(rate, int | float) and rate >= 0 for rate in rates):
-                raise UsageError(f"metric {output.name!r}: rates are false alarms per image, not negative")
+                raise UsageError(
+                    f"metric {output.name!r}: rates are false alarms per image, not negative"
+                )
         self.facts = Facts(id="froc@1", names=self.names, per_class=self.per_class, swap=False)
 
     def value(self, evidence: Matches, weights: I64) -> F64:
@@ -45,12 +49,16 @@ class Froc(MatchMetric):
         columns = []
         for output in self.outputs:
             rates = np.array(output.options.get("rates", RATES), np.float64)
-            values = [self._view(evidence, view, output.max_dets, weights, rates) for view in output.views]
+            values = [
+                self._view(evidence, view, output.max_dets, weights, rates) for view in output.views
+            ]
             columns.append(np.mean(values, axis=0))
         return np.stack(columns, axis=2)
 
     def _view(self, evidence: Matches, view: View, max_dets: int, weights: I64, rates: F64) -> F64:
-        """Return (R, 1 + n_classes): mean sensitivity over the rates; all classes ranked together, then each alone."""
+        """Return (R, 1 + n_classes): mean sensitivity over the rates; all classes ranked together,
+        then each alone.
+        """
         index = evidence.index(view)
         positives = evidence.reference_totals(weights)[:, index, COUNTED]
         allowed = allowed_alarms(weights.sum(axis=1)[:, None], rates)
@@ -63,7 +71,9 @@ class Froc(MatchMetric):
 
 
 def allowed_alarms(n_images: I64, rates: F64) -> F64:
-    """Return (R, n): the most false alarms k with ``k / n_images <= rate``; 0.29 x 100 is a little less than 29."""
+    """Return (R, n): the most false alarms k with ``k / n_images <= rate``; 0.29 x 100 is a little
+    less than 29.
+    """
     n = np.maximum(n_images, 1)
     most = np.floor(n * rates)
     most = np.where(most / n > rates, most - 1, most)

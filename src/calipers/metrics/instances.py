@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instances: F1 per sample, the overlap that the references reach, and the distance of matched pairs.
+"""Instances: F1 per sample, the overlap that the references reach, and the distance of matched
+pairs.
 
 ``instance-f1``
-    F1 of the objects of every image, then the mean over images; an image without objects counts 1, one with objects on
-    one side only 0. So it rises when normal images without a false alarm are added, which the F1 of all objects
-    (``average = "pooled"``) does not. Undefined without images (pooled: without objects).
+    F1 of the objects of every image, then the mean over images; an image without objects counts 1,
+    one with objects on one side only 0. So it rises when normal images without a false alarm are
+    added, which the F1 of all objects (``average = "pooled"``) does not. Undefined without images
+    (pooled: without objects).
 ``instance-iou``
-    mean or median (``summary``) over the references of the similarity to their partner, 0 if missed; option
-    ``over = "hits"``: over the found ones only. Undefined without references (without hits).
+    mean or median (``summary``) over the references of the similarity to their partner, 0 if
+    missed; option ``over = "hits"``: over the found ones only. Undefined without references
+    (without hits).
 ``centre-distance``
-    mean or median (``summary``) of the distance of the hits from their partner. Undefined without hits.
+    mean or median (``summary``) of the distance of the hits from their partner. Undefined without
+    hits.
 
 A median under weights is that of the values repeated as often as their image weighs.
 """
@@ -27,7 +31,14 @@ from calipers.matches import Matches, View
 from calipers.metrics.contract import Facts, MetricPlan
 from calipers.metrics.counts import FN, FP, TP, count_table, ratio, unit_counts
 from calipers.metrics.matched import MatchMetric, Output, Sides
-from calipers.metrics.paired import SUMMARIES, PairedMetric, check_choice, median_tables, medians, with_pooled
+from calipers.metrics.paired import (
+    SUMMARIES,
+    PairedMetric,
+    check_choice,
+    median_tables,
+    medians,
+    with_pooled,
+)
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -55,7 +66,11 @@ class InstanceF1(MatchMetric):
         columns = []
         for output in self.outputs:
             of_view = _f1_of_samples if _average(output) == "sample" else _f1_of_all
-            columns.append(np.mean([of_view(evidence, v, output.max_dets, weights) for v in output.views], axis=0))
+            columns.append(
+                np.mean(
+                    [of_view(evidence, v, output.max_dets, weights) for v in output.views], axis=0
+                )
+            )
         return np.stack(columns, axis=2)
 
     def sides(self, output: Output) -> tuple[Sides, Sides, Sides]:
@@ -89,9 +104,13 @@ class InstanceIou(PairedMetric):
         for output in self.outputs:
             over_hits = _over(output) == "hits"
             if _summary(output) == "mean":
-                counts = count_table(evidence, output.views[0], output.max_dets, weights, negatives=False)
+                counts = count_table(
+                    evidence, output.views[0], output.max_dets, weights, negatives=False
+                )
                 number = counts[..., TP] if over_hits else counts[..., TP] + counts[..., FN]
-                columns.append(ratio(with_pooled(self.sums(evidence, output, weights)), with_pooled(number)))
+                columns.append(
+                    ratio(with_pooled(self.sums(evidence, output, weights)), with_pooled(number))
+                )
             elif over_hits:
                 columns.append(self.hit_medians(evidence, output, weights))
             else:
@@ -137,8 +156,12 @@ class CentreDistance(PairedMetric):
             if _summary(output) == "median":
                 columns.append(self.hit_medians(evidence, output, weights))
                 continue
-            number = count_table(evidence, output.views[0], output.max_dets, weights, negatives=False)[..., TP]
-            columns.append(ratio(with_pooled(self.sums(evidence, output, weights)), with_pooled(number)))
+            number = count_table(
+                evidence, output.views[0], output.max_dets, weights, negatives=False
+            )[..., TP]
+            columns.append(
+                ratio(with_pooled(self.sums(evidence, output, weights)), with_pooled(number))
+            )
         return np.stack(columns, axis=2)
 
 
@@ -149,7 +172,9 @@ def _facts(kind: str, metric: PairedMetric, parts: Sequence[str]) -> Facts:
     return Facts(
         id=f"{kind}@1",
         names=metric.names,
-        ids=tuple(f"{kind}{part}.{_summary(output)}@1" for part, output in zip(parts, metric.outputs)),
+        ids=tuple(
+            f"{kind}{part}.{_summary(output)}@1" for part, output in zip(parts, metric.outputs)
+        ),
         bounds=(0.0, float("inf") if metric.distance else 1.0),
         higher_is_better=not metric.distance,
         per_class=metric.per_class,
@@ -165,7 +190,9 @@ def _f1_of_samples(evidence: Matches, view: View, max_dets: int, weights: I64) -
         counts = unit_counts(evidence, view, max_dets, np.arange(n), n)
         lacking = 1.0 - f1(np.concatenate([counts.sum(axis=1, keepdims=True), counts], axis=1))
         image, column = np.nonzero(lacking > 0)  # NaN, without objects, lacks nothing
-        evidence.kept[key] = SumTable.of(lacking[image, column], image, column, 1 + evidence.n_classes)
+        evidence.kept[key] = SumTable.of(
+            lacking[image, column], image, column, 1 + evidence.n_classes
+        )
     table: SumTable = evidence.kept[key]
     sums, number = table.sums(weights), weights.sum(axis=1, dtype=np.float64)[:, None]
     return 1.0 - ratio(sums, np.broadcast_to(number, sums.shape))

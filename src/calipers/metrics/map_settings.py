@@ -20,10 +20,10 @@ BEST, FPR = "best-dice", "fpr:"
 class MapSettings:
     """The choices behind every number on maps.
 
-    Predicted objects are connected components of the voxels whose score is at least the threshold: a number; or
-    ``"fpr:0.05"``, the lowest score at which at most that share of the voxels outside of references is called; or
-    ``"best-dice"``, the score of the largest pooled Dice on a ``tuning`` group of samples such as ``"split=tune"``,
-    which is then left out of the evaluation.
+    Predicted objects are connected components of the voxels whose score is at least the threshold:
+    a number; or ``"fpr:0.05"``, the lowest score at which at most that share of the voxels outside
+    of references is called; or ``"best-dice"``, the score of the largest pooled Dice on a
+    ``tuning`` group of samples such as ``"split=tune"``, which is then left out of the evaluation.
     """
 
     threshold: float | str = 0.5
@@ -44,8 +44,12 @@ class MapSettings:
             if not isinstance(given, int) or isinstance(given, bool) or given < 1:
                 raise UsageError(f"maps: {name} is a whole number of at least 1, not {given!r}")
         self._check_threshold()
-        if self.tuning is not None and ("=" not in self.tuning or not all(self.tuning.partition("=")[::2])):
-            raise UsageError(f"maps: tuning names a group of samples, such as split=tune, not {self.tuning!r}")
+        if self.tuning is not None and (
+            "=" not in self.tuning or not all(self.tuning.partition("=")[::2])
+        ):
+            raise UsageError(
+                f"maps: tuning names a group of samples, such as split=tune, not {self.tuning!r}"
+            )
 
     def _check_threshold(self) -> None:
         given = self.threshold
@@ -57,7 +61,9 @@ class MapSettings:
                 )
         elif isinstance(given, str):
             if self.rate is None or not 0 < self.rate < 1:
-                raise UsageError(f"maps: threshold is a number, 'fpr:0.05' or 'best-dice', not {given!r}")
+                raise UsageError(
+                    f"maps: threshold is a number, 'fpr:0.05' or 'best-dice', not {given!r}"
+                )
         elif isinstance(given, bool) or not 0 < given <= 1:
             raise UsageError(f"maps: threshold is a score above 0 and at most 1, not {given!r}")
 

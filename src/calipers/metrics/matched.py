@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all metrics on matches share: views from plans, numbers behind a value, reasons for an undefined one."""
+"""What all metrics on matches share: views from plans, numbers behind a value, reasons for an
+undefined one.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ from numpy.typing import NDArray
 from calipers.assignment import MatchRecipe
 from calipers.kernels.matching import HIT, IGNORED
 from calipers.matches import COUNTED, Matches, View
-from calipers.metrics.contract import DERIVED_OPTION, MATCHING_OPTIONS, MetricPlan, UnitMarks, check_options
+from calipers.metrics.contract import (
+    DERIVED_OPTION,
+    MATCHING_OPTIONS,
+    MetricPlan,
+    UnitMarks,
+    check_options,
+)
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -36,14 +44,22 @@ class MatchMetric:
 
     own_options: tuple[str, ...] = ()
     needed: Sides = ("references",)  # without these there is no value; nothing: it always has one
-    tried: Sides = ("references", "predictions")  # a unit with these can be in error; nothing: every unit can
-    judged: Sides = ("references", "predictions")  # whose fates can be an error; of hits: how far they are off
+    tried: Sides = (
+        "references",
+        "predictions",
+    )  # a unit with these can be in error; nothing: every unit can
+    judged: Sides = (
+        "references",
+        "predictions",
+    )  # whose fates can be an error; of hits: how far they are off
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         for plan in plans:
             check_options(plan, self.own_options, matching=(*MATCHING_OPTIONS, DERIVED_OPTION))
         self.outputs = tuple(_output(plan) for plan in plans)
-        self.recipe = MatchRecipe(tuple(dict.fromkeys(view for output in self.outputs for view in output.views)))
+        self.recipe = MatchRecipe(
+            tuple(dict.fromkeys(view for output in self.outputs for view in output.views))
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -60,7 +76,8 @@ class MatchMetric:
         table = np.zeros((1 + evidence.n_classes, len(self.outputs), 3), np.int64)
         table[:, :, 0] = weights.sum()
         for k, output in enumerate(self.outputs):
-            # Thresholds change who is a hit, not who is counted, except for predictions on ignored references.
+            # Thresholds change who is a hit, not who is counted, except for predictions on ignored
+            # references.
             view = evidence.indices(output.views)[0]
             references, predictions = evidence.totals(weights[None], output.max_dets)
             table[1:, k, 1] = references[0, view, COUNTED]
@@ -77,7 +94,9 @@ class MatchMetric:
         return found
 
     def support(self, evidence: Matches, unit: I64, n_units: int) -> I64:
-        """Return (1 + n_classes, n_names, 3): units with what is `needed`, with what is `tried`, with an error."""
+        """Return (1 + n_classes, n_names, 3): units with what is `needed`, with what is `tried`,
+        with an error.
+        """
         table = np.zeros((1 + evidence.n_classes, len(self.outputs), 3), np.int64)
         known: dict[tuple[Any, ...], list[I64]] = {}
         for k, output in enumerate(self.outputs):
@@ -92,7 +111,9 @@ class MatchMetric:
         return self.needed, self.tried, self.judged
 
     def off(self, evidence: Matches) -> Flags:
-        """Return (n_predictions,): which hits are an error because they could be nearer. Most metrics do not look."""
+        """Return (n_predictions,): which hits are an error because they could be nearer. Most
+        metrics do not look.
+        """
         return np.zeros(len(evidence.score), np.bool_)
 
     def _units(
@@ -105,12 +126,19 @@ class MatchMetric:
     ) -> list[I64]:
         """Return the numbers of units per class row: needed, tried, in error."""
         unit, n_units = units
-        of_reference, of_prediction = unit[evidence.reference_image], unit[evidence.prediction_image]
+        of_reference, of_prediction = (
+            unit[evidence.reference_image],
+            unit[evidence.prediction_image],
+        )
         within, fate = evidence.rank < max_dets, evidence.prediction_fate[views[0]]
         hits = (fate == HIT) & within
         counted = (evidence.reference_fate[views[0]] != IGNORED, (fate != IGNORED) & within, hits)
         missed = _missed_under(evidence, views, max_dets)
-        wrong = (missed, wrong_under(evidence.prediction_fate, views) & within, hits & self.off(evidence))
+        wrong = (
+            missed,
+            wrong_under(evidence.prediction_fate, views) & within,
+            hits & self.off(evidence),
+        )
 
         def marked(side: Sides, rows: tuple[Flags, Flags, Flags]) -> I64:
             marks = UnitMarks(n_units, evidence.n_classes)
@@ -141,9 +169,11 @@ def wrong_under(fate: NDArray[np.int8], views: Sequence[int]) -> NDArray[np.bool
 
 
 def _missed_under(evidence: Matches, views: Sequence[int], max_dets: int) -> NDArray[np.bool_]:
-    """Return (n_references,): who is missed under any of the views, or is of an image and class with a cut hit.
+    """Return (n_references,): who is missed under any of the views, or is of an image and class
+    with a cut hit.
 
-    A reference that only a prediction beyond the limit finds is missed; which one it is does not matter to its unit.
+    A reference that only a prediction beyond the limit finds is missed; which one it is does not
+    matter to its unit.
     """
     wrong = wrong_under(evidence.reference_fate, views)
     if max_dets > evidence.rank.max(initial=-1):
@@ -152,7 +182,10 @@ def _missed_under(evidence: Matches, views: Sequence[int], max_dets: int) -> NDA
     reference = evidence.reference_image * evidence.n_classes + evidence.reference_label
     prediction = evidence.prediction_image * evidence.n_classes + evidence.prediction_label
     for view in views:
-        counted, hit = evidence.reference_fate[view] != IGNORED, evidence.prediction_fate[view] == HIT
+        counted, hit = (
+            evidence.reference_fate[view] != IGNORED,
+            evidence.prediction_fate[view] == HIT,
+        )
         cut = hit & (evidence.rank >= max_dets)
         short = np.bincount(prediction[cut], minlength=n_cells) > 0
         wrong |= counted & short[reference]
@@ -162,7 +195,8 @@ def _missed_under(evidence: Matches, views: Sequence[int], max_dets: int) -> NDA
 def class_mean(per_class_values: F64) -> F64:
     """Prepend the mean over classes that have a value: (R, C, names) -> (R, 1 + C, names).
 
-    A class that is undefined is left out, as in COCO; the result says how many references stand behind it.
+    A class that is undefined is left out, as in COCO; the result says how many references stand
+    behind it.
     """
     defined = ~np.isnan(per_class_values)
     total = np.where(defined, per_class_values, 0.0).sum(axis=1, keepdims=True)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured on a map: a quantity, at a level, with its choices. One measure is one column of `Maps.sums`."""
+"""What is measured on a map: a quantity, at a level, with its choices. One measure is one column of
+`Maps.sums`.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,10 @@ class Measure:
 
     quantity: str
     level: str = "dataset"
-    at: float | str = BEST  # Dice and IoU: the best of all thresholds, one threshold, or that of a rate of false voxels
+    at: float | str = (
+        # Dice and IoU: the best of all thresholds, one threshold, or that of a rate of false voxels
+        BEST
+    )
     limit: float = 0.3  # AUPRO: the rate of false voxels up to which is integrated
     alpha: float = 0.5  # softIoU: the weight of false voxels
     variant: str = "tversky"  # softIoU
@@ -45,11 +50,15 @@ class Measure:
         options: dict[str, Any] = dict(plan.options)
         level = options.get("level", levels[0])
         if level not in levels:
-            raise UsageError(f"metric {plan.name!r}: level is one of {', '.join(levels)}, not {level!r}")
+            raise UsageError(
+                f"metric {plan.name!r}: level is one of {', '.join(levels)}, not {level!r}"
+            )
         for name in ("limit", "alpha"):
             check_number(plan, name, least=0.0)
             if options.get(name, 0) > 1:
-                raise UsageError(f"metric {plan.name!r}: {name} lies in [0, 1], got {options[name]!r}")
+                raise UsageError(
+                    f"metric {plan.name!r}: {name} lies in [0, 1], got {options[name]!r}"
+                )
         if options.get("limit", 1) == 0:
             raise UsageError(f"metric {plan.name!r}: limit is above 0")
         if options.get("variant", VARIANTS[0]) not in VARIANTS:
@@ -62,11 +71,15 @@ class Measure:
         """A name that claims a threshold has to have it."""
         number = isinstance(self.at, int | float) and not isinstance(self.at, bool)
         if not (number and 0 < float(self.at) <= 1) and self.at != BEST and self.rate is None:
-            raise UsageError(f"metric {plan.name!r}: at is a score, 'best' or '{FPR}0.05', not {self.at!r}")
+            raise UsageError(
+                f"metric {plan.name!r}: at is a score, 'best' or '{FPR}0.05', not {self.at!r}"
+            )
         _, sign, claim = plan.name.partition("@")
         told = self.at if isinstance(self.at, str) else f"{self.at:g}"
         if sign and claim != told:
-            raise UsageError(f"metric {plan.name!r} claims {claim}, and its option at says {told}: rename it or set at")
+            raise UsageError(
+                f"metric {plan.name!r} claims {claim}, and its option at says {told}: rename it or set at"
+            )
 
     @property
     def rate(self) -> float | None:
@@ -85,7 +98,9 @@ class Measure:
 
     @property
     def definition(self) -> str:
-        """The part of its identifier that tells it from its relatives: ``sample``, ``dataset.best``, ``jaccard``."""
+        """The part of its identifier that tells it from its relatives: ``sample``,
+        ``dataset.best``, ``jaccard``.
+        """
         if self.quantity == "softIoU":
             return self.variant
         if self.quantity not in ("Dice", "IoU"):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the metrics share that look at how near the hits are: one view each, and sums of similarities."""
+"""What the metrics share that look at how near the hits are: one view each, and sums of
+similarities.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,8 @@ SUMMARIES = ("mean", "median")
 class PairedMetric(MatchMetric):
     """Base of the metrics on the similarities of hits.
 
-    Each has one threshold: partners and similarities are those of one view. The measure is the overlap of a hit; a
-    metric on distances says so with ``distance``.
+    Each has one threshold: partners and similarities are those of one view. The measure is the
+    overlap of a hit; a metric on distances says so with ``distance``.
     """
 
     distance = False
@@ -46,7 +48,9 @@ class PairedMetric(MatchMetric):
         self.recipe = PairRecipe(self.outputs[0].views)
 
     def measure(self, evidence: Matches) -> F64:
-        """Return (n_predictions,): the overlap with the partner, or the distance from it; NaN without one."""
+        """Return (n_predictions,): the overlap with the partner, or the distance from it; NaN
+        without one.
+        """
         return -evidence.similarity if self.distance else np.minimum(evidence.similarity, 1.0)
 
     def off(self, evidence: Matches) -> Flags:
@@ -57,7 +61,9 @@ class PairedMetric(MatchMetric):
 
     def hits(self, evidence: Matches, output: Output) -> I64:
         """Return the rows of the predictions that are hits."""
-        return np.flatnonzero((evidence.prediction_fate[0] == HIT) & (evidence.rank < output.max_dets))
+        return np.flatnonzero(
+            (evidence.prediction_fate[0] == HIT) & (evidence.rank < output.max_dets)
+        )
 
     def sums(self, evidence: Matches, output: Output, weights: I64) -> F64:
         """Return (R, n_classes): the weighted sums of the measure over the hits of every class."""
@@ -65,17 +71,23 @@ class PairedMetric(MatchMetric):
         if key not in evidence.kept:
             rows = self.hits(evidence, output)
             image, label = evidence.prediction_image[rows], evidence.prediction_label[rows]
-            evidence.kept[key] = SumTable.of(self.measure(evidence)[rows], image, label, evidence.n_classes)
+            evidence.kept[key] = SumTable.of(
+                self.measure(evidence)[rows], image, label, evidence.n_classes
+            )
         table: SumTable = evidence.kept[key]
         return table.sums(weights)
 
     def hit_medians(self, evidence: Matches, output: Output, weights: I64) -> F64:
-        """Return (R, 1 + n_classes): the weighted medians of the measure over all hits and those of every class."""
+        """Return (R, 1 + n_classes): the weighted medians of the measure over all hits and those of
+        every class.
+        """
         key = ("medians of hits", output.max_dets)
         if key not in evidence.kept:
             rows = self.hits(evidence, output)
             image, label = evidence.prediction_image[rows], evidence.prediction_label[rows]
-            evidence.kept[key] = median_tables(self.measure(evidence)[rows], image, label, evidence.n_classes)
+            evidence.kept[key] = median_tables(
+                self.measure(evidence)[rows], image, label, evidence.n_classes
+            )
         return medians(evidence.kept[key], weights)
 
     def reasons(self, evidence: Matches) -> Mapping[tuple[int, int], str]:
@@ -98,7 +110,9 @@ class PairedMetric(MatchMetric):
         return "no_positives" if n_predictions else "no_predictions"
 
 
-def median_tables(values: F64, image: I64, label: NDArray[np.integer], n_classes: int) -> list[MedianTable]:
+def median_tables(
+    values: F64, image: I64, label: NDArray[np.integer], n_classes: int
+) -> list[MedianTable]:
     """Return what the medians of all values and of those of every class are made of."""
     rows = [np.arange(len(values)), *(np.flatnonzero(label == c) for c in range(n_classes))]
     return [MedianTable.of(values[own], image[own]) for own in rows]
@@ -118,13 +132,17 @@ def check_choice(output: Output, option: str, choices: Sequence[str]) -> None:
     """Raise unless an option is absent or one of the choices."""
     given = output.options.get(option, choices[0])
     if given not in choices:
-        raise UsageError(f"metric {output.name!r}: no {option} {given!r}; {did_you_mean(str(given), choices)}")
+        raise UsageError(
+            f"metric {output.name!r}: no {option} {given!r}; {did_you_mean(str(given), choices)}"
+        )
 
 
 def _check_one_threshold(output: Output) -> None:
     if len(output.views) != 1:
         told = f"metric {output.name!r} ({len(output.views)} thresholds)"
-        raise UsageError(f"{told}: who belongs to whom is a question at one threshold; give it one of its own")
+        raise UsageError(
+            f"{told}: who belongs to whom is a question at one threshold; give it one of its own"
+        )
 
 
 def _check_criterion(output: Output, *, distance: bool) -> None:
@@ -134,5 +152,11 @@ def _check_criterion(output: Output, *, distance: bool) -> None:
     overlap = not criterion.distance and not criterion.yes_no and criterion.none == 0
     if criterion.distance if distance else overlap:
         return
-    wanted = "a distance, such as centre-distance" if distance else "an overlap from 0 to 1, such as box-iou"
-    raise UsageError(f"metric {output.name!r}: needs a criterion that measures {wanted}, not {name}")
+    wanted = (
+        "a distance, such as centre-distance"
+        if distance
+        else "an overlap from 0 to 1, such as box-iou"
+    )
+    raise UsageError(
+        f"metric {output.name!r}: needs a criterion that measures {wanted}, not {name}"
+    )

@@ -24,7 +24,9 @@ MOST_DENSE = 400_000_000  # bytes; larger tables stay sparse
 
 @dataclass(frozen=True)
 class Pooled:
-    """Voxels by ascending score, (R, B): in references, outside of them, and shares of references; (R,) references."""
+    """Voxels by ascending score, (R, B): in references, outside of them, and shares of references;
+    (R,) references.
+    """
 
     positives: F64
     negatives: F64
@@ -36,7 +38,9 @@ class Pooled:
     def figures(self, rate: float = RATE) -> voxel_histograms.Pooled:
         """Return what all metrics on voxels are, computed once."""
         if rate not in self._known:
-            self._known[rate] = voxel_histograms.from_histograms(self.positives, self.negatives, rate, self.inexact)
+            self._known[rate] = voxel_histograms.from_histograms(
+                self.positives, self.negatives, rate, self.inexact
+            )
         return self._known[rate]
 
 
@@ -46,7 +50,9 @@ def value_of(counted: Pooled, measure: Measure) -> F64:
     NaN without a positive voxel, and for areas under a curve also without a negative one.
     """
     if measure.quantity == "AUPRO":
-        return region_overlap.area_to_limit(counted.overlap, counted.regions, counted.negatives, measure.limit)
+        return region_overlap.area_to_limit(
+            counted.overlap, counted.regions, counted.negatives, measure.limit
+        )
     figures = counted.figures(RATE if measure.rate is None else measure.rate)
     if measure.quantity in ("AP", "AUROC"):
         return figures.ap if measure.quantity == "AP" else figures.auroc
@@ -55,7 +61,9 @@ def value_of(counted: Pooled, measure: Measure) -> F64:
 
 
 class Tables:
-    """The histograms of some images as matrices, over the bins that occur; products with weights pool them."""
+    """The histograms of some images as matrices, over the bins that occur; products with weights
+    pool them.
+    """
 
     def __init__(self, histograms: Histograms) -> None:
         self.used, self._column = np.unique(histograms.bin, return_inverse=True)
@@ -76,22 +84,30 @@ class Tables:
         from scipy.sparse import csr_array
 
         return [
-            csr_array((getattr(held, name).astype(np.float64), self._column, held.offsets), shape=shape)
+            csr_array(
+                (getattr(held, name).astype(np.float64), self._column, held.offsets), shape=shape
+            )
             for name in COUNTED
         ]
 
     def pooled(self, weights: I64, references: I64) -> Pooled:
-        """Return what stands behind every replicate. Sums of whole numbers below 2^53 are exact in any order."""
+        """Return what stands behind every replicate. Sums of whole numbers below 2^53 are exact in
+        any order.
+        """
         w = weights.astype(np.float64)
         positives, negatives, overlap = (np.asarray(w @ table) for table in self._matrices)
-        return Pooled(positives, negatives, overlap, (weights @ references).astype(np.float64), self.inexact)
+        return Pooled(
+            positives, negatives, overlap, (weights @ references).astype(np.float64), self.inexact
+        )
 
 
 def pooled(evidence: Maps, weights: I64) -> Pooled:
-    """Return the pooled voxels of an evidence; the last block of weights is remembered, as all metrics ask for it.
+    """Return the pooled voxels of an evidence; the last block of weights is remembered, as all
+    metrics ask for it.
 
-    A single weighting uses all bins. Replicates, which only tell how much a value varies, use fewer, as each takes as
-    much time as there are bins: 128 in every octave of the distance to 0 or 1.
+    A single weighting uses all bins. Replicates, which only tell how much a value varies, use
+    fewer, as each takes as much time as there are bins: 128 in every octave of the distance to 0 or
+    1.
     """
     held: dict[str, Any] = evidence.__dict__.setdefault("_pooling", {})
     key = "one" if len(weights) == 1 else "many"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Average precision and average recall.
 
-Average precision per class and threshold, then the mean over thresholds and over the classes that have references
-(COCO leaves the others out). Interpolations:
+Average precision per class and threshold, then the mean over thresholds and over the classes that
+have references (COCO leaves the others out). Interpolations:
 
 ``coco101``
     mean of the interpolated precision at recall 0, .01, ..., 1; equals pycocotools.
@@ -11,10 +11,11 @@ Average precision per class and threshold, then the mean over thresholds and ove
 ``every-point``
     area under the interpolated curve (VOC 2010 and later).
 ``tie-aware``
-    sum of recall gain x precision over distinct scores, without interpolation; independent of the order of equal
-    scores.
+    sum of recall gain x precision over distinct scores, without interpolation; independent of the
+    order of equal scores.
 
-``ties = "coco"`` walks through equal scores in input order, ``ties = "block"`` takes them as one operating point.
+``ties = "coco"`` walks through equal scores in input order, ``ties = "block"`` takes them as one
+operating point.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ class AveragePrecision(MatchMetric):
             per_class=self.per_class,
             swap=False,
             class_means=frozenset(self.names),
-            rough=frozenset(name for name, used in zip(self.names, interpolations) if used in RECALLS),
+            rough=frozenset(
+                name for name, used in zip(self.names, interpolations) if used in RECALLS
+            ),
         )
 
     def value(self, evidence: Matches, weights: I64) -> F64:
@@ -73,17 +76,28 @@ class AveragePrecision(MatchMetric):
         for setting, needed in together.items():
             values = _average_precisions(evidence, weights, list(needed), setting)
             known.update({(setting, view): values[:, k] for k, view in enumerate(needed)})
-        columns = [np.mean([known[setting, view] for view in views], axis=0) for setting, views in wanted]
+        columns = [
+            np.mean([known[setting, view] for view in views], axis=0) for setting, views in wanted
+        ]
         return class_mean(np.stack(columns, axis=2))
 
     def precisions(self, evidence: Matches, output: Output, weights: I64) -> F64:
-        """Return (R, n_views, n_classes, n_recalls): the array that pycocotools calls ``precision``."""
+        """Return (R, n_views, n_classes, n_recalls): the array that pycocotools calls
+        ``precision``.
+        """
         max_dets, ties, interpolation = _setting(output)
-        problem = evidence.curves(evidence.indices(output.views), weights, max_dets, blocks=ties == "block")
-        weight, positives = problem.ordered_weights(), evidence.reference_totals(weights)[:, :, COUNTED]
+        problem = evidence.curves(
+            evidence.indices(output.views), weights, max_dets, blocks=ties == "block"
+        )
+        weight, positives = (
+            problem.ordered_weights(),
+            evidence.reference_totals(weights)[:, :, COUNTED],
+        )
         found = []
         for view in problem.views:
-            curve = curves.curve(problem.table.fates[view][problem.ranked.order], problem.ranked, weight)
+            curve = curves.curve(
+                problem.table.fates[view][problem.ranked.order], problem.ranked, weight
+            )
             needed = curves.needed_hits(positives[:, view], RECALLS[interpolation])
             found.append(curves.precision_at(curve, needed))
         return np.stack(found, axis=1)
@@ -91,7 +105,11 @@ class AveragePrecision(MatchMetric):
 
 def _setting(output: Output) -> Setting:
     interpolation = output.options.get("interpolation", "coco101")
-    return output.max_dets, "block" if interpolation == "tie-aware" else output.options["ties"], interpolation
+    return (
+        output.max_dets,
+        "block" if interpolation == "tie-aware" else output.options["ties"],
+        interpolation,
+    )
 
 
 def _average_precisions(evidence: Matches, weights: I64, views: list[int], setting: Setting) -> F64:
@@ -100,18 +118,25 @@ def _average_precisions(evidence: Matches, weights: I64, views: list[int], setti
     problem = evidence.curves(views, weights, max_dets, blocks=ties == "block")
     positives = evidence.reference_totals(weights)[:, problem.views, COUNTED]
     enveloped = interpolation != "tie-aware"
-    return curves.average_precision(problem, positives, RECALLS.get(interpolation), enveloped=enveloped)
+    return curves.average_precision(
+        problem, positives, RECALLS.get(interpolation), enveloped=enveloped
+    )
 
 
 class AverageRecall(MatchMetric):
-    """The largest recall reached with at most ``max_dets`` predictions per image and class, mean over thresholds."""
+    """The largest recall reached with at most ``max_dets`` predictions per image and class, mean
+    over thresholds.
+    """
 
     tried = judged = ("references",)
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         super().__init__(plans)
         self.facts = Facts(
-            id="ar.coco@1", names=self.names, per_class=self.per_class, class_means=frozenset(self.names)
+            id="ar.coco@1",
+            names=self.names,
+            per_class=self.per_class,
+            class_means=frozenset(self.names),
         )
 
     def value(self, evidence: Matches, weights: I64) -> F64:
@@ -120,6 +145,8 @@ class AverageRecall(MatchMetric):
         columns = []
         for output in self.outputs:
             index = evidence.indices(output.views)
-            hits = evidence.prediction_totals(weights, output.max_dets, only_hits=True)[:, index, HITS]
+            hits = evidence.prediction_totals(weights, output.max_dets, only_hits=True)[
+                :, index, HITS
+            ]
             columns.append(ratio(hits.astype(np.float64), positives[:, index]).mean(axis=1))
         return class_mean(np.stack(columns, axis=2))

@@ -1,22 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robust Detection Outcome: where is it, what shape has it, what is it; three scores and their harmonic mean.
+"""Robust Detection Outcome: where is it, what shape has it, what is it; three scores and their
+harmonic mean.
 
-References and predictions of an image are paired by the Hungarian method on ``-w [same class] - GIoU``, with no
-minimum overlap. Over the M pairs, with Ut missed references and Up extra predictions:
+References and predictions of an image are paired by the Hungarian method on ``-w [same class] -
+GIoU``, with no minimum overlap. Over the M pairs, with Ut missed references and Up extra
+predictions:
 
-- loc: mean of ``2^-(d^2)``, d the distance of the centres in sizes of the reference (option ``scale``: 0.5 is reached
-  at d = scale);
+- loc: mean of ``2^-(d^2)``, d the distance of the centres in sizes of the reference (option
+  ``scale``: 0.5 is reached at d = scale);
 - shape: mean IoU of the two boxes put on one centre;
-- cls: ``max(0, MCC)`` of the one-hot classes, ``(C acc - 1) / (C - 1)`` (option ``multiclass``: Gorodkin's R_K);
-- each times ``M / (M + Ut + Up)``; total: harmonic mean, 0 if one of them is 0 (option ``summary``).
+- cls: ``max(0, MCC)`` of the one-hot classes, ``(C acc - 1) / (C - 1)`` (option ``multiclass``:
+  Gorodkin's R_K);
+- each times ``M / (M + Ut + Up)``; total: harmonic mean, 0 if one of them is 0 (option
+  ``summary``).
 
-w is ``max(0, MCC)`` of which classes are present in which image, over the data set. Boxes on one side only give 0; no
-box anywhere, or a class that nobody has, is undefined; with a single declared class cls is undefined and the total is
-that of loc and shape.
+w is ``max(0, MCC)`` of which classes are present in which image, over the data set. Boxes on one
+side only give 0; no box anywhere, or a class that nobody has, is undefined; with a single declared
+class cls is undefined and the total is that of loc and shape.
 
 References
 ----------
-Meissen et al., Robust Detection Outcome: A Metric for Pathology Detection in Medical Images, MIDL 2023.
+Meissen et al., Robust Detection Outcome: A Metric for Pathology Detection in Medical Images, MIDL
+2023.
 """
 
 from __future__ import annotations
@@ -83,7 +88,9 @@ class Tallies:
 
 
 class Rodeo:
-    """RoDeO and its parts, pooled and per class. Matching is global; a class sees the pairs whose reference it is."""
+    """RoDeO and its parts, pooled and per class. Matching is global; a class sees the pairs whose
+    reference it is.
+    """
 
     own_matching = True
     defaults = ("score_cut",)
@@ -115,18 +122,27 @@ class Rodeo:
         columns = []
         for plan in self.plans:
             options = {name: value for name, value in plan.options.items() if name != "part"}
-            key = repr(sorted(options.items()))  # the parts of one set of options are scored together
+            key = repr(
+                sorted(options.items())
+            )  # the parts of one set of options are scored together
             if key not in known:
-                scale, multiclass = float(options.get("scale", 1.0)), bool(options.get("multiclass", False))
+                scale, multiclass = (
+                    float(options.get("scale", 1.0)),
+                    bool(options.get("multiclass", False)),
+                )
                 tallies = tally(evidence, piece_weights, scale, multiclass)
                 pooled = scores(tallies.pooled(), evidence.n_classes, options)
-                known[key] = pooled, scores(tallies, evidence.n_classes, {**options, "multiclass": False})
+                known[key] = (
+                    pooled,
+                    scores(tallies, evidence.n_classes, {**options, "multiclass": False}),
+                )
             part = plan.options.get("part", "total")
             columns.append(np.concatenate([scored[part] for scored in known[key]], axis=1))
         return np.stack(columns, axis=2)
 
     def per_image(self, evidence: RodeoPaths) -> dict[str, F64]:
-        """Return name -> (n_images,): the scores of every single image, at the class weight of the data set.
+        """Return name -> (n_images,): the scores of every single image, at the class weight of the
+        data set.
 
         As for single classes, cls is the one-hot form: a few pairs make no R_K.
         """
@@ -135,12 +151,18 @@ class Rodeo:
         found = {}
         for plan in self.plans:
             scale = float(plan.options.get("scale", 1.0))
-            tallies = tally(evidence, active.astype(np.int64), scale, multiclass=False, by_image=True)
-            found[plan.name] = scores(tallies, evidence.n_classes, plan.options)[plan.options.get("part", "total")][0]
+            tallies = tally(
+                evidence, active.astype(np.int64), scale, multiclass=False, by_image=True
+            )
+            found[plan.name] = scores(tallies, evidence.n_classes, plan.options)[
+                plan.options.get("part", "total")
+            ][0]
         return found
 
     def reasons(self, evidence: RodeoPaths) -> Mapping[tuple[int, int], str]:
-        """Return why values are undefined: nothing there, no references of the class, or a single declared class."""
+        """Return why values are undefined: nothing there, no references of the class, or a single
+        declared class.
+        """
         weights = np.ones(evidence.n_images, np.int64)
         table = self.counts(evidence, weights)
         found = {}
@@ -159,8 +181,18 @@ class Rodeo:
         first = evidence.piece_offsets[:-1]
         tables = []
         for label, offsets, left, left_offsets in (
-            (evidence.reference_label, evidence.pair_offsets, evidence.missed, evidence.missed_offsets),
-            (evidence.prediction_label, evidence.pair_offsets, evidence.extra, evidence.extra_offsets),
+            (
+                evidence.reference_label,
+                evidence.pair_offsets,
+                evidence.missed,
+                evidence.missed_offsets,
+            ),
+            (
+                evidence.prediction_label,
+                evidence.pair_offsets,
+                evidence.extra,
+                evidence.extra_offsets,
+            ),
         ):
             total = np.zeros(evidence.n_classes)
             for column, bounds in ((label, offsets), (left, left_offsets)):
@@ -175,12 +207,15 @@ class Rodeo:
         return table
 
     def support(self, evidence: RodeoPaths, unit: I64, n_units: int) -> I64:
-        """Return (1 + n_classes, n_names, 3): units with references, with objects, with anything imperfect."""
+        """Return (1 + n_classes, n_names, 3): units with references, with objects, with anything
+        imperfect.
+        """
         w = class_weights(evidence, np.ones((1, evidence.n_images), np.int64))
         active = active_pieces(evidence, w)[0]
         of_piece = unit[evidence.piece_image]
         pair, missed, extra = (
-            ragged.owners(bounds) for bounds in (evidence.pair_offsets, evidence.missed_offsets, evidence.extra_offsets)
+            ragged.owners(bounds)
+            for bounds in (evidence.pair_offsets, evidence.missed_offsets, evidence.extra_offsets)
         )
         sides = (
             (of_piece[pair], evidence.reference_label, active[pair]),
@@ -208,7 +243,9 @@ class Rodeo:
 
 def class_weights(evidence: RodeoPaths, weights: I64) -> F64:
     """Return (R,): max(0, MCC) of the class presence over the weighted images."""
-    cells = weights.astype(np.float64) @ evidence.presence.astype(np.float64)  # whole numbers: exact in any order
+    cells = weights.astype(np.float64) @ evidence.presence.astype(
+        np.float64
+    )  # whole numbers: exact in any order
     n_cells = weights.sum(axis=1) * float(evidence.n_classes)
     return np.maximum(0.0, presence_mcc(cells, n_cells))
 
@@ -219,10 +256,19 @@ def active_pieces(evidence: RodeoPaths, w: F64) -> NDArray[np.bool_]:
 
 
 def tally(
-    evidence: RodeoPaths, piece_weights: I64, scale: float, multiclass: bool, *, by_image: bool = False
+    evidence: RodeoPaths,
+    piece_weights: I64,
+    scale: float,
+    multiclass: bool,
+    *,
+    by_image: bool = False,
 ) -> Tallies:
     """Return the weighted sums per class, or per image."""
-    owners: tuple[NDArray[np.integer], ...] = (evidence.reference_label, evidence.missed, evidence.extra)
+    owners: tuple[NDArray[np.integer], ...] = (
+        evidence.reference_label,
+        evidence.missed,
+        evidence.extra,
+    )
     if by_image:
         offsets = (evidence.pair_offsets, evidence.missed_offsets, evidence.extra_offsets)
         owners = tuple(evidence.piece_image[ragged.owners(bounds)] for bounds in offsets)
@@ -244,7 +290,9 @@ def tally(
 
 
 def _confusion(evidence: RodeoPaths, piece_weights: I64) -> F64:
-    """Return (R, C, C): the weight of the pairs of each reference class (row) and prediction class (column)."""
+    """Return (R, C, C): the weight of the pairs of each reference class (row) and prediction class
+    (column).
+    """
     n, piece = evidence.n_classes, ragged.owners(evidence.pair_offsets)
     paired = evidence.reference_label.astype(np.int64) * n + evidence.prediction_label
     rows = [np.bincount(paired, weights=weight[piece], minlength=n * n) for weight in piece_weights]
@@ -254,9 +302,13 @@ def _confusion(evidence: RodeoPaths, piece_weights: I64) -> F64:
 def scores(t: Tallies, n_classes: int, options: Mapping[str, Any]) -> dict[str, F64]:
     """Return the four scores of every column of the tallies."""
     weighted = options.get("weight_matched", 1.0) * t.matched
-    penalty = options.get("weight_missed", 1.0) * t.missed + options.get("weight_extra", 1.0) * t.extra
+    penalty = (
+        options.get("weight_missed", 1.0) * t.missed + options.get("weight_extra", 1.0) * t.extra
+    )
     everything = weighted + penalty
-    share = np.divide(weighted, everything, out=np.full(everything.shape, np.nan), where=everything > 0)
+    share = np.divide(
+        weighted, everything, out=np.full(everything.shape, np.nan), where=everything > 0
+    )
 
     def mean(total: F64) -> F64:
         return np.divide(total, t.matched, out=np.zeros(total.shape), where=t.matched > 0)
@@ -271,7 +323,9 @@ def scores(t: Tallies, n_classes: int, options: Mapping[str, Any]) -> dict[str, 
             agreement = _gorodkin(t.confusion)[:, None]
         classification = np.maximum(0.0, agreement) * share
         parts = [localization, shape, classification]
-    total = summarise(np.stack(parts), options.get("summary", "harmonic"), options.get("epsilon", 0.0))
+    total = summarise(
+        np.stack(parts), options.get("summary", "harmonic"), options.get("epsilon", 0.0)
+    )
     total = np.where(t.matched > 0, total, 0.0 * share)  # nothing is paired: 0, with an epsilon too
     return dict(zip(PARTS, (total, localization, shape, classification)))
 
@@ -288,7 +342,9 @@ def summarise(parts: F64, summary: str, epsilon: float = 0.0) -> F64:
 
 
 def _one_hot_mcc(t: Tallies, n_classes: int) -> F64:
-    """Return the MCC of flattened one-hot classes, which depends on the accuracy alone; 0 without a pair."""
+    """Return the MCC of flattened one-hot classes, which depends on the accuracy alone; 0 without a
+    pair.
+    """
     accuracy = np.divide(t.correct, t.matched, out=np.zeros(t.matched.shape), where=t.matched > 0)
     return np.where(t.matched > 0, (n_classes * accuracy - 1.0) / (n_classes - 1.0), 0.0)
 
@@ -310,7 +366,9 @@ def _recipe(plan: MetricPlan) -> RodeoRecipe:
 def _check_choice(plan: MetricPlan, option: str, choices: Sequence[str]) -> None:
     given = plan.options.get(option, choices[0])
     if given not in choices:
-        raise UsageError(f"metric {plan.name!r}: no {option} {given!r}; {did_you_mean(str(given), choices)}")
+        raise UsageError(
+            f"metric {plan.name!r}: no {option} {given!r}; {did_you_mean(str(given), choices)}"
+        )
 
 
 def _check_numbers(plan: MetricPlan) -> None:
@@ -319,11 +377,17 @@ def _check_numbers(plan: MetricPlan) -> None:
     for option in ("weight_missed", "weight_extra", "epsilon"):
         check_number(plan, option, least=0.0)
     if not isinstance(plan.options.get("multiclass", False), bool):
-        raise UsageError(f"metric {plan.name!r}: multiclass is true or false, not {plan.options['multiclass']!r}")
+        raise UsageError(
+            f"metric {plan.name!r}: multiclass is true or false, not {plan.options['multiclass']!r}"
+        )
 
 
 def _check_class_weight(plan: MetricPlan) -> None:
     given = plan.options.get("class_weight", "data-set")
-    number = isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given < float("inf")
+    number = (
+        isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given < float("inf")
+    )
     if given not in ("data-set", "image") and not number:
-        raise UsageError(f"metric {plan.name!r}: class_weight is 'data-set', 'image' or a number, not {given!r}")
+        raise UsageError(
+            f"metric {plan.name!r}: class_weight is 'data-set', 'image' or a number, not {given!r}"
+        )

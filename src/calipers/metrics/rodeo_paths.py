@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The evidence of RoDeO: per image the matching as a function of the class weight, and who is where.
+"""The evidence of RoDeO: per image the matching as a function of the class weight, and who is
+where.
 
-RoDeO's class weight depends on the whole data set, so it moves with every bootstrap replicate, and the matching with
-it. Keeping the few pieces of every image makes each replicate exact without matching again.
+RoDeO's class weight depends on the whole data set, so it moves with every bootstrap replicate, and
+the matching with it. Keeping the few pieces of every image makes each replicate exact without
+matching again.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ I32 = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class RodeoPaths:
-    """Pieces of every image; for each piece its matched pairs, missed references and extra predictions."""
+    """Pieces of every image; for each piece its matched pairs, missed references and extra
+    predictions.
+    """
 
     n_classes: int
     presence: I64  # (n_images, 3) classes that are in both, only predicted, only referenced
@@ -55,7 +59,9 @@ class RodeoPaths:
 
     @cached_property
     def piece_end(self) -> F64:
-        """(n_pieces,) the class weight from which the next piece of the image is valid; infinite for the last."""
+        """(n_pieces,) the class weight from which the next piece of the image is valid; infinite
+        for the last.
+        """
         end = np.full(len(self.start), np.inf)
         follows = self.piece_image[1:] == self.piece_image[:-1]
         end[:-1][follows] = self.start[1:][follows]

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Curves over all voxels as families of numbers, so that every point gets its interval like any other metric.
+"""Curves over all voxels as families of numbers, so that every point gets its interval like any
+other metric.
 
-They are drawn, not listed in protocols. Voxels of all images are ranked together, and weights multiply those of an
-image; a bin of scores is one operating point. See `calipers.metrics.pooling`.
+They are drawn, not listed in protocols. Voxels of all images are ranked together, and weights
+multiply those of an image; a bin of scores is one operating point. See `calipers.metrics.pooling`.
 """
 
 from __future__ import annotations
@@ -37,18 +38,25 @@ class VoxelCurve(MapMetric):
         self.facts = Facts(id=self.id, names=names, per_class=False, swap=False)
 
     def value(self, evidence: Maps, weights: I64) -> F64:
-        """Return (R, 1, n_places); NaN without a positive voxel, of rates also without a negative one."""
+        """Return (R, 1, n_places); NaN without a positive voxel, of rates also without a negative
+        one.
+        """
         counted = pooled(evidence, weights)
-        hits, alarms = (np.cumsum(kind[:, ::-1], axis=1) for kind in (counted.positives, counted.negatives))
+        hits, alarms = (
+            np.cumsum(kind[:, ::-1], axis=1) for kind in (counted.positives, counted.negatives)
+        )
         return np.stack([self._curve(*row) for row in zip(hits, alarms)])[:, None, :]
 
     def _curve(self, hits: F64, alarms: F64) -> F64:
-        """Return (n_places,) from the numbers of voxels of either kind at and above ever lower scores."""
+        """Return (n_places,) from the numbers of voxels of either kind at and above ever lower
+        scores.
+        """
         raise AssertionError("every curve says how it is made")
 
 
 class SensitivityCurve(VoxelCurve):
-    """The share of reference voxels that are called, at shares of the other voxels that are called: the ROC curve.
+    """The share of reference voxels that are called, at shares of the other voxels that are called:
+    the ROC curve.
 
     Between two operating points it is a straight line, so that the area below it is the AUROC.
     """
@@ -59,7 +67,9 @@ class SensitivityCurve(VoxelCurve):
         if not len(hits) or not hits[-1] or not alarms[-1]:
             return np.full(len(self.places), np.nan)
         rate, share = (np.append(0.0, counts / counts[-1]) for counts in (alarms, hits))
-        left = np.searchsorted(rate, self.places, side="right") - 1  # of points above each other the highest
+        left = (
+            np.searchsorted(rate, self.places, side="right") - 1
+        )  # of points above each other the highest
         right = np.minimum(left + 1, len(rate) - 1)
         gap = rate[right] - rate[left]
         way = np.divide(self.places - rate[left], gap, out=np.zeros(len(gap)), where=gap > 0)
@@ -67,7 +77,9 @@ class SensitivityCurve(VoxelCurve):
 
 
 class VoxelPrecisionCurve(VoxelCurve):
-    """The share of called voxels that are of references, at the highest score that reaches a recall."""
+    """The share of called voxels that are of references, at the highest score that reaches a
+    recall.
+    """
 
     id, word = "voxel-precision@1", "precision"
 

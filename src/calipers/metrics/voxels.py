@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics on maps: average precision, AUROC, AUPRO, Dice and IoU of voxels, and the soft IoU of instances.
+"""Metrics on maps: average precision, AUROC, AUPRO, Dice and IoU of voxels, and the soft IoU of
+instances.
 
-At the level of the data set all voxels are ranked together, and weights multiply the voxels of an image. At the level
-of samples, slices and batches a value is the weighted mean over those that have one; a sample or slice without a
-positive voxel has none, and is counted. The evidence is `calipers.tables.maps.Maps`.
+At the level of the data set all voxels are ranked together, and weights multiply the voxels of an
+image. At the level of samples, slices and batches a value is the weighted mean over those that have
+one; a sample or slice without a positive voxel has none, and is counted. The evidence is
+`calipers.tables.maps.Maps`.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ class MapRecipe:
     def collect(self, cohort: Cohort, model: str) -> Maps:
         """Return the evidence of a model."""
         if model not in cohort.maps:
-            raise UsageError("metrics on voxels need maps: use evaluate_maps or calipers maps instead of evaluate")
+            raise UsageError(
+                "metrics on voxels need maps: use evaluate_maps or calipers maps instead of evaluate"
+            )
         maps = cohort.maps[model]
         for measure in self.measures:
             if not measure.pooled and measure.key not in maps.sums:
@@ -80,7 +84,9 @@ class MapMetric:
     def _column(self, evidence: Maps, measure: Measure, weights: I64) -> F64:
         if not measure.pooled:
             found = _ratio(weights @ evidence.sums[measure.key])
-            if measure.level == "dataset":  # false voxels alone make a ratio of 0, but there was nothing to find
+            if (
+                measure.level == "dataset"
+            ):  # false voxels alone make a ratio of 0, but there was nothing to find
                 found[weights @ evidence.references == 0] = np.nan
             return found
         if len(weights) == 1 and (weights == 1).all() and measure.key in evidence.exact_values:
@@ -88,7 +94,9 @@ class MapMetric:
         return value_of(pooled(evidence, weights), measure)
 
     def reasons(self, evidence: Maps) -> Mapping[tuple[int, int], str]:
-        """Return why values are undefined: no image, nothing to find, or every voxel is to be found."""
+        """Return why values are undefined: no image, nothing to find, or every voxel is to be
+        found.
+        """
         value = self.value(evidence, np.ones((1, evidence.n_images), np.int64))[0]
         why = "single_category" if evidence.references.any() else "no_references"
         if not evidence.n_images:
@@ -110,7 +118,9 @@ class MapMetric:
         return table
 
     def _judged(self, evidence: Maps, measure: Measure) -> tuple[NDArray[np.bool_], ...]:
-        """Return three flags per image. Where all voxels are ranked together no image is free of error."""
+        """Return three flags per image. Where all voxels are ranked together no image is free of
+        error.
+        """
         if measure.pooled:
             has = evidence.references > 0
             return has, np.ones_like(has), np.ones_like(has)
@@ -126,7 +136,9 @@ def _ratio(sums: F64) -> F64:
 
 
 class VoxelAveragePrecision(MapMetric):
-    """The mean precision over the positive voxels, each at its own score; equal scores are one operating point."""
+    """The mean precision over the positive voxels, each at its own score; equal scores are one
+    operating point.
+    """
 
     quantity, id = "AP", "voxel-ap@1"
 
@@ -138,7 +150,8 @@ class VoxelAuroc(MapMetric):
 
 
 class Aupro(MapMetric):
-    """The mean overlap of the references as a function of the rate of false voxels, up to a limit [1]_.
+    """The mean overlap of the references as a function of the rate of false voxels, up to a limit
+    [1]_.
 
     References
     ----------
@@ -149,22 +162,28 @@ class Aupro(MapMetric):
 
 
 class VoxelDice(MapMetric):
-    """Twice the common voxels over the sum of both: at the best or a given threshold, or a rate of false voxels."""
+    """Twice the common voxels over the sum of both: at the best or a given threshold, or a rate of
+    false voxels.
+    """
 
     quantity, id = "Dice", "voxel-dice@1"
 
 
 class VoxelIou(MapMetric):
-    """The common voxels over those of either set: at the best or a given threshold, or a rate of false voxels."""
+    """The common voxels over those of either set: at the best or a given threshold, or a rate of
+    false voxels.
+    """
 
     quantity, id = "IoU", "voxel-iou@1"
 
 
 class SoftInstanceIou(MapMetric):
-    """The soft IoU of every reference object with the map around it, averaged per sample, then over samples.
+    """The soft IoU of every reference object with the map around it, averaged per sample, then over
+    samples.
 
-    On an object and the background, other objects left out: ``(sum p y + e) / (a sum p + (1 - a) sum y + e)``. A sample
-    without objects has ``e / (a sum p + e)``: 1 if nothing is called. See `calipers.kernels.softness`.
+    On an object and the background, other objects left out: ``(sum p y + e) / (a sum p + (1 - a)
+    sum y + e)``. A sample without objects has ``e / (a sum p + e)``: 1 if nothing is called. See
+    `calipers.kernels.softness`.
     """
 
     quantity, id = "softIoU", "soft-instance-iou@1"

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured of a monitor at a threshold: an image is rejected if its alarm score is at least the threshold.
+"""What is measured of a monitor at a threshold: an image is rejected if its alarm score is at least
+the threshold.
 
-With TP wanted images rejected, FN wanted ones accepted, FP others rejected, TN others accepted, of N:
+With TP wanted images rejected, FN wanted ones accepted, FP others rejected, TN others accepted, of
+N:
 
-``sensitivity`` TP/(TP+FN), ``specificity`` TN/(TN+FP), ``FPR`` 1 - specificity, ``precision`` TP/(TP+FP) (undefined if
-nothing is rejected), ``F1`` 2TP/(2TP+FP+FN), ``g-mean`` root of sensitivity times specificity, ``coverage`` (TN+FN)/N,
-``rejected`` 1 - coverage, ``MCC`` (undefined if nothing or everything is rejected), ``Youden`` sensitivity +
-specificity - 1.
+``sensitivity`` TP/(TP+FN), ``specificity`` TN/(TN+FP), ``FPR`` 1 - specificity, ``precision``
+TP/(TP+FP) (undefined if nothing is rejected), ``F1`` 2TP/(2TP+FP+FN), ``g-mean`` root of
+sensitivity times specificity, ``coverage`` (TN+FN)/N, ``rejected`` 1 - coverage, ``MCC`` (undefined
+if nothing or everything is rejected), ``Youden`` sensitivity + specificity - 1.
 
 ``SG``, ``RH``, ``AC``
-    safety gain, residual hazard, availability cost: the mean hazard h without the monitor less that with it; the mean
-    hazard with it; the mean reward g without it less that with it. On a rejected image hazard and reward are those of
-    the fall-back. By default h = 1 on wanted images, g = 1 on others and the fall-back has neither: SG = TP/N,
-    RH = FN/N, AC = FP/N. Always SG + RH = mean h.
+    safety gain, residual hazard, availability cost: the mean hazard h without the monitor less that
+    with it; the mean hazard with it; the mean reward g without it less that with it. On a rejected
+    image hazard and reward are those of the fall-back. By default h = 1 on wanted images, g = 1 on
+    others and the fall-back has neither: SG = TP/N, RH = FN/N, AC = FP/N. Always SG + RH = mean h.
 
 All but coverage are undefined where the images are all of one kind.
 """
@@ -83,9 +85,13 @@ class AtThreshold:
     names: tuple[str, ...] = SHARES
     bounds = PLAIN
 
-    def __init__(self, names: Sequence[str] | None = None, bounds: tuple[float, float] | None = None) -> None:
+    def __init__(
+        self, names: Sequence[str] | None = None, bounds: tuple[float, float] | None = None
+    ) -> None:
         self.names = tuple(names or self.names)
-        self.facts = Facts(id=self.id, names=self.names, bounds=bounds or self.bounds, per_class=False)
+        self.facts = Facts(
+            id=self.id, names=self.names, bounds=bounds or self.bounds, per_class=False
+        )
 
     @property
     def recipe(self) -> Any:
@@ -117,8 +123,14 @@ class AtThreshold:
         w = weights.astype(np.float64)
         known, p = self.columns(evidence, w), w @ evidence.wanted.astype(np.float64)
         mixed = (p > 0) & (p < w.sum(axis=1))
-        values = [np.where(mixed | (name == "coverage"), known[name], np.nan) for name in self.names]
-        return np.stack(values, axis=1)[:, None] if evidence.fixed else np.full((len(weights), 1, len(values)), np.nan)
+        values = [
+            np.where(mixed | (name == "coverage"), known[name], np.nan) for name in self.names
+        ]
+        return (
+            np.stack(values, axis=1)[:, None]
+            if evidence.fixed
+            else np.full((len(weights), 1, len(values)), np.nan)
+        )
 
     def reasons(self, evidence: Decided) -> Mapping[tuple[int, int], str]:
         """Return why values are undefined."""
@@ -140,7 +152,9 @@ class AtThreshold:
 
     def support(self, evidence: Decided, unit: I64, n_units: int) -> I64:
         """Return (1, names, 3): units needed, tried, in error."""
-        return np.array([[self._units(name, evidence, unit, n_units) for name in self.names]], np.int64)
+        return np.array(
+            [[self._units(name, evidence, unit, n_units) for name in self.names]], np.int64
+        )
 
     def _units(self, name: str, evidence: Decided, unit: I64, n_units: int) -> tuple[int, int, int]:
         r, w = evidence.rejected, evidence.wanted

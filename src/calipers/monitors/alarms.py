@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The alarm scores of monitors as they are given, checked and brought into the order of the scope's images."""
+"""The alarm scores of monitors as they are given, checked and brought into the order of the scope's
+images.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,9 @@ def monitors_of(
         values, switch = _checked(name, column, images, order)
         alarms.append(values if turned[name] else -values)
         switches.append(switch)
-    return Monitors(tuple(columns), np.stack(alarms), tuple(turned[name] for name in columns), tuple(switches))
+    return Monitors(
+        tuple(columns), np.stack(alarms), tuple(turned[name] for name in columns), tuple(switches)
+    )
 
 
 def order_of(given: Sequence[str] | None, images: Sequence[str]) -> I64 | None:
@@ -104,12 +108,19 @@ def order_of(given: Sequence[str] | None, images: Sequence[str]) -> I64 | None:
     if missing:
         told = f"{len(missing)} of {len(images)} images without one"
         where, hint = f"image {missing[0]!r}", "every image of the scope needs an alarm score"
-        raise InputError("an alarm score", rule="missing-image", location=where, value=told, hint=hint)
+        raise InputError(
+            "an alarm score", rule="missing-image", location=where, value=told, hint=hint
+        )
     known = set(images)
     unknown = [name for name in names if name not in known]
     if unknown:
         told = f"{len(unknown)} unknown images"
-        raise InputError("images of the scope", rule="unknown-image", location=f"image {unknown[0]!r}", value=told)
+        raise InputError(
+            "images of the scope",
+            rule="unknown-image",
+            location=f"image {unknown[0]!r}",
+            value=told,
+        )
     return np.array([place[name] for name in images], np.int64)
 
 
@@ -119,14 +130,21 @@ def flags_of(given: Any, name: str, images: Sequence[str], order: I64 | None) ->
         return None
     column = array_of(given, name)
     if column.shape != (len(images),):
-        raise InputError(f"one entry for each of {len(images)} images", rule="length", field=name, value=column.shape)
+        raise InputError(
+            f"one entry for each of {len(images)} images",
+            rule="length",
+            field=name,
+            value=column.shape,
+        )
     if column.dtype.kind not in "biuf":
         raise InputError("true or false, 1 or 0", rule="type", field=name, value=str(column.dtype))
     column = column if order is None else column[order]
     wrong = np.flatnonzero(~np.isin(column, (0, 1)))
     if len(wrong):
         where, value = f"image {images[wrong[0]]!r}", column[wrong[0]].item()
-        raise InputError("true or false, 1 or 0", rule="flag", location=where, field=name, value=value)
+        raise InputError(
+            "true or false, 1 or 0", rule="flag", location=where, field=name, value=value
+        )
     return column.astype(np.bool_)
 
 
@@ -141,7 +159,9 @@ def numbers_of(given: Any, name: str, images: Sequence[str], order: I64 | None) 
     wrong = np.flatnonzero(~((values >= 0) & (values <= LARGEST)))
     if len(wrong):
         where, value = f"image {images[wrong[0]]!r}", values[wrong[0]].item()
-        raise InputError(f"a number from 0 to {LARGEST:g}", rule="range", location=where, field=name, value=value)
+        raise InputError(
+            f"a number from 0 to {LARGEST:g}", rule="range", location=where, field=name, value=value
+        )
     return np.asarray(values)
 
 
@@ -154,13 +174,19 @@ def _columns(given: Any) -> dict[str, NDArray[Any]]:
 
 
 def array_of(given: Any, name: str) -> NDArray[Any]:
-    """Return an array of anything; entries that are marked as unknown (masked) are refused, not read as numbers."""
+    """Return an array of anything; entries that are marked as unknown (masked) are refused, not
+    read as numbers.
+    """
     if np.ma.is_masked(given):
-        raise InputError("a value for every image", rule="type", field=name, value="an array with masked entries")
+        raise InputError(
+            "a value for every image", rule="type", field=name, value="an array with masked entries"
+        )
     try:
         return np.asarray(given)
     except ValueError:
-        raise InputError("one value per image", rule="type", field=name, value="rows of different lengths") from None
+        raise InputError(
+            "one value per image", rule="type", field=name, value="rows of different lengths"
+        ) from None
 
 
 def _directions(given: bool | Mapping[str, bool], names: Sequence[str]) -> dict[str, bool]:
@@ -172,19 +198,32 @@ def _directions(given: bool | Mapping[str, bool], names: Sequence[str]) -> dict[
     return {name: flag(f"higher_is_alarm[{name!r}]", given.get(name, True)) for name in names}
 
 
-def _checked(name: str, column: NDArray[Any], images: Sequence[str], order: I64 | None) -> tuple[F64, bool]:
+def _checked(
+    name: str, column: NDArray[Any], images: Sequence[str], order: I64 | None
+) -> tuple[F64, bool]:
     """Return the scores of one monitor, and whether it only says yes or no."""
     if column.shape != (len(images),):
         hint = "with alarms in another order, or of a file, give their image ids: images=..."
         value = f"shape {column.shape}"
-        raise InputError(f"{len(images)} alarm scores", rule="length", field=name, value=value, hint=hint)
+        raise InputError(
+            f"{len(images)} alarm scores", rule="length", field=name, value=value, hint=hint
+        )
     if column.dtype.kind not in "biuf":
-        raise InputError("numbers or true and false", rule="type", field=name, value=str(column.dtype))
+        raise InputError(
+            "numbers or true and false", rule="type", field=name, value=str(column.dtype)
+        )
     column = column if order is None else column[order]
     values = column.astype(np.float64)
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
         where, value = f"image {images[wrong[0]]!r}", values[wrong[0]].item()
         hint = "a monitor that cannot judge an image should give its highest or its lowest score"
-        raise InputError("a finite alarm score", rule="non-finite", location=where, field=name, value=value, hint=hint)
+        raise InputError(
+            "a finite alarm score",
+            rule="non-finite",
+            location=where,
+            field=name,
+            value=value,
+            hint=hint,
+        )
     return values, bool(np.isin(values, (0.0, 1.0)).all())

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Monitors that need nothing but the predictions or the pictures, to start with and to compare with.
+"""Monitors that need nothing but the predictions or the pictures, to start with and to compare
+with.
 
 All of them give one number per image; higher is an alarm.
 """
@@ -69,22 +70,25 @@ def baseline(
     name
         A key of `BASELINES`.
     model
-        Whose predictions; may be left out if there is one model, or if the baseline looks at pictures only.
+        Whose predictions; may be left out if there is one model, or if the baseline looks at
+        pictures only.
     images
         The pictures: a folder, id -> array or file, one array or file per image, or `Features`.
     fit
-        Images on which ``box-likelihood`` and the ``image-`` baselines are fitted: flags or indices into the cohort, or
-        another cohort. ``"all"`` takes the images that are judged, which must be said. The alarms of fit images
-        are returned too, but they flatter: leave these images out when you judge the monitor.
+        Images on which ``box-likelihood`` and the ``image-`` baselines are fitted: flags or indices
+        into the cohort, or another cohort. ``"all"`` takes the images that are judged, which must
+        be said. The alarms of fit images are returned too, but they flatter: leave these images out
+        when you judge the monitor.
     fit_pictures
         The pictures of a fit cohort, as ``images``.
     score_cut
         Predictions with a score below it are not looked at; None: all are.
     empty
-        What an image without predictions gets from the baselines that look at predictions, `count` excepted:
-        the highest alarm or the lowest (``"calm"``).
+        What an image without predictions gets from the baselines that look at predictions, `count`
+        excepted: the highest alarm or the lowest (``"calm"``).
     source
-        ``box-likelihood``: whether it is fitted on the references or on the predictions of the fit images.
+        ``box-likelihood``: whether it is fitted on the references or on the predictions of the fit
+        images.
     over
         ``box-likelihood``: the ``"worst"`` box counts, or their ``"mean"``.
     neighbours
@@ -101,7 +105,9 @@ def baseline(
     """
     one_of("baseline", name, BASELINES)
     if not isinstance(cohort, Cohort):
-        raise UsageError(f"a baseline looks at a cohort, not at {type(cohort).__name__}: make one with read")
+        raise UsageError(
+            f"a baseline looks at a cohort, not at {type(cohort).__name__}: make one with read"
+        )
     one_of("empty", empty, ("alarm", "calm"))
     one_of("source", source, ("references", "predictions"))
     one_of("over", over, ("worst", "mean"))
@@ -112,14 +118,24 @@ def baseline(
         return _of_pictures(name, (cohort, images), (fitted, fit_pictures), neighbours)
     predictions = _cut(cohort, model, score_cut)
     if name == "count":
-        expected = None if fitted is None else np.diff(_cut(fitted.cohort, model, score_cut).offsets)[fitted.rows]
+        expected = (
+            None
+            if fitted is None
+            else np.diff(_cut(fitted.cohort, model, score_cut).offsets)[fitted.rows]
+        )
         return count(predictions, expected)
     if name == "box-likelihood":
         assert fitted is not None
-        known = fitted.cohort.references if source == "references" else _cut(fitted.cohort, model, score_cut)
+        known = (
+            fitted.cohort.references
+            if source == "references"
+            else _cut(fitted.cohort, model, score_cut)
+        )
         given = (known.take(fitted.rows), fitted.cohort.images.size[fitted.rows])
         return box_likelihood((predictions, cohort.images.size), given, over=over, empty=empty)
-    simple = {"max-score": max_score, "mean-score": mean_score, "score-entropy": score_entropy}[name]
+    simple = {"max-score": max_score, "mean-score": mean_score, "score-entropy": score_entropy}[
+        name
+    ]
     return simple(predictions, empty)
 
 
@@ -127,7 +143,9 @@ def _cut(cohort: Cohort, model: str | None, score_cut: float | None) -> Predicti
     """Return the predictions of a model, from a score on if one is given."""
     if model is None:
         if len(cohort.models) != 1:
-            raise UsageError(f"name the model: the cohort has {len(cohort.models)} ({', '.join(cohort.models)})")
+            raise UsageError(
+                f"name the model: the cohort has {len(cohort.models)} ({', '.join(cohort.models)})"
+            )
         model = next(iter(cohort.models))
     predictions = cohort.predictions(model)
     return predictions if score_cut is None else predictions.keep(predictions.score >= score_cut)
@@ -160,7 +178,9 @@ def _rows(fit: NDArray[Any], n: int) -> I64:
         return np.unique(fit).astype(np.int64)
     if not fit.size:
         return np.zeros(0, np.int64)
-    raise UsageError(f"fit is one flag per image ({n}), or indices from 0 to {n - 1}; got {fit.dtype} {fit.shape}")
+    raise UsageError(
+        f"fit is one flag per image ({n}), or indices from 0 to {n - 1}; got {fit.dtype} {fit.shape}"
+    )
 
 
 def _of_pictures(
@@ -177,7 +197,9 @@ def _of_pictures(
     if fit.own:
         known: Features = features.take(fit.rows)
     elif pictures is None:
-        raise UsageError(f"{name} is fitted on another cohort: pass fit_pictures=folder, arrays or features of it")
+        raise UsageError(
+            f"{name} is fitted on another cohort: pass fit_pictures=folder, arrays or features of it"
+        )
     else:
         known = picture_features(fit.cohort, pictures)
     if known.names != features.names:

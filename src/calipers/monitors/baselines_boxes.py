@@ -19,7 +19,11 @@ Over = Literal["worst", "mean"]
 
 
 def box_likelihood(
-    judged: tuple[Predictions, F64], given: tuple[Objects, F64], *, over: Over = "worst", empty: Empty = "alarm"
+    judged: tuple[Predictions, F64],
+    given: tuple[Objects, F64],
+    *,
+    over: Over = "worst",
+    empty: Empty = "alarm",
 ) -> F64:
     """Return how unlikely the predicted boxes of every image are.
 
@@ -32,19 +36,22 @@ def box_likelihood(
 
     Notes
     -----
-    A box is described by the log of its size (the d-th root of its area or volume), the logs of its aspects (width /
-    height, in 3D also width / depth) and its centre; in fractions of the image if the sizes of all images are known,
-    else in pixels. A normal distribution with a shrunken covariance (`Normal`) is fitted to the given boxes of all
-    classes. The alarm of an image is minus the log density of its most unlikely box (``worst``) or the mean of that
-    over its boxes. An image without predictions gets 1 more than the highest alarm of the others, or 1 less than the
-    lowest (`filled`).
+    A box is described by the log of its size (the d-th root of its area or volume), the logs of its
+    aspects (width / height, in 3D also width / depth) and its centre; in fractions of the image if
+    the sizes of all images are known, else in pixels. A normal distribution with a shrunken
+    covariance (`Normal`) is fitted to the given boxes of all classes. The alarm of an image is
+    minus the log density of its most unlikely box (``worst``) or the mean of that over its boxes.
+    An image without predictions gets 1 more than the highest alarm of the others, or 1 less than
+    the lowest (`filled`).
     """
     if over not in ("worst", "mean"):
         raise UsageError(f"no over {over!r}; {did_you_mean(over, ('worst', 'mean'))}")
     predictions, sizes = judged
     objects, fit_sizes = given
     if len(objects) < 2:
-        raise UsageError(f"box-likelihood is fitted on at least 2 boxes, the fit images have {len(objects)}")
+        raise UsageError(
+            f"box-likelihood is fitted on at least 2 boxes, the fit images have {len(objects)}"
+        )
     sized = bool(np.isfinite(sizes).all() and np.isfinite(fit_sizes).all())
     normal = Normal.fitted(box_features(objects, fit_sizes if sized else None))
     surprise = -normal.log_density(box_features(predictions, sizes if sized else None))

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
-FINEST = 1e-3  # the least scale of a feature: one that is constant on the fit images still counts where it differs
+# the least scale of a feature: one that is constant on the fit images still counts where it differs
+FINEST = 1e-3
 LEAST_SHRINKAGE = 1e-3  # keeps the covariance of features that depend on each other invertible
 AT_ONCE = 1 << 22  # distances that are held together
 
@@ -22,9 +23,10 @@ class Normal:
 
     Notes
     -----
-    Features are centred and divided by their standard deviations (ddof 0) on the fit rows, at least by 0.001. Their
-    covariance S (ddof 0) is drawn towards ``m I``, m the mean of its diagonal, with the weight of Ledoit and Wolf
-    (2004), at least 0.001; where m is 0 it is I. So it can always be inverted.
+    Features are centred and divided by their standard deviations (ddof 0) on the fit rows, at least
+    by 0.001. Their covariance S (ddof 0) is drawn towards ``m I``, m the mean of its diagonal, with
+    the weight of Ledoit and Wolf (2004), at least 0.001; where m is 0 it is I. So it can always be
+    inverted.
     """
 
     mean: F64  # (d,)
@@ -55,7 +57,9 @@ class Normal:
     def _white(self, rows: F64) -> F64:
         from scipy.linalg import solve_triangular
 
-        return np.asarray(solve_triangular(self.root, ((rows - self.mean) / self.scale).T, lower=True))
+        return np.asarray(
+            solve_triangular(self.root, ((rows - self.mean) / self.scale).T, lower=True)
+        )
 
 
 def scale_of(rows: F64) -> F64:
@@ -64,7 +68,9 @@ def scale_of(rows: F64) -> F64:
 
 
 def shrinkage_of(centred: F64) -> float:
-    """Return the weight of Ledoit and Wolf (2004) for (n, d) centred rows, between 0.001 and 1; 1 for one row."""
+    """Return the weight of Ledoit and Wolf (2004) for (n, d) centred rows, between 0.001 and 1; 1
+    for one row.
+    """
     n, d = centred.shape
     if n < 2:
         return 1.0
@@ -93,8 +99,8 @@ def nearest(rows: F64, fit: F64, neighbours: int, own: I64) -> F64:
 
     Notes
     -----
-    Features are divided by `scale_of` the fit rows. If there are fewer than k neighbours the farthest counts. At least
-    two fit rows are needed.
+    Features are divided by `scale_of` the fit rows. If there are fewer than k neighbours the
+    farthest counts. At least two fit rows are needed.
     """
     from scipy.spatial.distance import cdist
 

@@ -26,7 +26,8 @@ Picture = Array | str | PathLike[str]
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 BINS = 64
 FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "WEBP")
-LARGEST_SIDE = 512  # pixels; larger pictures are reduced, which costs less and makes sharpness comparable
+# pixels; larger pictures are reduced, which costs less and makes sharpness comparable
+LARGEST_SIDE = 512
 LEAST_ENERGY = 1e-8  # of gradients: the log of a picture of one value is finite
 NAMES = (
     "mean",
@@ -42,14 +43,18 @@ NAMES = (
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Numbers that describe every image: those of `picture_features`, or your own, such as embeddings."""
+    """Numbers that describe every image: those of `picture_features`, or your own, such as
+    embeddings.
+    """
 
     names: tuple[str, ...]
     values: F64  # (n, d), finite
 
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or self.values.shape[1] != len(self.names) or not self.names:
-            raise UsageError(f"features are a row per image, a column per name; got shape {self.values.shape}")
+            raise UsageError(
+                f"features are a row per image, a column per name; got shape {self.values.shape}"
+            )
         if not np.isfinite(self.values).all():
             row = int(np.flatnonzero(~np.isfinite(self.values).all(axis=1))[0])
             raise InputError("finite features", rule="non-finite", location=f"features[{row}]")
@@ -68,39 +73,49 @@ def picture_features(cohort: Cohort, images: Pictures) -> Features:
     Parameters
     ----------
     images
-        A folder, in which a picture is found by ``file_name`` or id, as a path, a name, or a name without extension;
-        id -> array or file; or one array or file per image. `Features` are returned as they are.
+        A folder, in which a picture is found by ``file_name`` or id, as a path, a name, or a name
+        without extension; id -> array or file; or one array or file per image. `Features` are
+        returned as they are.
 
     Raises
     ------
     InputError
-        An image without a picture, with several, or with pixels that are no numbers; the message names it.
+        An image without a picture, with several, or with pixels that are no numbers; the message
+        names it.
 
     Notes
     -----
-    Whole numbers are divided by the largest of their type. A picture with a side of more than 512 pixels is reduced
-    to the means of blocks of k pixels along every axis, k the least whole number that brings its longest side to 512
-    or below; what is left over at the far edges is left out. Grey is the mean of the channels. ``log-gradient`` is the
-    log of the mean squared difference of neighbours, summed over the axes; ``log-laplacian`` the log of the variance of
-    the sum of second differences; both with 1e-8 added. ``entropy`` is that of a histogram of 64 bins, in bits, between
-    0 and 1 if all values lie there, else between the lowest and the highest. ``red`` and ``blue`` are the means of
-    these channels minus that of grey, 0 for grey pictures. A picture of one value has entropy and ``sd`` 0.
+    Whole numbers are divided by the largest of their type. A picture with a side of more than 512
+    pixels is reduced to the means of blocks of k pixels along every axis, k the least whole number
+    that brings its longest side to 512 or below; what is left over at the far edges is left out.
+    Grey is the mean of the channels. ``log-gradient`` is the log of the mean squared difference of
+    neighbours, summed over the axes; ``log-laplacian`` the log of the variance of the sum of second
+    differences; both with 1e-8 added. ``entropy`` is that of a histogram of 64 bins, in bits,
+    between 0 and 1 if all values lie there, else between the lowest and the highest. ``red`` and
+    ``blue`` are the means of these channels minus that of grey, 0 for grey pictures. A picture of
+    one value has entropy and ``sd`` 0.
     """
     if isinstance(images, Features):
         if len(images.values) != cohort.n_images:
-            raise UsageError(f"features of {len(images.values)} images, the cohort has {cohort.n_images}")
+            raise UsageError(
+                f"features of {len(images.values)} images, the cohort has {cohort.n_images}"
+            )
         return images
     rows = [features_of(picture, name) for name, picture in _pictures(cohort, images)]
     return Features(NAMES, np.array(rows, np.float64).reshape(-1, len(NAMES)))
 
 
 def features_of(picture: Picture, name: str = "picture") -> F64:
-    """Return the features of one picture: ``(y, x)``, ``(y, x, 3)`` in colour, or a volume ``(z, y, x)``."""
+    """Return the features of one picture: ``(y, x)``, ``(y, x, 3)`` in colour, or a volume ``(z, y,
+    x)``.
+    """
     array = _opened(picture) if isinstance(picture, str | PathLike) else np.asarray(picture)
     file = fspath(picture) if isinstance(picture, str | PathLike) else "<arrays>"
     if array.dtype.kind not in "biuf" or array.ndim not in (2, 3) or not array.size:
         value = f"{array.dtype} of shape {array.shape}"
-        raise InputError("a picture of numbers", rule="picture-format", file=file, field=name, value=value)
+        raise InputError(
+            "a picture of numbers", rule="picture-format", file=file, field=name, value=value
+        )
     coloured = array.ndim == 3 and array.shape[-1] == 3
     values = _scaled(array, array.ndim - int(coloured))
     if not np.isfinite(values).all():
@@ -113,7 +128,9 @@ def features_of(picture: Picture, name: str = "picture") -> F64:
 
 
 def _scaled(array: Array, axes: int) -> F64:
-    """Return a picture in floats, whole numbers divided by the largest of their type, reduced if it is large."""
+    """Return a picture in floats, whole numbers divided by the largest of their type, reduced if it
+    is large.
+    """
     unit = float(np.iinfo(array.dtype).max) if array.dtype.kind in "iu" else 1.0
     step = -(-max(array.shape[:axes]) // LARGEST_SIDE)
     if step > 1:
@@ -122,7 +139,9 @@ def _scaled(array: Array, axes: int) -> F64:
             across = min(step, array.shape[axis])
             n = array.shape[axis] // across
             kept = array[(slice(None),) * axis + (slice(n * across),)]
-            array = kept.reshape(*kept.shape[:axis], n, across, *kept.shape[axis + 1 :]).sum(axis=axis + 1, dtype=exact)
+            array = kept.reshape(*kept.shape[:axis], n, across, *kept.shape[axis + 1 :]).sum(
+                axis=axis + 1, dtype=exact
+            )
             unit *= across
     return array.astype(np.float64) / unit
 
@@ -175,13 +194,17 @@ def _pictures(cohort: Cohort, images: Any) -> Iterator[tuple[str, Picture]]:
         for name in ids:
             if name not in images:
                 hint = did_you_mean(name, list(map(str, images))[:1000])[:300]
-                raise InputError("a picture of every image", rule="no-picture", value=name, hint=hint)
+                raise InputError(
+                    "a picture of every image", rule="no-picture", value=name, hint=hint
+                )
             yield name, images[name]
     else:
         if not hasattr(images, "__len__") or getattr(images, "shape", None) == ():
             raise UsageError(f"pictures are a folder, arrays or files, not {shown(images)}")
         if len(images) != len(ids):
-            raise UsageError(f"one picture per image: {len(images)} pictures, the cohort has {len(ids)} images")
+            raise UsageError(
+                f"one picture per image: {len(images)} pictures, the cohort has {len(ids)} images"
+            )
         yield from ((name, images[k]) for k, name in enumerate(ids))
 
 
@@ -192,12 +215,26 @@ def _found(cohort: Cohort, folder: Path) -> Iterator[str]:
     tables = [files, _unique(files, _base), _unique(files, _stem)]
     for k, image in enumerate(cohort.images.ids):
         wanted = [*([] if names is None or not names[k] else [str(names[k])]), image]
-        keys = [(table, key) for name in wanted for table, key in zip(tables, (name, _base(name), _base(name)))]
+        keys = [
+            (table, key)
+            for name in wanted
+            for table, key in zip(tables, (name, _base(name), _base(name)))
+        ]
         hit = next((table[key] for table, key in keys if table.get(key)), None)
         if hit is None:
             several = any(key in table for table, key in keys)
-            hint = "its name fits several files" if several else "a file is found by the column file_name or by the id"
-            raise InputError("a picture of every image", rule="no-picture", file=str(folder), value=image, hint=hint)
+            hint = (
+                "its name fits several files"
+                if several
+                else "a file is found by the column file_name or by the id"
+            )
+            raise InputError(
+                "a picture of every image",
+                rule="no-picture",
+                file=str(folder),
+                value=image,
+                hint=hint,
+            )
         yield hit
 
 

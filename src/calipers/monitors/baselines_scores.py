@@ -22,8 +22,9 @@ def max_score(predictions: Predictions, empty: Empty) -> F64:
 
     Notes
     -----
-    An image without predictions gets 1, as if its highest score were 0, or 0 if it is ``calm``. Where scores leave
-    [0, 1] it gets 1 more than the highest, or 1 less than the lowest alarm of the others.
+    An image without predictions gets 1, as if its highest score were 0, or 0 if it is ``calm``.
+    Where scores leave [0, 1] it gets 1 more than the highest, or 1 less than the lowest alarm of
+    the others.
     """
     highest = np.full(predictions.n_images, -np.inf)
     np.maximum.at(highest, predictions.image, predictions.score)
@@ -32,11 +33,14 @@ def max_score(predictions: Predictions, empty: Empty) -> F64:
 
 def mean_score(predictions: Predictions, empty: Empty) -> F64:
     """Return 1 - the mean score of every image; images without predictions as in `max_score`."""
-    return filled(1.0 - _means(predictions, predictions.score), predictions, empty, unit=_is_unit(predictions))
+    return filled(
+        1.0 - _means(predictions, predictions.score), predictions, empty, unit=_is_unit(predictions)
+    )
 
 
 def score_entropy(predictions: Predictions, empty: Empty) -> F64:
-    """Return the mean over the predictions of ``-s log2 s - (1 - s) log2 (1 - s)``, in bits; 0 log2 0 is 0.
+    """Return the mean over the predictions of ``-s log2 s - (1 - s) log2 (1 - s)``, in bits; 0 log2
+    0 is 0.
 
     Notes
     -----
@@ -46,7 +50,9 @@ def score_entropy(predictions: Predictions, empty: Empty) -> F64:
         raise UsageError("score-entropy needs scores between 0 and 1: these are raw scores")
     score = predictions.score
     with np.errstate(divide="ignore", invalid="ignore"):
-        parts = [np.where(share > 0.0, -share * np.log2(share), 0.0) for share in (score, 1.0 - score)]
+        parts = [
+            np.where(share > 0.0, -share * np.log2(share), 0.0) for share in (score, 1.0 - score)
+        ]
     return filled(_means(predictions, parts[0] + parts[1]), predictions, empty, unit=True)
 
 
@@ -61,8 +67,8 @@ def filled(alarm: F64, predictions: Predictions, empty: Empty, *, unit: bool) ->
 
     Notes
     -----
-    With ``unit`` these are 1 and 0. Else they are 1 more than the highest and 1 less than the lowest alarm of the
-    other images, and 0 if there are none.
+    With ``unit`` these are 1 and 0. Else they are 1 more than the highest and 1 less than the
+    lowest alarm of the other images, and 0 if there are none.
     """
     if empty not in ("alarm", "calm"):
         raise UsageError(f"no empty {empty!r}; {did_you_mean(empty, ('alarm', 'calm'))}")
@@ -72,7 +78,9 @@ def filled(alarm: F64, predictions: Predictions, empty: Empty, *, unit: bool) ->
     elif vacant.all():
         value = 0.0
     else:
-        value = float(alarm[~vacant].max() + 1.0 if empty == "alarm" else alarm[~vacant].min() - 1.0)
+        value = float(
+            alarm[~vacant].max() + 1.0 if empty == "alarm" else alarm[~vacant].min() - 1.0
+        )
     return np.where(vacant, value, alarm)
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The curves of a monitor as points: ROC, precision and recall, risk against coverage. One point per attainable cut."""
+"""The curves of a monitor as points: ROC, precision and recall, risk against coverage. One point
+per attainable cut.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class MonitorCurves:
-    """The curves of one monitor under one labelling; empty arrays where the images are all of one kind."""
+    """The curves of one monitor under one labelling; empty arrays where the images are all of one
+    kind.
+    """
 
     monitor: str
     paradigm: str
@@ -27,7 +31,9 @@ class MonitorCurves:
     coverage: F64  # (g,) share of images accepted, rising to 1
     risk: F64  # (g,) share of them on which an alarm is wanted
     best_risk: F64  # at the same coverages, if all other images were accepted first
-    prevalence: float  # the risk at full coverage; that of a monitor that knows nothing at all of them
+    prevalence: (
+        float  # the risk at full coverage; that of a monitor that knows nothing at all of them
+    )
 
 
 def curves_of(monitor: str, paradigm: str, alarm: F64, wanted: Flags) -> MonitorCurves:
@@ -35,7 +41,9 @@ def curves_of(monitor: str, paradigm: str, alarm: F64, wanted: Flags) -> Monitor
     share = float(wanted.mean()) if len(wanted) else float("nan")
     if not wanted.any() or wanted.all():
         threshold, tpr, fpr, precision, coverage, risk, best = (np.zeros(0) for _ in range(7))
-        return MonitorCurves(monitor, paradigm, threshold, tpr, fpr, precision, coverage, risk, best, share)
+        return MonitorCurves(
+            monitor, paradigm, threshold, tpr, fpr, precision, coverage, risk, best, share
+        )
     ones = np.ones((1, len(alarm)), np.int64)
     found = operating(alarm, wanted, ones)
     tp, fp = found.tp[:, 0], found.fp[:, 0]

@@ -35,7 +35,9 @@ class Disagreement:
     """The tables of counts, and the shares with their intervals."""
 
     labels: I64  # (2, 2): out of distribution by unsafe, of all images stated
-    alarms: Mapping[str, I64]  # monitor -> (2, 2, 2): out of distribution, unsafe, rejected, of the images judged
+    alarms: Mapping[
+        str, I64
+    ]  # monitor -> (2, 2, 2): out of distribution, unsafe, rejected, of the images judged
     rows: tuple[Row, ...]
 
     def share(self, name: str) -> Estimate:
@@ -51,18 +53,33 @@ class Disagreement:
         for row in self.rows:
             if (row.model, row.metric, row.group) == (monitor, "rejected", group):
                 return row.estimate
-        raise UsageError(f"no table of the monitor {monitor!r}; {did_you_mean(monitor, self.alarms)}")
+        raise UsageError(
+            f"no table of the monitor {monitor!r}; {did_you_mean(monitor, self.alarms)}"
+        )
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the cells one by one: monitor (None for the labels alone), ood, unsafe, rejected, images, share."""
-        return [*_cells(None, self.labels), *(cell for name in self.alarms for cell in _cells(name, self.alarms[name]))]
+        """Return the cells one by one: monitor (None for the labels alone), ood, unsafe, rejected,
+        images, share.
+        """
+        return [
+            *_cells(None, self.labels),
+            *(cell for name in self.alarms for cell in _cells(name, self.alarms[name])),
+        ]
 
 
 def label_family(model: str, ood: Flags, unsafe: Flags) -> Family:
     """Return the shares of labels."""
     everyone = np.ones(len(ood), np.bool_)
-    pairs = [(~unsafe, ood), (unsafe, ~ood), (~ood, unsafe), (ood, ~unsafe), (ood == unsafe, everyone)]
-    return Family(model, Share(tuple(SHARES)), Marks.of(pairs), tuple((name, BOTH) for name in SHARES))
+    pairs = [
+        (~unsafe, ood),
+        (unsafe, ~ood),
+        (~ood, unsafe),
+        (ood, ~unsafe),
+        (ood == unsafe, everyone),
+    ]
+    return Family(
+        model, Share(tuple(SHARES)), Marks.of(pairs), tuple((name, BOTH) for name in SHARES)
+    )
 
 
 def alarm_family(monitor: str, ood: Flags, unsafe: Flags, rejected: Flags) -> Family:

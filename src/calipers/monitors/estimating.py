@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.monitors.alarming import ANYTHING, LOSSES, PLAIN, AtThreshold, Decided, Hazards, Signed
+from calipers.monitors.alarming import (
+    ANYTHING,
+    LOSSES,
+    PLAIN,
+    AtThreshold,
+    Decided,
+    Hazards,
+    Signed,
+)
 from calipers.monitors.alarms import Monitors
 from calipers.monitors.labellings import OMS, Labelling
 from calipers.monitors.quantities import (
@@ -38,7 +46,11 @@ F64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Group = Mapping[str, str]
 
-FLIPPED = {"TNR95": "FPR95", "specificity": "FPR", "coverage": "rejected"}  # also stated as 1 minus it
+FLIPPED = {
+    "TNR95": "FPR95",
+    "specificity": "FPR",
+    "coverage": "rejected",
+}  # also stated as 1 minus it
 
 
 @dataclass(frozen=True)
@@ -53,8 +65,12 @@ class Stakes:
 
     @property
     def plain(self) -> bool:
-        """Whether hazard and reward are 0 or 1 and the fall-back has neither: SG, RH and AC are then shares."""
-        given = (self.severity != 1.0).any() or self.fallback_hazard.any() or self.fallback_reward.any()
+        """Whether hazard and reward are 0 or 1 and the fall-back has neither: SG, RH and AC are
+        then shares.
+        """
+        given = (
+            (self.severity != 1.0).any() or self.fallback_hazard.any() or self.fallback_reward.any()
+        )
         return self.hazard is None and self.reward is None and not given
 
     def decided(self, rejected: Flags, wanted: Flags, *, fixed: bool) -> Decided:
@@ -62,7 +78,15 @@ class Stakes:
         hazard = (wanted.astype(np.float64) if self.hazard is None else self.hazard) * self.severity
         reward = (~wanted).astype(np.float64) if self.reward is None else self.reward
         left = np.where(rejected, self.fallback_hazard, hazard)
-        return Decided(rejected, wanted, hazard, reward, left, np.where(rejected, self.fallback_reward, reward), fixed)
+        return Decided(
+            rejected,
+            wanted,
+            hazard,
+            reward,
+            left,
+            np.where(rejected, self.fallback_reward, reward),
+            fixed,
+        )
 
     def take(self, images: Flags) -> Stakes:
         """Return the stakes of some images."""
@@ -102,10 +126,17 @@ class Family:
         return None
 
 
-def free_families(monitors: Monitors, labels: Sequence[Labelling], loss: F64 | None) -> list[Family]:
-    """Return what needs no threshold: all quantities of the headlines, the AUROC of the sweep, and graded risks."""
+def free_families(
+    monitors: Monitors, labels: Sequence[Labelling], loss: F64 | None
+) -> list[Family]:
+    """Return what needs no threshold: all quantities of the headlines, the AUROC of the sweep, and
+    graded risks.
+    """
     found = []
-    headlines, swept = [one for one in labels if not one.swept], [one for one in labels if one.swept]
+    headlines, swept = (
+        [one for one in labels if not one.swept],
+        [one for one in labels if one.swept],
+    )
     best = None if loss is None else Board(loss)
     for name, alarm in zip(monitors.names, monitors.alarm):
         board = Board(alarm)
@@ -118,8 +149,14 @@ def free_families(monitors: Monitors, labels: Sequence[Labelling], loss: F64 | N
         if best is not None:
             graded = Graded(board, (best.alarm > 0)[None], best)
             group = {"paradigm": OMS}
-            found.append(Family(name, GradedRisk(("AURC/graded",), 1), graded, (("AURC/graded", group),)))
-            found.append(Family(name, GradedExcess(("E-AURC/graded",), 1), graded, (("E-AURC/graded", group),)))
+            found.append(
+                Family(name, GradedRisk(("AURC/graded",), 1), graded, (("AURC/graded", group),))
+            )
+            found.append(
+                Family(
+                    name, GradedExcess(("E-AURC/graded",), 1), graded, (("E-AURC/graded", group),)
+                )
+            )
         if swept:
             judged = Judged(board, np.stack([one.wanted for one in swept]))
             found.append(_family(name, Ranking(("AUROC",), len(swept)), judged, swept))
@@ -139,7 +176,10 @@ def swept_families(monitors: Monitors, labels: Sequence[Labelling]) -> list[Fami
 
 
 def decided_families(
-    monitors: Monitors, labels: Sequence[Labelling], thresholds: Sequence[Threshold | None], stakes: Stakes
+    monitors: Monitors,
+    labels: Sequence[Labelling],
+    thresholds: Sequence[Threshold | None],
+    stakes: Stakes,
 ) -> list[Family]:
     """Return what is measured at the thresholds, for the headlines."""
     found = []

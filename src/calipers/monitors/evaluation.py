@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How good is a monitor? Its alarms against the scope of the model (OMS) and the distribution (OOD), side by side."""
+"""How good is a monitor? Its alarms against the scope of the model (OMS) and the distribution
+(OOD), side by side.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 from calipers.arguments import flag
 from calipers.errors import InputError, UsageError
 from calipers.kernels.resampling import check_seed
-from calipers.monitors.alarms import AlarmTable, Monitors, flags_of, monitors_of, numbers_of, order_of
+from calipers.monitors.alarms import (
+    AlarmTable,
+    Monitors,
+    flags_of,
+    monitors_of,
+    numbers_of,
+    order_of,
+)
 from calipers.monitors.disagreement import Disagreement, alarm_family, label_family, table
 from calipers.monitors.estimating import (
     Stakes,
@@ -61,27 +70,30 @@ def evaluate_monitor(
     Parameters
     ----------
     alarm_scores
-        One score or yes / no per image; several monitors by name; or a table of alarms that was read from a file.
+        One score or yes / no per image; several monitors by name; or a table of alarms that was
+        read from a file.
     scope
-        From `scope_scores`, `Scope.from_labels` or `Scope.from_values`; or an array, high or True where the model is
-        good.
+        From `scope_scores`, `Scope.from_labels` or `Scope.from_values`; or an array, high or True
+        where the model is good.
     tau
-        An image is unsafe if s < tau. There is no default: with one tau results are stated for it, and swept over all
-        others; with several, or none, they are only swept. A scope of 0 and 1 needs none.
+        An image is unsafe if s < tau. There is no default: with one tau results are stated for it,
+        and swept over all others; with several, or none, they are only swept. A scope of 0 and 1
+        needs none.
     ood
         Which images are out of distribution.
     higher_is_alarm
         Whether a high score means alarm; for all monitors, or by name.
     tuning
-        Images that thresholds are chosen on; nothing else is stated of them. Without it thresholds are chosen on a
-        random half of the units, and numbers at a threshold are those of the other half.
+        Images that thresholds are chosen on; nothing else is stated of them. Without it thresholds
+        are chosen on a random half of the units, and numbers at a threshold are those of the other
+        half.
     threshold
-        A number (alarm from this score on), ``q95-safe``, ``best-f1``, ``youden``, None for no threshold; for all
-        monitors, or by name. A monitor has one threshold, chosen by the OMS labels where there are any: both
-        paradigms judge the same alarms.
+        A number (alarm from this score on), ``q95-safe``, ``best-f1``, ``youden``, None for no
+        threshold; for all monitors, or by name. A monitor has one threshold, chosen by the OMS
+        labels where there are any: both paradigms judge the same alarms.
     hazard, reward, severity
-        What an image costs if the model is trusted on it (default: 1 if an alarm is wanted), what it brings (default: 1
-        if none is), and a factor of the hazard.
+        What an image costs if the model is trusted on it (default: 1 if an alarm is wanted), what
+        it brings (default: 1 if none is), and a factor of the hazard.
     fallback_hazard, fallback_reward
         The same where the monitor rejects: a human who reads the image errs too.
     images
@@ -91,10 +103,10 @@ def evaluate_monitor(
 
     Notes
     -----
-    Quantities are defined in `calipers.monitors.quantities` and `calipers.monitors.alarming`. Ties of scores are one
-    operating point; only thresholds between different scores count. Without an unsafe image, or without a safe one, all
-    are undefined. In rows ``n_references`` is the number of images on which an alarm is wanted, ``n_predictions`` the
-    number of images rejected.
+    Quantities are defined in `calipers.monitors.quantities` and `calipers.monitors.alarming`. Ties
+    of scores are one operating point; only thresholds between different scores count. Without an
+    unsafe image, or without a safe one, all are undefined. In rows ``n_references`` is the number
+    of images on which an alarm is wanted, ``n_predictions`` the number of images rejected.
 
     Examples
     --------
@@ -120,8 +132,12 @@ def evaluate_monitor(
     main = headline(labels, OMS) or headline(labels, OOD)
     rules = rules if main is not None else [None] * len(rules)
     split = split_of(rules, monitors, given.tuning, units, seed)
-    thresholds = thresholds_of(rules, monitors, split, main.wanted if main is not None else split.tuning)
-    certainty = Certainty(level=float(level), replicates=int(replicates) if ci else 0, seed=int(seed))
+    thresholds = thresholds_of(
+        rules, monitors, split, main.wanted if main is not None else split.tuning
+    )
+    certainty = Certainty(
+        level=float(level), replicates=int(replicates) if ci else 0, seed=int(seed)
+    )
     work = _Work(given.scope, monitors, tuple(labels), units, stakes).take(split)
     return work.evaluation(split, dict(zip(monitors.names, thresholds)), certainty)
 
@@ -159,7 +175,9 @@ class _Work:
             self.stakes.take(kept),
         )
 
-    def evaluation(self, split: Split, thresholds: Mapping[str, Any], certainty: Certainty) -> MonitorEvaluation:
+    def evaluation(
+        self, split: Split, thresholds: Mapping[str, Any], certainty: Certainty
+    ) -> MonitorEvaluation:
         """Return the result."""
         judged = split.judged if split.random else np.ones(len(self.scope), np.bool_)
         some = self.units.take(np.flatnonzero(judged))
@@ -185,7 +203,15 @@ class _Work:
             taus=tuple(one.tau for one in self.labels if one.swept and one.tau is not None),
             disagreement=disagreement,
             settings=self._settings(certainty),
-            basis=Basis(self.monitors, self.labels, self.units, judged, certainty, (*free, *further), tuple(decided)),
+            basis=Basis(
+                self.monitors,
+                self.labels,
+                self.units,
+                judged,
+                certainty,
+                (*free, *further),
+                tuple(decided),
+            ),
         )
 
     def _disagreement(
@@ -195,20 +221,26 @@ class _Work:
         oms, ood = headline(self.labels, OMS), headline(self.labels, OOD)
         if oms is None or ood is None:
             return None
-        rows = rows_of([label_family(self.scope.model, ood.wanted, oms.wanted)], self.units, certainty)
+        rows = rows_of(
+            [label_family(self.scope.model, ood.wanted, oms.wanted)], self.units, certainty
+        )
         kinds = ood.wanted[judged], oms.wanted[judged]
         rejected = {
             name: thresholds[name].rejected(alarm[judged])
             for name, alarm in zip(self.monitors.names, self.monitors.alarm)
             if thresholds[name] is not None and thresholds[name].known
         }
-        rows += rows_of([alarm_family(name, *kinds, flags) for name, flags in rejected.items()], some, certainty)
+        rows += rows_of(
+            [alarm_family(name, *kinds, flags) for name, flags in rejected.items()], some, certainty
+        )
         counts = {name: table(*kinds, flags) for name, flags in rejected.items()}
         return Disagreement(table(ood.wanted, oms.wanted), counts, tuple(rows))
 
     def _decided(self, judged: Flags, thresholds: list[Any]) -> list[Any]:
         part = replace(self.monitors, alarm=self.monitors.alarm[:, judged])
-        return decided_families(part, [one.take(judged) for one in self.labels], thresholds, self.stakes.take(judged))
+        return decided_families(
+            part, [one.take(judged) for one in self.labels], thresholds, self.stakes.take(judged)
+        )
 
     def _settings(self, certainty: Certainty) -> dict[str, Any]:
         return {
@@ -233,10 +265,15 @@ def _given(alarms: Any, scope: Any, ood: Any, tuning: Any, images: Sequence[str]
         groups = getattr(alarms, "groups", None) or {}
         found = replace(found, groups={**groups, **found.groups})
     order = order_of(images, found.images)
-    flags = (flags_of(ood, "ood", found.images, order), flags_of(tuning, "tuning", found.images, order))
+    flags = (
+        flags_of(ood, "ood", found.images, order),
+        flags_of(tuning, "tuning", found.images, order),
+    )
     if flags[1] is not None and (flags[1].all() or not flags[1].any()):
         what = "all" if flags[1].all() else "none"
-        raise UsageError(f"{what} of the {len(found)} images are for tuning: some are needed to tune and some to judge")
+        raise UsageError(
+            f"{what} of the {len(found)} images are for tuning: some are needed to tune and some to judge"
+        )
     return _Given(found, order, *flags)
 
 

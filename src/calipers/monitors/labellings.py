@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On which images an alarm is wanted: those out of the model's scope at a tau (OMS), those out of distribution (OOD).
+"""On which images an alarm is wanted: those out of the model's scope at a tau (OMS), those out of
+distribution (OOD).
 
-Labels that are stated as the result are *headlines*: OMS at the one tau that was given, and OOD. The others are those
-of the sweep over tau.
+Labels that are stated as the result are *headlines*: OMS at the one tau that was given, and OOD.
+The others are those of the sweep over tau.
 """
 
 from __future__ import annotations
@@ -43,11 +44,14 @@ class Labelling:
         return Labelling(self.paradigm, self.wanted[images], self.tau, self.swept)
 
 
-def labellings_of(scope: Scope, tau: float | Sequence[float] | None, ood: Flags | None) -> list[Labelling]:
+def labellings_of(
+    scope: Scope, tau: float | Sequence[float] | None, ood: Flags | None
+) -> list[Labelling]:
     """Return the headlines, then the sweep, rising in tau.
 
-    A single tau is a headline, and every tau that makes a difference is swept beside it. Several are swept and none is
-    a headline. Without a tau a scope of 0 and 1 needs none, and other scopes are swept.
+    A single tau is a headline, and every tau that makes a difference is swept beside it. Several
+    are swept and none is a headline. Without a tau a scope of 0 and 1 needs none, and other scopes
+    are swept.
     """
     one, several = _taus(scope, tau)
     found = []

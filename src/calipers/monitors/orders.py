@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of monitors under OMS labels, under OOD labels and under every tau: do they agree on the best one?"""
+"""The order of monitors under OMS labels, under OOD labels and under every tau: do they agree on
+the best one?
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class Order:
     tau: float | None  # None: the headline
     values: Mapping[str, float]
     higher_is_better: bool
-    wins: Mapping[str, float]  # share of bootstrap replicates in which a monitor is best; empty if none were drawn
+    wins: Mapping[
+        str, float
+    ]  # share of bootstrap replicates in which a monitor is best; empty if none were drawn
 
     @property
     def defined(self) -> bool:
@@ -34,7 +38,9 @@ class Order:
 
     @property
     def ranks(self) -> dict[str, int]:
-        """Monitor -> rank, 1 is best; equal values share the better one. Empty if a monitor has no value."""
+        """Monitor -> rank, 1 is best; equal values share the better one. Empty if a monitor has no
+        value.
+        """
         if not self.defined:
             return {}
         return {
@@ -71,7 +77,9 @@ class MonitorRanking:
 
     def order(self, paradigm: str, tau: float | None = None) -> Order | None:
         """Return the order under one labelling, if there is one."""
-        return next((one for one in self.orders if (one.paradigm, one.tau) == (paradigm, tau)), None)
+        return next(
+            (one for one in self.orders if (one.paradigm, one.tau) == (paradigm, tau)), None
+        )
 
     @property
     def swept(self) -> tuple[Order, ...]:
@@ -79,7 +87,9 @@ class MonitorRanking:
         return tuple(one for one in self.orders if one.tau is not None and one.defined)
 
     def kendall(self, one: Order | None, other: Order | None) -> float:
-        """Return Kendall's tau-b between two orders; NaN if one is missing, or all monitors are level in one."""
+        """Return Kendall's tau-b between two orders; NaN if one is missing, or all monitors are
+        level in one.
+        """
         if one is None or other is None or not (one.defined and other.defined):
             return float("nan")
         values = [np.array([order.values[name] for name in one.values]) for order in (one, other)]
@@ -109,7 +119,9 @@ class MonitorRanking:
 
 
 def best_shares(names: Sequence[str], replicates: F64, higher_is_better: bool) -> dict[str, float]:
-    """Return in which share of replicates (B, M) every monitor is best; ties are parted, undefined ones left out."""
+    """Return in which share of replicates (B, M) every monitor is best; ties are parted, undefined
+    ones left out.
+    """
     known = replicates[~np.isnan(replicates).any(axis=1)]
     if not len(known):
         return {}

@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is measured of a monitor without a threshold, as metrics under weights.
 
-A *labelling* says on which images an alarm is wanted: those out of scope at some tau (OMS), or those out of
-distribution (OOD). One metric serves many labellings of the same images, so that a sweep over tau sorts once.
+A *labelling* says on which images an alarm is wanted: those out of scope at some tau (OMS), or
+those out of distribution (OOD). One metric serves many labellings of the same images, so that a
+sweep over tau sorts once.
 
 ``AUROC``
-    share of pairs of a wanted and another image that the alarm score puts in the right order, ties counting half.
+    share of pairs of a wanted and another image that the alarm score puts in the right order, ties
+    counting half.
 ``AUPR``, ``AUPR-in``
-    average precision (steps, equal scores are one point) of the wanted images, and of the others by falling score.
+    average precision (steps, equal scores are one point) of the wanted images, and of the others by
+    falling score.
 ``TNR95``
-    the largest share of other images that is accepted at an attainable threshold that rejects at least 95 % of the
-    wanted ones; ``FPR95`` is 1 - TNR95.
+    the largest share of other images that is accepted at an attainable threshold that rejects at
+    least 95 % of the wanted ones; ``FPR95`` is 1 - TNR95.
 ``best-F1``
     the largest F1 over all thresholds. Optimistic: chosen on the images on which it is stated.
 ``AURC``, ``E-AURC``, ``AUGRC``
-    mean risk over all coverages, its excess over the best possible order, mean generalised risk; the loss is 1 on a
-    wanted image. ``AURC/graded`` and ``E-AURC/graded``: the loss is 1 - s.
+    mean risk over all coverages, its excess over the best possible order, mean generalised risk;
+    the loss is 1 on a wanted image. ``AURC/graded`` and ``E-AURC/graded``: the loss is 1 - s.
 
 All are undefined where the images are all of one kind.
 """
@@ -54,7 +57,9 @@ EXCESS = ("E-AURC",)
 
 @dataclass(frozen=True)
 class Board:
-    """The alarm scores of one monitor, sorted once; what is shared by all labellings of a block of weights is kept."""
+    """The alarm scores of one monitor, sorted once; what is shared by all labellings of a block of
+    weights is kept.
+    """
 
     alarm: F64  # (n,) high = alarm
     _last: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -65,7 +70,9 @@ class Board:
         return Cuts.of(self.alarm)
 
     def standing(self, weights: Weights) -> Standing:
-        """Return where the images stand under some weights; blocks are worked off one after the other."""
+        """Return where the images stand under some weights; blocks are worked off one after the
+        other.
+        """
         if self._last.get("weights") is not weights:
             self._last.update(weights=weights, standing=Standing.of(self.cuts, weights))
         found: Standing = self._last["standing"]
@@ -74,7 +81,9 @@ class Board:
 
 @dataclass(frozen=True)
 class Judged:
-    """The evidence of one monitor: alarm scores, and on which images alarms are wanted under every labelling."""
+    """The evidence of one monitor: alarm scores, and on which images alarms are wanted under every
+    labelling.
+    """
 
     board: Board
     wanted: Flags  # (L, n)
@@ -100,7 +109,9 @@ class Judged:
 
 
 class OfLabellings:
-    """Base of the metrics on labellings: columns are labellings by names, the names of a labelling side by side."""
+    """Base of the metrics on labellings: columns are labellings by names, the names of a labelling
+    side by side.
+    """
 
     id = "monitor@1"
     bounds = (0.0, 1.0)
@@ -130,7 +141,9 @@ class OfLabellings:
         p = standing.wanted(evidence.wanted)
         mixed = (p > 0) & (p < standing.total)
         found = self.each(evidence, standing)
-        table = np.stack([np.where(mixed, found[name], np.nan) for name in self.names], axis=1)  # (L, names, R)
+        table = np.stack(
+            [np.where(mixed, found[name], np.nan) for name in self.names], axis=1
+        )  # (L, names, R)
         return table.reshape(-1, len(weights)).T[:, None]
 
     def reasons(self, evidence: Judged) -> Mapping[tuple[int, int], str]:
@@ -155,11 +168,17 @@ class OfLabellings:
         parts = []
         for wanted in evidence.wanted:
             rarer = min(n_marked(wanted, unit, n_units), n_marked(~wanted, unit, n_units))
-            parts += [(rarer, *self.errors(name, evidence, wanted, unit, n_units)) for name in self.names]
+            parts += [
+                (rarer, *self.errors(name, evidence, wanted, unit, n_units)) for name in self.names
+            ]
         return np.array(parts, np.int64).reshape(1, -1, 3)
 
-    def errors(self, name: str, evidence: Judged, wanted: Flags, unit: I64, n_units: int) -> tuple[int, int]:
-        """Return units tried and in error; all in error means that no share of units speaks for the metric."""
+    def errors(
+        self, name: str, evidence: Judged, wanted: Flags, unit: I64, n_units: int
+    ) -> tuple[int, int]:
+        """Return units tried and in error; all in error means that no share of units speaks for the
+        metric.
+        """
         return n_units, n_units
 
 
@@ -184,14 +203,20 @@ class Ranking(OfLabellings):
                 table.append(AT_CUTS[name](operating))
         return found | {name: np.stack(table) for name, table in zip(others, tables)}
 
-    def errors(self, name: str, evidence: Judged, wanted: Flags, unit: I64, n_units: int) -> tuple[int, int]:
-        """Return units tried, and units with an image in a wrong order, or rejected wrongly for TNR95.
+    def errors(
+        self, name: str, evidence: Judged, wanted: Flags, unit: I64, n_units: int
+    ) -> tuple[int, int]:
+        """Return units tried, and units with an image in a wrong order, or rejected wrongly for
+        TNR95.
 
-        An image is in a wrong order if one of the other kind is level with it or on the wrong side of it.
+        An image is in a wrong order if one of the other kind is level with it or on the wrong side
+        of it.
         """
         score = evidence.board.alarm
         if name == "TNR95":
-            bar = np.sort(score[wanted])[::-1][max(int(np.ceil(TPR * wanted.sum() - 1e-9)) - 1, 0) :][:1]
+            bar = np.sort(score[wanted])[::-1][
+                max(int(np.ceil(TPR * wanted.sum() - 1e-9)) - 1, 0) :
+            ][:1]
             wrong = ~wanted & (score >= bar[0]) if len(bar) else ~wanted
             return n_marked(~wanted, unit, n_units), n_marked(wrong, unit, n_units)
         highest = score[~wanted].max(initial=-np.inf)
@@ -212,7 +237,9 @@ class Risk(OfLabellings):
 
 
 class ExcessRisk(OfLabellings):
-    """E-AURC: AURC less that of the best order, in which all other images come before the wanted ones. Exact."""
+    """E-AURC: AURC less that of the best order, in which all other images come before the wanted
+    ones. Exact.
+    """
 
     id = "monitor-excess-risk@1"
     bounds = (0.0, np.inf)
@@ -220,18 +247,24 @@ class ExcessRisk(OfLabellings):
     def each(self, evidence: Judged, standing: Standing) -> Mapping[str, F64]:
         """Return name -> (L, R); never below 0, which rounding could be."""
         best = best_aurc(standing.wanted(evidence.wanted), standing.total)
-        return {"E-AURC": np.maximum(aurc(standing, evidence.wanted.astype(np.float64)) - best, 0.0)}
+        return {
+            "E-AURC": np.maximum(aurc(standing, evidence.wanted.astype(np.float64)) - best, 0.0)
+        }
 
 
 @dataclass(frozen=True)
 class Graded(Judged):
-    """The evidence with a graded loss, 1 - s, and the order of the images by it, which is the best there is."""
+    """The evidence with a graded loss, 1 - s, and the order of the images by it, which is the best
+    there is.
+    """
 
     best: Board  # of the loss
 
     def take(self, images: I64) -> Graded:
         """Return the evidence of some images."""
-        return Graded(Board(self.board.alarm[images]), self.wanted[:, images], Board(self.best.alarm[images]))
+        return Graded(
+            Board(self.board.alarm[images]), self.wanted[:, images], Board(self.best.alarm[images])
+        )
 
     def only(self, k: int) -> Graded:
         """Return the evidence itself: a graded loss is one labelling."""
@@ -246,7 +279,9 @@ class GradedRisk(OfLabellings):
     def value(self, evidence: Judged, weights: Weights) -> F64:
         """Return (R, 1, 1)."""
         assert isinstance(evidence, Graded)
-        return np.asarray(aurc(evidence.board.standing(weights), evidence.best.alarm[None])[0][:, None, None])
+        return np.asarray(
+            aurc(evidence.board.standing(weights), evidence.best.alarm[None])[0][:, None, None]
+        )
 
     def support(self, evidence: Judged, unit: I64, n_units: int) -> I64:
         """Return that all units are needed, tried, and may be in error."""
@@ -263,7 +298,10 @@ class GradedExcess(GradedRisk):
         """Return (R, 1, 1)."""
         assert isinstance(evidence, Graded)
         loss = evidence.best.alarm[None]
-        found, best = aurc(evidence.board.standing(weights), loss), aurc(evidence.best.standing(weights), loss)
+        found, best = (
+            aurc(evidence.board.standing(weights), loss),
+            aurc(evidence.best.standing(weights), loss),
+        )
         return np.asarray(np.maximum(found - best, 0.0)[0][:, None, None])
 
 

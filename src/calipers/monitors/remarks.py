@@ -35,10 +35,17 @@ def _on_labels(found: MonitorEvaluation) -> Iterator[str]:
         if not found.scope.binary:
             yield from found.scope.warnings(found.tau)
         else:
-            yield from (said.replace(f"at tau = {found.tau:g} ", "") for said in found.scope.warnings(found.tau))
+            yield from (
+                said.replace(f"at tau = {found.tau:g} ", "")
+                for said in found.scope.warnings(found.tau)
+            )
     elif found.taus:
         yield "no tau was given: nothing is stated under OMS labels but the sweep over tau"
-        trap = [tau for tau in found.taus if len(found.scope.warnings(tau)) and tau <= 1 - 1 / found.scope.n_classes]
+        trap = [
+            tau
+            for tau in found.taus
+            if len(found.scope.warnings(tau)) and tau <= 1 - 1 / found.scope.n_classes
+        ]
         if trap and found.scope.settings.get("classes") == "declared" and found.scope.n_classes > 1:
             yield (
                 f"with {found.scope.n_classes} declared classes, at tau up to {1 - 1 / found.scope.n_classes:.4g} an "

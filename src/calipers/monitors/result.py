@@ -46,7 +46,9 @@ SCHEMA = "calipers.monitor/1"
 
 @dataclass(frozen=True)
 class Basis:
-    """What stands behind the rows: the images that are stated, those judged at a threshold, and how."""
+    """What stands behind the rows: the images that are stated, those judged at a threshold, and
+    how.
+    """
 
     monitors: Monitors  # on the images that are stated
     labels: tuple[Labelling, ...]
@@ -56,13 +58,21 @@ class Basis:
     free: tuple[Family, ...]
     decided: tuple[Family, ...]
 
-    def find(self, metric: str, monitor: str, group: Group) -> tuple[Family, int, bool, Units] | None:
-        """Return where a quantity is: its family, its column, whether as 1 minus it, and the units behind it."""
+    def find(
+        self, metric: str, monitor: str, group: Group
+    ) -> tuple[Family, int, bool, Units] | None:
+        """Return where a quantity is: its family, its column, whether as 1 minus it, and the units
+        behind it.
+        """
         for families, own in ((self.free, False), (self.decided, True)):
             for family in families:
                 place = family.find(metric, group) if family.model == monitor else None
                 if place is not None:
-                    return family, *place, self.units.take(np.flatnonzero(self.judged)) if own else self.units
+                    return (
+                        family,
+                        *place,
+                        self.units.take(np.flatnonzero(self.judged)) if own else self.units,
+                    )
         return None
 
 
@@ -83,7 +93,9 @@ class MonitorEvaluation(RowsDocument):
 
     @property
     def n_images(self) -> int:
-        """Images that are stated; those at a threshold may be fewer, see ``n_images`` of the estimates."""
+        """Images that are stated; those at a threshold may be fewer, see ``n_images`` of the
+        estimates.
+        """
         return len(self.scope)
 
     @property
@@ -105,10 +117,14 @@ class MonitorEvaluation(RowsDocument):
 
     @property
     def tables(self) -> dict[str, list[dict[str, Any]]]:
-        """Tables of counts by name: ``disagreement``, of OOD x unsafe, then x rejected for every monitor."""
+        """Tables of counts by name: ``disagreement``, of OOD x unsafe, then x rejected for every
+        monitor.
+        """
         return {"disagreement": [] if self.disagreement is None else self.disagreement.records()}
 
-    def get(self, metric: str, monitor: str | None = None, paradigm: str = OMS, tau: float | None = None) -> Estimate:
+    def get(
+        self, metric: str, monitor: str | None = None, paradigm: str = OMS, tau: float | None = None
+    ) -> Estimate:
         """Return one estimate.
 
         Parameters
@@ -120,7 +136,9 @@ class MonitorEvaluation(RowsDocument):
         tau
             A value of the sweep; None is the headline.
         """
-        model = self.scope.model if word("a quantity", metric) == "prevalence" else self._name(monitor)
+        model = (
+            self.scope.model if word("a quantity", metric) == "prevalence" else self._name(monitor)
+        )
         group = _group(paradigm, tau)
         for row in self.rows:
             if row.metric == metric and row.model == model and row.group == group:
@@ -130,13 +148,19 @@ class MonitorEvaluation(RowsDocument):
     def compare(
         self, a: str, b: str, metric: str = "AUROC", paradigm: str = OMS, tau: float | None = None
     ) -> Difference:
-        """Return the difference of two monitors, a minus b, on the same images under the same weights."""
+        """Return the difference of two monitors, a minus b, on the same images under the same
+        weights.
+        """
         group = _group(paradigm, tau)
         names = tuple(self._name(name) for name in (a, b))
         one, other = self._drawn(metric, group, names)
-        return differences([(one, other)], metric, self._units(metric, one.label, group), self._level)[0]
+        return differences(
+            [(one, other)], metric, self._units(metric, one.label, group), self._level
+        )[0]
 
-    def compare_all(self, metric: str = "AUROC", paradigm: str = OMS, tau: float | None = None) -> list[Difference]:
+    def compare_all(
+        self, metric: str = "AUROC", paradigm: str = OMS, tau: float | None = None
+    ) -> list[Difference]:
         """Return the differences of all pairs of monitors, corrected by Holm as one family."""
         group = _group(paradigm, tau)
         found = self._drawn(metric, group)
@@ -153,14 +177,26 @@ class MonitorEvaluation(RowsDocument):
         return dict(zip(self.monitors, made))
 
     def ranking(self, metric: str = "AUROC") -> MonitorRanking:
-        """Return the order of monitors by a quantity, under both paradigms and every tau at which it is stated."""
+        """Return the order of monitors by a quantity, under both paradigms and every tau at which
+        it is stated.
+        """
         higher, orders = word("a quantity", metric) not in LOWER_IS_BETTER, []
         for one in self.basis.labels:
             if any(self.basis.find(metric, name, one.group) is None for name in self.monitors):
                 continue
             tau = one.tau if one.swept else None
-            values = {name: self.get(metric, name, one.paradigm, tau).value for name in self.monitors}
-            orders.append(Order(one.paradigm, tau, values, higher, {} if one.swept else self._wins(metric, one.group)))
+            values = {
+                name: self.get(metric, name, one.paradigm, tau).value for name in self.monitors
+            }
+            orders.append(
+                Order(
+                    one.paradigm,
+                    tau,
+                    values,
+                    higher,
+                    {} if one.swept else self._wins(metric, one.group),
+                )
+            )
         if not orders:
             raise UsageError(self._absent(metric, _group(OMS)))
         return MonitorRanking(metric, tuple(orders))
@@ -176,13 +212,17 @@ class MonitorEvaluation(RowsDocument):
         taus = np.array(self.taus)
         return TauSweep(metric, taus, self.scope.prevalence(taus), self.monitors, *values)
 
-    def curves(self, monitor: str | None = None, paradigm: str = OMS, tau: float | None = None) -> MonitorCurves:
+    def curves(
+        self, monitor: str | None = None, paradigm: str = OMS, tau: float | None = None
+    ) -> MonitorCurves:
         """Return the ROC and risk-coverage curves of a monitor."""
         group = _group(paradigm, tau)
         for one in self.basis.labels:
             if one.group == group:
                 k = self.basis.monitors.index(monitor)
-                return curves_of(self.monitors[k], paradigm, self.basis.monitors.alarm[k], one.wanted)
+                return curves_of(
+                    self.monitors[k], paradigm, self.basis.monitors.alarm[k], one.wanted
+                )
         raise UsageError(self._absent("AUROC", group))
 
     def sentences(self) -> list[str]:
@@ -203,8 +243,8 @@ class MonitorEvaluation(RowsDocument):
         Parameters
         ----------
         name
-            ``auroc``, ``risk``, ``roc-oms``, ``roc-ood``, ``sweep``, ``prevalence`` or ``ranking``; of one monitor
-            ``outcomes`` (out of distribution x unsafe x rejected) or ``scores``.
+            ``auroc``, ``risk``, ``roc-oms``, ``roc-ood``, ``sweep``, ``prevalence`` or ``ranking``;
+            of one monitor ``outcomes`` (out of distribution x unsafe x rejected) or ``scores``.
         monitor
             May be left out if there is one, and for figures of all.
         """
@@ -234,17 +274,19 @@ class MonitorEvaluation(RowsDocument):
     ) -> Path:
         """Write the result into a folder, all of it or nothing, and return its page.
 
-        These are ``monitor.html``, ``monitor.json``, ``monitor.csv`` (rows), ``images.csv`` (one row per image) and the
-        figures.
+        These are ``monitor.html``, ``monitor.json``, ``monitor.csv`` (rows), ``images.csv`` (one
+        row per image) and the figures.
 
         Parameters
         ----------
         folder
             New or empty.
         force
-            Allow a folder that holds something; an earlier result in it is replaced, other files stay.
+            Allow a folder that holds something; an earlier result in it is replaced, other files
+            stay.
         cohort
-            The images with references and predictions: the page then shows those on which monitors err.
+            The images with references and predictions: the page then shows those on which monitors
+            err.
         images
             A folder with their pictures; without it the marks stand on empty frames.
         command
@@ -253,7 +295,9 @@ class MonitorEvaluation(RowsDocument):
         from calipers.report.monitors import write_monitors
 
         pictures = None if images is None else Path(images)
-        return write_monitors(self, Path(folder), force=force, command=command, cohort=cohort, images=pictures)
+        return write_monitors(
+            self, Path(folder), force=force, command=command, cohort=cohort, images=pictures
+        )
 
     @property
     def _level(self) -> float:
@@ -267,7 +311,9 @@ class MonitorEvaluation(RowsDocument):
         return {}
 
     def _drawn(self, metric: str, group: Group, names: Sequence[str] | None = None) -> list[Drawn]:
-        """Return a quantity of some monitors, or of all, under the same weights; each is drawn once."""
+        """Return a quantity of some monitors, or of all, under the same weights; each is drawn
+        once.
+        """
         asked, drawing = self.monitors if names is None else names, []
         key = (word("a quantity", metric), tuple(group.items()))
         known = self._known.setdefault(key, {})
@@ -288,7 +334,9 @@ class MonitorEvaluation(RowsDocument):
         return found[3]
 
     def _wins(self, metric: str, group: Group) -> dict[str, float]:
-        """Return how often every monitor is best among the replicates; nothing if intervals were not asked for."""
+        """Return how often every monitor is best among the replicates; nothing if intervals were
+        not asked for.
+        """
         if not self.basis.certainty.replicates or len(self.monitors) < 2:
             return {}
         found = self._drawn(metric, group)

@@ -39,10 +39,14 @@ def document(found: MonitorEvaluation) -> dict[str, Any]:
         "thresholds": {name: threshold_dict(found.thresholds[name]) for name in found.monitors},
         "rows": [row.as_dict() for row in found.rows],
         "tables": found.tables,
-        "comparisons": [row.as_dict() for p in found.paradigms for row in found.compare_all("AUROC", p)]
+        "comparisons": [
+            row.as_dict() for p in found.paradigms for row in found.compare_all("AUROC", p)
+        ]
         if several
         else [],
-        "rankings": [found.ranking(metric).as_dict() for metric in RANKED if _ranks(found, metric)] if several else [],
+        "rankings": [found.ranking(metric).as_dict() for metric in RANKED if _ranks(found, metric)]
+        if several
+        else [],
         "sentences": found.sentences(),
         "warnings": list(found.warnings),
     }
@@ -50,7 +54,9 @@ def document(found: MonitorEvaluation) -> dict[str, Any]:
 
 def image_columns(found: MonitorEvaluation) -> dict[str, list[Any]]:
     """Return one row per image: its score, its labels, the alarms, and who rejects it."""
-    columns: dict[str, list[Any]] = {name: column.tolist() for name, column in found.scope.as_table().items()}
+    columns: dict[str, list[Any]] = {
+        name: column.tolist() for name, column in found.scope.as_table().items()
+    }
     for paradigm, name in ((OMS, "unsafe"), (OOD, "ood")):
         labels = headline(found.basis.labels, paradigm)
         if labels is not None:
@@ -66,14 +72,24 @@ def image_columns(found: MonitorEvaluation) -> dict[str, list[Any]]:
 
 
 def tables(found: MonitorEvaluation) -> dict[str, bytes]:
-    """Return the contents of the tables by the names of their files: the rows, and one row per image."""
+    """Return the contents of the tables by the names of their files: the rows, and one row per
+    image.
+    """
     rows = [row.as_dict() for row in found.rows]
     for row in rows:
         row["group"] = "; ".join(f"{name}={value}" for name, value in (row["group"] or {}).items())
-    contents = {ROWS: {name: [row[name] for row in rows] for name in rows[0]}, IMAGES: image_columns(found)}
-    return {name: delimited(columns).encode("utf-8", "replace") for name, columns in contents.items()}
+    contents = {
+        ROWS: {name: [row[name] for row in rows] for name in rows[0]},
+        IMAGES: image_columns(found),
+    }
+    return {
+        name: delimited(columns).encode("utf-8", "replace") for name, columns in contents.items()
+    }
 
 
 def _ranks(found: MonitorEvaluation, metric: str) -> bool:
     """Return whether a quantity is stated under any labels."""
-    return any(all(found.basis.find(metric, name, one.group) for name in found.monitors) for one in found.basis.labels)
+    return any(
+        all(found.basis.find(metric, name, one.group) for name in found.monitors)
+        for one in found.basis.labels
+    )

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scope of a model: how good its output is on every single image, and which images are therefore unsafe.
+"""The scope of a model: how good its output is on every single image, and which images are
+therefore unsafe.
 
-The score s of an image is by default the mean over classes of ``F1 = 2 TP / (Nd + Nx)``, with Nd predictions, Nx
-references and TP hits of the class on the image; 1 where a class has neither. An image is out of scope, *unsafe*, if
-``s < tau``. There is no natural tau: it is given, or swept.
+The score s of an image is by default the mean over classes of ``F1 = 2 TP / (Nd + Nx)``, with Nd
+predictions, Nx references and TP hits of the class on the image; 1 where a class has neither. An
+image is out of scope, *unsafe*, if ``s < tau``. There is no natural tau: it is given, or swept.
 """
 
 from __future__ import annotations
@@ -60,22 +61,25 @@ def scope_scores(
     model
         May be left out when the cohort has one.
     score
-        ``mF1``; ``rodeo``, with the class weight of the whole data set; or a metric of ``protocol``.
+        ``mF1``; ``rodeo``, with the class weight of the whole data set; or a metric of
+        ``protocol``.
     classes
-        Over which F1 is averaged: all ``declared`` ones, those ``present`` on the image as references or predictions,
-        or ``micro``, the counts of all classes together.
+        Over which F1 is averaged: all ``declared`` ones, those ``present`` on the image as
+        references or predictions, or ``micro``, the counts of all classes together.
     criterion, assignment
         How places are compared, and who belongs to whom; always within a class.
     score_cut
         Predictions with a lower score do not count.
     protocol
-        A preset, a TOML file or a `Protocol` that has the metric ``score``; its matching is then used.
+        A preset, a TOML file or a `Protocol` that has the metric ``score``; its matching is then
+        used.
 
     Notes
     -----
-    An image without references and predictions has s = 1, whatever the score. With C declared classes an image on
-    which the only object is missed still has ``1 - 1/C``: a smaller tau never finds it, and `Scope.warnings` says so.
-    With one class and one reference per image s is ``2 / (Nd + 1)`` if it is hit, else 0.
+    An image without references and predictions has s = 1, whatever the score. With C declared
+    classes an image on which the only object is missed still has ``1 - 1/C``: a smaller tau never
+    finds it, and `Scope.warnings` says so. With one class and one reference per image s is ``2 /
+    (Nd + 1)`` if it is hit, else 0.
 
     Examples
     --------
@@ -85,7 +89,9 @@ def scope_scores(
     ((120,), True)
     """
     if not isinstance(cohort, Cohort):
-        raise UsageError(f"scope_scores takes a cohort, not {type(cohort).__name__}: make one with read")
+        raise UsageError(
+            f"scope_scores takes a cohort, not {type(cohort).__name__}: make one with read"
+        )
     model = cohort.model_named(model)
     if cohort.n_images == 0:
         raise InputError("at least one image", rule="no-images")
@@ -96,10 +102,20 @@ def scope_scores(
     settings: dict[str, Any] = {"score": score}
     if score == "mF1":
         view = _view(iou, criterion, assignment, score_cut)
-        settings |= {"iou": iou, "classes": classes, "criterion": criterion, "assignment": assignment}
+        settings |= {
+            "iou": iou,
+            "classes": classes,
+            "criterion": criterion,
+            "assignment": assignment,
+        }
         values = _f1(cohort, model, view, classes)
     elif score == "rodeo":
-        values = _alone(cohort, model, Rodeo([MetricPlan("RoDeO", "rodeo", {"score_cut": score_cut})]), score_cut)
+        values = _alone(
+            cohort,
+            model,
+            Rodeo([MetricPlan("RoDeO", "rodeo", {"score_cut": score_cut})]),
+            score_cut,
+        )
     else:
         metric, name = _of_protocol(protocol, score)
         settings["protocol"] = name
@@ -128,7 +144,9 @@ def mean_f1(hits: F64, said: F64, real: F64, classes: str) -> F64:
         return np.asarray(f1.mean(axis=1))
     present = total > 0
     number = present.sum(axis=1)
-    return np.asarray(np.divide((f1 * present).sum(axis=1), number, out=np.ones(len(f1)), where=number > 0))
+    return np.asarray(
+        np.divide((f1 * present).sum(axis=1), number, out=np.ones(len(f1)), where=number > 0)
+    )
 
 
 def _f1(cohort: Cohort, model: str, view: View, classes: str) -> F64:
@@ -137,14 +155,18 @@ def _f1(cohort: Cohort, model: str, view: View, classes: str) -> F64:
     fate, real = matches.prediction_fate[0], matches.reference_fate[0] != IGNORED
 
     def table(image: I64, label: NDArray[np.int32]) -> F64:
-        cells = np.bincount(image * matches.n_classes + label, minlength=matches.n_images * matches.n_classes)
+        cells = np.bincount(
+            image * matches.n_classes + label, minlength=matches.n_images * matches.n_classes
+        )
         return cells.reshape(matches.n_images, matches.n_classes).astype(np.float64)
 
     hits, said = (
         table(matches.prediction_image[chosen], matches.prediction_label[chosen])
         for chosen in (fate == HIT, fate != IGNORED)
     )
-    return mean_f1(hits, said, table(matches.reference_image[real], matches.reference_label[real]), classes)
+    return mean_f1(
+        hits, said, table(matches.reference_image[real], matches.reference_label[real]), classes
+    )
 
 
 def _alone(cohort: Cohort, model: str, metric: Metric[Any], score_cut: float = -np.inf) -> F64:
@@ -175,12 +197,16 @@ def _of_protocol(protocol: str | Path | Protocol | None, score: str) -> tuple[Me
     """Return the one metric that is asked for, and the protocol's name."""
     if protocol is None:
         known = did_you_mean(score, BUILT_IN)
-        raise UsageError(f"no score {score!r}; {known} A metric needs its protocol: protocol='coco', score='AP50'")
+        raise UsageError(
+            f"no score {score!r}; {known} A metric needs its protocol: protocol='coco', score='AP50'"
+        )
     found = Protocol.load(protocol)
     metric = found.only([score]).compile()[0]
     plan = next(plan for plan in found.metrics if plan.name == score)
     if not metric.facts.higher_is_better or plan.options.get("of") in ("FP", "FN"):
-        raise UsageError(f"{score} is better when small: the score of an image must be high where the model is good")
+        raise UsageError(
+            f"{score} is better when small: the score of an image must be high where the model is good"
+        )
     return metric, found.name
 
 

@@ -38,7 +38,9 @@ class Scope:
     groups: Mapping[str, Column] = field(default_factory=dict)
     n_classes: int = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
-    n_references: I64 = field(default_factory=lambda: np.zeros(0, np.int64))  # (n,), or empty if not known
+    n_references: I64 = field(
+        default_factory=lambda: np.zeros(0, np.int64)
+    )  # (n,), or empty if not known
     n_predictions: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @classmethod
@@ -51,7 +53,8 @@ class Scope:
         model: str = "model",
         groups: Mapping[str, Any] | None = None,
     ) -> Scope:
-        """Return the scope of a classifier: s is 1 where the predicted label is the true one, else 0.
+        """Return the scope of a classifier: s is 1 where the predicted label is the true one, else
+        0.
 
         Examples
         --------
@@ -64,19 +67,33 @@ class Scope:
             raise InputError("labels", rule="type", value=f"{said.dtype} and {real.dtype}")
         if said.ndim != 1 or said.shape != real.shape:
             raise InputError(
-                "two columns of labels of one length", rule="length", value=f"shapes {said.shape} and {real.shape}"
+                "two columns of labels of one length",
+                rule="length",
+                value=f"shapes {said.shape} and {real.shape}",
             )
         if (said.dtype.kind in "US") != (real.dtype.kind in "US"):
             hint = "labels are compared as they are: 1 is not '1'"
             value = f"{said.dtype} and {real.dtype}"
-            raise InputError("labels of one type in both columns", rule="type", value=value, hint=hint)
+            raise InputError(
+                "labels of one type in both columns", rule="type", value=value, hint=hint
+            )
         for name, column in (("predicted", said), ("truth", real)):
-            lost = [k for k, label in enumerate(column.tolist()) if label is None or label == "" or label != label]
+            lost = [
+                k
+                for k, label in enumerate(column.tolist())
+                if label is None or label == "" or label != label
+            ]
             if lost:
-                raise InputError("a label for every image", rule="missing-label", location=f"{name}[{lost[0]}]")
-        found = cls.from_values((said == real).astype(np.float64), images, model=model, groups=groups)
+                raise InputError(
+                    "a label for every image", rule="missing-label", location=f"{name}[{lost[0]}]"
+                )
+        found = cls.from_values(
+            (said == real).astype(np.float64), images, model=model, groups=groups
+        )
         n_classes = len(set(said.tolist()) | set(real.tolist()))
-        return cls(found.model, found.images, found.score, found.groups, n_classes, {"score": "labels"})
+        return cls(
+            found.model, found.images, found.score, found.groups, n_classes, {"score": "labels"}
+        )
 
     @classmethod
     def from_values(
@@ -92,18 +109,26 @@ class Scope:
         names = range(len(values)) if images is None else several("images", images)
         ids = tuple(str(name) for name in names)
         if len(ids) != len(values):
-            raise InputError(f"{len(values)} image ids, one per score", rule="length", value=len(ids))
+            raise InputError(
+                f"{len(values)} image ids, one per score", rule="length", value=len(ids)
+            )
         if len(set(ids)) < len(ids):
             twice = Counter(ids).most_common(1)[0][0]
             raise InputError("every image once", rule="dup-image", value=twice)
         unknown = np.flatnonzero(~np.isfinite(values))
         if len(unknown):
             where, what = f"image {ids[unknown[0]]!r}", values[unknown[0]].item()
-            raise InputError("a finite score for every image", rule="non-finite", location=where, value=what)
-        columns = {str(name): array_of(column, str(name)) for name, column in (groups or {}).items()}
+            raise InputError(
+                "a finite score for every image", rule="non-finite", location=where, value=what
+            )
+        columns = {
+            str(name): array_of(column, str(name)) for name, column in (groups or {}).items()
+        }
         for name, column in columns.items():
             if column.shape != values.shape:
-                raise InputError(f"{len(values)} entries", rule="length", field=name, value=column.shape)
+                raise InputError(
+                    f"{len(values)} entries", rule="length", field=name, value=column.shape
+                )
         return cls(model, ids, values, columns, settings={"score": "given"})
 
     def __len__(self) -> int:
@@ -114,7 +139,9 @@ class Scope:
 
     @property
     def binary(self) -> bool:
-        """Whether s is 0 or 1 everywhere: every tau in (0, 1] then gives the same labels, and none is needed."""
+        """Whether s is 0 or 1 everywhere: every tau in (0, 1] then gives the same labels, and none
+        is needed.
+        """
         return bool(np.isin(self.score, (0.0, 1.0)).all())
 
     def unsafe(self, tau: float) -> Flags:
@@ -126,13 +153,16 @@ class Scope:
         ordered = np.sort(self.score)
         asked = np.array([finite("tau", tau) for tau in np.ravel(array_of(taus, "taus")).tolist()])
         shape = np.shape(taus)
-        return np.asarray(np.searchsorted(ordered, asked, side="left").reshape(shape) / max(len(ordered), 1))
+        return np.asarray(
+            np.searchsorted(ordered, asked, side="left").reshape(shape) / max(len(ordered), 1)
+        )
 
     def taus(self, most: int = MOST_TAUS) -> F64:
-        """Return the values of tau that make a difference: the distinct scores but the lowest, rising.
+        """Return the values of tau that make a difference: the distinct scores but the lowest,
+        rising.
 
-        At each of them images are safe and unsafe, and between two of them nothing changes. If there are more than
-        ``most``, those are taken that spread evenly over the images.
+        At each of them images are safe and unsafe, and between two of them nothing changes. If
+        there are more than ``most``, those are taken that spread evenly over the images.
         """
         values = np.unique(self.score)[1:]
         if len(values) <= most:
@@ -154,23 +184,35 @@ class Scope:
         if unsafe in (0, n):
             side = "no image is" if unsafe == 0 else f"all {n} images are"
             known = self.score[~np.isnan(self.score)]
-            runs = f" (s runs from {known.min():.3g} to {known.max():.3g})" if len(known) and not self.binary else ""
-            said.append(f"at tau = {tau:g} {side} unsafe{runs}: nothing can be said about a monitor under OMS labels")
+            runs = (
+                f" (s runs from {known.min():.3g} to {known.max():.3g})"
+                if len(known) and not self.binary
+                else ""
+            )
+            said.append(
+                f"at tau = {tau:g} {side} unsafe{runs}: nothing can be said about a monitor under OMS labels"
+            )
         elif min(unsafe, n - unsafe) < FEW:
             few, kind = min((unsafe, "unsafe"), (n - unsafe, "safe"))
-            said.append(f"at tau = {tau:g} only {few} of {n} images are {kind}: every number about them is rough")
+            said.append(
+                f"at tau = {tau:g} only {few} of {n} images are {kind}: every number about them is rough"
+            )
         return tuple(said)
 
     def take(self, images: NDArray[Any]) -> Scope:
         """Return the scope of some images: indices, or one flag per image."""
         asked = array_of(images, "images")
         try:
-            chosen = np.arange(len(self))[asked if asked.size or asked.dtype.kind == "b" else asked.astype(np.int64)]
+            chosen = np.arange(len(self))[
+                asked if asked.size or asked.dtype.kind == "b" else asked.astype(np.int64)
+            ]
         except (IndexError, ValueError):
             chosen = np.zeros(())
         if chosen.ndim != 1:
             given = f"{asked.dtype} of shape {asked.shape}"
-            raise UsageError(f"take needs indices from 0 to {len(self) - 1}, or {len(self)} flags, not {given}")
+            raise UsageError(
+                f"take needs indices from 0 to {len(self) - 1}, or {len(self)} flags, not {given}"
+            )
         return Scope(
             model=self.model,
             images=tuple(self.images[k] for k in chosen.tolist()),
@@ -179,16 +221,23 @@ class Scope:
             n_classes=self.n_classes,
             settings=self.settings,
             n_references=self.n_references[chosen] if len(self.n_references) else self.n_references,
-            n_predictions=self.n_predictions[chosen] if len(self.n_predictions) else self.n_predictions,
+            n_predictions=self.n_predictions[chosen]
+            if len(self.n_predictions)
+            else self.n_predictions,
         )
 
     def as_table(self) -> dict[str, Column]:
         """Return the columns of a table with one row per image."""
         table: dict[str, Column] = {"image": np.array(self.images, object), "score": self.score}
-        for name, column in (("n_references", self.n_references), ("n_predictions", self.n_predictions)):
+        for name, column in (
+            ("n_references", self.n_references),
+            ("n_predictions", self.n_predictions),
+        ):
             if len(column):
                 table[name] = column
-        return table | {name: np.asarray(column) for name, column in self.groups.items() if name not in table}
+        return table | {
+            name: np.asarray(column) for name, column in self.groups.items() if name not in table
+        }
 
     def write(self, path: str | Path) -> Path:
         """Write the table as CSV, TSV or parquet, by the ending of the name."""

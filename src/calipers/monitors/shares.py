@@ -29,7 +29,10 @@ class Marks:
     @classmethod
     def of(cls, pairs: Sequence[tuple[Flags, Flags]]) -> Marks:
         """Return the marks of (property, among whom) pairs."""
-        return cls(np.stack([part & whole for part, whole in pairs]), np.stack([whole for _, whole in pairs]))
+        return cls(
+            np.stack([part & whole for part, whole in pairs]),
+            np.stack([whole for _, whole in pairs]),
+        )
 
     @property
     def n_images(self) -> int:
@@ -43,7 +46,10 @@ class Marks:
     @classmethod
     def concat(cls, parts: Sequence[Marks]) -> Marks:
         """Return the marks of all images of several parts."""
-        joined = (np.concatenate([getattr(one, name) for one in parts], axis=1) for name in ("part", "whole"))
+        joined = (
+            np.concatenate([getattr(one, name) for one in parts], axis=1)
+            for name in ("part", "whole")
+        )
         return cls(*joined)
 
 
@@ -61,7 +67,9 @@ class Share:
     def value(self, evidence: Marks, weights: NDArray[Any]) -> F64:
         """Return (R, 1, K)."""
         w = weights.astype(np.float64)
-        part, whole = (product(marks.astype(np.float64), w.T).T for marks in (evidence.part, evidence.whole))
+        part, whole = (
+            product(marks.astype(np.float64), w.T).T for marks in (evidence.part, evidence.whole)
+        )
         return ratio(part, whole, whole > 0)[:, None]
 
     def reasons(self, evidence: Marks) -> Mapping[tuple[int, int], str]:

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From which alarm score on an image is rejected: a number, or a rule on tuning images, never on those judged by it.
+"""From which alarm score on an image is rejected: a number, or a rule on tuning images, never on
+those judged by it.
 
 ``q95-safe``
-    rejects what lies above the 95th percentile of the images on which no alarm is wanted: the lowest threshold that
-    rejects at most 5 % of them. With many equal scores it may reject far fewer.
+    rejects what lies above the 95th percentile of the images on which no alarm is wanted: the
+    lowest threshold that rejects at most 5 % of them. With many equal scores it may reject far
+    fewer.
 ``best-f1``, ``youden``
-    the attained score with the largest F1, or the largest sensitivity + specificity; the highest of equals.
+    the attained score with the largest F1, or the largest sensitivity + specificity; the highest of
+    equals.
 """
 
 from __future__ import annotations
@@ -69,28 +72,36 @@ def rules_of(given: Rule | Mapping[str, Rule], monitors: Monitors) -> list[Rule]
     if isinstance(given, Mapping):
         for name in given:
             if name not in monitors.names:
-                raise UsageError(f"threshold: no monitor {name!r}; {did_you_mean(name, monitors.names)}")
+                raise UsageError(
+                    f"threshold: no monitor {name!r}; {did_you_mean(name, monitors.names)}"
+                )
         rules = [given.get(name, "q95-safe") for name in monitors.names]
     else:
         rules = [given] * len(monitors.names)
     for rule in rules:
         if isinstance(rule, str) and rule not in RULES:
-            raise UsageError(f"no threshold rule {rule!r}; {did_you_mean(rule, RULES)}, or a number")
+            raise UsageError(
+                f"no threshold rule {rule!r}; {did_you_mean(rule, RULES)}, or a number"
+            )
         if not isinstance(rule, str) and rule is not None:
             finite("a threshold", rule)
     return rules
 
 
-def split_of(rules: list[Rule], monitors: Monitors, tuning: Flags | None, units: Units, seed: int) -> Split:
+def split_of(
+    rules: list[Rule], monitors: Monitors, tuning: Flags | None, units: Units, seed: int
+) -> Split:
     """Return the images to choose on and the images to judge.
 
-    Without named tuning images all images are judged if nothing has to be chosen; else the units are parted in two by
-    chance.
+    Without named tuning images all images are judged if nothing has to be chosen; else the units
+    are parted in two by chance.
     """
     n = monitors.alarm.shape[1]
     if tuning is not None:
         return Split(tuning, ~tuning, random=False)
-    chosen = any(isinstance(rule, str) and not switch for rule, switch in zip(rules, monitors.switches))
+    chosen = any(
+        isinstance(rule, str) and not switch for rule, switch in zip(rules, monitors.switches)
+    )
     if not chosen:
         return Split(np.zeros(n, np.bool_), np.ones(n, np.bool_), random=False)
     whole = units.whole
@@ -100,15 +111,26 @@ def split_of(rules: list[Rule], monitors: Monitors, tuning: Flags | None, units:
     return Split(first[whole], ~first[whole], random=True)
 
 
-def thresholds_of(rules: list[Rule], monitors: Monitors, split: Split, wanted: Flags) -> list[Threshold | None]:
+def thresholds_of(
+    rules: list[Rule], monitors: Monitors, split: Split, wanted: Flags
+) -> list[Threshold | None]:
     """Return the threshold of every monitor, or None where none is asked for."""
     return [
-        _threshold(rule, monitors.alarm[k], split.tuning, wanted, monitors.switches[k], monitors.higher_is_alarm[k])
+        _threshold(
+            rule,
+            monitors.alarm[k],
+            split.tuning,
+            wanted,
+            monitors.switches[k],
+            monitors.higher_is_alarm[k],
+        )
         for k, rule in enumerate(rules)
     ]
 
 
-def _threshold(rule: Rule, alarm: F64, tuning: Flags, wanted: Flags, switch: bool, higher: bool) -> Threshold | None:
+def _threshold(
+    rule: Rule, alarm: F64, tuning: Flags, wanted: Flags, switch: bool, higher: bool
+) -> Threshold | None:
     if rule is None:
         return None
     sign = 1.0 if higher else -1.0

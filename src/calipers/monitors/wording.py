@@ -35,11 +35,15 @@ def of_labels(found: MonitorEvaluation) -> list[str]:
 
 
 def of_monitor(found: MonitorEvaluation, name: str) -> Iterator[str]:
-    """Yield how well a monitor orders images, what it does at its threshold, and how it looks under OOD labels."""
+    """Yield how well a monitor orders images, what it does at its threshold, and how it looks under
+    OOD labels.
+    """
     if found.tau is None:
         yield from _swept(found, name)
         if OOD in found.paradigms:
-            yield _order(found.get("AUROC", name, OOD), name, "out of distribution", "in distribution")
+            yield _order(
+                found.get("AUROC", name, OOD), name, "out of distribution", "in distribution"
+            )
         return
     area = found.get("AUROC", name)
     if math.isnan(area.value):
@@ -102,7 +106,11 @@ def _proxy(found: MonitorEvaluation, name: str) -> str:
     shown = not math.isnan(e.low) and (e.low > 0 or e.high < 0)
     gap = f"difference {e.value:+.3f}"
     gap += "" if math.isnan(e.low) else f", {interval_of(e)} {e.low:+.3f} to {e.high:+.3f}"
-    words = f"{name} looks {look} than under OMS labels" if shown else f"{name} is not shown to look better or worse"
+    words = (
+        f"{name} looks {look} than under OMS labels"
+        if shown
+        else f"{name} is not shown to look better or worse"
+    )
     return f"Under OOD labels {words}: AUROC {ood.value:.3f} instead of {oms.value:.3f} ({gap})."
 
 
@@ -123,7 +131,9 @@ def _swept(found: MonitorEvaluation, name: str) -> Iterator[str]:
 def _of_labels(found: MonitorEvaluation) -> Iterator[str]:
     if found.disagreement is None:
         return
-    safe, inside, bad = (found.disagreement.share(name) for name in ("OOD-safe", "unsafe-ID", "ID-unsafe"))
+    safe, inside, bad = (
+        found.disagreement.share(name) for name in ("OOD-safe", "unsafe-ID", "ID-unsafe")
+    )
     if any(math.isnan(share.value) for share in (safe, inside, bad)):
         return
     yield (
@@ -157,9 +167,17 @@ def _of_order(found: MonitorEvaluation) -> Iterator[str]:
                 "choose another monitor"
             )
         )
-        agreement = "" if math.isnan(ranking.agreement) else f" (Kendall's tau of the orders {ranking.agreement:.2f})"
+        agreement = (
+            ""
+            if math.isnan(ranking.agreement)
+            else f" (Kendall's tau of the orders {ranking.agreement:.2f})"
+        )
         share = oms.wins.get(oms.winners[0], math.nan)
-        luck = "" if math.isnan(share) else f" {first} stays first in {percent(share)} % of bootstrap replicates."
+        luck = (
+            ""
+            if math.isnan(share)
+            else f" {first} stays first in {percent(share)} % of bootstrap replicates."
+        )
         yield f"{told}{agreement}.{luck if len(oms.winners) == 1 else ''}"
     if len(ranking.swept) > 1:
         wins = sorted(ranking.wins.items(), key=lambda pair: -pair[1])
@@ -176,8 +194,16 @@ def _percent(e: Estimate) -> str:
 def _span(e: Estimate) -> str:
     """Return the interval of a share in whole percents; or why there is none."""
     if math.isnan(e.low):
-        return "interval not asked for" if e.reason == "not_requested" else f"no interval: {_reason(e)}"
-    whose = f" of the share of {plural(e.unit)}:" if e.method == "clopper-pearson-units" and e.unit != "image" else ""
+        return (
+            "interval not asked for"
+            if e.reason == "not_requested"
+            else f"no interval: {_reason(e)}"
+        )
+    whose = (
+        f" of the share of {plural(e.unit)}:"
+        if e.method == "clopper-pearson-units" and e.unit != "image"
+        else ""
+    )
     return f"{interval_of(e)}{whose} {percent(e.low)} to {percent(e.high)}"
 
 

@@ -12,15 +12,21 @@ Random = np.random.Generator
 
 
 def position_noise(boxes: Drawn, cohort: Cohort, random: Random, *, sigma: float) -> Drawn:
-    """Move the centre by a normal offset, along every axis with a standard deviation of ``sigma`` sides."""
-    return moved(boxes, boxes.centre + sigma * boxes.side * random.standard_normal(boxes.centre.shape))
+    """Move the centre by a normal offset, along every axis with a standard deviation of ``sigma``
+    sides.
+    """
+    return moved(
+        boxes, boxes.centre + sigma * boxes.side * random.standard_normal(boxes.centre.shape)
+    )
 
 
-def position_bias(boxes: Drawn, cohort: Cohort, random: Random, *, bias: float, literal: bool = False) -> Drawn:
+def position_bias(
+    boxes: Drawn, cohort: Cohort, random: Random, *, bias: float, literal: bool = False
+) -> Drawn:
     """Move the centre by ``bias`` sides into a random direction.
 
-    The paper prints a division by the side, which contradicts its own figure; ``literal`` does that, in fractions of
-    the image.
+    The paper prints a division by the side, which contradicts its own figure; ``literal`` does
+    that, in fractions of the image.
     """
     step = bias * _directions(boxes, random)
     if not literal:
@@ -51,7 +57,8 @@ def size_noise(boxes: Drawn, cohort: Cohort, random: Random, *, sigma: float) ->
 def aspect_noise(boxes: Drawn, cohort: Cohort, random: Random, *, sigma: float) -> Drawn:
     """Change the aspect, ``ln a' ~ N(ln a, sigma^2)`` with a = width / height, and keep the area.
 
-    In 3D the logarithms of the sides move by normal offsets whose sum is taken out, so that the volume stays.
+    In 3D the logarithms of the sides move by normal offsets whose sum is taken out, so that the
+    volume stays.
     """
     if boxes.side.shape[1] == 2:
         half = 0.5 * sigma * random.standard_normal(len(boxes))
@@ -60,8 +67,12 @@ def aspect_noise(boxes: Drawn, cohort: Cohort, random: Random, *, sigma: float) 
     return reshaped(boxes, boxes.side * np.exp(offset - offset.mean(axis=1, keepdims=True)))
 
 
-def box_overprediction(boxes: Drawn, cohort: Cohort, random: Random, *, mean: float, noise: float = 0.5) -> Drawn:
-    """Add D copies of every box, geometric on 0, 1, ... with that mean, then move all by position noise."""
+def box_overprediction(
+    boxes: Drawn, cohort: Cohort, random: Random, *, mean: float, noise: float = 0.5
+) -> Drawn:
+    """Add D copies of every box, geometric on 0, 1, ... with that mean, then move all by position
+    noise.
+    """
     copies = random.geometric(1.0 / (1.0 + mean), len(boxes)) - 1
     repeated = boxes.rows(np.repeat(np.arange(len(boxes)), 1 + copies))
     return position_noise(repeated, cohort, random, sigma=noise)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Corruptions of classes (Meissen et al. 2023, appendix A): every image by itself, on all declared classes."""
+"""Corruptions of classes (Meissen et al. 2023, appendix A): every image by itself, on all declared
+classes.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +19,36 @@ def _cells(cohort: Cohort) -> tuple[int, int]:
     return cohort.n_images, len(cohort.classes)
 
 
-def class_underprediction(boxes: Drawn, cohort: Cohort, random: Random, *, p: float, noise: float = 0.5) -> Drawn:
-    """Drop all boxes of a class in an image with probability p; what is left is moved by position noise."""
+def class_underprediction(
+    boxes: Drawn, cohort: Cohort, random: Random, *, p: float, noise: float = 0.5
+) -> Drawn:
+    """Drop all boxes of a class in an image with probability p; what is left is moved by position
+    noise.
+    """
     dropped = random.random(_cells(cohort)) < p
-    return position_noise(boxes.rows(~dropped[boxes.image, boxes.label]), cohort, random, sigma=noise)
+    return position_noise(
+        boxes.rows(~dropped[boxes.image, boxes.label]), cohort, random, sigma=noise
+    )
 
 
-def class_overprediction(boxes: Drawn, cohort: Cohort, random: Random, *, p: float, share: float = SHARE) -> Drawn:
-    """Give every class that an image does not have, with probability p, one box of a quarter of its sides."""
+def class_overprediction(
+    boxes: Drawn, cohort: Cohort, random: Random, *, p: float, share: float = SHARE
+) -> Drawn:
+    """Give every class that an image does not have, with probability p, one box of a quarter of its
+    sides.
+    """
     added = (random.random(_cells(cohort)) < p) & ~boxes.present(*_cells(cohort))
     return boxes.joined(placed_inside(_listed(added), share, cohort, random))
 
 
 def class_confusion(boxes: Drawn, cohort: Cohort, random: Random, *, p: float) -> Drawn:
-    """Select every declared class with probability p, and permute the selected ones; a class may keep its name."""
+    """Select every declared class with probability p, and permute the selected ones; a class may
+    keep its name.
+    """
     selected = random.random(_cells(cohort)) < p
     plain = np.broadcast_to(np.arange(selected.shape[1], dtype=np.float64), selected.shape)
-    # Both orders begin with the selected classes, one by their number and one at random; the others follow alike.
+    # Both orders begin with the selected classes, one by their number and one at random; the others
+    # follow alike.
     ordered = np.argsort(np.where(selected, plain, plain + plain.shape[1]), axis=1)
     shuffled = np.argsort(np.where(selected, random.random(selected.shape), plain + 1.0), axis=1)
     name = np.empty_like(ordered)
@@ -41,8 +56,11 @@ def class_confusion(boxes: Drawn, cohort: Cohort, random: Random, *, p: float) -
     return Drawn(boxes.image, name[boxes.image, boxes.label], boxes.centre, boxes.side)
 
 
-def random_boxes(boxes: Drawn, cohort: Cohort, random: Random, *, size: float = SHARE, p: float = 0.0) -> Drawn:
-    """Keep only which classes an image has, add absent ones with probability p, and place one box for each at random.
+def random_boxes(
+    boxes: Drawn, cohort: Cohort, random: Random, *, size: float = SHARE, p: float = 0.0
+) -> Drawn:
+    """Keep only which classes an image has, add absent ones with probability p, and place one box
+    for each at random.
 
     ``size`` is the share of the image that a side takes.
     """

@@ -56,8 +56,9 @@ def corrupt(
 
     Notes
     -----
-    Ignored references are left out: an oracle says nothing about them. All scores are 1. Boxes may leave the image.
-    A cohort without references gets a model without predictions, unless the corruption adds some.
+    Ignored references are left out: an oracle says nothing about them. All scores are 1. Boxes may
+    leave the image. A cohort without references gets a model without predictions, unless the
+    corruption adds some.
 
     Examples
     --------
@@ -75,7 +76,9 @@ def corrupt(
     if name in cohort.models:
         raise UsageError(f"the cohort has a model {name!r} already: give the new one another name")
     drawn = (
-        drawn_from(cohort.references, ~cohort.references.ignore) if of is None else drawn_from(cohort.predictions(of))
+        drawn_from(cohort.references, ~cohort.references.ignore)
+        if of is None
+        else drawn_from(cohort.predictions(of))
     )
     random = np.random.Generator(np.random.Philox(key=np.array([seed, STREAM], np.uint64)))
     for step in steps:

@@ -33,7 +33,11 @@ class Range(NamedTuple):
 
     def holds(self, value: Any) -> bool:
         """Return whether a value is one of these numbers."""
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not math.isfinite(value)
+        ):
             return False
         above = value > 0 if self.positive else value >= self.low
         return above and value <= self.high and (not self.whole or float(value).is_integer())
@@ -71,12 +75,16 @@ class Corruption:
         return f"{self.kind}({', '.join(f'{name}={_said(value)}' for name, value in self.choices.items())})"
 
 
-def several(kind: str | Sequence[str], choices: Mapping[str, Choice], kinds: Kinds) -> list[Corruption]:
+def several(
+    kind: str | Sequence[str], choices: Mapping[str, Choice], kinds: Kinds
+) -> list[Corruption]:
     """Return the corruptions of one name with its choices, or of one or more texts."""
     if isinstance(kind, str) and "(" not in kind:
         return [checked(kind, choices, kinds)]
     if choices:
-        raise UsageError("choices stand behind each kind, such as position-noise(sigma=0.5), if there are several")
+        raise UsageError(
+            "choices stand behind each kind, such as position-noise(sigma=0.5), if there are several"
+        )
     texts = [kind] if isinstance(kind, str) else list(kind)
     if not texts:
         raise UsageError(f"at least one corruption: {', '.join(kinds)}")
@@ -116,7 +124,9 @@ def checked(kind: str, choices: Mapping[str, Choice], kinds: Kinds) -> Corruptio
                 raise UsageError(f"{kind}: {name} is True or False, not {value!r}")
         elif not RANGES[name].holds(value):
             raise UsageError(f"{kind}: {name} is {RANGES[name]}, not {value!r}")
-    missing = [name for name, one in known.items() if one.default is one.empty and name not in choices]
+    missing = [
+        name for name, one in known.items() if one.default is one.empty and name not in choices
+    ]
     if missing:
         raise UsageError(f"{kind} needs {', '.join(missing)}")
     return Corruption(kind, dict(choices))

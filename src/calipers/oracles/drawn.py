@@ -36,7 +36,8 @@ class Drawn:
     def joined(self, other: Drawn) -> Drawn:
         """Return these boxes and others."""
         pairs = zip(
-            (self.image, self.label, self.centre, self.side), (other.image, other.label, other.centre, other.side)
+            (self.image, self.label, self.centre, self.side),
+            (other.image, other.label, other.centre, other.side),
         )
         return Drawn(*(np.concatenate(pair) for pair in pairs))
 
@@ -52,14 +53,18 @@ def drawn_from(table: Objects, chosen: Flags | None = None) -> Drawn:
     rows = np.arange(len(table)) if chosen is None else np.flatnonzero(chosen)
     d = table.dimensions
     low, high = table.boxes[rows, :d], table.boxes[rows, d:]
-    return Drawn(table.image[rows], table.label[rows].astype(np.int64), 0.5 * (low + high), high - low)
+    return Drawn(
+        table.image[rows], table.label[rows].astype(np.int64), 0.5 * (low + high), high - low
+    )
 
 
 def as_predictions(boxes: Drawn, n_images: int) -> Predictions:
     """Return the boxes as the predictions of a model that is sure of all of them: every score is 1."""
     order = np.argsort(boxes.image, kind="stable")
     found = boxes.rows(order)
-    corners = np.concatenate([found.centre - 0.5 * found.side, found.centre + 0.5 * found.side], axis=1)
+    corners = np.concatenate(
+        [found.centre - 0.5 * found.side, found.centre + 0.5 * found.side], axis=1
+    )
     extent = np.prod(found.side, axis=1)
     return Predictions(
         offsets=ragged.from_owner(found.image, n_images),
@@ -74,13 +79,19 @@ def as_predictions(boxes: Drawn, n_images: int) -> Predictions:
     )
 
 
-def placed_inside(cells: tuple[I64, I64], share: float, cohort: Cohort, random: np.random.Generator) -> Drawn:
-    """Return one box for every (image, class), of a share of the sides of its image, anywhere inside of it."""
+def placed_inside(
+    cells: tuple[I64, I64], share: float, cohort: Cohort, random: np.random.Generator
+) -> Drawn:
+    """Return one box for every (image, class), of a share of the sides of its image, anywhere
+    inside of it.
+    """
     image, label = cells
     unknown = np.flatnonzero(np.isnan(cohort.images.size).any(axis=1))
     if len(unknown):
         name = cohort.images.ids[unknown[0]]
-        raise UsageError(f"boxes at random places need the size of every image; image {name!r} has none")
+        raise UsageError(
+            f"boxes at random places need the size of every image; image {name!r} has none"
+        )
     size = cohort.images.size[image]
     side = share * size
     low = random.random(size.shape) * (size - side)

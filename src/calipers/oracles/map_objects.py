@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Corruptions of the objects of a map, exact to the voxel: shrunk, grown, missed and invented ones.
 
-Arrays are ``[z, ]y, x``. Distances are between the centres of voxels, in voxels. Every function takes what is marked
-and returns it anew; what is added scores 1, what is taken away 0.
+Arrays are ``[z, ]y, x``. Distances are between the centres of voxels, in voxels. Every function
+takes what is marked and returns it anew; what is added scores 1, what is taken away 0.
 """
 
 from __future__ import annotations
@@ -35,15 +35,22 @@ class Marked:
 
 
 def shrink(
-    marked: Marked, random: Random, *, voxels: float | None = None, fraction: float = 0.0, radius: float | None = None
+    marked: Marked,
+    random: Random,
+    *,
+    voxels: float | None = None,
+    fraction: float = 0.0,
+    radius: float | None = None,
 ) -> Marked:
-    """Take the outermost voxels from every object: so many, a fraction of them, or all up to a depth.
+    """Take the outermost voxels from every object: so many, a fraction of them, or all up to a
+    depth.
 
     Notes
     -----
-    The depth of a voxel is its distance to the nearest one outside; the edge of the image is no outside. The least deep
-    go first; of equal ones those farther from the centroid, then those that come first in the array. An object of no
-    more voxels than are taken is gone. ``round(fraction * size)`` rounds halves to even.
+    The depth of a voxel is its distance to the nearest one outside; the edge of the image is no
+    outside. The least deep go first; of equal ones those farther from the centroid, then those that
+    come first in the array. An object of no more voxels than are taken is gone. ``round(fraction *
+    size)`` rounds halves to even.
     """
     objects = marked.objects.copy()
     for k, box in _windows(objects):
@@ -61,15 +68,21 @@ def shrink(
 
 
 def grow(
-    marked: Marked, random: Random, *, voxels: float | None = None, fraction: float = 0.0, radius: float | None = None
+    marked: Marked,
+    random: Random,
+    *,
+    voxels: float | None = None,
+    fraction: float = 0.0,
+    radius: float | None = None,
 ) -> Marked:
-    """Give every object the nearest voxels of the background: so many, a fraction of its size, or all within a radius.
+    """Give every object the nearest voxels of the background: so many, a fraction of its size, or
+    all within a radius.
 
     Notes
     -----
-    The nearest come first; of equal ones those nearer to the centroid, then those that come first in the array. Objects
-    grow one after the other and take nothing from each other, but they may come to touch. Where the background ends,
-    they get what there is.
+    The nearest come first; of equal ones those nearer to the centroid, then those that come first
+    in the array. Objects grow one after the other and take nothing from each other, but they may
+    come to touch. Where the background ends, they get what there is.
     """
     objects = marked.objects.copy()
     for k, box in _windows(objects):
@@ -81,7 +94,11 @@ def grow(
             whole = all(part.stop - part.start == n for part, n in zip(window, objects.shape))
             inside, free = objects[window] == k, objects[window] == 0
             away = _squared_distance(~inside)
-            free &= away <= (math.inf if whole and radius is None else (radius if radius is not None else reach) ** 2)
+            free &= away <= (
+                math.inf
+                if whole and radius is None
+                else (radius if radius is not None else reach) ** 2
+            )
             if whole or radius is not None or int(free.sum()) >= wanted:
                 break
             reach *= 2  # beyond the reach, nearer voxels may lie outside of the window
@@ -92,7 +109,9 @@ def grow(
     return _with_objects(marked, objects)
 
 
-def missed_objects(marked: Marked, random: Random, *, n: float | None = None, p: float = 0.0) -> Marked:
+def missed_objects(
+    marked: Marked, random: Random, *, n: float | None = None, p: float = 0.0
+) -> Marked:
     """Leave out n objects drawn at random (all, if there are no more), or each with probability p."""
     there = np.unique(marked.objects)
     there = there[there > 0]
@@ -104,15 +123,21 @@ def missed_objects(marked: Marked, random: Random, *, n: float | None = None, p:
 
 
 def false_objects(
-    marked: Marked, random: Random, *, n: float = 1, radius: float | None = None, voxels: float | None = None
+    marked: Marked,
+    random: Random,
+    *,
+    n: float = 1,
+    radius: float | None = None,
+    voxels: float | None = None,
 ) -> Marked:
     """Add n discs (spheres) of one size at free places, which touch neither objects nor each other.
 
     Notes
     -----
-    A disc has its centre in the centre of a voxel. By radius it holds the voxels at most so far away; by number exactly
-    so many, the nearest ones, of equal ones those that come first in the array. It lies inside of the image. All free
-    places are equally likely; without one that is a `UsageError`.
+    A disc has its centre in the centre of a voxel. By radius it holds the voxels at most so far
+    away; by number exactly so many, the nearest ones, of equal ones those that come first in the
+    array. It lies inside of the image. All free places are equally likely; without one that is a
+    `UsageError`.
     """
     shape = marked.objects.shape
     if max(radius or 0.0, (voxels or 0.0) ** (1 / len(shape)) / 2) > max(shape):
@@ -130,7 +155,9 @@ def false_objects(
     for k in range(int(n)):
         places = np.flatnonzero(free)
         if not len(places):
-            raise UsageError(f"no free place for {int(n)} discs of {len(offsets)} voxels: fewer or smaller ones")
+            raise UsageError(
+                f"no free place for {int(n)} discs of {len(offsets)} voxels: fewer or smaller ones"
+            )
         centre = np.unravel_index(int(random.choice(places)), shape)
         objects[tuple((offsets + np.array(centre)).T)] = first + k
         away = sum((axis - middle) ** 2 for axis, middle in zip(grid, centre))
@@ -140,9 +167,13 @@ def false_objects(
 
 def _ball(dimensions: int, radius: float | None, voxels: float | None) -> I64:
     """Return (m, d) the steps from the centre to the voxels of a disc."""
-    reach = radius if radius is not None else (voxels or 1) ** (1 / dimensions)  # a cube of that side holds enough
+    reach = (
+        radius if radius is not None else (voxels or 1) ** (1 / dimensions)
+    )  # a cube of that side holds enough
     side = np.arange(-math.ceil(reach), math.ceil(reach) + 1)
-    steps = np.stack(np.meshgrid(*[side] * dimensions, indexing="ij"), axis=-1).reshape(-1, dimensions)
+    steps = np.stack(np.meshgrid(*[side] * dimensions, indexing="ij"), axis=-1).reshape(
+        -1, dimensions
+    )
     away = (steps**2).sum(axis=1)
     if radius is not None:
         return np.asarray(steps[away <= radius**2])
@@ -158,22 +189,32 @@ def _windows(objects: I32) -> list[tuple[int, Window]]:
 
 
 def _padded(box: Window, pad: int, shape: Sequence[int]) -> Window:
-    return tuple(slice(max(0, part.start - pad), min(n, part.stop + pad)) for part, n in zip(box, shape))
+    return tuple(
+        slice(max(0, part.start - pad), min(n, part.stop + pad)) for part, n in zip(box, shape)
+    )
 
 
 def _squared_distance(inside: Flags) -> F64:
-    """Return the squared distance of every voxel to the nearest one that is not inside; infinite if all are."""
+    """Return the squared distance of every voxel to the nearest one that is not inside; infinite if
+    all are.
+    """
     from scipy import ndimage
 
     if inside.all():
         return np.full(inside.shape, np.inf)
-    found: F64 = np.rint(ndimage.distance_transform_edt(inside) ** 2)  # whole numbers: ties are ties
+    found: F64 = np.rint(
+        ndimage.distance_transform_edt(inside) ** 2
+    )  # whole numbers: ties are ties
     return found
 
 
 def _from_centroid(places: I64, around: I64) -> F64:
-    """Return squared distances to the centroid, times the squared size of what it is of: exact, so ties are ties."""
-    return np.asarray(((places * float(len(around)) - around.sum(axis=0)) ** 2).sum(axis=1), np.float64)
+    """Return squared distances to the centroid, times the squared size of what it is of: exact, so
+    ties are ties.
+    """
+    return np.asarray(
+        ((places * float(len(around)) - around.sum(axis=0)) ** 2).sum(axis=1), np.float64
+    )
 
 
 def _number(size: int, voxels: float | None, fraction: float) -> int:

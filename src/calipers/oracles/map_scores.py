@@ -29,8 +29,17 @@ def blur(marked: Marked, random: Random, *, sigma: float) -> Marked:
     return Marked(marked.objects, soft_map(marked.scores, blur=sigma))
 
 
-def shift(marked: Marked, random: Random, *, x: float = 0, y: float = 0, z: float = 0, distance: float = 0.0) -> Marked:
-    """Move all by whole voxels along the axes, or by a distance into a random direction, rounded to whole voxels.
+def shift(
+    marked: Marked,
+    random: Random,
+    *,
+    x: float = 0,
+    y: float = 0,
+    z: float = 0,
+    distance: float = 0.0,
+) -> Marked:
+    """Move all by whole voxels along the axes, or by a distance into a random direction, rounded to
+    whole voxels.
 
     What leaves the image is lost; what comes in scores 0.
     """
@@ -44,13 +53,17 @@ def shift(marked: Marked, random: Random, *, x: float = 0, y: float = 0, z: floa
 
 
 def empty_samples(marked: Marked, random: Random, *, n: float) -> Marked:
-    """Add n samples without objects, of the shapes of the first ones. A sample itself stays as it is."""
+    """Add n samples without objects, of the shapes of the first ones. A sample itself stays as it
+    is.
+    """
     return marked
 
 
 def _moved(array: NDArray[T], step: NDArray[np.int64]) -> NDArray[T]:
     found = np.zeros_like(array)
     to = tuple(slice(max(0, k), max(0, n + min(0, k))) for k, n in zip(step.tolist(), array.shape))
-    back = tuple(slice(max(0, -k), max(0, n - max(0, k))) for k, n in zip(step.tolist(), array.shape))
+    back = tuple(
+        slice(max(0, -k), max(0, n - max(0, k))) for k, n in zip(step.tolist(), array.shape)
+    )
     found[to] = array[back]
     return found

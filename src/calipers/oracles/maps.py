@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`corrupt_maps`: a model of maps made from labels by one corruption, or by several after each other."""
+"""`corrupt_maps`: a model of maps made from labels by one corruption, or by several after each
+other.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,8 @@ def corrupt_maps(
     Parameters
     ----------
     samples
-        `calipers.tables.samples.Sample`, what `calipers.read_maps` returns, or arrays of labels ``[z, ]y, x``.
+        `calipers.tables.samples.Sample`, what `calipers.read_maps` returns, or arrays of labels
+        ``[z, ]y, x``.
     kind
         One of `calipers.oracles.MAP_KINDS`; or several with their choices, which follow each other:
         ``["shrink(voxels=20)", "noise(sigma=0.1)"]``.
@@ -63,8 +66,8 @@ def corrupt_maps(
     labels
         What the values of the labels mean, as in `calipers.evaluate_maps`.
     choices
-        Those of the kind: ``voxels``, ``radius``, ``fraction``, ``n``, ``p``, ``sigma``, ``distance``, ``x``, ``y``,
-        ``z``.
+        Those of the kind: ``voxels``, ``radius``, ``fraction``, ``n``, ``p``, ``sigma``,
+        ``distance``, ``x``, ``y``, ``z``.
 
     Returns
     -------
@@ -73,9 +76,10 @@ def corrupt_maps(
 
     Notes
     -----
-    Before the first corruption a map is 1 on objects and 0 elsewhere: perfect. Objects are connected components,
-    corners included, or with ``labels="instances"`` the values of the labels. ``empty-samples(n=5)`` adds five samples
-    without objects, on which all other models are silent; the corruptions reach them as well.
+    Before the first corruption a map is 1 on objects and 0 elsewhere: perfect. Objects are
+    connected components, corners included, or with ``labels="instances"`` the values of the labels.
+    ``empty-samples(n=5)`` adds five samples without objects, on which all other models are silent;
+    the corruptions reach them as well.
 
     Examples
     --------
@@ -91,13 +95,20 @@ def corrupt_maps(
     _check_one_of(steps)
     name = " + ".join(map(str, steps)) if name is None else name
     if isinstance(samples, np.ndarray | str | Mapping) or not isinstance(samples, Iterable):
-        raise UsageError(f"samples is a list of samples or of arrays of labels, not {type(samples).__name__}")
+        raise UsageError(
+            f"samples is a list of samples or of arrays of labels, not {type(samples).__name__}"
+        )
     plan = _Plan(steps, name, seed, labels)
     return Corrupted(samples, plan) if isinstance(samples, Sequence) else _one_by_one(samples, plan)
 
 
 def corrupt_map(
-    array: NDArray[Any], kind: str | Sequence[str], *, seed: int = 0, labels: Meaning = "binary", **choices: Choice
+    array: NDArray[Any],
+    kind: str | Sequence[str],
+    *,
+    seed: int = 0,
+    labels: Meaning = "binary",
+    **choices: Choice,
 ) -> F32:
     """Return the map of one array of labels, corrupted in a known way; see `corrupt_maps`.
 
@@ -108,7 +119,9 @@ def corrupt_map(
     >>> corrupt_map(np.array([[0, 1, 1, 1, 0]]), "shrink", radius=1)
     array([[0., 0., 1., 0., 0.]], dtype=float32)
     """
-    return corrupt_maps([array], kind, seed=seed, name="map", labels=labels, **choices)[0].maps["map"]  # type: ignore[index]
+    return corrupt_maps([array], kind, seed=seed, name="map", labels=labels, **choices)[0].maps[
+        "map"
+    ]  # type: ignore[index]
 
 
 def _check_one_of(steps: Sequence[Corruption]) -> None:
@@ -116,7 +129,9 @@ def _check_one_of(steps: Sequence[Corruption]) -> None:
         names = ONE_OF.get(step.kind, ())
         given = [name for name in names if name in step.choices]
         if names and len(given) != 1:
-            raise UsageError(f"{step.kind} needs one of {', '.join(names)}, not {' and '.join(given) or 'none'}")
+            raise UsageError(
+                f"{step.kind} needs one of {', '.join(names)}, not {' and '.join(given) or 'none'}"
+            )
 
 
 @dataclass(frozen=True)
@@ -136,7 +151,9 @@ class _Plan:
     def apply(self, sample: Sample, k: int) -> Sample:
         """Return the sample with one more map."""
         if self.name in sample.maps:
-            raise UsageError(f"sample {sample.name!r} has a model {self.name!r} already: give the new one another name")
+            raise UsageError(
+                f"sample {sample.name!r} has a model {self.name!r} already: give the new one another name"
+            )
         objects = _objects(sample, self.labels)
         marked = Marked(objects, (objects > 0).astype(np.float32))
         random = stream(self.seed, "maps", str(k))
@@ -171,7 +188,9 @@ class Corrupted(Sequence[Sample]):
         n = len(self._samples)
         if k < n:
             return self._plan.apply(_sample(self._samples[k], k, self._plan.labels), k)
-        return self._plan.apply(_blank(_sample(self._samples[(k - n) % n], k, self._plan.labels), k - n), k)
+        return self._plan.apply(
+            _blank(_sample(self._samples[(k - n) % n], k, self._plan.labels), k - n), k
+        )
 
 
 def _one_by_one(samples: Iterable[Any], plan: _Plan) -> Iterator[Sample]:
@@ -194,7 +213,9 @@ def _sample(entry: Any, k: int, labels: Meaning) -> Sample:
         return loaded
     array = np.asarray(entry)
     if array.ndim not in (2, 3):
-        raise UsageError(f"samples[{k}] is a sample or an array of labels [z, ]y, x, not {type(entry).__name__}")
+        raise UsageError(
+            f"samples[{k}] is a sample or an array of labels [z, ]y, x, not {type(entry).__name__}"
+        )
     return Sample(str(k), array, {})
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The album of a report: worst images of each model, a random sample, and those that models dispute."""
+"""The album of a report: worst images of each model, a random sample, and those that models
+dispute.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ from pathlib import Path
 
 from calipers.evaluation import Evaluation
 from calipers.matches import Matches
-from calipers.pictures.choosing import Outcomes, disputed, matches_at, operating_point, outcomes, sample, worst
+from calipers.pictures.choosing import (
+    Outcomes,
+    disputed,
+    matches_at,
+    operating_point,
+    outcomes,
+    sample,
+    worst,
+)
 from calipers.pictures.encoding import Encoded
 from calipers.pictures.finding import PictureFiles
 from calipers.pictures.gathering import Gathered, Wanted, gather
@@ -96,32 +106,38 @@ def album(
     budget_bytes: int = BUDGET,
     progress: Progress | None = None,
 ) -> Album:
-    """Choose images, read their pictures and draw the marks, above the maps of the models where there are any.
+    """Choose images, read their pictures and draw the marks, above the maps of the models where
+    there are any.
 
     Parameters
     ----------
     folder
-        Where the pictures are; None shows the images of the samples, or marks on empty frames if there are none.
+        Where the pictures are; None shows the images of the samples, or marks on empty frames if
+        there are none.
     models
-        Which models, the most interesting first; all in display order if left out. The first ``most_models`` are shown.
+        Which models, the most interesting first; all in display order if left out. The first
+        ``most_models`` are shown.
     per_group
         Images in each group.
     seed
         Of the random sample; that of the protocol if left out.
     budget_bytes
-        Of all pictures together, as text of the page. They are shrunk, and at last left out, until they fit.
+        Of all pictures together, as text of the page. They are shrunk, and at last left out, until
+        they fit.
     progress
         Called with (pictures read, pictures in all).
 
     Notes
     -----
-    Each model is shown at the score cut of its best pooled F1, or at that of the protocol; objects of maps, which have
-    a threshold already, are all shown. Only pictures that are shown
-    are read; one that cannot be read, or whose size is not that of the cohort, is an empty frame and counted.
+    Each model is shown at the score cut of its best pooled F1, or at that of the protocol; objects
+    of maps, which have a threshold already, are all shown. Only pictures that are shown are read;
+    one that cannot be read, or whose size is not that of the cohort, is an empty frame and counted.
     """
     names = tuple(evaluation.models if models is None else models)[:most_models]
     judged = tuple(_judge(evaluation, model) for model in names)
-    plans = list(_plans(evaluation, judged, per_group, evaluation.protocol.seed if seed is None else seed))
+    plans = list(
+        _plans(evaluation, judged, per_group, evaluation.protocol.seed if seed is None else seed)
+    )
     return _filled(evaluation, folder, plans, judged, budget_bytes, progress)
 
 
@@ -144,7 +160,12 @@ def album_of(
     matches = matches_at(evaluation, model, cut, shown_matches(evaluation, model))
     judged = (_Judged(model, cut, matches, outcomes(matches, cut), given=True),)
     plans = [
-        _Plan(title, why, tuple(_wanted(evaluation.cohort, int(image), judged) for image in images), judged)
+        _Plan(
+            title,
+            why,
+            tuple(_wanted(evaluation.cohort, int(image), judged) for image in images),
+            judged,
+        )
         for title, why, images in groups
     ]
     return _filled(evaluation, folder, plans, judged, budget_bytes, None)
@@ -162,7 +183,11 @@ def _filled(
     files = None if folder is None else PictureFiles.of(Path(folder), evaluation.cohort)
     gathered = _gathered(evaluation, files, plans, budget_bytes, progress)
     groups = tuple(
-        AlbumGroup(plan.title, plan.why, tuple(_entry(evaluation, plan, one, gathered) for one in plan.images))
+        AlbumGroup(
+            plan.title,
+            plan.why,
+            tuple(_entry(evaluation, plan, one, gathered) for one in plan.images),
+        )
         for plan in plans
     )
     notes = (*(files.notes() if files else ()), *gathered.notes)
@@ -176,7 +201,9 @@ def _gathered(
     budget_bytes: int,
     progress: Progress | None,
 ) -> Gathered:
-    """Return the pictures of a folder, and of samples: those that were kept with the evaluation, else loaded now."""
+    """Return the pictures of a folder, and of samples: those that were kept with the evaluation,
+    else loaded now.
+    """
     shown: dict[Wanted, dict[str, None]] = {}  # image -> models, each once and in order
     for plan in plans:
         for one in plan.images:
@@ -204,27 +231,39 @@ def _judge(evaluation: Evaluation, model: str) -> _Judged:
     return _Judged(model, cut, matches, outcomes(matches, cut), given)
 
 
-def _plans(evaluation: Evaluation, judged: tuple[_Judged, ...], n: int, seed: int) -> Iterator[_Plan]:
+def _plans(
+    evaluation: Evaluation, judged: tuple[_Judged, ...], n: int, seed: int
+) -> Iterator[_Plan]:
     """Yield the groups that have images."""
     if not judged:
         return
     cohort = evaluation.cohort
 
-    def plan(title: str, why: str, images: Sequence[int], shown: tuple[_Judged, ...]) -> Iterator[_Plan]:
+    def plan(
+        title: str, why: str, images: Sequence[int], shown: tuple[_Judged, ...]
+    ) -> Iterator[_Plan]:
         if len(images):
-            yield _Plan(title, why, tuple(_wanted(cohort, int(image), shown) for image in images), shown)
+            yield _Plan(
+                title, why, tuple(_wanted(cohort, int(image), shown) for image in images), shown
+            )
 
     for one in judged:
         why = f"Most missed references, false alarms and duplicates together ({one.cut_in_words})."
-        yield from plan(f"Worst of {short(one.model)}", why, worst(one.outcomes, n).tolist(), (one,))
+        yield from plan(
+            f"Worst of {short(one.model)}", why, worst(one.outcomes, n).tolist(), (one,)
+        )
     why = f"Drawn at random from {_all(cohort.n_images)} (seed {seed}): what is usual."
     yield from plan("Random", why, sample(cohort.n_images, n, seed).tolist(), judged)
     why = "Models differ most in the references that they find and in the number of their false alarms."
-    yield from plan("Most disputed", why, disputed([one.outcomes for one in judged], n).tolist(), judged)
+    yield from plan(
+        "Most disputed", why, disputed([one.outcomes for one in judged], n).tolist(), judged
+    )
 
 
 def _wanted(cohort: Cohort, image: int, shown: tuple[_Judged, ...]) -> Wanted:
-    """Return the image; of a volume the slice for the model with most errors, the same for all models."""
+    """Return the image; of a volume the slice for the model with most errors, the same for all
+    models.
+    """
     if cohort.dimensions == 2:
         return Wanted(image)
     one = max(shown, key=lambda judged: judged.outcomes.errors[image])
@@ -248,7 +287,9 @@ def _entry(evaluation: Evaluation, plan: _Plan, wanted: Wanted, gathered: Gather
         for one in plan.shown
     )
     if gathered.details.get(wanted.key) and key:
-        overlays = tuple(replace(one, note=f"{one.note}; {gathered.details[wanted.key]}") for one in overlays)
+        overlays = tuple(
+            replace(one, note=f"{one.note}; {gathered.details[wanted.key]}") for one in overlays
+        )
     return AlbumEntry(
         image=wanted.image,
         id=evaluation.cohort.images.ids[wanted.image],
@@ -267,7 +308,11 @@ def _map_key(evaluation: Evaluation, model: str, wanted: Wanted, gathered: Gathe
 def _facts(evaluation: Evaluation, image: int) -> tuple[str, ...]:
     """Return patient, centre, and the columns by which the evaluation was grouped, as words."""
     groups = evaluation.cohort.images.groups
-    asked = [name.partition("=")[0].strip() for summary in evaluation.groups for name in summary.by.split(",")]
+    asked = [
+        name.partition("=")[0].strip()
+        for summary in evaluation.groups
+        for name in summary.by.split(",")
+    ]
     names = [name for name in dict.fromkeys((*ALWAYS_SAID, *asked)) if name in groups]
     return tuple(f"{short(name)} {short(str(groups[name][image]))}" for name in names)
 

@@ -21,7 +21,10 @@ I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 SAMPLE_STREAM = 0x70696373  # keeps the sample apart from the replicates that share its seed
-CUT_BY_SCORE = ("by-score", "many-to-one")  # predictions of lower score never change the fate of higher ones
+CUT_BY_SCORE = (
+    "by-score",
+    "many-to-one",
+)  # predictions of lower score never change the fate of higher ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,9 @@ def operating_point(matches: Matches) -> float:
 
     Notes
     -----
-    F1 is twice the hits over predictions plus references. Of several best cuts the highest is returned. It is -inf,
-    all predictions, if there is no hit or nothing to cut: all scores equal. A cut of the protocol itself stays.
+    F1 is twice the hits over predictions plus references. Of several best cuts the highest is
+    returned. It is -inf, all predictions, if there is no hit or nothing to cut: all scores equal. A
+    cut of the protocol itself stays.
     """
     view = matches.views[0]
     if view.score_cut > -math.inf:
@@ -66,11 +70,14 @@ def operating_point(matches: Matches) -> float:
     return float(ranked[last[int(np.argmax(value[last]))]])
 
 
-def matches_at(evaluation: Evaluation, model: str, cut: float, matches: Matches | None = None) -> Matches:
+def matches_at(
+    evaluation: Evaluation, model: str, cut: float, matches: Matches | None = None
+) -> Matches:
     """Return matches in which leaving out predictions below the cut is exact.
 
-    Where pairs are chosen by score that holds for the matches of the protocol; other assignments are made again
-    without those predictions, because one of them may have kept a better scored one from its reference.
+    Where pairs are chosen by score that holds for the matches of the protocol; other assignments
+    are made again without those predictions, because one of them may have kept a better scored one
+    from its reference.
     """
     matches = shown_matches(evaluation, model) if matches is None else matches
     view = matches.views[0]
@@ -83,13 +90,19 @@ def matches_at(evaluation: Evaluation, model: str, cut: float, matches: Matches 
 
 
 def present(matches: Matches, cut: float, rows: slice = slice(None)) -> Flags:
-    """Return which predictions exist: at or above the cut, and among the best that the protocol lets in."""
+    """Return which predictions exist: at or above the cut, and among the best that the protocol
+    lets in.
+    """
     view = matches.views[0]
-    return np.asarray((matches.score[rows] >= max(cut, view.score_cut)) & (matches.rank[rows] < view.max_dets))
+    return np.asarray(
+        (matches.score[rows] >= max(cut, view.score_cut)) & (matches.rank[rows] < view.max_dets)
+    )
 
 
 def outcomes(matches: Matches, cut: float) -> Outcomes:
-    """Return hits and errors of every image; a reference whose hit lies below the cut counts as missed."""
+    """Return hits and errors of every image; a reference whose hit lies below the cut counts as
+    missed.
+    """
     there, said, real = present(matches, cut), matches.prediction_fate[0], matches.reference_fate[0]
     found = np.zeros(len(real), np.bool_)
     found[matches.partner[there & (said == matching.HIT)]] = True
@@ -109,8 +122,12 @@ def outcomes(matches: Matches, cut: float) -> Outcomes:
 
 
 def worst(of: Outcomes, n: int) -> I64:
-    """Return the images with most errors, of equal ones those with more missed, then the earlier; none without any."""
-    order = np.lexsort((-of.missed, -of.errors))[: max(n, 0)]  # stable: ties stay in the order of the images
+    """Return the images with most errors, of equal ones those with more missed, then the earlier;
+    none without any.
+    """
+    order = np.lexsort((-of.missed, -of.errors))[
+        : max(n, 0)
+    ]  # stable: ties stay in the order of the images
     return order[of.errors[order] > 0]
 
 
@@ -122,15 +139,19 @@ def sample(n_images: int, n: int, seed: int) -> I64:
 
 
 def disputed(models: Sequence[Outcomes], n: int) -> I64:
-    """Return the images on which models differ most, the earlier of equal ones; none on which they agree.
+    """Return the images on which models differ most, the earlier of equal ones; none on which they
+    agree.
 
-    Counted are references that some but not all models found, and the difference between most and fewest false alarms.
+    Counted are references that some but not all models found, and the difference between most and
+    fewest false alarms.
     """
     if len(models) < 2:
         return np.zeros(0, np.int64)
     votes = np.sum([of.found for of in models], axis=0)
     split = (votes > 0) & (votes < len(models))
     alarms = np.stack([of.false_alarms for of in models])
-    amount: I64 = np.bincount(models[0].reference_image[split], minlength=alarms.shape[1]) + np.ptp(alarms, axis=0)
+    amount: I64 = np.bincount(models[0].reference_image[split], minlength=alarms.shape[1]) + np.ptp(
+        alarms, axis=0
+    )
     order = np.argsort(-amount, kind="stable")[: max(n, 0)]
     return order[amount[order] > 0]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A frame of a DICOM file, to be shown (extra ``dicom``).
 
-Only the elements that describe pixels are read. Nothing of a header is kept, logged or quoted: it names patients.
+Only the elements that describe pixels are read. Nothing of a header is kept, logged or quoted: it
+names patients.
 """
 
 from __future__ import annotations
@@ -35,14 +36,17 @@ def read_dicom(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
 
     Notes
     -----
-    Grey values are rescaled (slope, intercept), then the first window of the file is applied, else percentiles 1 to 99;
-    ``MONOCHROME1`` is inverted. Without ``slice_at`` the first of several frames is read, and noted.
+    Grey values are rescaled (slope, intercept), then the first window of the file is applied, else
+    percentiles 1 to 99; ``MONOCHROME1`` is inverted. Without ``slice_at`` the first of several
+    frames is read, and noted.
     """
     try:
         import pydicom  # noqa: F401
     except ImportError:
         hint = "pip install 'calipers[dicom]'"
-        raise PictureError("pydicom, which reads DICOM", rule="missing-extra", file=name, hint=hint) from None
+        raise PictureError(
+            "pydicom, which reads DICOM", rule="missing-extra", file=name, hint=hint
+        ) from None
     with unlogged():
         _check_syntax(file, name)
         header = _header(file)
@@ -51,7 +55,9 @@ def read_dicom(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
         check_size(width, height, name)
         kind = str(header.get("PhotometricInterpretation"))
         if kind not in (*GREYS, *COLOURS):
-            raise PictureError(f"one of {', '.join((*GREYS, *COLOURS))}", rule="picture-format", file=name)
+            raise PictureError(
+                f"one of {', '.join((*GREYS, *COLOURS))}", rule="picture-format", file=name
+            )
         values = _frame(file, _index(slice_at, frames, name))
     shown = _grey(values, header, name) if kind in GREYS else _colour(values, name)
     note = "the first of several frames" if frames > 1 and slice_at is None else ""
@@ -64,7 +70,13 @@ def _check_syntax(file: BinaryIO, name: str) -> None:
     _, ready, said = syntax_of(file)
     if not ready:
         hint = "convert it to an uncompressed transfer syntax, or install a decoder (pip install pylibjpeg[all])"
-        raise PictureError("a transfer syntax with a decoder", rule="picture-codec", file=name, value=said, hint=hint)
+        raise PictureError(
+            "a transfer syntax with a decoder",
+            rule="picture-codec",
+            file=name,
+            value=said,
+            hint=hint,
+        )
 
 
 def _header(file: BinaryIO) -> Any:
@@ -81,7 +93,9 @@ def _frame(file: BinaryIO, index: int) -> NDArray[Any]:
     from PIL import Image
     from pydicom.pixels import pixel_array
 
-    warnings.simplefilter("error", Image.DecompressionBombWarning)  # of a picture inside that is larger than it says
+    warnings.simplefilter(
+        "error", Image.DecompressionBombWarning
+    )  # of a picture inside that is larger than it says
     return np.asarray(pixel_array(file, index=index))
 
 
@@ -89,7 +103,9 @@ def _index(slice_at: float | None, frames: int, name: str) -> int:
     if slice_at is None:
         return 0
     if not 0 <= slice_at < frames:
-        raise PictureError(f"a frame from 0 to {frames - 1}", rule="picture-slice", file=name, value=slice_at)
+        raise PictureError(
+            f"a frame from 0 to {frames - 1}", rule="picture-slice", file=name, value=slice_at
+        )
     return math.floor(slice_at)
 
 
@@ -98,7 +114,10 @@ def _colour(values: NDArray[Any], name: str) -> U8:
 
 
 def _grey(values: NDArray[Any], header: Any, name: str) -> U8:
-    slope, intercept = _number(header.get("RescaleSlope"), 1.0), _number(header.get("RescaleIntercept"), 0.0)
+    slope, intercept = (
+        _number(header.get("RescaleSlope"), 1.0),
+        _number(header.get("RescaleIntercept"), 0.0),
+    )
     rescaled = values.astype(np.float32) * np.float32(slope or 1.0) + np.float32(intercept)
     centre = _number(header.get("WindowCenter"), math.nan)
     width = _number(header.get("WindowWidth"), math.nan)
@@ -109,7 +128,9 @@ def _grey(values: NDArray[Any], header: Any, name: str) -> U8:
         with np.errstate(over="ignore"):
             shown = scaled(1.0 / (1.0 + np.exp(-4.0 * (rescaled - centre) / width)), 0.0, 1.0)
     elif function == "LINEAR":  # as the standard has it: windows are counted in whole values
-        shown = scaled(rescaled, centre - 0.5 - (width - 1.0) / 2.0, centre - 0.5 + (width - 1.0) / 2.0)
+        shown = scaled(
+            rescaled, centre - 0.5 - (width - 1.0) / 2.0, centre - 0.5 + (width - 1.0) / 2.0
+        )
     else:
         shown = scaled(rescaled, centre - width / 2.0, centre + width / 2.0)
     return 255 - shown if header.PhotometricInterpretation == "MONOCHROME1" else shown
@@ -117,7 +138,9 @@ def _grey(values: NDArray[Any], header: Any, name: str) -> U8:
 
 def _number(element: Any, otherwise: float) -> float:
     """Return the first value of an element, or another number if it has none."""
-    values: list[Any] = [element] if isinstance(element, int | float | str) or element is None else list(element)
+    values: list[Any] = (
+        [element] if isinstance(element, int | float | str) or element is None else list(element)
+    )
     try:
         found = float(values[0])
     except (TypeError, ValueError, IndexError):

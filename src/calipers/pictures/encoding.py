@@ -33,10 +33,11 @@ def shrunk(array: U8, side: int) -> U8:
 
 
 def encode(pixels: Pixels, *, side: int = SIDE) -> Encoded:
-    """Return a picture, shrunk to ``side`` pixels, as WebP, or as JPEG where Pillow was built without WebP.
+    """Return a picture, shrunk to ``side`` pixels, as WebP, or as JPEG where Pillow was built
+    without WebP.
 
-    A new image is made from bare pixels, so nothing but pixels can reach the file; grey stays grey. Maps are coloured
-    here, transparent where scores are low, and PNG where there is no WebP.
+    A new image is made from bare pixels, so nothing but pixels can reach the file; grey stays grey.
+    Maps are coloured here, transparent where scores are low, and PNG where there is no WebP.
     """
     from PIL import Image, features
 
@@ -57,7 +58,9 @@ def encode(pixels: Pixels, *, side: int = SIDE) -> Encoded:
 
 
 def shaded(levels: U8) -> U8:
-    """Return (h, w, 4) the colours of scores that are given in 255 steps: red, green, blue, opacity."""
+    """Return (h, w, 4) the colours of scores that are given in 255 steps: red, green, blue,
+    opacity.
+    """
     return _ramp()[levels]
 
 
@@ -66,4 +69,6 @@ def _ramp() -> U8:
     at, *channels = (np.array(column, np.float64) for column in zip(*SHADE))
     channels[-1] = channels[-1] * 255.0
     steps = np.arange(256) / 255.0
-    return np.stack([np.interp(steps, at, channel) + 0.5 for channel in channels], axis=1).astype(np.uint8)
+    return np.stack([np.interp(steps, at, channel) + 0.5 for channel in channels], axis=1).astype(
+        np.uint8
+    )

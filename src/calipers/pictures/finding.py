@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which file belongs to which image. Names are only looked up among the files of a folder, never joined to a path."""
+"""Which file belongs to which image. Names are only looked up among the files of a folder, never
+joined to a path.
+"""
 
 from __future__ import annotations
 
@@ -48,10 +50,11 @@ class PictureFiles:
 
         Notes
         -----
-        The column ``file_name`` comes first, then the id of the image. Each is tried as a path below the folder, as a
-        name in any of its folders, and as a name without its extension; first as it stands, then without regard to case
-        and to how accents are encoded. A step that fits several files ends the search: nothing is guessed. A file that
-        fits several images is given to none of them, unless they name its very path.
+        The column ``file_name`` comes first, then the id of the image. Each is tried as a path
+        below the folder, as a name in any of its folders, and as a name without its extension;
+        first as it stands, then without regard to case and to how accents are encoded. A step that
+        fits several files ends the search: nothing is guessed. A file that fits several images is
+        given to none of them, unless they name its very path.
 
         Files are pictures by their extension, or by the mark of DICOM at byte 128.
         """
@@ -59,7 +62,9 @@ class PictureFiles:
 
     @classmethod
     def named(cls, folder: Path, images: Sequence[tuple[str, ...]]) -> PictureFiles:
-        """Pair images, each with the names under which it may be found, with the files below a folder; see `of`."""
+        """Pair images, each with the names under which it may be found, with the files below a
+        folder; see `of`.
+        """
         folder = Path(folder)
         listing = list_files(folder, holds="pictures")
         search = _Search(listing)
@@ -67,9 +72,18 @@ class PictureFiles:
         times = Counter(path for path, exact in found if path and not exact)
         times.update({path: 1 for path, exact in found if path and exact and path in times})
         shared = [not exact and path is not None and times[path] > 1 for path, exact in found]
-        paths = tuple(path if path and not twice else None for (path, _), twice in zip(found, shared))
+        paths = tuple(
+            path if path and not twice else None for (path, _), twice in zip(found, shared)
+        )
         several = sum(path == SEVERAL for path, _ in found)
-        made = cls(folder.name or folder.resolve().name, paths, several, sum(shared), listing.left, listing.closed)
+        made = cls(
+            folder.name or folder.resolve().name,
+            paths,
+            several,
+            sum(shared),
+            listing.left,
+            listing.closed,
+        )
         if images and not any(paths):
             raise _nothing_fits(folder, images[0][0], listing, made)
         return made
@@ -136,7 +150,9 @@ def _stem(base: str) -> str | None:
 def _tolerant(name: str) -> str:
     """Return a name without regard to case and to how accents are encoded."""
     return (
-        name.lower() if name.isascii() else unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+        name.lower()
+        if name.isascii()
+        else unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
     )
 
 
@@ -145,10 +161,14 @@ class _Search:
     """The files of a folder under all their names; tables are made when they are first needed."""
 
     listing: Listing
-    marks: dict[str, bool] = field(default_factory=dict)  # of files without extension: whether they are DICOM
+    marks: dict[str, bool] = field(
+        default_factory=dict
+    )  # of files without extension: whether they are DICOM
 
     def find(self, names: Iterable[str]) -> tuple[str | None, bool]:
-        """Return the real path for the first name that fits, or SEVERAL; and whether a name is its very path."""
+        """Return the real path for the first name that fits, or SEVERAL; and whether a name is its
+        very path.
+        """
         for name in names:
             whole = name.replace("\\", "/").removeprefix("./")
             exact = self.listing.files.get(whole)
@@ -160,7 +180,9 @@ class _Search:
         return None, False
 
     def _fits(self, whole: str) -> Iterator[str]:
-        """Yield what fits a name, most exact first; the tolerant tables are only made if nothing else fits."""
+        """Yield what fits a name, most exact first; the tolerant tables are only made if nothing
+        else fits.
+        """
         base = whole.rpartition("/")[2]
         if base != whole and (found := self._loose_paths.get(_tolerant(whole))) is not None:
             yield found
@@ -180,12 +202,18 @@ class _Search:
     def _exact(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
         """Files by their names, and by their names without extension."""
         names = [(name.rpartition("/")[2], path) for name, path in self.listing.files.items()]
-        return _table(names), _table((stem, path) for base, path in names if (stem := _stem(base)) is not None)
+        return _table(names), _table(
+            (stem, path) for base, path in names if (stem := _stem(base)) is not None
+        )
 
     @cached_property
     def _loose(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        names = [(_tolerant(name.rpartition("/")[2]), path) for name, path in self.listing.files.items()]
-        return _table(names), _table((stem, path) for base, path in names if (stem := _stem(base)) is not None)
+        names = [
+            (_tolerant(name.rpartition("/")[2]), path) for name, path in self.listing.files.items()
+        ]
+        return _table(names), _table(
+            (stem, path) for base, path in names if (stem := _stem(base)) is not None
+        )
 
     def _is_picture(self, path: str, name: str) -> bool:
         if path.lower().endswith(EXTENSIONS) or name.lower().endswith(EXTENSIONS):

@@ -35,7 +35,11 @@ class Wanted:
 
     @property
     def _place(self) -> str:
-        return str(self.image) if self.slice_at is None else f"{self.image}-z{math.floor(self.slice_at)}"
+        return (
+            str(self.image)
+            if self.slice_at is None
+            else f"{self.image}-z{math.floor(self.slice_at)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +68,14 @@ class _Reading:
             hint = f" ({error.hint})" if error.hint else ""
             got = f", got {error.value}" if error.value else ""
             what = f"expected {error.expected}{got} [{error.rule}]{hint}"
-            said.append(f"{_pictures(len(self.failed))} could not be read; the first, of {image}: {what}")
+            said.append(
+                f"{_pictures(len(self.failed))} could not be read; the first, of {image}: {what}"
+            )
         if self.misfits:
             n = _pictures(len(self.misfits))
-            said.append(f"{n} not shown because boxes would lie wrong; the first: {self.misfits[0]}")
+            said.append(
+                f"{n} not shown because boxes would lie wrong; the first: {self.misfits[0]}"
+            )
         return said
 
 
@@ -79,7 +87,9 @@ def gather(
     progress: Callable[[int, int], None] | None = None,
     further: Mapping[str, Pixels] = {},
 ) -> Gathered:
-    """Read, check, shrink and encode pictures; without files there are ``further`` ones only, read by others."""
+    """Read, check, shrink and encode pictures; without files there are ``further`` ones only, read
+    by others.
+    """
     reading = _Reading(dict(further))
     for k, one in enumerate(wanted if files is not None else ()):
         path = files.path_of(one.image) if files is not None else None
@@ -93,7 +103,9 @@ def gather(
         if progress is not None:
             progress(k + 1, len(wanted))
     pictures, notes = _within(reading.pixels, budget_bytes)
-    sizes = {key: (float(pixels.width), float(pixels.height)) for key, pixels in reading.pixels.items()}
+    sizes = {
+        key: (float(pixels.width), float(pixels.height)) for key, pixels in reading.pixels.items()
+    }
     details = {key: pixels.note for key, pixels in reading.pixels.items() if pixels.note}
     return Gathered(pictures, sizes, details, (*reading.notes(), *notes))
 
@@ -103,7 +115,9 @@ def _keep(reading: _Reading, cohort: Cohort, one: Wanted, pixels: Pixels) -> Non
     said = cohort.images.size[one.image].tolist()
     real = [pixels.width, pixels.height] + ([] if pixels.depth is None else [pixels.depth])
     if any(math.isfinite(a) and a != b for a, b in zip(said, real)):
-        expected, got = (" x ".join("?" if math.isnan(v) else f"{v:g}" for v in size) for size in (said, real))
+        expected, got = (
+            " x ".join("?" if math.isnan(v) else f"{v:g}" for v in size) for size in (said, real)
+        )
         also = f" ({pixels.note})" if pixels.note else ""
         name = short(cohort.images.ids[one.image])
         reading.misfits.append(f"{name} is {expected} in the data and {got} in its file{also}")
@@ -112,12 +126,16 @@ def _keep(reading: _Reading, cohort: Cohort, one: Wanted, pixels: Pixels) -> Non
 
 
 def _within(pixels: Mapping[str, Pixels], budget: int) -> tuple[dict[str, Encoded], list[str]]:
-    """Return the pictures, as large as the budget allows; if even the smallest are too many, the last are left out."""
+    """Return the pictures, as large as the budget allows; if even the smallest are too many, the
+    last are left out.
+    """
     encoded: dict[str, Encoded] = {}
     for side in SIDES:
         encoded = {key: encode(one, side=side) for key, one in pixels.items()}
         if sum(one.bytes for one in encoded.values()) <= budget:
-            return encoded, [f"pictures shrunk to {side} pixels to keep the page small"] if side < SIDE else []
+            return encoded, [
+                f"pictures shrunk to {side} pixels to keep the page small"
+            ] if side < SIDE else []
     kept: dict[str, Encoded] = {}
     left = budget
     for key, one in encoded.items():

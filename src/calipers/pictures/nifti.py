@@ -26,8 +26,9 @@ def read_nifti(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
 
     Notes
     -----
-    The axes of the array are x, y, z, as in the boxes of a cohort. So a slice is shown as ``data[:, :, z].T``: x to the
-    right, y downwards, without regard to the orientation in space. Only that slice is read.
+    The axes of the array are x, y, z, as in the boxes of a cohort. So a slice is shown as ``data[:,
+    :, z].T``: x to the right, y downwards, without regard to the orientation in space. Only that
+    slice is read.
     """
     stream, start = _unpacked(file)
     volume = _loaded(stream, start, name)
@@ -37,7 +38,9 @@ def read_nifti(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
     planes = (slice(None), slice(None), place, *[0] * (len(shape) - 3))[: len(shape)]
     values = np.asarray(volume.dataobj[planes]).T
     if values.dtype.kind not in "buif":
-        raise PictureError("a number per voxel", rule="picture-format", file=name, value=values.dtype.kind)
+        raise PictureError(
+            "a number per voxel", rule="picture-format", file=name, value=values.dtype.kind
+        )
     shown = values if values.dtype == np.uint8 else windowed(values, name)
     return Pixels(np.ascontiguousarray(shown), width, height, depth if len(shape) > 2 else None)
 
@@ -58,19 +61,25 @@ def _loaded(stream: BinaryIO, start: bytes, name: str) -> Any:
         import nibabel
     except ImportError:
         hint = "pip install 'calipers[volumes]'"
-        raise PictureError("nibabel, which reads NIfTI", rule="missing-extra", file=name, hint=hint) from None
+        raise PictureError(
+            "nibabel, which reads NIfTI", rule="missing-extra", file=name, hint=hint
+        ) from None
     for order in ORDERS:
         size, *offset = struct.unpack(f"{order}i104xf56xq", start.ljust(START, b"\0"))
         if size in HEADER_SIZES:
             # What lies before the voxels would be read into memory as a whole.
             if not offset[HEADER_SIZES.index(size)] <= MOST_BEFORE:
                 raise PictureError("a short header", rule="picture-large", file=name)
-            return (nibabel.Nifti1Image, nibabel.Nifti2Image)[HEADER_SIZES.index(size)].from_stream(stream)
+            return (nibabel.Nifti1Image, nibabel.Nifti2Image)[HEADER_SIZES.index(size)].from_stream(
+                stream
+            )
     raise PictureError("a NIfTI file", rule="picture-format", file=name)
 
 
 def _extent(shape: tuple[int, ...], each: int, name: str) -> tuple[int, int, int]:
-    """Return width, height and depth; further axes must be of length one, and a voxel has ``each`` bytes."""
+    """Return width, height and depth; further axes must be of length one, and a voxel has ``each``
+    bytes.
+    """
     said = " x ".join(str(n) for n in shape)
     if len(shape) < 2 or any(n != 1 for n in shape[3:]):
         raise PictureError("two or three axes", rule="picture-format", file=name, value=said)
@@ -85,7 +94,11 @@ def _slice(slice_at: float | None, depth: int, name: str) -> int:
     if slice_at is None and depth == 1:
         return 0
     if slice_at is None:
-        raise PictureError("a picture", rule="picture-slice", file=name, value=f"a volume of {depth} slices")
+        raise PictureError(
+            "a picture", rule="picture-slice", file=name, value=f"a volume of {depth} slices"
+        )
     if not 0 <= slice_at < depth:
-        raise PictureError(f"a slice from 0 to {depth - 1}", rule="picture-slice", file=name, value=slice_at)
+        raise PictureError(
+            f"a slice from 0 to {depth - 1}", rule="picture-slice", file=name, value=slice_at
+        )
     return math.floor(slice_at)

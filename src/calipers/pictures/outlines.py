@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outline of an object as it is drawn: of its mask in the slice that is shown, as fine as a picture can show."""
+"""The outline of an object as it is drawn: of its mask in the slice that is shown, as fine as a
+picture can show.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from calipers.tables.masks import Masks
 
 Flags = NDArray[np.bool_]
 
-SHOWN = 512  # pixels of the longer side of a picture; finer outlines could not be told from coarser ones
+# pixels of the longer side of a picture; finer outlines could not be told from coarser ones
+SHOWN = 512
 
 
 def coarseness(width: float, height: float) -> int:
@@ -24,15 +27,19 @@ def coarseness(width: float, height: float) -> int:
     return max(1, math.ceil(longest / SHOWN)) if math.isfinite(longest) else 1
 
 
-def outline_of(masks: Masks, row: int, slice_at: float | None = None, step: int = 1) -> tuple[Ring, ...]:
-    """Return the rings around the mask of an object, in pixels of the image; none if it does not reach the slice.
+def outline_of(
+    masks: Masks, row: int, slice_at: float | None = None, step: int = 1
+) -> tuple[Ring, ...]:
+    """Return the rings around the mask of an object, in pixels of the image; none if it does not
+    reach the slice.
 
     Parameters
     ----------
     slice_at
         Of a volume: the place along z in voxels.
     step
-        Pixels that are joined to one along each side: set if half of them are, or if the object would vanish.
+        Pixels that are joined to one along each side: set if half of them are, or if the object
+        would vanish.
     """
     mask, (x, y) = _cut_out(masks, row, slice_at, step)
     points, offsets = outlines.rings(_joined(mask, step))
@@ -45,10 +52,14 @@ def widest_slice(masks: Masks, row: int) -> int:
     """Return the slice of a volume in which an object has most voxels; the first of several."""
     mine = slice(int(masks.offsets[row]), int(masks.offsets[row + 1]))
     width, height, _ = masks.size[row].tolist()
-    return int(np.bincount(masks.start[mine] // (width * height), weights=masks.length[mine]).argmax())
+    return int(
+        np.bincount(masks.start[mine] // (width * height), weights=masks.length[mine]).argmax()
+    )
 
 
-def _cut_out(masks: Masks, row: int, slice_at: float | None, step: int) -> tuple[Flags, tuple[int, int]]:
+def _cut_out(
+    masks: Masks, row: int, slice_at: float | None, step: int
+) -> tuple[Flags, tuple[int, int]]:
     """Return the part of a slice that holds the object, and its corner, a multiple of the step."""
     mine = slice(int(masks.offsets[row]), int(masks.offsets[row + 1]))
     start, length = masks.start[mine], masks.length[mine]

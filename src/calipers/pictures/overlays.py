@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An image with the objects of the references and of one model, as a figure: outlines of masks, else boxes."""
+"""An image with the objects of the references and of one model, as a figure: outlines of masks,
+else boxes.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,14 @@ from calipers.tables import Cohort, Predictions, References
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
-DRAWN = ("ignored", "reference", "missed", "hit", "duplicate", "false alarm")  # the last ones on top
+DRAWN = (
+    "ignored",
+    "reference",
+    "missed",
+    "hit",
+    "duplicate",
+    "false alarm",
+)  # the last ones on top
 MOST_PREDICTIONS = 200  # in one figure; the best scored ones
 MOST_CORNERS = 8000  # of all outlines in one figure; beyond, they are drawn coarser
 MARGIN = 1.05  # of a frame whose size nobody knows
@@ -39,11 +48,17 @@ class Seen:
 
     def references_with(self, fate: str) -> list[int]:
         """Return the rows of the references of one fate."""
-        return [row for row, word in zip(self.references.tolist(), self.reference_fates) if word == fate]
+        return [
+            row for row, word in zip(self.references.tolist(), self.reference_fates) if word == fate
+        ]
 
     def predictions_with(self, fate: str) -> list[int]:
         """Return the rows of the predictions of one fate, best score first."""
-        return [row for row, word in zip(self.predictions.tolist(), self.prediction_fates) if word == fate]
+        return [
+            row
+            for row, word in zip(self.predictions.tolist(), self.prediction_fates)
+            if word == fate
+        ]
 
 
 def overlay(
@@ -84,7 +99,10 @@ def overlay(
         slice_at = slice_of(cohort, model, image, seen)
     frame = frame_of(cohort, image, size)
     marks = _fine_enough(cohort, model, matches, seen, slice_at, coarseness(*frame))
-    notes = [f"model {short(model)}", "all predictions" if cut == -math.inf else f"scores from {cut:.3g}"]
+    notes = [
+        f"model {short(model)}",
+        "all predictions" if cut == -math.inf else f"scores from {cut:.3g}",
+    ]
     if slice_at is not None:
         drawn = "boxes" if cohort.references.masks is None else "outlines"
         notes.append(f"counts are of the whole volume, {drawn} those that reach the slice")
@@ -113,7 +131,13 @@ def look(matches: Matches, image: int, cut: float) -> Seen:
     real = matches.reference_fate[0]
 
     def word(row: int) -> str:
-        return "ignored" if real[row] == matching.IGNORED else "reference" if row in found else "missed"
+        return (
+            "ignored"
+            if real[row] == matching.IGNORED
+            else "reference"
+            if row in found
+            else "missed"
+        )
 
     words = tuple(word(row) for row in range(first, last))
     return Seen(np.arange(first, last), words, rows, tuple(FATES[fate] for fate in said.tolist()))
@@ -152,7 +176,9 @@ def _marks(
 def _placed(
     table: References | Predictions, row: int, slice_at: float | None, step: int
 ) -> tuple[tuple[float, float, float, float], tuple[Ring, ...]] | None:
-    """Return box and outline of an object in its image; None if it does not reach the slice of a volume."""
+    """Return box and outline of an object in its image; None if it does not reach the slice of a
+    volume.
+    """
     box = _in_slice(table.boxes[row], slice_at)
     if box is None or table.masks is None:
         return None if box is None else (box, ())
@@ -161,7 +187,9 @@ def _placed(
 
 
 def _in_slice(box: F64, slice_at: float | None) -> tuple[float, float, float, float] | None:
-    """Return the corners of a box in its image, or None if a box of a volume does not reach the slice."""
+    """Return the corners of a box in its image, or None if a box of a volume does not reach the
+    slice.
+    """
     corners = box.tolist()
     if slice_at is None:
         x0, y0, x1, y1 = corners
@@ -172,19 +200,25 @@ def _in_slice(box: F64, slice_at: float | None) -> tuple[float, float, float, fl
 
 
 def slice_of(cohort: Cohort, model: str, image: int, seen: Seen) -> float:
-    """Return the slice that shows most of the worst object of a volume; its middle if there is no object.
+    """Return the slice that shows most of the worst object of a volume; its middle if there is no
+    object.
 
-    Worst is the largest that was missed, else the false alarm of the best score, else the largest object. Of a mask it
-    is the slice with most voxels, of a box the one through its centre.
+    Worst is the largest that was missed, else the false alarm of the best score, else the largest
+    object. Of a mask it is the slice with most voxels, of a box the one through its centre.
     """
     real, said = cohort.references, cohort.models[model]
     depth = float(cohort.images.size[image, 2])
     if missed := seen.references_with("missed"):
-        worst: tuple[References | Predictions, int] = real, max(missed, key=lambda row: (real.extent[row], -row))
+        worst: tuple[References | Predictions, int] = (
+            real,
+            max(missed, key=lambda row: (real.extent[row], -row)),
+        )
     elif alarms := seen.predictions_with("false alarm"):
         worst = said, alarms[0]
     else:
-        objects: list[tuple[References | Predictions, int]] = [(real, row) for row in seen.references.tolist()]
+        objects: list[tuple[References | Predictions, int]] = [
+            (real, row) for row in seen.references.tolist()
+        ]
         objects += [(said, row) for row in seen.predictions.tolist()]
         if not objects:
             return float(depth // 2) if math.isfinite(depth) else 0.0
@@ -196,8 +230,12 @@ def slice_of(cohort: Cohort, model: str, image: int, seen: Seen) -> float:
     return float(min(max(middle, 0), depth - 1) if math.isfinite(depth) else max(middle, 0))
 
 
-def frame_of(cohort: Cohort, image: int, picture: tuple[float, float] | None) -> tuple[float, float]:
-    """Return width and height: of the cohort, else of the picture, else around all boxes, of every model."""
+def frame_of(
+    cohort: Cohort, image: int, picture: tuple[float, float] | None
+) -> tuple[float, float]:
+    """Return width and height: of the cohort, else of the picture, else around all boxes, of every
+    model.
+    """
     width, height = cohort.images.size[image, :2].tolist()
     if math.isfinite(width) and math.isfinite(height):
         return width, height
@@ -205,7 +243,9 @@ def frame_of(cohort: Cohort, image: int, picture: tuple[float, float] | None) ->
         return picture
     n = cohort.dimensions
     tables = [cohort.references, *cohort.models.values()]
-    ends = [table.boxes[table.offsets[image] : table.offsets[image + 1], n : n + 2] for table in tables]
+    ends = [
+        table.boxes[table.offsets[image] : table.offsets[image + 1], n : n + 2] for table in tables
+    ]
     far = np.concatenate(ends).max(axis=0, initial=1.0) * MARGIN
     return float(far[0]), float(far[1])
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pixels as they are shown: eight bits, grey or colour, and the limits that hold before anything is decoded."""
+"""Pixels as they are shown: eight bits, grey or colour, and the limits that hold before anything is
+decoded.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,18 @@ class Pixels:
     height: int
     depth: int | None = None  # slices or frames; None = the file is no volume
     note: str = ""  # what was ignored
-    scores: bool = False  # a map: the array has scores from 0 to 1 in 255 steps, and becomes colours when it is encoded
+    # a map: the array has scores from 0 to 1 in 255 steps, and becomes colours when it is encoded
+    scores: bool = False
 
 
 def check_size(width: int, height: int, file: str) -> None:
-    """Raise for a picture that is empty or larger than any that is shown; to be called before it is decoded."""
+    """Raise for a picture that is empty or larger than any that is shown; to be called before it is
+    decoded.
+    """
     if width < 1 or height < 1:
-        raise PictureError("a picture with pixels", rule="picture-broken", file=file, value=f"{width} x {height}")
+        raise PictureError(
+            "a picture with pixels", rule="picture-broken", file=file, value=f"{width} x {height}"
+        )
     if width * height > MOST_PIXELS:
         limit = f"at most {MOST_PIXELS // 1_000_000} megapixels"
         raise PictureError(limit, rule="picture-large", file=file, value=f"{width} x {height}")
@@ -46,14 +53,16 @@ def check_size(width: int, height: int, file: str) -> None:
 def windowed(values: NDArray[Any], file: str) -> U8:
     """Return numbers as eight bits, black at their 1st and white at their 99th percentile.
 
-    Where these are equal, a small bright spot on black for instance, the extremes take their place. What is no number
-    is black, and so is a picture of one value.
+    Where these are equal, a small bright spot on black for instance, the extremes take their place.
+    What is no number is black, and so is a picture of one value.
     """
     flat = values.ravel()
     seen = flat[:: max(1, flat.size // SAMPLED)].astype(np.float64)
     seen = seen[np.isfinite(seen)]
     if not len(seen):
-        raise PictureError("pixels that are numbers", rule="picture-broken", file=file, value="none")
+        raise PictureError(
+            "pixels that are numbers", rule="picture-broken", file=file, value="none"
+        )
     low, high = np.percentile(seen, PERCENTILES).tolist()
     if low == high:
         finite = flat[np.isfinite(flat)]
@@ -62,11 +71,15 @@ def windowed(values: NDArray[Any], file: str) -> U8:
 
 
 def scaled(values: NDArray[Any], low: float, high: float) -> U8:
-    """Return numbers as eight bits: ``low`` and below black, ``high`` and above white; all black if they are equal."""
+    """Return numbers as eight bits: ``low`` and below black, ``high`` and above white; all black if
+    they are equal.
+    """
     found = np.zeros(values.shape, np.uint8)
     if not high > low:
         return found
-    exact: type[np.floating[Any]] = np.float32 if np.can_cast(values.dtype, np.float32) else np.float64
+    exact: type[np.floating[Any]] = (
+        np.float32 if np.can_cast(values.dtype, np.float32) else np.float64
+    )
     rows = max(1, AT_ONCE // max(1, values[:1].size))
     with np.errstate(all="ignore"):
         for start in range(0, len(values), rows):

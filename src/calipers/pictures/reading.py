@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading a picture safely: limits before decoding, one frame or slice, eight bits, every problem one kind of error."""
+"""Reading a picture safely: limits before decoding, one frame or slice, eight bits, every problem
+one kind of error.
+"""
 
 from __future__ import annotations
 
@@ -31,15 +33,17 @@ def read_pixels(path: Path, *, slice_at: float | None = None) -> Pixels:
     Parameters
     ----------
     path
-        PNG, JPEG, BMP, TIFF, WebP; DICOM (extra ``dicom``); NIfTI (extra ``volumes``). Symbolic links are refused.
+        PNG, JPEG, BMP, TIFF, WebP; DICOM (extra ``dicom``); NIfTI (extra ``volumes``). Symbolic
+        links are refused.
     slice_at
         Of a volume: the place along z in voxels; voxel k reaches from k to k + 1.
 
     Notes
     -----
-    The size is taken from the header and limited to 100 megapixels; Pillow's own limit, 89 megapixels unless it was
-    changed, holds too. Rotation by EXIF is ignored and noted: boxes are drawn on stored pixels. Of an animation the
-    first frame is read. More than eight bits are windowed to their percentiles 1 to 99.
+    The size is taken from the header and limited to 100 megapixels; Pillow's own limit, 89
+    megapixels unless it was changed, holds too. Rotation by EXIF is ignored and noted: boxes are
+    drawn on stored pixels. Of an animation the first frame is read. More than eight bits are
+    windowed to their percentiles 1 to 99.
     """
     with opened(path) as file:
         try:
@@ -49,7 +53,8 @@ def read_pixels(path: Path, *, slice_at: float | None = None) -> Pixels:
         except PictureError:
             raise
         except Exception as error:
-            # Decoders raise whatever they like, and their words may quote a header: only the kind of error is kept.
+            # Decoders raise whatever they like, and their words may quote a header: only the kind
+            # of error is kept.
             kind = type(error).__name__
             hint = "open it with another program: it may be truncated or damaged"
             raise PictureError(
@@ -58,7 +63,9 @@ def read_pixels(path: Path, *, slice_at: float | None = None) -> Pixels:
 
 
 def opened(path: Path) -> AbstractContextManager[BinaryIO]:
-    """Open a regular file; pipes and devices are refused without waiting for them, links are not followed."""
+    """Open a regular file; pipes and devices are refused without waiting for them, links are not
+    followed.
+    """
     return open_regular(path, follow=False, kind=PictureError)
 
 
@@ -76,14 +83,18 @@ def _decode(file: BinaryIO, path: Path, slice_at: float | None) -> Pixels:
 
         return read_dicom(file, str(path), slice_at)
     if name.endswith((".dcm", ".dicom")):
-        raise PictureError(f"{DICOM_MARK.decode()} at byte {MARK_AT}", rule="picture-format", file=str(path))
+        raise PictureError(
+            f"{DICOM_MARK.decode()} at byte {MARK_AT}", rule="picture-format", file=str(path)
+        )
     if name.endswith((".nii", ".nii.gz")):
         from calipers.pictures.nifti import read_nifti
 
         return read_nifti(file, str(path), slice_at)
     if slice_at is not None:
         hint = "volumes are read from NIfTI files and from DICOM files with several frames"
-        raise PictureError("a volume", rule="picture-slice", file=str(path), value="a picture", hint=hint)
+        raise PictureError(
+            "a volume", rule="picture-slice", file=str(path), value="a picture", hint=hint
+        )
     return _read_picture(file, str(path))
 
 
@@ -98,7 +109,9 @@ def _read_picture(file: BinaryIO, name: str) -> Pixels:
         raise PictureError(wanted, rule="picture-format", file=name) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         hint = "shrink it, or leave it out"
-        raise PictureError("a picture of a usual size", rule="picture-large", file=name, hint=hint) from None
+        raise PictureError(
+            "a picture of a usual size", rule="picture-large", file=name, hint=hint
+        ) from None
     check_size(*image.size, name)
     notes = []
     if getattr(image, "n_frames", 1) > 1:

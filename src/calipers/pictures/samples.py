@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slices of samples that are loaded once more: of their images, and of the maps of the models that are shown."""
+"""Slices of samples that are loaded once more: of their images, and of the maps of the models that
+are shown.
+"""
 
 from __future__ import annotations
 
@@ -34,18 +36,29 @@ class SampleSlices:
         """Return what is missing, in words."""
         said = []
         if self.lost:
-            said.append(f"{len(self.lost)} of {self.seen} samples could not be read again; the first: {self.lost[0]}")
+            said.append(
+                f"{len(self.lost)} of {self.seen} samples could not be read again; the first: {self.lost[0]}"
+            )
         there = self.seen - len(self.lost)
         if self.without and there:
-            which = f"{self.without} of {there} samples have" if self.without < there else "The samples have"
+            which = (
+                f"{self.without} of {there} samples have"
+                if self.without < there
+                else "The samples have"
+            )
             said.append(f"{which} no image: the maps stand on a dark ground.")
         return tuple(said)
 
 
 def read_samples(
-    evaluation: Evaluation, shown: Shown, *, images: bool = True, progress: Callable[[int, int], None] | None = None
+    evaluation: Evaluation,
+    shown: Shown,
+    *,
+    images: bool = True,
+    progress: Callable[[int, int], None] | None = None,
 ) -> SampleSlices:
-    """Load every sample once and keep the slices that are shown, shrunk; nothing if samples cannot be loaded again.
+    """Load every sample once and keep the slices that are shown, shrunk; nothing if samples cannot
+    be loaded again.
 
     Parameters
     ----------
@@ -63,7 +76,9 @@ def read_samples(
         try:
             sample = load(image)
         except (InputError, OSError) as error:
-            found.lost.append(f"{short(evaluation.cohort.images.ids[image])}: {str(error).splitlines()[0]}")
+            found.lost.append(
+                f"{short(evaluation.cohort.images.ids[image])}: {str(error).splitlines()[0]}"
+            )
         else:
             found.without += images and sample.image is None
             for one in wanted:
@@ -74,7 +89,12 @@ def read_samples(
 
 
 def _keep(
-    found: SampleSlices, evaluation: Evaluation, sample: Sample, one: Wanted, models: Sequence[str], images: bool
+    found: SampleSlices,
+    evaluation: Evaluation,
+    sample: Sample,
+    one: Wanted,
+    models: Sequence[str],
+    images: bool,
 ) -> None:
     """Keep one slice of a sample."""
     place = ... if one.slice_at is None else math.floor(one.slice_at)

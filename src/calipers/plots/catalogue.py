@@ -52,7 +52,8 @@ def figure(evaluation: Evaluation, name: str, **choices: Any) -> Figure:
     name
         One of `FIGURES`.
     choices
-        Those of the figure, such as ``metric="AP@0.5"`` of ``classes`` or ``model="ours"`` of ``scores``.
+        Those of the figure, such as ``metric="AP@0.5"`` of ``classes`` or ``model="ours"`` of
+        ``scores``.
 
     Examples
     --------

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Curves of an evaluation with pointwise bands: FROC, precision against recall, a metric against its threshold."""
+"""Curves of an evaluation with pointwise bands: FROC, precision against recall, a metric against
+its threshold.
+"""
 
 from __future__ import annotations
 
@@ -40,19 +42,27 @@ class Points:
     def line(self, model: str, slot: int, **given: Any) -> Line:
         """Return the curve of a model with its band."""
         found = self.of_model[model]
-        y, low, high = (np.array([getattr(e, name) for e in found]) for name in ("value", "low", "high"))
+        y, low, high = (
+            np.array([getattr(e, name) for e in found]) for name in ("value", "low", "high")
+        )
         return Line(model, self.x, y, low, high, slot=slot, **given)
 
 
 def points(evaluation: Evaluation, x: Sequence[float], cases: Mapping[str, Case]) -> Points:
     """Return the estimates of every model's metric, whose names lie along x."""
     certainty = certainty_of(evaluation.protocol, ci=evaluation.ci)
-    certainty = replace(certainty, method=BAND_METHOD, replicates=min(certainty.replicates, BAND_REPLICATES))
-    found = estimates(list(cases.values()), units_for(evaluation.cohort, evaluation.protocol), certainty)
+    certainty = replace(
+        certainty, method=BAND_METHOD, replicates=min(certainty.replicates, BAND_REPLICATES)
+    )
+    found = estimates(
+        list(cases.values()), units_for(evaluation.cohort, evaluation.protocol), certainty
+    )
     return Points(np.array(x), {model: table[0] for model, table in zip(cases, found)})
 
 
-def _of_shown(evaluation: Evaluation, make: Callable[[View], Metric[Any]], models: Sequence[str]) -> dict[str, Case]:
+def _of_shown(
+    evaluation: Evaluation, make: Callable[[View], Metric[Any]], models: Sequence[str]
+) -> dict[str, Case]:
     """Return the metric of the matches that are shown, for some models."""
     matches = {model: shown_matches(evaluation, model) for model in models}
     return {model: (make(table.views[0]), table) for model, table in matches.items()}
@@ -65,11 +75,20 @@ def froc(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Curv
     found = points(evaluation, FROC_RATES, cases)
     one = FROC_RATES.index(1.0)
     marks = tuple(FROC_RATES.index(rate) for rate in RATES)
-    lines = tuple(found.line(model, slot_of(evaluation, model), marks=marks, step=True) for model in chosen)
+    lines = tuple(
+        found.line(model, slot_of(evaluation, model), marks=marks, step=True) for model in chosen
+    )
     shares = {model: found.of_model[model][one].value for model in chosen}
     return Curves(
         finding(shares, "At one false alarm per image", "of the references"),
-        Axis("false alarms per image", FROC_RATES[0], FROC_RATES[-1], log=True, ticks=RATES, names=RATE_NAMES),
+        Axis(
+            "false alarms per image",
+            FROC_RATES[0],
+            FROC_RATES[-1],
+            log=True,
+            ticks=RATES,
+            names=RATE_NAMES,
+        ),
         Axis("sensitivity", 0.0, 1.0),
         lines,
         levels=RATES,
@@ -78,7 +97,9 @@ def froc(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Curv
 
 
 def precision_recall(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Curves:
-    """Return interpolated precision against recall, mean over classes: the curve whose mean is the AP."""
+    """Return interpolated precision against recall, mean over classes: the curve whose mean is the
+    AP.
+    """
     chosen = _chosen(evaluation, models)
     ties = evaluation.protocol.ties
     cases = _of_shown(evaluation, lambda view: PrecisionCurve.of(view, RECALLS, ties), chosen)
@@ -109,7 +130,9 @@ def _chosen(evaluation: Evaluation, models: Sequence[str] | None) -> tuple[str, 
 
 def finding(shares: dict[str, float], where: str, of: str) -> str:
     """Return who finds how much, best first."""
-    known = sorted(((share, model) for model, share in shares.items() if share == share), reverse=True)
+    known = sorted(
+        ((share, model) for model, share in shares.items() if share == share), reverse=True
+    )
     if not known:
         return "There is nothing to find: no references"
     said = [f"{named(model)} finds {percent(share)}" for share, model in known[:3]]
@@ -125,13 +148,17 @@ def reach(recalls: Sequence[float], found: list[Estimate]) -> float:
 
 def reached(halves: dict[str, float]) -> str:
     """Return who keeps a precision of one half up to which recall."""
-    known = sorted(((recall, model) for model, recall in halves.items() if recall == recall), reverse=True)
+    known = sorted(
+        ((recall, model) for model, recall in halves.items() if recall == recall), reverse=True
+    )
     if not known:
         return "There is no precision to show: no references"
     recall, model = known[0]
     if recall == 0.0:
         return "No model keeps a precision of one half at any recall above 0"
-    return f"{named(model)} keeps a precision of one half or more up to a recall of {percent(recall)}"
+    return (
+        f"{named(model)} keeps a precision of one half or more up to a recall of {percent(recall)}"
+    )
 
 
 def _of_classes(evaluation: Evaluation) -> bool:

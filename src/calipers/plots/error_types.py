@@ -44,7 +44,9 @@ SENTENCES = {
 
 
 def error_gains(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Bars:
-    """Return the average precision that mending each kind of mistake would gain, and false alarms on empty images."""
+    """Return the average precision that mending each kind of mistake would gain, and false alarms
+    on empty images.
+    """
     chosen = evaluation.models if models is None else tuple(models)
     shown = metrics_of(evaluation, "gain", (*MAIN, "empty"))
     title = _costliest(evaluation, chosen, {of: name for of, name in shown.items() if of in MAIN})
@@ -58,13 +60,17 @@ def error_counts(evaluation: Evaluation, *, models: Sequence[str] | None = None)
     """Return how many mistakes there are of each kind, and how many false alarms on empty images."""
     chosen = evaluation.models if models is None else tuple(models)
     shown = metrics_of(evaluation, "count", COUNTS)
-    title = _most_frequent(evaluation, chosen, {of: name for of, name in shown.items() if of != "empty"})
+    title = _most_frequent(
+        evaluation, chosen, {of: name for of, name in shown.items() if of != "empty"}
+    )
     note = f"{evaluation.cohort.n_images} images; all predictions count, whatever their score."
     return _bars(evaluation, chosen, shown, title, "mistakes", note)
 
 
 def metrics_of(evaluation: Evaluation, what: str, order: Sequence[str]) -> dict[str, str]:
-    """Return which metric of the protocol is the gain or the count of each kind; the first if there are several."""
+    """Return which metric of the protocol is the gain or the count of each kind; the first if there
+    are several.
+    """
     plans = [plan for plan in evaluation.protocol.resolved() if plan.kind == KIND]
     found: dict[str, str] = {}
     for plan in plans:
@@ -82,12 +88,19 @@ def _wanted(plan: MetricPlan) -> tuple[str, str]:
 
 
 def _bars(
-    evaluation: Evaluation, models: Sequence[str], shown: dict[str, str], title: str, label: str, note: str
+    evaluation: Evaluation,
+    models: Sequence[str],
+    shown: dict[str, str],
+    title: str,
+    label: str,
+    note: str,
 ) -> Bars:
     table = [[evaluation.get(name, model=model) for name in shown.values()] for model in models]
 
     def numbers(pick: str) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-        return np.array([[getattr(estimate, pick) for estimate in row] for row in table], np.float64)
+        return np.array(
+            [[getattr(estimate, pick) for estimate in row] for row in table], np.float64
+        )
 
     known = any(math.isfinite(estimate.low) for row in table for estimate in row)
     said = f"{note} {at_level(evaluation)}" if known else note
@@ -106,7 +119,9 @@ def _bars(
     )
 
 
-def _largest(evaluation: Evaluation, model: str, shown: dict[str, str]) -> tuple[str, Estimate] | None:
+def _largest(
+    evaluation: Evaluation, model: str, shown: dict[str, str]
+) -> tuple[str, Estimate] | None:
     """Return the kind with the largest value; None if none is above 0."""
     values = {of: evaluation.get(name, model=model) for of, name in shown.items()}
     above = {of: estimate for of, estimate in values.items() if estimate.value > 0}
@@ -121,7 +136,9 @@ def _costliest(evaluation: Evaluation, models: Sequence[str], shown: dict[str, s
     for model in models[:MOST_NAMED]:
         found = _largest(evaluation, model, shown)
         if found is not None:
-            said.append(f"{named(model)} loses most by {SENTENCES[found[0]]} ({found[1].value:.2f} AP)")
+            said.append(
+                f"{named(model)} loses most by {SENTENCES[found[0]]} ({found[1].value:.2f} AP)"
+            )
     return "; ".join(said) or "No kind of mistake costs any average precision"
 
 
@@ -130,5 +147,7 @@ def _most_frequent(evaluation: Evaluation, models: Sequence[str], shown: dict[st
     for model in models[:MOST_NAMED]:
         found = _largest(evaluation, model, shown)
         if found is not None:
-            said.append(f"{named(model)} makes most of its mistakes by {SENTENCES[found[0]]} ({found[1].value:.0f})")
+            said.append(
+                f"{named(model)} makes most of its mistakes by {SENTENCES[found[0]]} ({found[1].value:.0f})"
+            )
     return "; ".join(said) or "There are no mistakes"

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What went wrong: fates of references and predictions, scores of hits and false alarms, overlaps, thresholds."""
+"""What went wrong: fates of references and predictions, scores of hits and false alarms, overlaps,
+thresholds.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ SHARES = ("box-iou", "iop", "ior", "mask-iou", "dice", "hull-iou", "boundary-iou
 
 
 def fates(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Bars:
-    """Return how many references were found and missed, and how many predictions were wrong, per model."""
+    """Return how many references were found and missed, and how many predictions were wrong, per
+    model.
+    """
     names = ("found", "missed", "false alarm", "duplicate")
     chosen = evaluation.models if models is None else tuple(models)
     heights = np.zeros((len(names), len(chosen)))
@@ -45,10 +49,14 @@ def fates(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Bar
     title = _most_frequent(chosen, heights)
     n_images, cut = evaluation.cohort.n_images, evaluation.protocol.matching.score_cut
     which = (
-        "All predictions, whatever their score." if cut == -math.inf else f"Predictions with scores from {cut:g} on."
+        "All predictions, whatever their score."
+        if cut == -math.inf
+        else f"Predictions with scores from {cut:g} on."
     )
     note = f"{which} {n_images} {'image' if n_images == 1 else 'images'}."
-    return Bars(title, Axis("fate", names=names), Axis("objects", 0.0), chosen, heights.T, note=note)
+    return Bars(
+        title, Axis("fate", names=names), Axis("objects", 0.0), chosen, heights.T, note=note
+    )
 
 
 def scores(evaluation: Evaluation, *, model: str | None = None) -> Histogram:
@@ -58,10 +66,15 @@ def scores(evaluation: Evaluation, *, model: str | None = None) -> Histogram:
         raise UsageError(f"{model!r} has no scores")
     table = shown_matches(evaluation, model)
     fate = table.prediction_fate[0]
-    low, high = float(min(table.score.min(initial=0.0), 0.0)), float(max(table.score.max(initial=1.0), 1.0))
+    low, high = (
+        float(min(table.score.min(initial=0.0), 0.0)),
+        float(max(table.score.max(initial=1.0), 1.0)),
+    )
     edges = np.linspace(low, high, BINS + 1)
     hit, wrong = fate == matching.HIT, (fate == matching.FALSE_ALARM) | (fate == matching.DUPLICATE)
-    counts = np.array([np.histogram(table.score[rows], edges)[0] for rows in (hit, wrong)], np.float64)
+    counts = np.array(
+        [np.histogram(table.score[rows], edges)[0] for rows in (hit, wrong)], np.float64
+    )
     tied = np.intersect1d(table.score[hit], table.score[wrong]).size
     halves = " Pairs with equal scores count half." if tied else ""
     return Histogram(
@@ -85,35 +98,52 @@ def overlaps(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> 
     for model in chosen:
         table = shown_matches(evaluation, model)
         found.append(table.similarity[table.prediction_fate[0] == matching.HIT])
-    medians = {model: float(np.median(values)) for model, values in zip(chosen, found) if len(values)}
-    said = ", ".join(f"{value:.2f} for {named(model)}" for model, value in list(medians.items())[:3])
+    medians = {
+        model: float(np.median(values)) for model, values in zip(chosen, found) if len(values)
+    }
+    said = ", ".join(
+        f"{value:.2f} for {named(model)}" for model, value in list(medians.items())[:3]
+    )
     return Histogram(
         f"The median {view.criterion} of a hit is {said}" if said else "There are no hits",
         Axis(view.criterion, 0.0, 1.0),
         Axis("hits", 0.0),
         edges,
         chosen,
-        np.array([np.histogram(values, edges)[0] for values in found], np.float64).reshape(len(chosen), BINS),
+        np.array([np.histogram(values, edges)[0] for values in found], np.float64).reshape(
+            len(chosen), BINS
+        ),
         cut=view.threshold,
         slots=tuple(slot_of(evaluation, model) for model in chosen),
-        note="n = " + ", ".join(f"{len(values)} ({named(model)})" for model, values in zip(chosen, found)) + " hits.",
+        note="n = "
+        + ", ".join(f"{len(values)} ({named(model)})" for model, values in zip(chosen, found))
+        + " hits.",
     )
 
 
 def thresholds(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Curves:
-    """Return the average precision against the threshold of the criterion: how far the answer hangs on it."""
+    """Return the average precision against the threshold of the criterion: how far the answer hangs
+    on it.
+    """
     chosen = evaluation.models if models is None else tuple(models)
     view = evaluation.protocol.matching
     _check_share(view.criterion)
     levels = tuple(round(0.05 * k, 2) for k in range(1, 20))
     metric = AveragePrecision(
-        [plan_of(replace(view, threshold=level), f"AP@{level:g}", **_ranking_of(evaluation)) for level in levels]
+        [
+            plan_of(replace(view, threshold=level), f"AP@{level:g}", **_ranking_of(evaluation))
+            for level in levels
+        ]
     )
     metric.facts = replace(metric.facts, per_class=False)  # only the mean over classes is drawn
     cohort = with_areas(evaluation.cohort, evaluation.protocol)
     cohort = replace(cohort, models={model: cohort.models[model] for model in chosen})
     evidence = collect(cohort, jobs_of(cohort, [metric]))
-    found = points(evaluation, levels, {model: (metric, evidence[model, metric.recipe.key]) for model in chosen})
+    found = points(
+        evaluation,
+        levels,
+        {model: (metric, evidence[model, metric.recipe.key]) for model in chosen},
+    )
     lines = [found.line(model, slot_of(evaluation, model)) for model in chosen]
     return Curves(
         _orders_in_words(levels, lines),
@@ -134,7 +164,9 @@ def _ranking_of(evaluation: Evaluation) -> dict[str, str]:
 
 def _check_share(criterion: str) -> None:
     if criterion not in SHARES:
-        raise UsageError(f"this figure needs a criterion between 0 and 1, one of {', '.join(SHARES)}, not {criterion}")
+        raise UsageError(
+            f"this figure needs a criterion between 0 and 1, one of {', '.join(SHARES)}, not {criterion}"
+        )
 
 
 def _most_frequent(models: Sequence[str], heights: F64) -> str:
@@ -143,7 +175,9 @@ def _most_frequent(models: Sequence[str], heights: F64) -> str:
         found, missed, false, double = heights[:, m].astype(int).tolist()
         total = found + missed
         if total:
-            said.append(f"{named(model)} finds {found} of {total} and is wrong {false + double} times")
+            said.append(
+                f"{named(model)} finds {found} of {total} and is wrong {false + double} times"
+            )
     return "; ".join(said) or "There are no references to find"
 
 
@@ -181,7 +215,9 @@ def _orders_in_words(levels: Sequence[float], lines: Sequence[Line]) -> str:
 
 
 def _changes(levels: Sequence[float], names: Sequence[str], ahead: NDArray[np.bool_]) -> str:
-    """Return how the lead passes from model to model; who leads keeps the lead until somebody exceeds it."""
+    """Return how the lead passes from model to model; who leads keeps the lead until somebody
+    exceeds it.
+    """
     start = np.argmin(ahead, axis=1)  # level at which a model is exceeded first
     first = leader = int(np.argmax(start))
     turns = []
@@ -189,6 +225,15 @@ def _changes(levels: Sequence[float], names: Sequence[str], ahead: NDArray[np.bo
         if not ahead[leader, k]:
             leader = int(np.argmax(ahead[:, k]))
             turns.append((leader, level))
-    said = [f"{named(names[first])} first", *(f"{named(names[m])} from {level:g} on" for m, level in turns[:2])]
-    more = "" if len(turns) <= 2 else ", then it changes again" if len(turns) == 3 else ", then it changes more often"
+    said = [
+        f"{named(names[first])} first",
+        *(f"{named(names[m])} from {level:g} on" for m, level in turns[:2]),
+    ]
+    more = (
+        ""
+        if len(turns) <= 2
+        else ", then it changes again"
+        if len(turns) == 3
+        else ", then it changes more often"
+    )
     return f"The best model depends on the threshold: {', '.join(said)}{more}"

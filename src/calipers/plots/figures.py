@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures as data: what is shown, in which unit, and what it says. `svg` and `mpl` draw them; nothing here does.
+"""Figures as data: what is shown, in which unit, and what it says. `svg` and `mpl` draw them;
+nothing here does.
 
-Every figure has a title that states the finding, axes that state their unit, and its numbers as a table.
+Every figure has a title that states the finding, axes that state their unit, and its numbers as a
+table.
 """
 
 from __future__ import annotations
@@ -127,11 +129,22 @@ class Forest(Figure):
     def table(self) -> Table:
         """Return (row, series, value, low, high, n)."""
         found = [
-            (row.name, series, _number(mark.value), _number(mark.low), _number(mark.high), row.n, mark.reason)
+            (
+                row.name,
+                series,
+                _number(mark.value),
+                _number(mark.low),
+                _number(mark.high),
+                row.n,
+                mark.reason,
+            )
             for row in self.rows
             for series, mark in zip(self.series, row.marks)
         ]
-        return Table(("row", "series", self.x.label, "low", "high", self.n, "undefined because"), tuple(found))
+        return Table(
+            ("row", "series", self.x.label, "low", "high", self.n, "undefined because"),
+            tuple(found),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +205,8 @@ class Dots:
     y_high: F64 | None = None
     names: tuple[str, ...] = ()  # words beside the points
     slot: int = 0
-    quiet: bool = False  # names are in the table, and told when a point is pointed at, but not written beside it
+    # names are in the table, and told when a point is pointed at, but not written beside it
+    quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +225,13 @@ class Scatter(Figure):
             return tuple(_at(end, k) for end in (d.x_low, d.x_high, d.y_low, d.y_high))
 
         found = [
-            (d.name, d.names[k] if d.names else str(k + 1), _number(d.x[k]), _number(d.y[k]), *bars(d, k))
+            (
+                d.name,
+                d.names[k] if d.names else str(k + 1),
+                _number(d.x[k]),
+                _number(d.y[k]),
+                *bars(d, k),
+            )
             for d in self.dots
             for k in range(len(d.x))
         ]
@@ -221,7 +241,9 @@ class Scatter(Figure):
 
 @dataclass(frozen=True, slots=True)
 class Blob(Figure):
-    """How often every model had every rank: areas are shares of the replicates, or of what else was tried."""
+    """How often every model had every rank: areas are shares of the replicates, or of what else was
+    tried.
+    """
 
     models: tuple[str, ...]  # from best to worst
     shares: F64  # (models, ranks)
@@ -309,7 +331,9 @@ class Histogram(Figure):
 
 @dataclass(frozen=True, slots=True)
 class Cells(Figure):
-    """A whole number from 0 to ``most`` in every cell of an image, over its picture where there is one."""
+    """A whole number from 0 to ``most`` in every cell of an image, over its picture where there is
+    one.
+    """
 
     counts: I64  # (rows, columns)
     most: int
@@ -344,7 +368,9 @@ class BoxMark:
 
 @dataclass(frozen=True, slots=True)
 class Overlay(Figure):
-    """Objects of the references and of one model on an image, and its map of scores where it has one."""
+    """Objects of the references and of one model on an image, and its map of scores where it has
+    one.
+    """
 
     size: tuple[float, float]  # width and height in pixels of the image
     marks: tuple[BoxMark, ...]
@@ -355,7 +381,9 @@ class Overlay(Figure):
 
     def table(self) -> Table:
         """Return (fate, class, score, corners)."""
-        found = [(m.fate, m.label, _number(m.score), *(float(v) for v in m.box)) for m in self.marks]
+        found = [
+            (m.fate, m.label, _number(m.score), *(float(v) for v in m.box)) for m in self.marks
+        ]
         return Table(("fate", "class", "score", "x0", "y0", "x1", "y1"), tuple(found))
 
 

@@ -36,11 +36,15 @@ def auroc(found: MonitorEvaluation) -> Forest:
     for name in found.monitors:
         each = [found.get("AUROC", name, paradigm) for paradigm in paradigms]
         behind = " / ".join(str(e.n_references) for e in each)
-        rows.append(ForestRow(name, behind, tuple(Mark(e.value, e.low, e.high, why(e)) for e in each)))
+        rows.append(
+            ForestRow(name, behind, tuple(Mark(e.value, e.low, e.high, why(e)) for e in each))
+        )
     series = tuple(f"{LABELS[one]} labels" for one in paradigms)
     note = f"Chance is 0.5. n: {' / '.join(IMAGES[one][1] for one in paradigms)}, of {found.n_images}. {band(found)}"
     axis = Axis("AUROC", 0.0, 1.0)
-    return Forest(_of_both(found), axis, series, tuple(rows), n="n", reference=0.5, note=note.strip())
+    return Forest(
+        _of_both(found), axis, series, tuple(rows), n="n", reference=0.5, note=note.strip()
+    )
 
 
 def _of_both(found: MonitorEvaluation) -> str:
@@ -53,15 +57,21 @@ def _of_both(found: MonitorEvaluation) -> str:
     told = f"{named(best)} puts {IMAGES[paradigms[0]][1]} first in {percent(first.value)} of pairs"
     if len(paradigms) < 2 or math.isnan(found.get("AUROC", best, OOD).value):
         return told
-    winners = {one: set(order.winners) for one in paradigms if (order := found.ranking("AUROC").order(one))}
+    winners = {
+        one: set(order.winners) for one in paradigms if (order := found.ranking("AUROC").order(one))
+    }
     chance = max(found.get("AUROC", name, OOD).value for name in found.monitors) <= 0.5
     if len(found.monitors) > 1 and winners[OMS] != winners[OOD] and not chance:
         return f"{all_named(winners[OMS])} finds failures best, {all_named(winners[OOD])} images out of distribution"
-    return f"{told}, and images out of distribution in {percent(found.get('AUROC', best, OOD).value)}"
+    return (
+        f"{told}, and images out of distribution in {percent(found.get('AUROC', best, OOD).value)}"
+    )
 
 
 def risk(found: MonitorEvaluation) -> Curves:
-    """Return the share of images on which an alarm is wanted among those accepted, against how many are accepted."""
+    """Return the share of images on which an alarm is wanted among those accepted, against how many
+    are accepted.
+    """
     paradigm = _stated(found)[0]
     names = leading(found)
     curves = {name: found.curves(name, paradigm) for name in names}
@@ -74,7 +84,9 @@ def risk(found: MonitorEvaluation) -> Curves:
     ]
     for name, curve in curves.items():
         at = thinned(len(curve.coverage), MOST_POINTS)
-        lines.append(Line(name, curve.coverage[at], curve.risk[at], slot=found.monitors.index(name)))
+        lines.append(
+            Line(name, curve.coverage[at], curve.risk[at], slot=found.monitors.index(name))
+        )
     worst = max((float(line.y.max(initial=0.0)) for line in lines), default=1.0)
     areas = [f"{named(name)} {_brief(found.get('AURC', name, paradigm))}" for name in names]
     note = f"Area under the curve (AURC, small is good): {', '.join(areas)}. {band(found)} {_left(found, names)}"
@@ -136,7 +148,9 @@ def sweep(found: MonitorEvaluation) -> Curves:
         for name, k in rows.items()
     )
     note = f"{_changes(found)} Chance is 0.5. {band(found)} {_left(found, names)}"
-    return Curves(_sweep_title(found, names), Axis("tau"), Axis("AUROC", 0.0, 1.0), lines, note=note.strip())
+    return Curves(
+        _sweep_title(found, names), Axis("tau"), Axis("AUROC", 0.0, 1.0), lines, note=note.strip()
+    )
 
 
 def _sweep_title(found: MonitorEvaluation, names: Sequence[str]) -> str:
@@ -145,7 +159,9 @@ def _sweep_title(found: MonitorEvaluation, names: Sequence[str]) -> str:
     if several and swept:
         wins = found.ranking("AUROC").wins
         best = max(wins, key=lambda name: wins[name])
-        return f"{named(best)} finds unsafe images best at {wins[best]} of {len(swept)} values of tau"
+        return (
+            f"{named(best)} finds unsafe images best at {wins[best]} of {len(swept)} values of tau"
+        )
     values = table.value[table.monitors.index(names[0])]
     if np.isnan(values).all():
         return "No tau parts safe from unsafe images"
@@ -161,9 +177,7 @@ def prevalence(found: MonitorEvaluation) -> Curves:
         unsafe = found.get("prevalence")
         title = f"At tau = {found.tau:g}, {percent(unsafe.value)} of {unsafe.n_images} images are unsafe"
     else:
-        title = (
-            f"{percent(shares[0])} of images are unsafe at tau = {taus[0]:.3g}, {percent(shares[-1])} at {taus[-1]:.3g}"
-        )
+        title = f"{percent(shares[0])} of images are unsafe at tau = {taus[0]:.3g}, {percent(shares[-1])} at {taus[-1]:.3g}"
     marks = tuple(range(len(taus))) if len(taus) <= 12 else ()
     line = Line("unsafe images", taus, shares, slot=GREY, marks=marks)
     note = f"An image is unsafe if its score s is below tau. {_changes(found)} {found.n_images} images."
@@ -192,7 +206,9 @@ def _left(found: MonitorEvaluation, names: Sequence[str]) -> str:
 
 def _stated(found: MonitorEvaluation) -> tuple[str, ...]:
     if not found.paradigms:
-        raise UsageError("this figure needs labels: give a tau or OOD labels; the sweep has the figure 'sweep'")
+        raise UsageError(
+            "this figure needs labels: give a tau or OOD labels; the sweep has the figure 'sweep'"
+        )
     return found.paradigms
 
 
@@ -211,7 +227,10 @@ OF_ALL: Mapping[str, Callable[[MonitorEvaluation], Figure]] = {
     "prevalence": prevalence,
     "ranking": ranking,
 }
-OF_ONE: Mapping[str, Callable[[MonitorEvaluation, str], Figure]] = {"outcomes": outcomes, "scores": scores}
+OF_ONE: Mapping[str, Callable[[MonitorEvaluation, str], Figure]] = {
+    "outcomes": outcomes,
+    "scores": scores,
+}
 FIGURES = (*OF_ALL, *OF_ONE)
 
 
@@ -230,11 +249,15 @@ def available(found: MonitorEvaluation) -> tuple[str, ...]:
 
 
 def figure(found: MonitorEvaluation, name: str, monitor: str | None = None) -> Figure:
-    """Return a figure of monitors as data: one of `FIGURES`; ``outcomes`` and ``scores`` are those of one monitor."""
+    """Return a figure of monitors as data: one of `FIGURES`; ``outcomes`` and ``scores`` are those
+    of one monitor.
+    """
     if name not in FIGURES:
         raise UsageError(f"no figure {name!r} of monitors; {did_you_mean(name, FIGURES)}")
     if name in OF_ONE:
         return OF_ONE[name](found, found.monitors[found.basis.monitors.index(monitor)])
     if name not in available(found):
-        raise UsageError(f"no figure {name!r} of this evaluation; it has {', '.join((*available(found), *OF_ONE))}")
+        raise UsageError(
+            f"no figure {name!r} of this evaluation; it has {', '.join((*available(found), *OF_ONE))}"
+        )
     return OF_ALL[name](found)

@@ -20,18 +20,26 @@ Flags = NDArray[np.bool_]
 
 BINS = 24
 WORDS = {OMS: ("safe", "unsafe"), OOD: ("in distribution", "out of distribution")}
-IMAGES = {OMS: ("safe images", "unsafe images"), OOD: ("images in distribution", "images out of distribution")}
+IMAGES = {
+    OMS: ("safe images", "unsafe images"),
+    OOD: ("images in distribution", "images out of distribution"),
+}
 KINDS = {OMS: ("safe", "unsafe"), OOD: ("not OOD", "OOD")}  # short words, for the bars
 FATES = ("accepted, rightly", "rejected, rightly", "accepted by mistake", "rejected by mistake")
 SLOTS = (2, 0, 1, 5)
 
 
 def outcomes(found: MonitorEvaluation, monitor: str) -> Bars:
-    """Return how many images of every kind the monitor accepts and rejects: OOD x unsafe x rejected as bars.
+    """Return how many images of every kind the monitor accepts and rejects: OOD x unsafe x rejected
+    as bars.
 
     An alarm is wanted on unsafe images; without OMS labels on those out of distribution.
     """
-    labels = {one.paradigm: one.wanted for p in (OOD, OMS) if (one := headline(found.basis.labels, p)) is not None}
+    labels = {
+        one.paradigm: one.wanted
+        for p in (OOD, OMS)
+        if (one := headline(found.basis.labels, p)) is not None
+    }
     rejected = rejected_by(found, monitor)
     if rejected is None or not labels:
         return Bars(
@@ -45,19 +53,28 @@ def outcomes(found: MonitorEvaluation, monitor: str) -> Bars:
         )
     judged = found.basis.judged
     kinds = list(product((False, True), repeat=len(labels)))
-    of_kind = [np.all([flags == side for flags, side in zip(labels.values(), kind)], axis=0) for kind in kinds]
+    of_kind = [
+        np.all([flags == side for flags, side in zip(labels.values(), kind)], axis=0)
+        for kind in kinds
+    ]
     wanted = labels.get(OMS, labels.get(OOD))
     assert wanted is not None
     fates = [~rejected & ~wanted, rejected & wanted, ~rejected & wanted, rejected & ~wanted]
-    heights = np.array([[int((here & fate & judged).sum()) for here in of_kind] for fate in fates], np.float64)
+    heights = np.array(
+        [[int((here & fate & judged).sum()) for here in of_kind] for fate in fates], np.float64
+    )
     sizes = heights.sum(axis=0).astype(np.int64).tolist()
     said = [", ".join(KINDS[p][side] for p, side in zip(labels, kind)) for kind in kinds]
     names = tuple(f"{words} ({n})" for words, n in zip(said, sizes))
     threshold = found.thresholds[monitor]
     note = f"{int(judged.sum())} images judged; {in_words(threshold, others_of(found))}."
     return Bars(
-        _lost(found, monitor, wanted & judged, rejected, labels.get(OOD) if OMS in labels else None),
-        Axis("kind of image" + (" (OOD: out of distribution)" if OOD in labels else ""), names=names),
+        _lost(
+            found, monitor, wanted & judged, rejected, labels.get(OOD) if OMS in labels else None
+        ),
+        Axis(
+            "kind of image" + (" (OOD: out of distribution)" if OOD in labels else ""), names=names
+        ),
         Axis("number of images", 0.0),
         FATES,
         heights,
@@ -67,7 +84,9 @@ def outcomes(found: MonitorEvaluation, monitor: str) -> Bars:
     )
 
 
-def _lost(found: MonitorEvaluation, monitor: str, wanted: Flags, rejected: Flags, ood: Flags | None) -> str:
+def _lost(
+    found: MonitorEvaluation, monitor: str, wanted: Flags, rejected: Flags, ood: Flags | None
+) -> str:
     n, passed = int(wanted.sum()), wanted & ~rejected
     words = "unsafe images" if OMS in found.paradigms else "images out of distribution"
     told = f"{named(monitor)} lets {int(passed.sum())} of {n} {words} through"
@@ -77,7 +96,9 @@ def _lost(found: MonitorEvaluation, monitor: str, wanted: Flags, rejected: Flags
 
 
 def scores(found: MonitorEvaluation, monitor: str) -> Histogram:
-    """Return where the alarm scores of safe and unsafe images lie, on the monitor's own scale, with its threshold."""
+    """Return where the alarm scores of safe and unsafe images lie, on the monitor's own scale, with
+    its threshold.
+    """
     k = found.monitors.index(monitor)
     basis = found.basis.monitors
     own = basis.alarm[k] if basis.higher_is_alarm[k] else -basis.alarm[k]
@@ -109,7 +130,9 @@ def scores(found: MonitorEvaluation, monitor: str) -> Histogram:
 
 
 def others_of(found: MonitorEvaluation) -> str:
-    """Return the images by which thresholds are chosen, those on which no alarm is wanted, in words."""
+    """Return the images by which thresholds are chosen, those on which no alarm is wanted, in
+    words.
+    """
     return IMAGES[OMS if OMS in found.paradigms else OOD][0]
 
 
@@ -117,7 +140,9 @@ def _apart(found: MonitorEvaluation, monitor: str, paradigm: str) -> str:
     area = found.get("AUROC", monitor, paradigm).value
     if math.isnan(area):
         return f"Alarm scores of {named(monitor)}; the images are all of one kind"
-    return f"{named(monitor)}: {IMAGES[paradigm][1]} have the higher alarm in {percent(area)} of pairs"
+    return (
+        f"{named(monitor)}: {IMAGES[paradigm][1]} have the higher alarm in {percent(area)} of pairs"
+    )
 
 
 def _edges(values: F64) -> F64:

@@ -24,20 +24,29 @@ MOST_TAUS = 8  # columns of the ranking
 def leading(found: MonitorEvaluation, most: int = MOST_LINES) -> tuple[str, ...]:
     """Return the best monitors by AUROC, the best first.
 
-    It is AUROC under OMS labels; its mean over tau if there is no headline; under OOD labels only if there is nothing
-    else, because finding failures is what a monitor is for.
+    It is AUROC under OMS labels; its mean over tau if there is no headline; under OOD labels only
+    if there is nothing else, because finding failures is what a monitor is for.
     """
     if OMS in found.paradigms or not found.taus:
-        value = {name: found.get("AUROC", name, found.paradigms[0]).value for name in found.monitors}
+        value = {
+            name: found.get("AUROC", name, found.paradigms[0]).value for name in found.monitors
+        }
     else:
         table = found.sweep("AUROC").value
-        value = {name: float(np.nan_to_num(row, nan=0.0).mean()) for name, row in zip(found.monitors, table)}
-    order = sorted(found.monitors, key=lambda name: -value[name] if not math.isnan(value[name]) else math.inf)
+        value = {
+            name: float(np.nan_to_num(row, nan=0.0).mean())
+            for name, row in zip(found.monitors, table)
+        }
+    order = sorted(
+        found.monitors, key=lambda name: -value[name] if not math.isnan(value[name]) else math.inf
+    )
     return tuple(order[:most])
 
 
 def ranking(found: MonitorEvaluation, metric: str = "AUROC") -> HeatMap:
-    """Return the rank and value of every monitor under both kinds of labels and at some values of tau."""
+    """Return the rank and value of every monitor under both kinds of labels and at some values of
+    tau.
+    """
     orders = found.ranking(metric).orders
     heads = [one for one in orders if one.tau is None]
     swept = [one for one in orders if one.tau is not None and one.defined]
@@ -97,12 +106,20 @@ def _ranking_title(found: MonitorEvaluation, metric: str) -> str:
         best = max(wins, key=lambda name: wins[name])
         return f"{named(best)} is first at {wins[best]} of {len(table.swept)} values of tau"
     one = oms or ood
-    return f"{all_named(set(one.winners))} is first" if one is not None and one.winners else "No order can be stated"
+    return (
+        f"{all_named(set(one.winners))} is first"
+        if one is not None and one.winners
+        else "No order can be stated"
+    )
 
 
 def _kendall(found: MonitorEvaluation, metric: str) -> str:
     value = found.ranking(metric).agreement
-    return "" if math.isnan(value) else f"Kendall's tau between the OMS and the OOD order: {value:.2f}."
+    return (
+        ""
+        if math.isnan(value)
+        else f"Kendall's tau between the OMS and the OOD order: {value:.2f}."
+    )
 
 
 def all_named(names: set[str]) -> str:

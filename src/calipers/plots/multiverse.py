@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The multiverse in figures: ranks, the specification curve, what moves the order, and who wins at which level."""
+"""The multiverse in figures: ranks, the specification curve, what moves the order, and who wins at
+which level.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.errors import UsageError, did_you_mean
-from calipers.plots.figures import Axis, Blob, Curves, Figure, Forest, ForestRow, HeatMap, Line, Mark
+from calipers.plots.figures import (
+    Axis,
+    Blob,
+    Curves,
+    Figure,
+    Forest,
+    ForestRow,
+    HeatMap,
+    Line,
+    Mark,
+)
 from calipers.plots.words import named, percent
 from calipers.sensitivity import Multiverse
 from calipers.sensitivity.multiverse_result import NOTICED
@@ -24,7 +36,9 @@ TIES = "Models that tie share a configuration."
 
 
 def ranks(found: Multiverse) -> Blob:
-    """Return how often every model had every rank over all configurations; models that tie share their ranks."""
+    """Return how often every model had every rank over all configurations; models that tie share
+    their ranks.
+    """
     order = np.argsort(found.ranks.mean(axis=0), kind="stable")
     first = max(found.wins, key=lambda model: found.wins[model])
     low, high = np.quantile(found.ranks, SPAN, axis=0)
@@ -41,7 +55,9 @@ def ranks(found: Multiverse) -> Blob:
 
 
 def _shares(values: F64) -> F64:
-    """Return (models, ranks) the share of configurations; t models that tie have each of their t ranks 1 / t times."""
+    """Return (models, ranks) the share of configurations; t models that tie have each of their t
+    ranks 1 / t times.
+    """
     n, m = values.shape
     above = (values[:, None, :] > values[:, :, None]).sum(axis=2)
     equal = (values[:, None, :] == values[:, :, None]).sum(axis=2)
@@ -51,7 +67,9 @@ def _shares(values: F64) -> F64:
 
 
 def curve(found: Multiverse) -> Curves:
-    """Return the specification curve: best minus second of the base in every configuration, from lowest to highest."""
+    """Return the specification curve: best minus second of the base in every configuration, from
+    lowest to highest.
+    """
     best, second = found.best_two
     apart = found.values[:, found.models.index(best)] - found.values[:, found.models.index(second)]
     order = np.argsort(apart, kind="stable")
@@ -86,7 +104,11 @@ def choices(found: Multiverse) -> Forest:
     parts = found.explained
     top = [name for name, part in parts.items() if part >= MATTERS][:2]
     most = " and ".join(f"{spoken(name)} ({percent(parts[name])})" for name in top)
-    title = f"The rank of {named(found.winner)} hangs most on {most}" if top else "No choice moves the order by itself"
+    title = (
+        f"The rank of {named(found.winner)} hangs most on {most}"
+        if top
+        else "No choice moves the order by itself"
+    )
     levels = {name: len({str(one[name]) for one in found.each if name in one}) for name in parts}
     shown = [name for name in parts if levels[name] > 1]
     rows = tuple(ForestRow(spoken(name), str(levels[name]), (Mark(parts[name]),)) for name in shown)
@@ -99,12 +121,18 @@ def choices(found: Multiverse) -> Forest:
 
 
 def levels(found: Multiverse) -> HeatMap:
-    """Return the share of configurations that every model wins at every value of every choice that changes it."""
+    """Return the share of configurations that every model wins at every value of every choice that
+    changes it.
+    """
     entries = [entry for entry in found.levels if entry[0] not in found.silent]
     names = tuple(said(choice, level) for choice, level, *_ in entries)
     shares = np.array([[wins[model] for model in found.models] for *_, wins in entries])
     without = ", ".join(map(spoken, found.silent))
-    left = f" Left out, because they change no share by {NOTICED:.0%}".replace("%", " %") if without else ""
+    left = (
+        f" Left out, because they change no share by {NOTICED:.0%}".replace("%", " %")
+        if without
+        else ""
+    )
     return HeatMap(
         _turn(found),
         Axis("model", names=found.models),
@@ -116,7 +144,9 @@ def levels(found: Multiverse) -> HeatMap:
 
 
 def _turn(found: Multiverse) -> str:
-    """Return the choice that moves the share of a model furthest; rare ones count less, as chance moves them more."""
+    """Return the choice that moves the share of a model furthest; rare ones count less, as chance
+    moves them more.
+    """
     moves = [
         (abs(share - found.wins[model]) * np.sqrt(n), choice, level, model, share)
         for choice, level, n, wins in found.levels
@@ -131,7 +161,9 @@ def _turn(found: Multiverse) -> str:
 
 
 def _counts(found: Multiverse) -> str:
-    left = f"; {found.n_undefined} left out, because a model has no value" if found.n_undefined else ""
+    left = (
+        f"; {found.n_undefined} left out, because a model has no value" if found.n_undefined else ""
+    )
     return f"{len(found.each)} configurations of {found.n_possible:,} combinations{left}."
 
 

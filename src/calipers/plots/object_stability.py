@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Object stability in figures: found by k of m models, shared false alarms, agreement of pairs, and by size."""
+"""Object stability in figures: found by k of m models, shared false alarms, agreement of pairs, and
+by size.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def found_by(found: ObjectStability) -> Bars:
 def false_alarms(found: ObjectStability) -> Bars:
     """Return the share of places with a false alarm where 1, ..., K models raise one."""
     rows, n = found.false_alarms_by(), len(found.evidence.places)
-    title = f"{percent(found['false-alarms-shared'].value)} of {n} places with a false alarm are shared"
+    title = (
+        f"{percent(found['false-alarms-shared'].value)} of {n} places with a false alarm are shared"
+    )
     return _bars(
         title if n else "No model raises a false alarm",
         "models with a false alarm at a place",
@@ -49,11 +53,19 @@ def sizes(found: ObjectStability) -> Bars:
     """Return which shares of the references of every size all, some and none of the models find."""
     names = _sizes(found)
     table = [[found.get(f"found-by-{kind}", size=name) for name in names] for kind in KINDS]
-    heights = np.array([[one.value for one in line] for line in table]).reshape(len(KINDS), len(names))
-    parts = ", ".join(f"{percent(share)} of the {name}" for name, share in zip(names, heights[1]) if share == share)
+    heights = np.array([[one.value for one in line] for line in table]).reshape(
+        len(KINDS), len(names)
+    )
+    parts = ", ".join(
+        f"{percent(share)} of the {name}"
+        for name, share in zip(names, heights[1])
+        if share == share
+    )
     counts = ", ".join(f"{one.n_references} {name}" for name, one in zip(names, table[0]))
     return Bars(
-        f"Some but not all models find {parts} references" if parts else "There are no counted references",
+        f"Some but not all models find {parts} references"
+        if parts
+        else "There are no counted references",
         Axis("size of the reference", names=names),
         Axis("share of references", 0.0, 1.0),
         ("found by all", "found by some", "found by none"),
@@ -65,7 +77,11 @@ def sizes(found: ObjectStability) -> Bars:
 
 def agreement(found: ObjectStability) -> Forest:
     """Return how far two models agree: on everything, on every size and on every class."""
-    rows = [ForestRow("all objects", str(found["agreement"].n_images), _marks(found["agreement"]), strong=True)]
+    rows = [
+        ForestRow(
+            "all objects", str(found["agreement"].n_images), _marks(found["agreement"]), strong=True
+        )
+    ]
     for row in found.rows:
         if row.metric == "agreement" and (row.label is not None or row.group):
             name = row.label if row.label is not None else f"{(row.group or {})['size']} objects"
@@ -96,7 +112,8 @@ def pairs(found: ObjectStability) -> HeatMap:
         "A model is not compared with itself."
     )
     words = tuple(
-        tuple("" if r == c else percent(float(value)) for c, value in enumerate(line)) for r, line in enumerate(values)
+        tuple("" if r == c else percent(float(value)) for c, value in enumerate(line))
+        for r, line in enumerate(values)
     )
     axis = Axis("model", names=names)
     return HeatMap(title, axis, axis, values, "agreement", words=words, note=note)
@@ -105,7 +122,9 @@ def pairs(found: ObjectStability) -> HeatMap:
 def _bars(title: str, x: str, y: str, shares: list[tuple[str, Estimate]], note: str) -> Bars:
     """Return bars with intervals, one per number of models."""
     names = tuple(name for name, _ in shares)
-    heights, low, high = (np.array([[getattr(share, end) for _, share in shares]]) for end in ("value", "low", "high"))
+    heights, low, high = (
+        np.array([[getattr(share, end) for _, share in shares]]) for end in ("value", "low", "high")
+    )
     return Bars(title, Axis(x, names=names), Axis(y, 0.0, 1.0), (y,), heights, low, high, note=note)
 
 
@@ -125,7 +144,11 @@ def _sizes(found: ObjectStability) -> tuple[str, ...]:
 
 def _cuts(found: ObjectStability) -> str:
     cuts = found.settings["sizes"]
-    return f"Sizes are parted at an area of {' and '.join(f'{cut:.4g}' for cut in cuts)}." if cuts else ""
+    return (
+        f"Sizes are parted at an area of {' and '.join(f'{cut:.4g}' for cut in cuts)}."
+        if cuts
+        else ""
+    )
 
 
 def _intervals(found: ObjectStability) -> str:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stability in figures: pairs of models, leaving out models, thresholds, scores, and what the reference says."""
+"""Stability in figures: pairs of models, leaving out models, thresholds, scores, and what the
+reference says.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,15 @@ def pairs(found: StabilityResult, *, score: str = "APJ") -> HeatMap:
         f"Mean over {found.n_used} images, {_at(found, score)}. {missing.pairs} of {missing.of_pairs} pairs of maps "
         "have no value and are left out. A model is not compared with itself."
     )
-    return HeatMap(title, Axis("model", names=names), Axis("with", names=names), values, score, words=words, note=note)
+    return HeatMap(
+        title,
+        Axis("model", names=names),
+        Axis("with", names=names),
+        values,
+        score,
+        words=words,
+        note=note,
+    )
 
 
 def models(found: StabilityResult, *, score: str = "APJ") -> Forest:
@@ -73,14 +83,20 @@ def models(found: StabilityResult, *, score: str = "APJ") -> Forest:
     left = found.leave_one_out(score)
     n = len(found.models)
     reason = "" if left.reason is None else left.reason.replace("_", " ")
-    rows = [ForestRow("all models", str(n), (Mark(left.value, left.low, left.high, reason),), strong=True)]
+    rows = [
+        ForestRow(
+            "all models", str(n), (Mark(left.value, left.low, left.high, reason),), strong=True
+        )
+    ]
     for model, value in zip(found.models, left.without):
         rows.append(ForestRow(f"without {named(model)}", str(n - 1), (Mark(value, reason=reason),)))
     title = f"Of other trainings nothing can be said from {n} models"
     if left.reason is None and left.most_different is not None:
         best = left.without[found.models.index(left.most_different)]
         moved = max(abs(value - left.value) for value in left.without)
-        title = f"Without {named(left.most_different)}, which differs most, {score} is {shown(best)} "
+        title = (
+            f"Without {named(left.most_different)}, which differs most, {score} is {shown(best)} "
+        )
         title += f"instead of {shown(left.value)}"
         if moved < 0.005:
             title = f"No single model moves {score}, which is {shown(left.value)}"
@@ -88,7 +104,9 @@ def models(found: StabilityResult, *, score: str = "APJ") -> Forest:
         f"Mean over {found.n_used} images, {_at(found, score)}. The interval of all models is a {100 * left.level:g} % "
         f"t interval over {n} models: it speaks for other trainings, on these images."
     )
-    return Forest(title, Axis(score), (score,), tuple(rows), n="models", reference=left.value, note=note)
+    return Forest(
+        title, Axis(score), (score,), tuple(rows), n="models", reference=left.value, note=note
+    )
 
 
 def sweep(found: StabilityResult, *, scores: tuple[str, ...] = SWEPT) -> Curves:
@@ -106,16 +124,18 @@ def sweep(found: StabilityResult, *, scores: tuple[str, ...] = SWEPT) -> Curves:
     title = f"{first.name} has no value at any threshold"
     if len(known):
         a, b = known[np.argmin(first.y[known])], known[np.argmax(first.y[known])]
-        title = (
-            f"{first.name} is {shown(first.y[b])} at threshold {first.x[b]:g}, {shown(first.y[a])} at {first.x[a]:g}"
-        )
+        title = f"{first.name} is {shown(first.y[b])} at threshold {first.x[b]:g}, {shown(first.y[a])} at {first.x[a]:g}"
         if first.y[b] - first.y[a] < 0.01:
             title = f"{first.name} does not hang on the threshold: {shown(first.y[a])} to {shown(first.y[b])}"
     note = f"Means over {found.n_used} images. The marker is the chosen threshold. {_band(found['APJ'])}"
-    return Curves(title, Axis("threshold", 0.0, 1.0), Axis("score"), tuple(lines), note=note.strip())
+    return Curves(
+        title, Axis("threshold", 0.0, 1.0), Axis("score"), tuple(lines), note=note.strip()
+    )
 
 
-def scores(found: StabilityResult, *, names: tuple[str, ...] = CORRELATED, method: str = "spearman") -> HeatMap:
+def scores(
+    found: StabilityResult, *, names: tuple[str, ...] = CORRELATED, method: str = "spearman"
+) -> HeatMap:
     """Return the correlations between scores over images."""
     table = found.correlation(method)
     chosen = tuple(name for name in names if name in table.names)
@@ -146,15 +166,21 @@ def images(found: StabilityResult, *, score: str = "APJ") -> Histogram:
     edges = np.round(np.linspace(1.0 - 0.1 * BINS, 1.0, BINS + 1), 10)
     counts = np.histogram(np.clip(known, edges[0], edges[-1]), edges)[0].astype(np.float64)[None]
     note = f"n = {len(known)} images, mean over pairs of models, {_at(found, score)}."
-    note += f" {left} more have no value, because models mark nothing or everything." if left else ""
+    note += (
+        f" {left} more have no value, because models mark nothing or everything." if left else ""
+    )
     return Histogram(title, Axis(score), Axis("images"), edges, ("images",), counts, note=note)
 
 
 def dice(found: StabilityResult, *, score: str = "APJ", measure: str = "DICE") -> Scatter:
-    """Return stability against the reference: every annotated image, with the standard deviation over models."""
+    """Return stability against the reference: every annotated image, with the standard deviation
+    over models.
+    """
     local = found.localized
     if not local.has(measure):
-        raise UsageError(f"there is no {measure}: {local.missing.get(measure, 'unknown measure').replace('_', ' ')}")
+        raise UsageError(
+            f"there is no {measure}: {local.missing.get(measure, 'unknown measure').replace('_', ' ')}"
+        )
     mean, sd = local.per_bag(measure)
     x = found.per_bag(score)[local.places]
     both = int((~np.isnan(x)).sum())
@@ -165,7 +191,9 @@ def dice(found: StabilityResult, *, score: str = "APJ", measure: str = "DICE") -
         f"models (ddof 0), no intervals. Threshold {found.threshold:g}."
     )
     title = f"{_words(score, measure, together)}, n = {both}"
-    return Scatter(title, Axis(score), Axis(f"{measure}, mean over models", 0.0, 1.0), (dots,), note=note)
+    return Scatter(
+        title, Axis(score), Axis(f"{measure}, mean over models", 0.0, 1.0), (dots,), note=note
+    )
 
 
 def _words(score: str, measure: str, together: float) -> str:
@@ -180,7 +208,9 @@ def _words(score: str, measure: str, together: float) -> str:
 
 
 def auc(found: StabilityResult, *, score: str = "APJ") -> Scatter:
-    """Return, for every model, its agreement with the others against how well it tells whole images apart."""
+    """Return, for every model, its agreement with the others against how well it tells whole images
+    apart.
+    """
     local = found.localized
     if not local.has("AUC"):
         raise UsageError(f"there is no bag AUC: {local.missing['AUC'].replace('_', ' ')}")
@@ -190,7 +220,9 @@ def auc(found: StabilityResult, *, score: str = "APJ") -> Scatter:
     known = np.isfinite(matrix)
     x = np.divide(np.where(known, matrix, 0.0).sum(axis=1), known.sum(axis=1), where=known.any(axis=1),
                   out=np.full(len(matrix), np.nan))  # fmt: skip
-    dots = Dots("", x, y, y_low=low, y_high=high, names=tuple(named(model) for model in found.models))
+    dots = Dots(
+        "", x, y, y_low=low, y_high=high, names=tuple(named(model) for model in found.models)
+    )
     title = f"Bag AUC is {_span(y)} of models whose {score} with the others is {_span(x)}"
     if not np.isfinite(x).any():
         title = f"Bag AUC is {_span(y)}; {score} has no value"
@@ -199,14 +231,24 @@ def auc(found: StabilityResult, *, score: str = "APJ") -> Scatter:
         f"A point is a model; across, its mean {score} with the others over {found.n_used} images; up, its AUC over "
         f"{areas[0].n_images} images.{pooled} {_band(areas[0])}"
     )
-    return Scatter(title, Axis(f"mean {score} with the other models"), Axis("bag AUC"), (dots,), note=note.strip())
+    return Scatter(
+        title,
+        Axis(f"mean {score} with the other models"),
+        Axis("bag AUC"),
+        (dots,),
+        note=note.strip(),
+    )
 
 
 def ends(estimates: Sequence[Estimate]) -> tuple[F64, F64, F64]:
-    """Return values and ends of intervals; NaN for those that are of the share of units instead of the value."""
+    """Return values and ends of intervals; NaN for those that are of the share of units instead of
+    the value.
+    """
     value = np.array([one.value for one in estimates])
     low, high = (
-        np.array([math.nan if one.method == SHARE_OF_UNITS else getattr(one, end) for one in estimates])
+        np.array(
+            [math.nan if one.method == SHARE_OF_UNITS else getattr(one, end) for one in estimates]
+        )
         for end in ("low", "high")
     )
     return value, low, high
@@ -245,8 +287,14 @@ FIGURES: Mapping[str, Callable[..., Figure]] = {
 
 
 def available(found: StabilityResult) -> tuple[str, ...]:
-    """Return the figures that a result has: without a reference there is no DICE, without labels no AUC."""
-    needs = {"dice": found.localized.has("DICE"), "auc": found.localized.has("AUC"), "bags": found.source is not None}
+    """Return the figures that a result has: without a reference there is no DICE, without labels no
+    AUC.
+    """
+    needs = {
+        "dice": found.localized.has("DICE"),
+        "auc": found.localized.has("AUC"),
+        "bags": found.source is not None,
+    }
     return tuple(name for name in FIGURES if needs.get(name, True))
 
 
@@ -257,5 +305,7 @@ def figure(found: StabilityResult, name: str, **choices: Any) -> Figure:
     known = FIGURES[name].__kwdefaults__ or {}
     for choice in choices:
         if choice not in known:
-            raise UsageError(f"the figure {name!r} takes {', '.join(known) or 'no choice'}, not {choice!r}")
+            raise UsageError(
+                f"the figure {name!r} takes {', '.join(known) or 'no choice'}, not {choice!r}"
+            )
     return FIGURES[name](found, **choices)

@@ -27,7 +27,9 @@ SIDE = 64  # cells along a side, at most; larger maps are shown in blocks
 
 @dataclass(frozen=True)
 class Slice:
-    """The part of an image that is shown: how many models mark every cell, and what the reference does."""
+    """The part of an image that is shown: how many models mark every cell, and what the reference
+    does.
+    """
 
     counts: I64  # (rows, columns)
     inside: Flags | None
@@ -49,12 +51,15 @@ def shown(value: float) -> str:
 
 def marked_by(bag: Bag, threshold: float) -> I64:
     """Return, in the shape of the map, how many models call every instance positive."""
-    called = bag.values >= threshold if threshold > 0 else bag.values > 0  # a threshold of 0 is strict
+    called = (
+        bag.values >= threshold if threshold > 0 else bag.values > 0
+    )  # a threshold of 0 is strict
     return np.asarray(called.sum(axis=0), np.int64).reshape(bag.shape)
 
 
 def shown_slice(bag: Bag, threshold: float) -> Slice:
-    """Return the slice with the most cells that some but not all models mark; of equal ones the most marked one.
+    """Return the slice with the most cells that some but not all models mark; of equal ones the
+    most marked one.
 
     A map of one axis is shown as one row.
     """
@@ -70,7 +75,9 @@ def shown_slice(bag: Bag, threshold: float) -> Slice:
 
 
 def blocks(values: I64, side: int) -> I64:
-    """Return the highest of every ``side`` x ``side`` numbers, which are not negative; a small mark does not vanish."""
+    """Return the highest of every ``side`` x ``side`` numbers, which are not negative; a small mark
+    does not vanish.
+    """
     rows, columns = (-(-n // side) for n in values.shape)
     padded = np.zeros((rows * side, columns * side), np.int64)
     padded[: values.shape[0], : values.shape[1]] = values
@@ -78,15 +85,18 @@ def blocks(values: I64, side: int) -> I64:
 
 
 def bags(
-    found: StabilityResult, *, bag: str | int | None = None, picture: Callable[[Slice], tuple[str, float]] | None = None
+    found: StabilityResult,
+    *,
+    bag: str | int | None = None,
+    picture: Callable[[Slice], tuple[str, float]] | None = None,
 ) -> Cells:
     """Return how many models mark every cell of an image; the least stable one if none is named.
 
     Parameters
     ----------
     picture
-        Called with the slice that is shown; returns the picture below it, as a ``data:`` address, and the height of a
-        cell over its width.
+        Called with the slice that is shown; returns the picture below it, as a ``data:`` address,
+        and the height of a cell over its width.
     """
     place = place_of(found, bag)
     part = shown_slice(found.bag(place), found.threshold)
@@ -97,12 +107,16 @@ def bags(
         inside = None if inside is None else blocks(inside.astype(np.int64), side) > 0
     notes = [f"Threshold {found.threshold:g}."]
     if part.index is not None:
-        notes.append(f"Slice {part.index + 1} of {part.of}, the one with most places that some but not all mark.")
+        notes.append(
+            f"Slice {part.index + 1} of {part.of}, the one with most places that some but not all mark."
+        )
     if side > 1:
         notes.append(f"Blocks of {side} × {side} cells, each shown by the highest of its numbers.")
     title = f"{named(found.ids[place])}: {_said(found, place)}"
     label = f"how many of {len(found.models)} models mark a place"
-    return Cells(title, counts, len(found.models), label, inside, below, aspect, note=" ".join(notes))
+    return Cells(
+        title, counts, len(found.models), label, inside, below, aspect, note=" ".join(notes)
+    )
 
 
 def _said(found: StabilityResult, place: int) -> str:
@@ -116,7 +130,9 @@ def _said(found: StabilityResult, place: int) -> str:
 
 
 def called(found: StabilityResult, *, bag: str | int | None = None) -> Bars:
-    """Return of what any model marks, how much 1, 2, ..., all models mark: of all images, or of one."""
+    """Return of what any model marks, how much 1, 2, ..., all models mark: of all images, or of
+    one.
+    """
     here = found.called()
     if bag is not None:
         place = place_of(found, bag)
@@ -129,7 +145,11 @@ def called(found: StabilityResult, *, bag: str | int | None = None) -> Bars:
     title = f"{where}of the places that any model marks, all {n_models} mark {percent(by_all)}"
     if not marked:
         title = f"{where}no model marks anything"
-    images = "1 image" if bag is not None else f"{found.n_used} images together, in which large images weigh more"
+    images = (
+        "1 image"
+        if bag is not None
+        else f"{found.n_used} images together, in which large images weigh more"
+    )
     note = f"n = {marked} places that a model marks, of {n} in {images}; none marks the other {n - marked}."
     names = tuple(str(k) for k in range(1, n_models + 1))
     x = Axis("models that mark a place", names=names)
@@ -138,7 +158,9 @@ def called(found: StabilityResult, *, bag: str | int | None = None) -> Bars:
 
 
 def place_of(found: StabilityResult, bag: str | int | None) -> int:
-    """Return the place of a bag among those that were used: by its id, by its place, or the least stable one."""
+    """Return the place of a bag among those that were used: by its id, by its place, or the least
+    stable one.
+    """
     if bag is None:
         ranked = found.ranked("APJ")
         return int(ranked[0]) if len(ranked) else 0

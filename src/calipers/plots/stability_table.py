@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several stability analyses in one figure: stability against bag AUC or DICE, a point per data set and operator."""
+"""Several stability analyses in one figure: stability against bag AUC or DICE, a point per data set
+and operator.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,18 @@ WORDS = {"AUC": "bag AUC", "DICE": "DICE"}
 
 
 def figure(table: StabilityTable, measure: str = "AUC", score: str = "APJ") -> Scatter:
-    """Return a point per key; of keys with several parts the first is the series, the others name the point."""
+    """Return a point per key; of keys with several parts the first is the series, the others name
+    the point.
+    """
     for name, known in ((measure, MEASURES), (score, STABILITY)):
         if name not in known:
             raise UsageError(f"no {name!r} here; {did_you_mean(name, known)}")
     series: dict[str, list[tuple[str, Cell, Cell]]] = {}
     for key, row in zip(table.keys, table.cells):
         first, rest = (key[0], " / ".join(key[1:])) if len(key) > 1 else ("", key[0])
-        series.setdefault(first, []).append((rest, row[COLUMNS.index(score)], row[COLUMNS.index(measure)]))
+        series.setdefault(first, []).append(
+            (rest, row[COLUMNS.index(score)], row[COLUMNS.index(measure)])
+        )
     dots = tuple(_dots(name, points, slot) for slot, (name, points) in enumerate(series.items()))
     x, y = (np.concatenate([getattr(one, side) for one in dots]) for side in ("x", "y"))
     note = (
@@ -37,7 +43,9 @@ def _dots(name: str, points: list[tuple[str, Cell, Cell]], slot: int) -> Dots:
     names, stable, right = zip(*points)
     x, y = (np.array([cell.mean for cell in cells]) for cells in (stable, right))
     across, up = (np.array([cell.sd for cell in cells]) for cells in (stable, right))
-    return Dots(named(name), x, y, x - across, x + across, y - up, y + up, tuple(map(named, names)), slot)
+    return Dots(
+        named(name), x, y, x - across, x + across, y - up, y + up, tuple(map(named, names)), slot
+    )
 
 
 def _title(x: F64, y: F64, measure: str, score: str) -> str:

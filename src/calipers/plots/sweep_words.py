@@ -38,7 +38,9 @@ def at(axis: SweepAxis, k: int) -> str:
     return value if isinstance(value, str) else f"{short(axis)} {value:g}"
 
 
-def who_is_best(axis: SweepAxis, metric: str, models: Sequence[str], values: F64, *, lower: bool) -> str:
+def who_is_best(
+    axis: SweepAxis, metric: str, models: Sequence[str], values: F64, *, lower: bool
+) -> str:
     """Return whether one model, of (models, points), is the best wherever one looks."""
     order = _order(axis)
     worst = -np.inf
@@ -51,11 +53,18 @@ def who_is_best(axis: SweepAxis, metric: str, models: Sequence[str], values: F64
         return f"The models have the same {metric} {every}"
     always = np.flatnonzero(ahead.all(axis=1))
     if len(always):
-        shared = "" if len(always) == 1 and int(ahead.sum(axis=0).max()) == 1 else ", at some with others"
+        shared = (
+            ""
+            if len(always) == 1 and int(ahead.sum(axis=0).max()) == 1
+            else ", at some with others"
+        )
         return f"{named(models[int(always[0])])} has the best {metric} {every}{shared}"
     leaders = [models[int(k)] for k in np.argmax(ahead, axis=0)]
     if not axis.numeric:
-        said = [f"{named(model)} with {_listed([axis.values[k] for k in places])}" for model, places in _by(leaders)]
+        said = [
+            f"{named(model)} with {_listed([axis.values[k] for k in places])}"
+            for model, places in _by(leaders)
+        ]
         return f"The best model depends on the {short(axis)}: {'; '.join(said)}"
     x = [axis.values[k] for k in order]
     turns = _turns(leaders, ahead, models)
@@ -65,7 +74,9 @@ def who_is_best(axis: SweepAxis, metric: str, models: Sequence[str], values: F64
     return f"The best model depends on the {short(axis)}: {', '.join(said)}{more}"
 
 
-def _turns(leaders: Sequence[str], ahead: NDArray[np.bool_], models: Sequence[str]) -> list[tuple[str, int]]:
+def _turns(
+    leaders: Sequence[str], ahead: NDArray[np.bool_], models: Sequence[str]
+) -> list[tuple[str, int]]:
     """Return who leads from which point on; who leads keeps the lead until somebody exceeds it."""
     start = np.where(ahead.all(axis=1), ahead.shape[1], np.argmin(ahead, axis=1))
     leader = int(np.argmax(start))
@@ -90,7 +101,9 @@ def sensitivity(axis: SweepAxis, metrics: Sequence[str], values: F64) -> str:
     if moves[most] < STILL:
         return f"{the(axis)} hardly moves any metric: by {moves[most]:.2f} at most"
     said = f"{the(axis)} moves {metrics[most]} most, which {_ends(axis, values[most])}"
-    return f"{said}; {_listed(still)} hardly move{'s' if len(still) == 1 else ''}" if still else said
+    return (
+        f"{said}; {_listed(still)} hardly move{'s' if len(still) == 1 else ''}" if still else said
+    )
 
 
 def _course(axis: SweepAxis, metric: str, values: F64) -> str:
@@ -106,11 +119,19 @@ def _course(axis: SweepAxis, metric: str, values: F64) -> str:
 
 
 def _ends(axis: SweepAxis, values: F64) -> str:
-    """Return ``falls from 1.00 to 0.36`` if that is what it does from end to end, else the whole range."""
+    """Return ``falls from 1.00 to 0.36`` if that is what it does from end to end, else the whole
+    range.
+    """
     along = values[_order(axis)]
     known = along[np.isfinite(along)]
-    if axis.numeric and known[0] != known[-1] and {known[0], known[-1]} == {known.min(), known.max()}:
-        return f"{'falls' if known[-1] < known[0] else 'rises'} from {known[0]:.2f} to {known[-1]:.2f}"
+    if (
+        axis.numeric
+        and known[0] != known[-1]
+        and {known[0], known[-1]} == {known.min(), known.max()}
+    ):
+        return (
+            f"{'falls' if known[-1] < known[0] else 'rises'} from {known[0]:.2f} to {known[-1]:.2f}"
+        )
     return f"lies between {known.min():.2f} and {known.max():.2f}"
 
 
@@ -151,7 +172,9 @@ def _order(axis: SweepAxis) -> list[int]:
 
 def _by(leaders: Sequence[str]) -> list[tuple[str, list[int]]]:
     pairs = sorted(enumerate(leaders), key=lambda pair: leaders.index(pair[1]))
-    return [(model, [k for k, _ in found]) for model, found in groupby(pairs, key=lambda pair: pair[1])]
+    return [
+        (model, [k for k, _ in found]) for model, found in groupby(pairs, key=lambda pair: pair[1])
+    ]
 
 
 def _listed(names: Sequence[object]) -> str:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sweeps as figures: lines over a number, estimates by word, lines of equal height over two numbers."""
+"""Sweeps as figures: lines over a number, estimates by word, lines of equal height over two
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.errors import UsageError, did_you_mean
-from calipers.plots.figures import Axis, Contour, Curves, Figure, Forest, ForestRow, HeatMap, Line, Mark
+from calipers.plots.figures import (
+    Axis,
+    Contour,
+    Curves,
+    Figure,
+    Forest,
+    ForestRow,
+    HeatMap,
+    Line,
+    Mark,
+)
 from calipers.plots.sweep_words import ranges, sensitivity, spread_of_words, who_is_best
 from calipers.plots.words import named
 from calipers.sensitivity.swept import Sweep, SweepAxis
@@ -24,14 +36,17 @@ def sweep_figure(sweep: Sweep, metric: str | None = None, *, model: str | None =
     Parameters
     ----------
     metric
-        The first one if left out. Of one model, or an oracle, over one choice: all that have the same scale.
+        The first one if left out. Of one model, or an oracle, over one choice: all that have the
+        same scale.
     model
-        The first one if left out; over one choice all models are shown together, unless one is named.
+        The first one if left out; over one choice all models are shown together, unless one is
+        named.
 
     Notes
     -----
-    One choice of numbers gives curves with bands, one of words a forest plot; two of numbers a contour map, a number
-    and a word a curve per word, two of words a heat map. Beside another choice, a single number counts as a word.
+    One choice of numbers gives curves with bands, one of words a forest plot; two of numbers a
+    contour map, a number and a word a curve per word, two of words a heat map. Beside another
+    choice, a single number counts as a word.
 
     Examples
     --------
@@ -48,11 +63,15 @@ def sweep_figure(sweep: Sweep, metric: str | None = None, *, model: str | None =
         return _of_two(sweep, metric or sweep.metrics[0], model or sweep.models[0])
     if model is None and len(sweep.models) > 1:
         return _of_models(sweep, metric or sweep.metrics[0])
-    return _of_metrics(sweep, _alike(sweep) if metric is None else (metric,), model or sweep.models[0])
+    return _of_metrics(
+        sweep, _alike(sweep) if metric is None else (metric,), model or sweep.models[0]
+    )
 
 
 def sweep_figures(sweep: Sweep) -> dict[str, Figure]:
-    """Return all figures of a sweep: metric -> figure, or ``metric of model`` where only one model can be shown."""
+    """Return all figures of a sweep: metric -> figure, or ``metric of model`` where only one model
+    can be shown.
+    """
     if len(sweep.axes) == 2:
         several = len(sweep.models) > 1
         return {
@@ -63,8 +82,13 @@ def sweep_figures(sweep: Sweep) -> dict[str, Figure]:
     if len(sweep.models) > 1 or len(sweep.metrics) == 1:
         return {metric: sweep_figure(sweep, metric) for metric in sweep.metrics}
     alike = _alike(sweep)
-    others = {metric: sweep_figure(sweep, metric) for metric in sweep.metrics if metric not in alike}
-    return {" and ".join(alike[:2]) + (" and more" if len(alike) > 2 else ""): sweep_figure(sweep), **others}
+    others = {
+        metric: sweep_figure(sweep, metric) for metric in sweep.metrics if metric not in alike
+    }
+    return {
+        " and ".join(alike[:2]) + (" and more" if len(alike) > 2 else ""): sweep_figure(sweep),
+        **others,
+    }
 
 
 def _alike(sweep: Sweep) -> tuple[str, ...]:
@@ -105,7 +129,15 @@ def _of_two(sweep: Sweep, metric: str, model: str) -> Figure:
         order = np.argsort(xs), np.argsort(ys)
         values = tables[0].T[np.ix_(order[1], order[0])]
         axes = Axis(first.label), Axis(second.label)
-        return Contour(title, *axes, xs[order[0]], ys[order[1]], values, scale.label, note=_note(sweep, band=False))
+        return Contour(
+            title,
+            *axes,
+            xs[order[0]],
+            ys[order[1]],
+            values,
+            scale.label,
+            note=_note(sweep, band=False),
+        )
     if not _joined(first) and not _joined(second):
         low, high = _colours(scale, tables[0])
         columns, rows = (Axis(axis.label, names=_words(axis)) for axis in (first, second))
@@ -113,7 +145,8 @@ def _of_two(sweep: Sweep, metric: str, model: str) -> Figure:
         return HeatMap(title, columns, rows, tables[0].T, scale.label, low, high, note=note)
     number, word = (first, second) if _joined(first) else (second, first)
     lines = [
-        tuple(np.moveaxis(table, sweep.axes.index(word), 0)[k] for table in tables) for k in range(len(word.values))
+        tuple(np.moveaxis(table, sweep.axes.index(word), 0)[k] for table in tables)
+        for k in range(len(word.values))
     ]
     said = spread_of_words(number, word, told, np.array([line[0] for line in lines]))
     title = _of(model, said) if len(sweep.models) > 1 else said
@@ -168,18 +201,28 @@ def _scale(sweep: Sweep, metrics: Sequence[str]) -> Axis:
     """Return the axis of values: from 0 to 1 if that is where they lie by their nature."""
     label = sweep.said(metrics[0]) if len(metrics) == 1 else "value"
     label += " (lower is better)" if any(metric in sweep.lower for metric in metrics) else ""
-    return Axis(label, 0.0, 1.0) if all(metric in sweep.bounded for metric in metrics) else Axis(label)
+    return (
+        Axis(label, 0.0, 1.0) if all(metric in sweep.bounded for metric in metrics) else Axis(label)
+    )
 
 
 def _colours(scale: Axis, values: F64) -> tuple[float, float]:
     if scale.high == scale.high:
         return scale.low, scale.high
     known = values[np.isfinite(values)]
-    return (float(known.min()), float(known.max())) if len(known) and known.min() < known.max() else (0.0, 1.0)
+    return (
+        (float(known.min()), float(known.max()))
+        if len(known) and known.min() < known.max()
+        else (0.0, 1.0)
+    )
 
 
 def _note(sweep: Sweep, *, band: bool = True) -> str:
     """Return what bands are, and what stands behind the numbers."""
-    said = f"{sweep.band[0].upper()}{sweep.band[1:]}, each point by itself. " if band and sweep.band != "none" else ""
+    said = (
+        f"{sweep.band[0].upper()}{sweep.band[1:]}, each point by itself. "
+        if band and sweep.band != "none"
+        else ""
+    )
     runs = f"Mean of {sweep.runs} runs. " if sweep.of_oracle and not band and sweep.runs > 1 else ""
     return f"{said}{runs}{sweep.n_images} images, {sweep.n_references} references; protocol {sweep.protocol}."

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One look for the page, for notebooks and for papers: colours that colour-blind readers tell apart, and more.
+"""One look for the page, for notebooks and for papers: colours that colour-blind readers tell
+apart, and more.
 
 A series is never told by its colour alone: dashes and markers carry the same meaning.
 """
@@ -8,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Okabe and Ito's palette in the order in which neighbours differ most. Yellow is left out of lines: too faint on white.
+# Okabe and Ito's palette in the order in which neighbours differ most. Yellow is left out of lines:
+# too faint on white.
 LIGHT = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#4D4D4D")
 DARK = ("#56B4E9", "#E8833A", "#2FC79A", "#E59BC4", "#8FD0F5", "#F0B93A", "#BDBDBD")
 DASHES = ((), (6.0, 3.0), (2.0, 2.0), (8.0, 3.0, 2.0, 3.0), (4.0, 2.0), (10.0, 3.0), (1.0, 3.0))
@@ -41,10 +43,14 @@ class Style:
 
 
 def style(slot: int) -> Style:
-    """Return the style of the series ``slot``; beyond the palette, dashes and markers move on before colours repeat."""
+    """Return the style of the series ``slot``; beyond the palette, dashes and markers move on
+    before colours repeat.
+    """
     n = len(LIGHT)
     turn = slot // n
-    return Style(slot % n, DASHES[(slot + turn) % len(DASHES)], MARKERS[(slot + turn) % len(MARKERS)])
+    return Style(
+        slot % n, DASHES[(slot + turn) % len(DASHES)], MARKERS[(slot + turn) % len(MARKERS)]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +73,9 @@ MARKS = {
 }
 HALO = "#000000"
 
-# The map of a model above an image, from score 0 to 1: one hue that no mark has, dark and transparent where scores are
-# low, light and dense where they are high, so that grey prints and colour-blind readers get the same order.
+# The map of a model above an image, from score 0 to 1: one hue that no mark has, dark and
+# transparent where scores are low, light and dense where they are high, so that grey prints and
+# colour-blind readers get the same order.
 SHADE = (  # score, red, green, blue, opacity
     (0.0, 0, 60, 45, 0.0),
     (0.25, 0, 110, 80, 0.35),

@@ -13,7 +13,8 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def ticks(low: float, high: float, log: bool = False, most: int = 6) -> tuple[float, ...]:
-    """Return round numbers from ``low`` to ``high``, at most ``most``; none if an end is not finite.
+    """Return round numbers from ``low`` to ``high``, at most ``most``; none if an end is not
+    finite.
 
     Examples
     --------
@@ -80,7 +81,9 @@ def _linear(low: float, high: float, most: int) -> tuple[float, ...]:
 def _logarithmic(low: float, high: float, most: int) -> tuple[float, ...]:
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     for mantissas in MANTISSAS:
-        found = _inside(low, high, [float(f"{m}e{e}") for e in range(first, last + 1) for m in mantissas])
+        found = _inside(
+            low, high, [float(f"{m}e{e}") for e in range(first, last + 1) for m in mantissas]
+        )
         if len(found) <= most:
             return found
     skip = -(-len(found) // most)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps in figures: ROC and precision of all voxels, soft IoU against size, and one metric at several levels."""
+"""Maps in figures: ROC and precision of all voxels, soft IoU against size, and one metric at
+several levels.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,19 @@ from calipers.tables import Cohort
 
 F64 = NDArray[np.float64]
 
-RATES = tuple(10.0 ** (k / 8) for k in range(-32, 1))  # of false voxels; exact at 0.0001, 0.001, ..., 1
+RATES = tuple(
+    10.0 ** (k / 8) for k in range(-32, 1)
+)  # of false voxels; exact at 0.0001, 0.001, ..., 1
 SHOWN_RATES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 RECALLS = tuple(k / 100 for k in range(1, 101))
 RARE = 1e-3  # the rate of false voxels at which models are compared in words
 REPLICATES = 400  # behind the words on sizes
-LEVELS = {"dataset": "all voxels", "batch": "mean of batches", "sample": "mean of samples", "slice": "mean of slices"}
+LEVELS = {
+    "dataset": "all voxels",
+    "batch": "mean of batches",
+    "sample": "mean of samples",
+    "slice": "mean of slices",
+}
 ON_BOUND = "Where a curve is exactly 1 or 0, its band is that of the share of {} without error, which is wide."
 
 
@@ -42,7 +51,13 @@ def voxel_roc(evaluation: Evaluation, *, models: Sequence[str] | None = None) ->
     marks = tuple(int(np.abs(np.array(RATES) - rate).argmin()) for rate in SHOWN_RATES)
     return Curves(
         finding(shares, "At one false voxel in 1,000", "of the reference voxels"),
-        Axis("false positive rate: share of other voxels called", RATES[0], 1.0, log=True, ticks=SHOWN_RATES),
+        Axis(
+            "false positive rate: share of other voxels called",
+            RATES[0],
+            1.0,
+            log=True,
+            ticks=SHOWN_RATES,
+        ),
         Axis("share of reference voxels called", 0.0, 1.0),
         tuple(found.line(model, slot_of(evaluation, model), marks=marks) for model in chosen),
         levels=SHOWN_RATES,
@@ -51,7 +66,9 @@ def voxel_roc(evaluation: Evaluation, *, models: Sequence[str] | None = None) ->
 
 
 def voxel_precision(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Curves:
-    """Return the precision of all voxels against recall; the mean over the reference voxels is AP/dataset."""
+    """Return the precision of all voxels against recall; the mean over the reference voxels is
+    AP/dataset.
+    """
     chosen, found = _points(evaluation, models, VoxelPrecisionCurve(RECALLS))
     return Curves(
         reached({model: reach(RECALLS, found.of_model[model]) for model in chosen}),
@@ -63,10 +80,14 @@ def voxel_precision(evaluation: Evaluation, *, models: Sequence[str] | None = No
     )
 
 
-def _points(evaluation: Evaluation, models: Sequence[str] | None, curve: VoxelCurve) -> tuple[tuple[str, ...], Points]:
+def _points(
+    evaluation: Evaluation, models: Sequence[str] | None, curve: VoxelCurve
+) -> tuple[tuple[str, ...], Points]:
     _check_maps(evaluation)
     given = evaluation.models if models is None else tuple(models)
-    chosen = tuple(model for model in given if model in evaluation.cohort.maps)  # others may have objects only
+    chosen = tuple(
+        model for model in given if model in evaluation.cohort.maps
+    )  # others may have objects only
     cases = {model: (curve, evaluation.cohort.maps[model]) for model in chosen}
     return chosen, points(evaluation, curve.places.tolist(), cases)
 
@@ -102,22 +123,34 @@ class Softness:
 
 
 def softness(evaluation: Evaluation) -> Softness | None:
-    """Return the soft IoU of every reference, under the first of the protocol's variants; None if there is none."""
+    """Return the soft IoU of every reference, under the first of the protocol's variants; None if
+    there is none.
+    """
     cohort = evaluation.cohort
     for plan in evaluation.protocol.metrics:
         if plan.kind == "soft-instance-iou":
             key = Measure.of("softIoU", plan).key
-            names = {model: key if len(cohort.models) == 1 else f"{key} of {model}" for model in cohort.models}
+            names = {
+                model: key if len(cohort.models) == 1 else f"{key} of {model}"
+                for model in cohort.models
+            }
             if all(name in cohort.references.facts for name in names.values()):
-                found = {model: np.asarray(cohort.references.facts[name], np.float64) for model, name in names.items()}
+                found = {
+                    model: np.asarray(cohort.references.facts[name], np.float64)
+                    for model, name in names.items()
+                }
                 return Softness(plan.name, found, *sizes_of(cohort))
     return None
 
 
 def sizes_of(cohort: Cohort) -> tuple[F64, str]:
-    """Return the size of every reference and its unit: millimetres where the spacing of all their images is known."""
+    """Return the size of every reference and its unit: millimetres where the spacing of all their
+    images is known.
+    """
     references = cohort.references
-    voxels = references.area if references.masks is None else references.masks.voxels.astype(np.float64)
+    voxels = (
+        references.area if references.masks is None else references.masks.voxels.astype(np.float64)
+    )
     one = np.prod(cohort.images.spacing, axis=1)[references.image]
     if len(one) and np.isfinite(one).all():
         return voxels * one, "mm³" if cohort.dimensions == 3 else "mm²"
@@ -129,12 +162,15 @@ def soft_sizes(evaluation: Evaluation, *, models: Sequence[str] | None = None) -
     _check_maps(evaluation)
     found = softness(evaluation)
     if found is None or not len(found.size):
-        raise UsageError("this figure needs references and a soft IoU: add a metric of the kind soft-instance-iou")
+        raise UsageError(
+            "this figure needs references and a soft IoU: add a metric of the kind soft-instance-iou"
+        )
     chosen = evaluation.models if models is None else tuple(models)
     ids, image = evaluation.cohort.images.ids, evaluation.cohort.references.image
     names = tuple(named(ids[k]) for k in image.tolist())
     dots = tuple(
-        Dots(m, found.size, found.of_model[m], names=names, slot=slot_of(evaluation, m), quiet=True) for m in chosen
+        Dots(m, found.size, found.of_model[m], names=names, slot=slot_of(evaluation, m), quiet=True)
+        for m in chosen
     )
     what = "volume" if evaluation.cohort.dimensions == 3 else "area"
     return Scatter(
@@ -147,9 +183,15 @@ def soft_sizes(evaluation: Evaluation, *, models: Sequence[str] | None = None) -
 
 
 def _sizes_in_words(evaluation: Evaluation, found: Softness, models: Sequence[str]) -> str:
-    """Return whether small objects are localised worse: for models of which more than chance says so."""
+    """Return whether small objects are localised worse: for models of which more than chance says
+    so.
+    """
     small = found.size <= np.median(found.size)
-    what = plural(evaluation.cohort.classes[0]) if len(evaluation.cohort.classes) == 1 else "references"
+    what = (
+        plural(evaluation.cohort.classes[0])
+        if len(evaluation.cohort.classes) == 1
+        else "references"
+    )
     if small.all():
         return f"All {what} have one size"
     told: dict[str, list[str]] = {}
@@ -167,7 +209,9 @@ def _sizes_in_words(evaluation: Evaluation, found: Softness, models: Sequence[st
 
 
 def _sign(evaluation: Evaluation, values: F64, small: NDArray[np.bool_]) -> str:
-    """Return whether 95 % of bootstrap replicates over the units agree on which half is better; "" if they do not."""
+    """Return whether 95 % of bootstrap replicates over the units agree on which half is better; ""
+    if they do not.
+    """
     units = units_for(evaluation.cohort, evaluation.protocol)
     if units.number < FEWEST_UNITS:
         return ""
@@ -189,7 +233,11 @@ def _sign(evaluation: Evaluation, values: F64, small: NDArray[np.bool_]) -> str:
 def measures(evaluation: Evaluation) -> list[tuple[str, Measure]]:
     """Return the metrics on maps with what they measure, in the order of the protocol."""
     kinds = [metric for metric in evaluation.protocol.compile() if isinstance(metric, MapMetric)]
-    found = {name: measure for metric in kinds for name, measure in zip(metric.facts.names, metric.measures)}
+    found = {
+        name: measure
+        for metric in kinds
+        for name, measure in zip(metric.facts.names, metric.measures)
+    }
     return [(name, found[name]) for name in evaluation.metrics if name in found]
 
 
@@ -212,14 +260,18 @@ def levels(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Fo
     _check_maps(evaluation)
     shown = level_rows(evaluation)
     if not shown:
-        raise UsageError("no metric of this protocol is stated at several levels: add one with level = 'sample'")
+        raise UsageError(
+            "no metric of this protocol is stated at several levels: add one with level = 'sample'"
+        )
     chosen = evaluation.models if models is None else tuple(models)
     maps = evaluation.cohort.maps[chosen[0]]
     rows = []
     for name, measure in shown:
         found = [evaluation.get(name, model=model) for model in chosen]
         marks = tuple(Mark(e.value, e.low, e.high, why(e)) for e in found)
-        number = "" if measure.level == "dataset" else f"{round(maps.sums[measure.key][:, 1].sum())}"
+        number = (
+            "" if measure.level == "dataset" else f"{round(maps.sums[measure.key][:, 1].sum())}"
+        )
         rows.append(ForestRow(f"{measure.quantity}, {LEVELS[measure.level]}", number, marks))
     return Forest(
         _levels_in_words(evaluation, shown, chosen),
@@ -232,7 +284,9 @@ def levels(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Fo
     )
 
 
-def _levels_in_words(evaluation: Evaluation, shown: Sequence[tuple[str, Measure]], models: Sequence[str]) -> str:
+def _levels_in_words(
+    evaluation: Evaluation, shown: Sequence[tuple[str, Measure]], models: Sequence[str]
+) -> str:
     """Return where the levels differ most."""
     best: tuple[float, str] = (-1.0, "The levels have no values")
     for model in models:
@@ -249,5 +303,8 @@ def _levels_in_words(evaluation: Evaluation, shown: Sequence[tuple[str, Measure]
                 if spread > best[0]:
                     best = spread, f"The {quantity} of {named(model)} depends on the level: {told}"
                     if spread < 0.005:
-                        best = spread, f"The levels hardly differ: {quantity} of {named(model)} is {told}"
+                        best = (
+                            spread,
+                            f"The levels hardly differ: {quantity} of {named(model)} is {told}",
+                        )
     return best[1]

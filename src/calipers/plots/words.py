@@ -16,12 +16,16 @@ TAIL = 15  # of them from its end: versions and folds stand there
 
 
 def named(name: str, longest: int = LONGEST, tail: int = TAIL) -> str:
-    """Return a name that fits a title; of a long one its beginning and its end, where names of one family differ."""
+    """Return a name that fits a title; of a long one its beginning and its end, where names of one
+    family differ.
+    """
     return name if len(name) <= longest else f"{name[: longest - tail - 1]}…{name[-tail:]}"
 
 
 def percent(share: float) -> str:
-    """Return ``84 %``; a tenth more near the ends, where it matters. Only none is 0 %, and only all is 100 %."""
+    """Return ``84 %``; a tenth more near the ends, where it matters. Only none is 0 %, and only all
+    is 100 %.
+    """
     if share != share:
         return "undefined"
     value = 100 * share
@@ -42,7 +46,13 @@ def hit_rule(view: View) -> str:
     criterion = registry.resolve("criterion", view.criterion)
     if criterion.yes_no:
         return view.criterion
-    sign = ("<" if view.strict else "<=") if criterion.distance else ">" if view.strict or not view.threshold else ">="
+    sign = (
+        ("<" if view.strict else "<=")
+        if criterion.distance
+        else ">"
+        if view.strict or not view.threshold
+        else ">="
+    )
     return f"{view.criterion} {sign} {view.threshold:g}"
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files in, a checked cohort out: `read`. `sniff` and `explain` say what was understood, `write` goes back."""
+"""Files in, a checked cohort out: `read`. `sniff` and `explain` say what was understood, `write`
+goes back.
+"""
 
 from calipers.readers.explain import explain
 from calipers.readers.reading import read

@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from calipers.arguments import several
 from calipers.errors import InputError, UsageError
 from calipers.readers.layout import ALIASES
-from calipers.readers.table_columns import chosen_or_known, column_of, existing_column, missing_column
+from calipers.readers.table_columns import (
+    chosen_or_known,
+    column_of,
+    existing_column,
+    missing_column,
+)
 from calipers.readers.tabular import FLAG_WORDS, PLAIN_NUMBER, WORD_NUMBER, Table, texts
 
 IMAGE = ("image", "image_id", "id", "file_name", "filename")
@@ -18,7 +23,9 @@ TUNING = ("tuning", "is_tuning")
 SPLIT = ("split",)
 TUNING_WORDS = ("tuning", "tune", "calibration", "val", "validation")
 # Numbers that describe images; ids of patients may look like numbers.
-DESCRIBING = frozenset(alias for name, aliases in ALIASES.items() if name != "score" for alias in aliases)
+DESCRIBING = frozenset(
+    alias for name, aliases in ALIASES.items() if name != "score" for alias in aliases
+)
 
 
 @dataclass(frozen=True)
@@ -29,25 +36,39 @@ class AlarmColumns:
     monitors: tuple[str, ...]
     ood: str | None
     tuning: str | None  # of 0 and 1
-    split: str | None  # of words, if there is no column `tuning` and some word is one of TUNING_WORDS
+    split: (
+        str | None
+    )  # of words, if there is no column `tuning` and some word is one of TUNING_WORDS
     tuning_words: frozenset[str]  # those of `split` that mean tuning, as the file writes them
     groups: tuple[str, ...]
     notes: tuple[str, ...]
 
 
 def find_alarm_columns(
-    table: Table, *, monitors: Sequence[str] | None, image: str | None, ood: str | None, tuning: str | None
+    table: Table,
+    *,
+    monitors: Sequence[str] | None,
+    image: str | None,
+    ood: str | None,
+    tuning: str | None,
 ) -> AlarmColumns:
     """Return the columns, and in notes what was understood."""
     found_image = chosen_or_known(table, "image", image, IMAGE)
     if found_image is None:
         raise missing_column(table, "a column image, image_id, id or file_name")
-    found_ood, found_tuning = chosen_or_known(table, "ood", ood, OOD), chosen_or_known(table, "tuning", tuning, TUNING)
+    found_ood, found_tuning = (
+        chosen_or_known(table, "ood", ood, OOD),
+        chosen_or_known(table, "tuning", tuning, TUNING),
+    )
     found_split = None if found_tuning else column_of(table, SPLIT)
     said = set(texts(table, found_split)) if found_split else set()
     words = frozenset(word for word in said if word.strip().lower() in TUNING_WORDS)
     taken = {found_image, found_ood, found_tuning}
-    chosen = _named(table, monitors, taken) if monitors is not None else _numeric(table, {*taken, found_split})
+    chosen = (
+        _named(table, monitors, taken)
+        if monitors is not None
+        else _numeric(table, {*taken, found_split})
+    )
     if not chosen:
         raise InputError(
             "a column of numbers for every monitor",
@@ -60,7 +81,14 @@ def find_alarm_columns(
     groups = tuple(name for name in table.names if name not in {*taken, *chosen})
     notes = tuple(_notes(table, chosen, found_split, words))
     return AlarmColumns(
-        found_image, chosen, found_ood, found_tuning, found_split if words else None, words, groups, notes
+        found_image,
+        chosen,
+        found_ood,
+        found_tuning,
+        found_split if words else None,
+        words,
+        groups,
+        notes,
     )
 
 
@@ -91,10 +119,15 @@ def _number_share(table: Table, name: str) -> float:
 
 
 def _is_number(cell: str) -> bool:
-    return bool(PLAIN_NUMBER.match(cell) or WORD_NUMBER.match(cell)) or cell.strip().lower() in FLAG_WORDS
+    return (
+        bool(PLAIN_NUMBER.match(cell) or WORD_NUMBER.match(cell))
+        or cell.strip().lower() in FLAG_WORDS
+    )
 
 
-def _notes(table: Table, monitors: Sequence[str], split: str | None, words: frozenset[str]) -> Iterator[str]:
+def _notes(
+    table: Table, monitors: Sequence[str], split: str | None, words: frozenset[str]
+) -> Iterator[str]:
     yield f"monitors: {', '.join(monitors)}"
     if split is None:
         return
@@ -102,6 +135,8 @@ def _notes(table: Table, monitors: Sequence[str], split: str | None, words: froz
     others = ", ".join(repr(word) for word in found if word not in words)
     if words:
         said = ", ".join(map(repr, sorted(words)))
-        yield f"{split}: thresholds are chosen on {said}" + (f"; the other images are {others}" if others else "")
+        yield f"{split}: thresholds are chosen on {said}" + (
+            f"; the other images are {others}" if others else ""
+        )
     else:
         yield f"{split}: no value means tuning; found {others}"

@@ -61,25 +61,28 @@ def read_alarms(
     Parameters
     ----------
     images
-        Ids of the images that are judged, or the images of a cohort; these may be found by their ``file_name`` too.
+        Ids of the images that are judged, or the images of a cohort; these may be found by their
+        ``file_name`` too.
     monitors
-        The columns that are monitors. None: every column of numbers, or of true and false, that is nothing else.
+        The columns that are monitors. None: every column of numbers, or of true and false, that is
+        nothing else.
     image, ood, tuning
-        The columns of the image, of what is out of distribution, of the images on which thresholds are chosen. None:
-        found by their names; a column ``split`` says ``tuning``, ``tune``, ``calibration``, ``val`` or
-        ``validation`` for the latter.
+        The columns of the image, of what is out of distribution, of the images on which thresholds
+        are chosen. None: found by their names; a column ``split`` says ``tuning``, ``tune``,
+        ``calibration``, ``val`` or ``validation`` for the latter.
 
     Raises
     ------
     InputError
-        Images without a row (how many, and the first), rows of unknown images, two rows of one image, empty cells,
-        NaN or infinity, text among the numbers, no monitor at all.
+        Images without a row (how many, and the first), rows of unknown images, two rows of one
+        image, empty cells, NaN or infinity, text among the numbers, no monitor at all.
 
     Notes
     -----
-    Every row must belong to an image and every image must have a row: nothing is left out. A column in which more
-    than half of the cells are numbers is one of numbers, and a text in it is an error; other columns are groups. A
-    column ``split`` is a group too. A monitor with one value on all images is allowed, and noted.
+    Every row must belong to an image and every image must have a row: nothing is left out. A column
+    in which more than half of the cells are numbers is one of numbers, and a text in it is an
+    error; other columns are groups. A column ``split`` is a group too. A monitor with one value on
+    all images is allowed, and noted.
     """
     opened = open_source(as_path("path", path))
     table = read_groups_table(opened)
@@ -92,7 +95,9 @@ def read_alarms(
     values = values[:, rows]
     notes = (*table.notes, *columns.notes, *_constant(columns.monitors, values))
     n = len(table)
-    intake = FileIntake(table.file, "alarms", table.format, n, n, {}, opened.sha256, opened.size, notes)
+    intake = FileIntake(
+        table.file, "alarms", table.format, n, n, {}, opened.sha256, opened.size, notes
+    )
     return Alarms(
         names=columns.monitors,
         values=values,
@@ -105,7 +110,9 @@ def read_alarms(
     )
 
 
-def _rows(table: Table, columns: AlarmColumns, images: Sequence[str] | Images) -> tuple[tuple[str, ...], I64]:
+def _rows(
+    table: Table, columns: AlarmColumns, images: Sequence[str] | Images
+) -> tuple[tuple[str, ...], I64]:
     """Return the ids of the images, and the row of each."""
     ids = images.ids if isinstance(images, Images) else tuple(map(str, several("images", images)))
     twice = next((name for name, n in Counter(ids).items() if n > 1), None)
@@ -122,9 +129,15 @@ def _rows(table: Table, columns: AlarmColumns, images: Sequence[str] | Images) -
         k = known.get(cell)
         if k is None:
             hint = hint or did_you_mean(cell, list(known)[:MANY_NAMES])[:300]
-            problems.append(table.problem(row, columns.image, "unknown-image", "an image that is judged", cell, hint))
+            problems.append(
+                table.problem(
+                    row, columns.image, "unknown-image", "an image that is judged", cell, hint
+                )
+            )
         elif rows[k] >= 0:
-            problems.append(table.problem(row, columns.image, "dup-image", "one row per image", cell))
+            problems.append(
+                table.problem(row, columns.image, "dup-image", "one row per image", cell)
+            )
         else:
             rows[k] = row
     raise_problems([problem.as_error(table.file) for problem in problems])
@@ -164,11 +177,15 @@ def _as_numbers(table: Table, name: str) -> Table:
     if not isinstance(cells, list):
         return table
     words = [YES_NO.get(cell.strip().lower(), cell) for cell in cells]
-    return Table(table.file, table.format, {**table.columns, name: words}, table.lines, table.by_line)
+    return Table(
+        table.file, table.format, {**table.columns, name: words}, table.lines, table.by_line
+    )
 
 
 def _flags(table: Table, name: str, problems: list[Problem]) -> Flags:
-    """Return a column of 0 and 1; an empty cell is none of them here, and what is neither becomes a problem."""
+    """Return a column of 0 and 1; an empty cell is none of them here, and what is neither becomes a
+    problem.
+    """
     found, bad = flags(table, name, "type")
     for row in np.flatnonzero(empty(table.columns[name])).tolist():
         bad[row] = table.problem(row, name, "type", "0 or 1", "")
@@ -176,7 +193,9 @@ def _flags(table: Table, name: str, problems: list[Problem]) -> Flags:
     return found
 
 
-def _tuning(table: Table, columns: AlarmColumns, stated: Mapping[str, Flags], rows: I64) -> Flags | None:
+def _tuning(
+    table: Table, columns: AlarmColumns, stated: Mapping[str, Flags], rows: I64
+) -> Flags | None:
     if columns.tuning is not None:
         return stated[columns.tuning][rows]
     if columns.split is None:

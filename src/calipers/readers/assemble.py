@@ -22,7 +22,15 @@ from calipers.tables.objects import Predictions
 
 F64 = NDArray[np.float64]
 # A record counts under the first rule it breaks: the order in which `examine` applies them.
-RULE_ORDER = ("non-finite", "score-range", "area-range", "size-unknown", "neg-size", "zero-area", "outside")
+RULE_ORDER = (
+    "non-finite",
+    "score-range",
+    "area-range",
+    "size-unknown",
+    "neg-size",
+    "zero-area",
+    "outside",
+)
 
 
 @dataclass
@@ -37,7 +45,9 @@ class Account:
     quarantine: list[Quarantined] = field(default_factory=list)
 
     def problems(self, problems: Sequence[Problem], n_records: int) -> None:
-        """Enter records that never became rows; a record with several problems counts under its first."""
+        """Enter records that never became rows; a record with several problems counts under its
+        first.
+        """
         if not self.lenient:
             shown = [problem.as_error(self.file) for problem in problems[: InputProblems.SHOWN]]
             self._refuse(shown, len(problems))
@@ -45,7 +55,9 @@ class Account:
         firsts = {_record_of(problem.location): problem for problem in reversed(problems)}
         for problem in reversed(firsts.values()):
             self.aside[problem.rule] += 1
-            self.quarantine.append(Quarantined(self.file, problem.location, problem.rule, problem.record[:2000]))
+            self.quarantine.append(
+                Quarantined(self.file, problem.location, problem.rule, problem.record[:2000])
+            )
         assert len(firsts) == n_records, "two broken records share a location"
 
     def settle(self, part: ObjectPart, delivery: Delivery, findings: Sequence[Finding]) -> Delivery:
@@ -85,7 +97,9 @@ def _record_of(location: str) -> str:
     return location.split(":")[0]
 
 
-def checked(part: ObjectPart, images: ImageList, role: Role, options: Options) -> tuple[Delivery, Account]:
+def checked(
+    part: ObjectPart, images: ImageList, role: Role, options: Options
+) -> tuple[Delivery, Account]:
     """Apply all rules to a part; raises in strict mode if any is broken."""
     account = Account(part.source.file, options.lenient)
     account.problems(part.problems, part.n_dropped)
@@ -115,7 +129,9 @@ def examine_blocks(delivery: Delivery, sizes: F64, role: Role, options: Options)
         for finding in examine(block, sizes, role, score_scale=scale, declared=True):
             key = (finding.rule, finding.field, finding.expected)
             found.setdefault(key, []).append(replace(finding, rows=finding.rows + start))
-    ranked = sorted(found, key=lambda key: RULE_ORDER.index(key[0]) if key[0] in RULE_ORDER else len(RULE_ORDER))
+    ranked = sorted(
+        found, key=lambda key: RULE_ORDER.index(key[0]) if key[0] in RULE_ORDER else len(RULE_ORDER)
+    )
     return [_joined(found[key]) for key in ranked]
 
 
@@ -143,7 +159,8 @@ def assemble(
     Parameters
     ----------
     predictions
-        File, model, format, and a function that reads the part: one file's columns are in memory at a time.
+        File, model, format, and a function that reads the part: one file's columns are in memory at
+        a time.
     """
     opened, file = references
     images, sizes = file.images, file.images.size
@@ -161,7 +178,9 @@ def assemble(
         delivery, account = checked(part, images, "predictions", options.of_predictions())
         formats.append(delivery.box_format)
         notes = prediction_notes(delivery, sizes)
-        files.append(_intake(opened, f"predictions of {model}", kind, part, account, len(delivery), notes))
+        files.append(
+            _intake(opened, f"predictions of {model}", kind, part, account, len(delivery), notes)
+        )
         quarantine += account.quarantine
         del part
         models[model] = as_predictions(delivery, sizes)
@@ -172,7 +191,9 @@ def assemble(
 
 
 def fit_dimensions(images: ImageList, dimensions: int) -> ImageList:
-    """Give sizes and spacings as many columns as the boxes have dimensions; what is missing is unknown."""
+    """Give sizes and spacings as many columns as the boxes have dimensions; what is missing is
+    unknown.
+    """
 
     def fit(column: F64) -> F64:
         found = np.full((len(column), dimensions), np.nan)
@@ -196,7 +217,13 @@ def _plain(delivery: Delivery) -> Delivery:
 
 
 def _intake(
-    opened: Opened, role: str, format: str, part: ObjectPart, account: Account, used: int, notes: list[str]
+    opened: Opened,
+    role: str,
+    format: str,
+    part: ObjectPart,
+    account: Account,
+    used: int,
+    notes: list[str],
 ) -> FileIntake:
     return FileIntake(
         file=opened.file,

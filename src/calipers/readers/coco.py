@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""COCO JSON: references with images, annotations and categories; predictions as a list or a scored document.
+"""COCO JSON: references with images, annotations and categories; predictions as a list or a scored
+document.
 
-Images go in ascending order of their ids (numbers first, then texts) and classes in ascending order of their category
-ids, because pycocotools evaluates ``numpy.unique`` of both: with equal scores the order of images decides the average
-precision, so parity needs the same order.
+Images go in ascending order of their ids (numbers first, then texts) and classes in ascending order
+of their category ids, because pycocotools evaluates ``numpy.unique`` of both: with equal scores the
+order of images decides the average precision, so parity needs the same order.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ def read_references(opened: Opened, options: Options) -> ReferenceFile:
     require_references(opened, outline.is_list, list(outline.spans))
     try:
         images = images_from(_described(opened, outline.spans["images"]), opened.file, options)
-        categories = categories_from(_described(opened, outline.spans["categories"]), opened.file, options)
+        categories = categories_from(
+            _described(opened, outline.spans["categories"]), opened.file, options
+        )
         columns = _columns(opened, images, categories, options)
         texts, notes = _read_fast(opened, outline.spans["annotations"], columns)
     except Unreadable:
@@ -60,7 +63,9 @@ def read_references(opened: Opened, options: Options) -> ReferenceFile:
 
 
 def read_predictions(opened: Opened, known: Known, options: Options) -> ObjectPart:
-    """Read a COCO results list, or a document whose annotations have scores (categories by name then)."""
+    """Read a COCO results list, or a document whose annotations have scores (categories by name
+    then).
+    """
     try:
         outline = jsonchunks.outline(opened.data)
         span = outline.spans.get("" if outline.is_list else "annotations")
@@ -68,9 +73,13 @@ def read_predictions(opened: Opened, known: Known, options: Options) -> ObjectPa
             raise wrong_predictions(opened, list(outline.spans))
         own = None
         if "categories" in outline.spans:
-            own = categories_from(_described(opened, outline.spans["categories"]), opened.file, options)
+            own = categories_from(
+                _described(opened, outline.spans["categories"]), opened.file, options
+            )
         columns = _prediction_columns(opened, known, own, options)
-        declared = _described(opened, outline.spans["images"]) if "images" in outline.spans else None
+        declared = (
+            _described(opened, outline.spans["images"]) if "images" in outline.spans else None
+        )
         subset = subset_notes(opened, declared, columns, options)
         texts, notes = _read_fast(opened, span, columns)
         prefix = "" if outline.is_list else "/annotations"
@@ -108,13 +117,21 @@ def _careful_references(opened: Opened, options: Options) -> ReferenceFile:
     require_references(opened, document.is_list, document.keys)
     for name in ("images", "annotations", "categories"):
         if name in document.other:
-            raise InputError("a list", rule="type", file=opened.file, location=f"/{name}", value=document.other[name])
+            raise InputError(
+                "a list",
+                rule="type",
+                file=opened.file,
+                location=f"/{name}",
+                value=document.other[name],
+            )
     images = images_from(_trusted(document.images, opened), opened.file, options)
     categories = categories_from(_trusted(document.categories, opened), opened.file, options)
     columns = _columns(opened, images, categories, options, taker.dimensions)
     taker.give(columns)
     notes = _mask_notes(columns, count_masks(document.text.encode("utf-8", "replace")))
-    return _reference_file(opened, images, categories, columns, document.text_of, notes, options, taker)
+    return _reference_file(
+        opened, images, categories, columns, document.text_of, notes, options, taker
+    )
 
 
 def _careful_predictions(opened: Opened, known: Known, options: Options) -> ObjectPart:
@@ -153,19 +170,25 @@ def _columns(
     )
 
 
-def _mask_columns(opened: Opened, size: F64, dimensions: int, options: Options) -> MaskColumns | None:
+def _mask_columns(
+    opened: Opened, size: F64, dimensions: int, options: Options
+) -> MaskColumns | None:
     """Return what collects the masks, unless they are of no interest: COCO has none of volumes."""
     if options.masks == "ignore":
         return None
     if dimensions == 3:
         if options.masks == "required":
             hint = "pass --masks ignore to evaluate the boxes"
-            raise InputError("masks", rule="mask-missing", file=opened.file, value="boxes of volumes", hint=hint)
+            raise InputError(
+                "masks", rule="mask-missing", file=opened.file, value="boxes of volumes", hint=hint
+            )
         return None
     return MaskColumns(options.masks, size[:, :2], opened.size)
 
 
-def _prediction_columns(opened: Opened, known: Known, own: Categories | None, options: Options) -> ObjectColumns:
+def _prediction_columns(
+    opened: Opened, known: Known, own: Categories | None, options: Options
+) -> ObjectColumns:
     classes: Mapping[Key, int] | None = known.class_keys
     as_text = options.ids_as_strings or known.class_keys is None
     names: Mapping[Key, str] = {}
@@ -234,13 +257,17 @@ def _described(opened: Opened, span: tuple[int, int]) -> list[dict[str, Any]]:
             key: [key in record for record in records].count(True)
             for key in ("id", "name", "width", "height", "file_name")
         }
-        jsonchunks.check_piece(piece, len(records), {key: n for key, n in keys.items() if n}, brackets=1)
+        jsonchunks.check_piece(
+            piece, len(records), {key: n for key, n in keys.items() if n}, brackets=1
+        )
         described += records
     return described
 
 
 def _trusted(records: list[Record] | None, opened: Opened) -> list[dict[str, Any]]:
-    """Return image or category records; a broken one is never set aside, it would change what is counted."""
+    """Return image or category records; a broken one is never set aside, it would change what is
+    counted.
+    """
     problems = [problem for record in records or [] for problem in check_described(record)]
     raise_problems([problem.as_error(opened.file) for problem in problems])
     return [record.value for record in records or []]

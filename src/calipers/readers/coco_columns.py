@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""COCO records to columns: ids resolved, numbers in arrays, the records themselves forgotten at once."""
+"""COCO records to columns: ids resolved, numbers in arrays, the records themselves forgotten at
+once.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ from numpy.typing import NDArray
 
 from calipers.errors import did_you_mean
 from calipers.readers.coco_masks import MaskColumns
-from calipers.readers.coco_records import LARGEST_ID, CocoRecord, MaskedAnnotation, MaskedResult, id_problem
+from calipers.readers.coco_records import (
+    LARGEST_ID,
+    CocoRecord,
+    MaskedAnnotation,
+    MaskedResult,
+    id_problem,
+)
 from calipers.readers.parts import Key
 from calipers.tables.boxes import from_corners, to_corners
 from calipers.tables.checks import Role
@@ -100,7 +108,9 @@ class ObjectColumns:
         return Delivery(box_format=self.box_format, masks=masks, **columns)
 
     def findings(self) -> list[Finding]:
-        """Return what is wrong with ids, flags and masks; rows are those of the delivery before it is reduced."""
+        """Return what is wrong with ids, flags and masks; rows are those of the delivery before it
+        is reduced.
+        """
         found = [*self._strange_ids(), *self._repeated_ids()]
         for name, odd in self.odd_flags.items():
             if odd:
@@ -110,11 +120,15 @@ class ObjectColumns:
         return found if self.masks is None else [*found, *self.masks.findings()]
 
     def expect(self, n: int) -> None:
-        """Tell how many records may come. Room that is never filled costs no memory, joining many pieces would."""
+        """Tell how many records may come. Room that is never filled costs no memory, joining many
+        pieces would.
+        """
         self.expected = n
 
     def _add_boxes(self, records: Sequence[Any], image: I64) -> None:
-        """Take the boxes, and the masks if there are any; a record without a box has that of its mask."""
+        """Take the boxes, and the masks if there are any; a record without a box has that of its
+        mask.
+        """
         n, width = len(records), 2 * self.dimensions
         boxes = [record.bbox for record in records]
         masked = n > 0 and isinstance(records[0], MaskedAnnotation | MaskedResult)
@@ -135,7 +149,9 @@ class ObjectColumns:
         self._keep("boxes", found)
 
     def _areas(self, image: I64, boxes: F64) -> F64 | None:
-        """Return the areas of predictions: those of their boxes, and of their masks where these gave the boxes."""
+        """Return the areas of predictions: those of their boxes, and of their masks where these
+        gave the boxes.
+        """
         if self.masks is None or not (self.mask_areas or self.masks.used):
             return None
         _, area = to_corners(boxes, self.box_format, self.masks.size[image])
@@ -147,7 +163,9 @@ class ObjectColumns:
         stop = self.n + len(part)
         column = self.columns.get(name)
         if column is None or stop > len(column):
-            room = np.empty((max(self.expected, stop, self.n * 3 // 2), *part.shape[1:]), part.dtype)
+            room = np.empty(
+                (max(self.expected, stop, self.n * 3 // 2), *part.shape[1:]), part.dtype
+            )
             if column is not None:
                 room[: self.n] = column[: self.n]
             self.columns[name] = column = room
@@ -162,7 +180,9 @@ class ObjectColumns:
         for name in ("iscrowd", "ignore"):
             flags = [getattr(record, name) for record in records]
             column = _flag_column(flags)
-            self.odd_flags[name] += [(self.n + row, flags[row]) for row in np.flatnonzero(column == ODD).tolist()]
+            self.odd_flags[name] += [
+                (self.n + row, flags[row]) for row in np.flatnonzero(column == ODD).tolist()
+            ]
             self._keep("crowd" if name == "iscrowd" else name, column)
 
     def _codes(self, field: str, keys: Sequence[Key]) -> I64:
@@ -181,8 +201,19 @@ class ObjectColumns:
                 by_rule.setdefault(self._rule(field, key), []).append((row, key))
             for rule, group in by_rule.items():
                 rows = np.array([row for row, _ in group], np.int64)
-                values = [self.names.get(str(key) if self.as_text else key, key) for _, key in group]
-                found.append(Finding(rule, field, self._expected(field), rows, values, self._hint(field, rule, values)))
+                values = [
+                    self.names.get(str(key) if self.as_text else key, key) for _, key in group
+                ]
+                found.append(
+                    Finding(
+                        rule,
+                        field,
+                        self._expected(field),
+                        rows,
+                        values,
+                        self._hint(field, rule, values),
+                    )
+                )
         return found
 
     def _rule(self, field: str, key: Key) -> str:
@@ -199,7 +230,11 @@ class ObjectColumns:
 
     def _expected(self, field: str) -> str:
         thing = "an image" if field == "image_id" else "a category"
-        return f"{thing} of the references" if self.role == "predictions" else f"{thing} that is listed"
+        return (
+            f"{thing} of the references"
+            if self.role == "predictions"
+            else f"{thing} that is listed"
+        )
 
     def _hint(self, field: str, rule: str, values: Sequence[object]) -> str:
         if rule == "id-type":
@@ -209,7 +244,11 @@ class ObjectColumns:
         if field == "category_id" and isinstance(values[0], str):
             return did_you_mean(values[0], [*self.known_names[:SHOWN_NAMES]])
         known = list(map(str, self.index[field]))[:SHOWN_NAMES]
-        return "known: " + ", ".join(known) if field == "category_id" else "is an image missing from the list?"
+        return (
+            "known: " + ", ".join(known)
+            if field == "category_id"
+            else "is an image missing from the list?"
+        )
 
     def _repeated_ids(self) -> list[Finding]:
         given = [key for key in self.ids if key is not None]
@@ -223,23 +262,37 @@ class ObjectColumns:
                 elif key is not None:
                     seen.add(key)
             values = [self.ids[row] for row in rows]
-            found.append(Finding("dup-annotation", "id", "annotation ids that differ", np.array(rows), values))
+            found.append(
+                Finding(
+                    "dup-annotation", "id", "annotation ids that differ", np.array(rows), values
+                )
+            )
         whole = [key for key in given if isinstance(key, int)]
         if whole and (max(whole) > LARGEST_ID or min(whole) < -LARGEST_ID):
-            far = [row for row, key in enumerate(self.ids) if isinstance(key, int) and id_problem(key)]
+            far = [
+                row for row, key in enumerate(self.ids) if isinstance(key, int) and id_problem(key)
+            ]
             values = [self.ids[row] for row in far]
             found.append(Finding("id-range", "id", "an id of at most 2^53", np.array(far), values))
         return found
 
 
 def _flag_column(flags: list[Any]) -> NDArray[np.int8]:
-    """Return 0 and 1 as they are (missing is 0), anything else as ODD: it is refused later, with its place."""
+    """Return 0 and 1 as they are (missing is 0), anything else as ODD: it is refused later, with
+    its place.
+    """
     distinct = set(flags)
     if distinct <= {UNSET, 0}:
         return np.zeros(len(flags), np.int8)
-    codes = {flag: 0 if flag is UNSET else int(flag) if flag in (0, 1) else ODD for flag in distinct}
+    codes = {
+        flag: 0 if flag is UNSET else int(flag) if flag in (0, 1) else ODD for flag in distinct
+    }
     return np.array([codes[flag] for flag in flags], np.int8)
 
 
 def _as_whole(text: str) -> int | None:
-    return int(text) if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 20 else None
+    return (
+        int(text)
+        if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 20
+        else None
+    )

@@ -65,7 +65,9 @@ def columns_of(segments: Segments, known: F64, faults: Faults) -> Drawn:
     for row, odd in segments.odd:
         faults.add(odd.rule, odd.expected, np.array([row]), [odd.value], odd.hint or IGNORE)
     lengths = [*segments.text, *segments.numbers]
-    sized = sized_rows([row for row, _ in lengths], [one.size for _, one in lengths], segments.image, known, faults)
+    sized = sized_rows(
+        [row for row, _ in lengths], [one.size for _, one in lengths], segments.image, known, faults
+    )
     parts = [
         from_text([(row, one) for row, one in segments.text if row in sized], sized, faults),
         from_numbers([(row, one) for row, one in segments.numbers if row in sized], sized, faults),

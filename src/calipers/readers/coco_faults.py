@@ -30,7 +30,10 @@ class Faults:
     ) -> None:  # fmt: skip
         """Enter rows that break a rule."""
         if len(rows):
-            told = [value.tolist() if isinstance(value, np.generic | np.ndarray) else value for value in values]
+            told = [
+                value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+                for value in values
+            ]
             entries = self.entries.setdefault((rule, expected, hint, whole_file), [])
             entries += zip(rows.tolist(), told)
 
@@ -48,7 +51,8 @@ class Faults:
         """Return the faults of some rows, and those of the whole file."""
         kept = set(rows.tolist())
         found = {
-            key: [entry for entry in entries if key[3] or entry[0] in kept] for key, entries in self.entries.items()
+            key: [entry for entry in entries if key[3] or entry[0] in kept]
+            for key, entries in self.entries.items()
         }
         return Faults({key: entries for key, entries in found.items() if entries})
 

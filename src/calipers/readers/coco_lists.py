@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The images and categories of a COCO document. A broken one is never set aside: it changes what is counted."""
+"""The images and categories of a COCO document. A broken one is never set aside: it changes what is
+counted.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ from calipers.tables.cohort import UNIT
 from calipers.tables.objects import Column
 
 SIDES = ("width", "height", "depth")
-RENAMED = {"patient_id": "patient", "patientId": "patient", "center": "centre", "center_id": "centre", UNIT: GROUP_UNIT}
+RENAMED = {
+    "patient_id": "patient",
+    "patientId": "patient",
+    "center": "centre",
+    "center_id": "centre",
+    UNIT: GROUP_UNIT,
+}
 NOT_GROUPS = {"id", *SIDES, "spacing"}
 
 
@@ -64,7 +72,9 @@ def categories_from(records: Sequence[dict[str, Any]], file: str, options: Optio
         if not isinstance(name, str) or not name:
             raise _error("a name", "type", file, f"/categories/{k}/name", name)
         if name in seen:
-            raise _error("category names that differ", "dup-category", file, f"/categories/{k}/name", name)
+            raise _error(
+                "category names that differ", "dup-category", file, f"/categories/{k}/name", name
+            )
         seen.add(name)
         names[keys[k]] = name
     return Categories(tuple(names.values()), {key: k for k, key in enumerate(names)}, names)
@@ -79,14 +89,18 @@ def _keys(records: Sequence[Any], file: str, where: str, rule: str, as_text: boo
     seen: set[str] = set()
     for k, record in enumerate(records):
         if not isinstance(record, dict) or "id" not in record:
-            problems.append(_error("an object with an id", "missing-key", file, f"{where}/{k}", record))
+            problems.append(
+                _error("an object with an id", "missing-key", file, f"{where}/{k}", record)
+            )
             continue
         problem = id_problem(record["id"])
         key = record["id"]
         if problem:
             problems.append(_error(problem[1], problem[0], file, f"{where}/{k}/id", key))
         elif str(key) in seen:
-            problems.append(_error("ids that differ, also as text", rule, file, f"{where}/{k}/id", key))
+            problems.append(
+                _error("ids that differ, also as text", rule, file, f"{where}/{k}/id", key)
+            )
         else:
             seen.add(str(key))
             keys.append(str(key) if as_text else key)
@@ -100,22 +114,32 @@ def _sound_numbers(ids: list[Any], n: int) -> bool:
     return whole and max(ids) <= LARGEST_ID and min(ids) >= -LARGEST_ID
 
 
-def _sizes(records: Sequence[dict[str, Any]], order: Sequence[int], file: str) -> np.ndarray[Any, Any]:
+def _sizes(
+    records: Sequence[dict[str, Any]], order: Sequence[int], file: str
+) -> np.ndarray[Any, Any]:
     sides = SIDES if any("depth" in record for record in records) else SIDES[:2]
     return np.stack([_side(records, order, file, side) for side in sides], axis=1)
 
 
 def _side(records: Sequence[dict[str, Any]], order: Sequence[int], file: str, side: str) -> Column:
-    return _numbers(records, order, side, lambda k, value: _positive(value, file, f"/images/{k}/{side}"))
+    return _numbers(
+        records, order, side, lambda k, value: _positive(value, file, f"/images/{k}/{side}")
+    )
 
 
 def _numbers(
-    records: Sequence[dict[str, Any]], order: Sequence[int], key: str, check: Callable[[int, Any], float]
+    records: Sequence[dict[str, Any]],
+    order: Sequence[int],
+    key: str,
+    check: Callable[[int, Any], float],
 ) -> Column:
     values = [record.get(key) for record in records]
     if all(type(value) is int and 0 < value < 1 << 53 for value in values):
         return np.array(values, np.float64)
-    return np.array([np.nan if value is None else check(k, value) for k, value in zip(order, values)], np.float64)
+    return np.array(
+        [np.nan if value is None else check(k, value) for k, value in zip(order, values)],
+        np.float64,
+    )
 
 
 def _positive(value: object, file: str, where: str) -> float:
@@ -126,7 +150,9 @@ def _positive(value: object, file: str, where: str) -> float:
     return float(value)
 
 
-def _spacing(records: Sequence[dict[str, Any]], order: Sequence[int], file: str) -> np.ndarray[Any, Any]:
+def _spacing(
+    records: Sequence[dict[str, Any]], order: Sequence[int], file: str
+) -> np.ndarray[Any, Any]:
     dimensions = 3 if any("depth" in record for record in records) else 2
     spacing = np.full((len(records), dimensions), np.nan)
     if not any("spacing" in record for record in records):
@@ -142,7 +168,9 @@ def _spacing(records: Sequence[dict[str, Any]], order: Sequence[int], file: str)
 
 
 def _groups(records: Sequence[dict[str, Any]]) -> tuple[dict[str, Column], list[str]]:
-    """Return every scalar that all images have; `patient_id` and `center` get our words, with a note."""
+    """Return every scalar that all images have; `patient_id` and `center` get our words, with a
+    note.
+    """
     groups: dict[str, Column] = {}
     notes = []
     for name in records[0]:

@@ -37,7 +37,8 @@ class MaskColumns:
     choice
         ``auto``, ``required`` or ``ignore``.
     size
-        (n_images, 2) width and height, NaN where unknown: a mask that states its size fills it, in a copy.
+        (n_images, 2) width and height, NaN where unknown: a mask that states its size fills it, in
+        a copy.
     file_bytes
         Size of the file: a small file does not become many gigabytes of runs.
     """
@@ -64,11 +65,14 @@ class MaskColumns:
         return self.choice == "required" or (self.choice == "auto" and self.present == self.n)
 
     def add(self, given: Sequence[Segmentation], image: I64, boxless: Flags) -> Masks:
-        """Take the segmentations of some records, and return their masks; those with a fault have no runs.
+        """Take the segmentations of some records, and return their masks; those with a fault have
+        no runs.
 
         Only records without a box get a mask once it is known that not all have one.
         """
-        found = np.array([bool(one) for one in given], np.bool_)  # an empty list, None and UNSET are none
+        found = np.array(
+            [bool(one) for one in given], np.bool_
+        )  # an empty list, None and UNSET are none
         first, self.n = self.n, self.n + len(given)
         self.present += int(found.sum())
         self.missing.append(first + np.flatnonzero(~found))
@@ -98,13 +102,19 @@ class MaskColumns:
 
     def findings(self) -> list[Finding]:
         """Return what is wrong with the masks that are used, or that a box was to be taken from."""
-        faults = self.faults if self.used else self.faults.only(np.concatenate([np.zeros(0, np.int64), *self.boxless]))
+        faults = (
+            self.faults
+            if self.used
+            else self.faults.only(np.concatenate([np.zeros(0, np.int64), *self.boxless]))
+        )
         found = faults.findings()
         missing = np.concatenate([np.zeros(0, np.int64), *self.missing])
         if self.choice == "required" and len(missing):
             hint = "pass --masks auto to evaluate the boxes of this file"
             nothing = ["no segmentation"] * len(missing)
-            found.append(Finding("mask-missing", "segmentation", "a segmentation", missing, nothing, hint))
+            found.append(
+                Finding("mask-missing", "segmentation", "a segmentation", missing, nothing, hint)
+            )
         return found
 
     def notes(self) -> list[str]:
@@ -119,7 +129,9 @@ class MaskColumns:
             said = "drawn as pycocotools does: what is enclosed twice is outside"
             notes.append(f"polygons cross themselves in {self.n_crossed} annotations; {said}")
         if self.n_unknown:
-            notes.append(f"polygons of {self.n_unknown} annotations have too many corners to tell if they cross")
+            notes.append(
+                f"polygons of {self.n_unknown} annotations have too many corners to tell if they cross"
+            )
         return notes
 
     def _drawn(self, segments: Segments, first: int) -> Masks:
@@ -145,4 +157,6 @@ class MaskColumns:
         large = counts > (MOST_RUNS if self.n_runs <= most else 0)
         said = f"masks of at most {MOST_RUNS} runs, and {most} in this file"
         faults.add("too-large", said, rows[large], counts[large], whole_file=True)
-        faults.add("empty-mask", "a mask with at least one pixel", rows[counts == 0], counts[counts == 0])
+        faults.add(
+            "empty-mask", "a mask with at least one pixel", rows[counts == 0], counts[counts == 0]
+        )

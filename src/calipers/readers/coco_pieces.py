@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces of a list of COCO objects to records: with their segmentations where there are any, without a detour else."""
+"""Pieces of a list of COCO objects to records: with their segmentations where there are any,
+without a detour else.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ import msgspec
 from msgspec import UNSET
 
 from calipers.readers import jsonchunks
-from calipers.readers.coco_records import Annotation, CocoRecord, MaskedAnnotation, MaskedResult, Result
+from calipers.readers.coco_records import (
+    Annotation,
+    CocoRecord,
+    MaskedAnnotation,
+    MaskedResult,
+    Result,
+)
 from calipers.readers.coco_segments import RunLengths
 from calipers.readers.jsonchunks import Piece, Unreadable
 from calipers.tables.checks import Role
@@ -26,13 +34,17 @@ class PieceDecoder:
     """Decodes pieces of one list; ``masks`` says whether segmentations are wanted."""
 
     def __init__(self, role: Role, *, masks: bool) -> None:
-        plain, masked = (Result, MaskedResult) if role == "predictions" else (Annotation, MaskedAnnotation)
+        plain, masked = (
+            (Result, MaskedResult) if role == "predictions" else (Annotation, MaskedAnnotation)
+        )
         self.plain: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[plain])  # type: ignore[valid-type]
         self.masked: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[masked])  # type: ignore[valid-type]
         self.masks, self.seen = masks, False
 
     def decode(self, text: bytes, /) -> list[CocoRecord]:
-        """Return the records of a piece; a piece that begins without segmentations is first taken for one of boxes."""
+        """Return the records of a piece; a piece that begins without segmentations is first taken
+        for one of boxes.
+        """
         if self.masks and (self.seen or SEGMENTATION in text[:HEAD]):
             return self.again(text)
         try:
@@ -53,7 +65,8 @@ class PieceDecoder:
 def check_records(
     piece: Piece, records: Sequence[CocoRecord], decoder: PieceDecoder
 ) -> tuple[Sequence[CocoRecord], bool]:
-    """Rule out what msgspec does not see, as `jsonchunks.check_piece` does; return the records, and whether plain.
+    """Rule out what msgspec does not see, as `jsonchunks.check_piece` does; return the records, and
+    whether plain.
 
     Records whose segmentations were not looked for are decoded again if there are some.
     """
@@ -72,7 +85,9 @@ def _is_masked(records: Sequence[Any]) -> bool:
 
 
 def _keys(records: Sequence[Any]) -> dict[str, int]:
-    """Return how many records have which key; a record without box and mask is left to the careful reader."""
+    """Return how many records have which key; a record without box and mask is left to the careful
+    reader.
+    """
     n = len(records)
     keys = dict.fromkeys(REQUIRED, n)
     result = n > 0 and isinstance(records[0], Result | MaskedResult)
@@ -86,7 +101,10 @@ def _keys(records: Sequence[Any]) -> dict[str, int]:
         segments = [record.segmentation for record in records]
         lengths = sum(isinstance(segment, RunLengths) for segment in segments)
         keys["size"] = keys["counts"] = lengths
-        if any(record.bbox in (UNSET, None) and not segment for record, segment in zip(records, segments)):
+        if any(
+            record.bbox in (UNSET, None) and not segment
+            for record, segment in zip(records, segments)
+        ):
             raise Unreadable
     for key in optional:
         keys[key] = n - list(map(attrgetter(key), records)).count(UNSET)

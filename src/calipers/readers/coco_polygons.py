@@ -28,24 +28,42 @@ FEWEST_NUMBERS = 6
 def from_polygons(
     given: Sequence[tuple[int, Polygons]], image: I64, known: F64, faults: Faults
 ) -> tuple[Part, int, int]:
-    """Return the runs of sound polygons, and how many records have one that crosses itself or may do so."""
+    """Return the runs of sound polygons, and how many records have one that crosses itself or may
+    do so.
+    """
     rows = np.array([row for row, _ in given], np.int64)
     size = known[image[rows]]
     whole = np.asarray((size == np.floor(size)).all(axis=1))  # not of NaN
     hint = "give width and height of the image, or pass --masks ignore"
-    faults.add("size-unknown", "an image size in whole pixels, to draw a polygon in", rows[~whole], size[~whole], hint)
+    faults.add(
+        "size-unknown",
+        "an image size in whole pixels, to draw a polygon in",
+        rows[~whole],
+        size[~whole],
+        hint,
+    )
     large = whole & (size[:, 0] * size[:, 1] > MOST_PIXELS)
-    faults.add("too-large", f"at most {MOST_PIXELS} pixels", rows[large], size[large], whole_file=True)
+    faults.add(
+        "too-large", f"at most {MOST_PIXELS} pixels", rows[large], size[large], whole_file=True
+    )
     bad = ~whole | large | _ill_formed(rows, [one for _, one in given], whole & ~large, faults)
     rows, sides = rows[~bad], size[~bad].astype(np.int64)
     shapes = [one for (_, one), left_out in zip(given, bad) if not left_out]
     objects, rings, corners = _flat(shapes)
     costly = polygons.crossing_counts(rings, corners, objects, sides) > MOST_CROSSINGS
     said = f"an outline that crosses at most {MOST_CROSSINGS} columns"
-    faults.add("too-large", said, rows[costly], [len(shapes[k]) for k in np.flatnonzero(costly)], whole_file=True)
+    faults.add(
+        "too-large",
+        said,
+        rows[costly],
+        [len(shapes[k]) for k in np.flatnonzero(costly)],
+        whole_file=True,
+    )
     if costly.any():
         return (rows[:0], (np.zeros(1, np.int64), rows[:0], rows[:0]), sides[:0]), 0, 0
-    crossed, unknown = (np.unique(ragged.owners(objects)[flags]) for flags in self_crossing(rings, corners))
+    crossed, unknown = (
+        np.unique(ragged.owners(objects)[flags]) for flags in self_crossing(rings, corners)
+    )
     columns = polygons.column_runs(rings, corners, objects, sides)
     return (rows, columns, sides), len(crossed), len(unknown)
 
@@ -61,7 +79,12 @@ def _ill_formed(rows: I64, shapes: list[Polygons], judged: Flags, faults: Faults
     ):
         bad = judged & ~odd & (np.bincount(owner, wrong, len(rows)) > 0)
         shortest = {int(k): int(n) for k, n in zip(owner[wrong][::-1], lengths[wrong][::-1])}
-        faults.add("polygon", expected, rows[bad], [f"{shortest[k]} numbers" for k in np.flatnonzero(bad).tolist()])
+        faults.add(
+            "polygon",
+            expected,
+            rows[bad],
+            [f"{shortest[k]} numbers" for k in np.flatnonzero(bad).tolist()],
+        )
         odd |= bad
     of_number = np.repeat(owner, lengths)
     far = ~(np.abs(numbers) <= LARGEST_COORDINATE)
@@ -71,7 +94,13 @@ def _ill_formed(rows: I64, shapes: list[Polygons], judged: Flags, faults: Faults
     faults.add("polygon", said, rows[bad], [worst[k] for k in np.flatnonzero(bad).tolist()])
     many = judged & (np.bincount(owner, lengths, len(rows)) > 2 * MOST_CORNERS)
     said = f"at most {MOST_CORNERS} corners"
-    faults.add("too-large", said, rows[many], np.bincount(owner, lengths, len(rows))[many] / 2, whole_file=True)
+    faults.add(
+        "too-large",
+        said,
+        rows[many],
+        np.bincount(owner, lengths, len(rows))[many] / 2,
+        whole_file=True,
+    )
     return odd | bad | many
 
 

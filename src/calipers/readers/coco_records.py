@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single COCO records: the typed form of the fast path, and the careful check that names what is wrong."""
+"""Single COCO records: the typed form of the fast path, and the careful check that names what is
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -68,17 +70,24 @@ class MaskedResult(msgspec.Struct, gc=False):
 CocoRecord = Annotation | Result | MaskedAnnotation | MaskedResult
 
 
-def check_object(record: Record, role: Role, dimensions: int, *, masks: bool = False) -> list[Problem]:
+def check_object(
+    record: Record, role: Role, dimensions: int, *, masks: bool = False
+) -> list[Problem]:
     """Return what is wrong with one annotation or result, as far as its own text tells.
 
-    With ``masks`` a record needs no box if it has a segmentation, which is judged with all others later.
+    With ``masks`` a record needs no box if it has a segmentation, which is judged with all others
+    later.
     """
     value = record.value
     whole = list(_text_problems(record))
     if not isinstance(value, dict):
         return [*whole, _problem(record, "", "type", "an object in braces", value)]
     found = [*whole, *_id(record, "image_id"), *_id(record, "category_id")]
-    if not (masks and without_box(value.get("bbox")) and segmentation_of(value.get("segmentation")) is not None):
+    if not (
+        masks
+        and without_box(value.get("bbox"))
+        and segmentation_of(value.get("segmentation")) is not None
+    ):
         found += _box(record, dimensions)
     if role == "predictions":
         found += _score(record)
@@ -127,17 +136,31 @@ def id_problem(value: object) -> tuple[str, str] | None:
     return None
 
 
-def _problem(record: Record, field: str, rule: str, expected: str, value: object, hint: str = "") -> Problem:
+def _problem(
+    record: Record, field: str, rule: str, expected: str, value: object, hint: str = ""
+) -> Problem:
     where = f"{record.pointer}/{field}" if field else record.pointer
     value = shown(value) if isinstance(value, str) else value
-    return Problem(rule, shown(where), shown(field.split("/")[0]), expected, value, hint, shown(record.text[:2000]))
+    return Problem(
+        rule,
+        shown(where),
+        shown(field.split("/")[0]),
+        expected,
+        value,
+        hint,
+        shown(record.text[:2000]),
+    )
 
 
 def _text_problems(record: Record) -> Iterator[Problem]:
     if record.repeated:
-        yield _problem(record, record.repeated[0], "dup-key", "every key once", list(record.repeated))
+        yield _problem(
+            record, record.repeated[0], "dup-key", "every key once", list(record.repeated)
+        )
     if record.broken_text:
-        yield _problem(record, "", "encoding", "text in UTF-8, no half surrogate pairs", record.text[:60])
+        yield _problem(
+            record, "", "encoding", "text in UTF-8, no half surrogate pairs", record.text[:60]
+        )
 
 
 def _id(record: Record, field: str, *, optional: bool = False) -> Iterator[Problem]:
@@ -164,7 +187,9 @@ def _box(record: Record, dimensions: int) -> Iterator[Problem]:
 
 def _number(record: Record, field: str, value: object) -> Iterator[Problem]:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        hint = "numbers are never read from text: remove the quotes" if isinstance(value, str) else ""
+        hint = (
+            "numbers are never read from text: remove the quotes" if isinstance(value, str) else ""
+        )
         yield _problem(record, field, "type", "a number", value, hint)
     elif not math.isfinite(value) if isinstance(value, float) else abs(value) > 10**300:
         yield _problem(record, field, "non-finite", "a finite number", value)

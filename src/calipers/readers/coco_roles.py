@@ -43,7 +43,9 @@ def require_references(opened: Opened, is_list: bool, keys: list[str]) -> None:
             rule="wrong-role",
             file=opened.file,
             value=keys[:20],
-            hint="annotations with scores are predictions: are the two files swapped?" if scored else "",
+            hint="annotations with scores are predictions: are the two files swapped?"
+            if scored
+            else "",
         )
 
 
@@ -60,7 +62,12 @@ def wrong_predictions(opened: Opened, keys: list[str]) -> InputError:
 def unscored(opened: Opened, document: CarefulDocument) -> InputError:
     """Return the error for objects without any score."""
     if document.is_list:
-        return InputError("a score in every record", rule="score-missing", file=opened.file, value="no record has one")
+        return InputError(
+            "a score in every record",
+            rule="score-missing",
+            file=opened.file,
+            value="no record has one",
+        )
     return InputError(
         "annotations with scores",
         rule="wrong-role",
@@ -73,10 +80,14 @@ def unscored(opened: Opened, document: CarefulDocument) -> InputError:
 def subset_notes(
     opened: Opened, declared: list[dict[str, Any]] | None, columns: ObjectColumns, options: Options
 ) -> list[str]:
-    """Predictions that list their images must list all: an image that was never shown to the model is not a miss."""
+    """Predictions that list their images must list all: an image that was never shown to the model
+    is not a miss.
+    """
     if declared is None:
         return []
-    listed = {image.get("id") if not columns.as_text else str(image.get("id")) for image in declared}
+    listed = {
+        image.get("id") if not columns.as_text else str(image.get("id")) for image in declared
+    }
     missing = [key for key in columns.index["image_id"] if key not in listed]
     if not missing:
         return []
@@ -105,11 +116,17 @@ def mask_notes(n: int) -> list[str]:
 
 
 def area_notes(delivery: Delivery) -> list[str]:
-    """Declared areas that are not width times height (boxes) or far from the pixels (masks): worth knowing."""
+    """Declared areas that are not width times height (boxes) or far from the pixels (masks): worth
+    knowing.
+    """
     if delivery.area is None or not delivery.box_format.startswith("xywh"):
         return []
     if delivery.masks is not None:
-        own, share, what = delivery.masks.voxels, MASK_AREA_TOLERANCE, "the area of the mask by more than 10 %"
+        own, share, what = (
+            delivery.masks.voxels,
+            MASK_AREA_TOLERANCE,
+            "the area of the mask by more than 10 %",
+        )
     else:
         with np.errstate(invalid="ignore", over="ignore"):
             own = np.prod(delivery.boxes[:, delivery.boxes.shape[1] // 2 :], axis=1)

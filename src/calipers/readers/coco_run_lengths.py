@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run lengths of COCO records to runs down columns: sizes, texts and numbers checked, all records at once."""
+"""Run lengths of COCO records to runs down columns: sizes, texts and numbers checked, all records
+at once.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +23,29 @@ Flags = NDArray[np.bool_]
 Part = tuple[I64, Runs, I64]  # rows, runs down columns, sizes
 
 KIND_HINT = "compressed text of COCO, or a list of whole numbers; pairs of start and length are another kind"
-LENGTH_HINT = "counts go down the columns, outside and inside by turns, from the first pixel to the last"
+LENGTH_HINT = (
+    "counts go down the columns, outside and inside by turns, from the first pixel to the last"
+)
 SWAPPED = "size is [height, width]; these look like [width, height]"
 
 
-def sized_rows(rows: list[int], given: list[list[int]], image: I64, known: F64, faults: Faults) -> dict[int, list[int]]:
+def sized_rows(
+    rows: list[int], given: list[list[int]], image: I64, known: F64, faults: Faults
+) -> dict[int, list[int]]:
     """Return row -> [width, height] of run lengths whose size is that of their image."""
     at = np.array(rows, np.int64)
     pair = np.array([len(size) == 2 and min(size) > 0 for size in given], np.bool_)
     odd = np.flatnonzero(~pair)
-    faults.add("rle-size", "a size of two whole numbers above zero [height, width]", at[odd], [given[k] for k in odd])
+    faults.add(
+        "rle-size",
+        "a size of two whole numbers above zero [height, width]",
+        at[odd],
+        [given[k] for k in odd],
+    )
     at = at[pair]
-    size = np.array([one for one, fits in zip(given, pair) if fits], np.int64).reshape(-1, 2)[:, ::-1]
+    size = np.array([one for one, fits in zip(given, pair) if fits], np.int64).reshape(-1, 2)[
+        :, ::-1
+    ]
     large = size[:, 0].astype(np.float64) * size[:, 1] > MOST_PIXELS
     unknown = np.flatnonzero(np.isnan(known[image[at]]).any(axis=1) & ~large)
     images, first = np.unique(image[at[unknown]], return_index=True)
@@ -41,27 +54,44 @@ def sized_rows(rows: list[int], given: list[list[int]], image: I64, known: F64, 
     other = np.asarray(((wanted != size) & np.isfinite(wanted)).any(axis=1))
     swapped = other & (wanted == size[:, ::-1]).all(axis=1)
     for wrong, hint in ((swapped, SWAPPED), (other & ~swapped, IGNORE)):
-        said = [f"{h} x {w}, the image has {hk:g} x {wk:g}" for (w, h), (wk, hk) in zip(size[wrong], wanted[wrong])]
+        said = [
+            f"{h} x {w}, the image has {hk:g} x {wk:g}"
+            for (w, h), (wk, hk) in zip(size[wrong], wanted[wrong])
+        ]
         faults.add("rle-size", "the height and width of the image", at[wrong], said, hint)
     large &= ~other
-    faults.add("too-large", f"at most {MOST_PIXELS} pixels", at[large], size[large][:, ::-1], whole_file=True)
+    faults.add(
+        "too-large",
+        f"at most {MOST_PIXELS} pixels",
+        at[large],
+        size[large][:, ::-1],
+        whole_file=True,
+    )
     sound = ~large & ~other
     return dict(zip(at[sound].tolist(), size[sound].tolist()))
 
 
-def from_text(given: list[tuple[int, RunLengths]], sized: dict[int, list[int]], faults: Faults) -> Part:
+def from_text(
+    given: list[tuple[int, RunLengths]], sized: dict[int, list[int]], faults: Faults
+) -> Part:
     """Return the runs of compressed texts that are sound."""
     rows = np.array([row for row, _ in given], np.int64)
     texts: list[Any] = [one.counts for _, one in given]
-    counts = coco_rle.decode_text(ragged.from_counts(np.array(list(map(len, texts)), np.int64)), _characters(texts))
+    counts = coco_rle.decode_text(
+        ragged.from_counts(np.array(list(map(len, texts)), np.int64)), _characters(texts)
+    )
     for fault, expected in (
         (coco_rle.BAD_SIGN, "compressed run lengths, whose characters lie between '0' and 'o'"),
         (coco_rle.UNFINISHED, "compressed run lengths that do not end within a number"),
         (coco_rle.TOO_LONG, "compressed run lengths whose numbers fit a picture"),
     ):
         bad = counts.faults == fault
-        faults.add("rle-kind", expected, rows[bad], [texts[k] for k in np.flatnonzero(bad)], KIND_HINT)
-    return _filled(rows, counts.offsets, counts.counts, sized, faults, skip=counts.faults != coco_rle.SOUND)
+        faults.add(
+            "rle-kind", expected, rows[bad], [texts[k] for k in np.flatnonzero(bad)], KIND_HINT
+        )
+    return _filled(
+        rows, counts.offsets, counts.counts, sized, faults, skip=counts.faults != coco_rle.SOUND
+    )
 
 
 def _characters(texts: Sequence[str]) -> NDArray[np.uint8]:
@@ -69,10 +99,14 @@ def _characters(texts: Sequence[str]) -> NDArray[np.uint8]:
     joint = "".join(texts)
     if joint.isascii():
         return np.frombuffer(joint.encode("ascii"), np.uint8)
-    return np.minimum(np.frombuffer(joint.encode("utf-32-le", "surrogatepass"), np.uint32), 255).astype(np.uint8)
+    return np.minimum(
+        np.frombuffer(joint.encode("utf-32-le", "surrogatepass"), np.uint32), 255
+    ).astype(np.uint8)
 
 
-def from_numbers(given: list[tuple[int, RunLengths]], sized: dict[int, list[int]], faults: Faults) -> Part:
+def from_numbers(
+    given: list[tuple[int, RunLengths]], sized: dict[int, list[int]], faults: Faults
+) -> Part:
     """Return the runs of lists of counts that are sound."""
     rows = np.array([row for row, _ in given], np.int64)
     numbers: list[Any] = [one.counts for _, one in given]
@@ -94,7 +128,10 @@ def _filled(
         (coco_rle.LONG, "counts that add up to height times width"),
     ):
         bad = (wrong == fault) & ~skip
-        said = [f"{int(sum_)} of {h} x {w} = {h * w}" for sum_, (w, h) in zip(total[bad].tolist(), size[bad].tolist())]
+        said = [
+            f"{int(sum_)} of {h} x {w} = {h * w}"
+            for sum_, (w, h) in zip(total[bad].tolist(), size[bad].tolist())
+        ]
         faults.add("rle-length", expected, rows[bad], said, LENGTH_HINT)
     sound = np.flatnonzero((wrong == coco_rle.SOUND) & ~skip)
     kept, offsets = ragged.take_rows(offsets, sound)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One segmentation of a COCO record: polygons or run lengths in their typed form, or what it is instead."""
+"""One segmentation of a COCO record: polygons or run lengths in their typed form, or what it is
+instead.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ def _run_lengths(value: dict[str, Any]) -> RunLengths | Odd:
 def _is_number(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return abs(value) < 1e300  # no NaN, nothing that overflows; the limit of coordinates is checked later
+    return (
+        abs(value) < 1e300
+    )  # no NaN, nothing that overflows; the limit of coordinates is checked later
 
 
 def _is_count(value: object) -> bool:

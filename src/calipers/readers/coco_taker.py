@@ -19,7 +19,9 @@ class Taker:
 
     def __init__(self, role: Role, dimensions: int, options: Options) -> None:
         self.role, self.dimensions, self.options = role, dimensions, options
-        self.settled = role == "predictions"  # references decide with their first box whether it is 2D or 3D
+        self.settled = (
+            role == "predictions"
+        )  # references decide with their first box whether it is 2D or 3D
         self.rows: list[MaskedAnnotation] = []
         self.places: list[int] = []
         self.problems: list[Problem] = []
@@ -35,7 +37,8 @@ class Taker:
         found = check_object(record, self.role, self.dimensions, masks=masks)
         self.n_unscored += any(problem.rule == "score-missing" for problem in found)
         if found:
-            # The first problem of a record is the one it is counted under; strict reading shows them all.
+            # The first problem of a record is the one it is counted under; strict reading shows
+            # them all.
             self.problems += found
             self.n_dropped += 1
         else:

@@ -26,23 +26,36 @@ def read_table(opened: Opened) -> Table:
     """Read a parquet file into a table, after its declared sizes and column types were checked."""
     with _refusing(opened.file):
         table = _read(opened, _check_schema)
-        columns = {name: _cells(table.column(name)) for name in table.column_names if not name.startswith("__index")}
-    return Table(opened.file, "parquet", columns, np.arange(table.num_rows), False, notes=list(opened.notes))
+        columns = {
+            name: _cells(table.column(name))
+            for name in table.column_names
+            if not name.startswith("__index")
+        }
+    return Table(
+        opened.file, "parquet", columns, np.arange(table.num_rows), False, notes=list(opened.notes)
+    )
 
 
 def read_arrow(opened: Opened, check: Callable[[Any, str], None]) -> Any:
-    """Read a parquet file into an arrow table, after its declared sizes and, by ``check``, its schema were checked."""
+    """Read a parquet file into an arrow table, after its declared sizes and, by ``check``, its
+    schema were checked.
+    """
     with _refusing(opened.file):
         return _read(opened, check)
 
 
-def write_table(path: Path, columns: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> None:
+def write_table(
+    path: Path, columns: Mapping[str, Any], metadata: Mapping[str, str] | None = None
+) -> None:
     """Write columns (sequences, or arrow arrays) as parquet, whole or not at all."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     kept = (pa.Array, pa.ChunkedArray)
-    arrays = {name: column if isinstance(column, kept) else pa.array(column) for name, column in columns.items()}
+    arrays = {
+        name: column if isinstance(column, kept) else pa.array(column)
+        for name, column in columns.items()
+    }
     sink = io.BytesIO()
     pq.write_table(pa.table(arrays).replace_schema_metadata(metadata), sink, compression="zstd")
     write_atomically(path, sink.getvalue())
@@ -58,13 +71,17 @@ def _refusing(file: str) -> Iterator[None]:
     except InputError:
         raise
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-        raise InputError("a parquet file", rule="parquet-syntax", file=file, value=str(error).split("\n")[0]) from None
+        raise InputError(
+            "a parquet file", rule="parquet-syntax", file=file, value=str(error).split("\n")[0]
+        ) from None
 
 
 def _read(opened: Opened, check: Callable[[Any, str], None]) -> Any:
     import pyarrow.parquet as pq
 
-    file = pq.ParquetFile(io.BytesIO(opened.data) if isinstance(opened.data, bytes) else opened.file)
+    file = pq.ParquetFile(
+        io.BytesIO(opened.data) if isinstance(opened.data, bytes) else opened.file
+    )
     _check_sizes(file.metadata, opened)
     check(file.schema_arrow, opened.file)
     table = file.read()
@@ -76,9 +93,16 @@ def _check_sizes(metadata: Any, opened: Opened) -> None:
     groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
     unpacked = sum(group.total_byte_size for group in groups)
     if metadata.num_rows > MAX_ROWS or metadata.num_rows < 0:
-        raise InputError(f"at most {MAX_ROWS} rows", rule="too-large", file=opened.file, value=metadata.num_rows)
+        raise InputError(
+            f"at most {MAX_ROWS} rows", rule="too-large", file=opened.file, value=metadata.num_rows
+        )
     if unpacked > MAX_BYTES or (unpacked > 1 << 28 and unpacked > MAX_RATIO * opened.size):
-        raise InputError(f"at most {MAX_BYTES} bytes unpacked", rule="too-large", file=opened.file, value=unpacked)
+        raise InputError(
+            f"at most {MAX_BYTES} bytes unpacked",
+            rule="too-large",
+            file=opened.file,
+            value=unpacked,
+        )
 
 
 def _check_schema(schema: Any, file: str) -> None:
@@ -87,7 +111,9 @@ def _check_schema(schema: Any, file: str) -> None:
     names = [name.strip().lower() for name in schema.names]
     for k, column in enumerate(schema):
         if names[k] in names[:k]:
-            raise InputError("column names that differ", rule="dup-column", file=file, field=column.name)
+            raise InputError(
+                "column names that differ", rule="dup-column", file=file, field=column.name
+            )
         kind = column.type.value_type if kinds.is_dictionary(column.type) else column.type
         plain = (
             kinds.is_integer,
@@ -96,7 +122,9 @@ def _check_schema(schema: Any, file: str) -> None:
             kinds.is_string,
             kinds.is_large_string,
         )
-        if not any(test(kind) for test in (*plain, kinds.is_decimal, kinds.is_null, kinds.is_string_view)):
+        if not any(
+            test(kind) for test in (*plain, kinds.is_decimal, kinds.is_null, kinds.is_string_view)
+        ):
             raise InputError(
                 "numbers, flags or text",
                 rule="column-type",

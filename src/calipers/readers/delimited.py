@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text with commas, semicolons or tabs, and the NIH list of boxes. Cells stay text until they are asked for."""
+"""Text with commas, semicolons or tabs, and the NIH list of boxes. Cells stay text until they are
+asked for.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +43,13 @@ def read_table(opened: Opened) -> Table:
 
 
 def read_nih(opened: Opened) -> Table:
-    """Read ``BBox_List_2017.csv`` of ChestX-ray8 by position, because its header breaks at its own commas.
+    """Read ``BBox_List_2017.csv`` of ChestX-ray8 by position, because its header breaks at its own
+    commas.
 
     Notes
     -----
-    All images of this data set have 1024 x 1024 pixels. `Infiltrate` in this list is the class `Infiltration` of
-    the data set. The patient is the part of the image name before the underscore.
+    All images of this data set have 1024 x 1024 pixels. `Infiltrate` in this list is the class
+    `Infiltration` of the data set. The patient is the part of the image name before the underscore.
     """
     rows = _rows(opened.file, decode(opened), ",")
     next(rows, None)
@@ -56,7 +59,11 @@ def read_nih(opened: Opened) -> Table:
     columns["class"] = [NIH_NAMES.get(name, name) for name in columns["class"]]
     columns["width"] = columns["height"] = [NIH_SIDE] * len(cells)
     columns["patient"] = [name.split("_")[0] for name in columns["image"]]
-    notes = [*opened.notes, f"{renamed} boxes of 'Infiltrate' are read as 'Infiltration'"] if renamed else []
+    notes = (
+        [*opened.notes, f"{renamed} boxes of 'Infiltrate' are read as 'Infiltration'"]
+        if renamed
+        else []
+    )
     return Table(opened.file, "nih", columns, np.array(lines, np.int64), True, problems, notes)
 
 
@@ -113,7 +120,9 @@ def _rows(file: str, text: str, delimiter: str) -> Iterator[tuple[int, list[str]
 def _fitting(
     rows: Iterator[tuple[int, list[str]]], wanted: int, delimiter: str
 ) -> tuple[list[list[str]], list[int], list[Problem]]:
-    """Return the rows of the wanted number of cells with their lines, and the others; empty cells at the end go."""
+    """Return the rows of the wanted number of cells with their lines, and the others; empty cells
+    at the end go.
+    """
     cells: list[list[str]] = []
     lines: list[int] = []
     problems: list[Problem] = []
@@ -138,7 +147,9 @@ def _header(header: list[str], file: str) -> list[str]:
     for k, name in enumerate(names):
         if name.lower() in seen or (not name and k > 0):
             rule, expected = (
-                ("dup-column", "column names that differ") if name else ("header", "a name for every column")
+                ("dup-column", "column names that differ")
+                if name
+                else ("header", "a name for every column")
             )
             raise InputError(expected, rule=rule, file=file, location=f"1:{k + 1}", value=name)
         seen.add(name.lower())
@@ -146,18 +157,34 @@ def _header(header: list[str], file: str) -> list[str]:
 
 
 def _ragged(line: int, row: list[str], wanted: int, delimiter: str) -> Problem:
-    hint = "a decimal comma or an unquoted comma in a name?" if delimiter == "," and len(row) > wanted else ""
+    hint = (
+        "a decimal comma or an unquoted comma in a name?"
+        if delimiter == "," and len(row) > wanted
+        else ""
+    )
     return Problem(
-        "ragged", f"{line}:{min(len(row), wanted) + 1}", "", f"{wanted} cells", len(row), hint, ",".join(row)
+        "ragged",
+        f"{line}:{min(len(row), wanted) + 1}",
+        "",
+        f"{wanted} cells",
+        len(row),
+        hint,
+        ",".join(row),
     )
 
 
 def _unprotect(header: list[str], columns: dict[str, list[str]]) -> list[str]:
-    """Take away the quotes that our writer puts before formulas, and say so; `_header` did it for the names."""
+    """Take away the quotes that our writer puts before formulas, and say so; `_header` did it for
+    the names.
+    """
     n = sum(unprotect(name.strip()) != name.strip() for name in header)
     for cells in columns.values():
-        hits = [row for row, cell in enumerate(cells) if cell[:1] == "'" and unprotect(cell) != cell]
+        hits = [
+            row for row, cell in enumerate(cells) if cell[:1] == "'" and unprotect(cell) != cell
+        ]
         for row in hits:
             cells[row] = unprotect(cells[row])
         n += len(hits)
-    return [f"{n} cells began with a quote that protects spreadsheets; it was taken away"] if n else []
+    return (
+        [f"{n} cells began with a quote that protects spreadsheets; it was taken away"] if n else []
+    )

@@ -25,12 +25,15 @@ def explain(
     lenient: bool = True,
     **options: Unpack[Choices],
 ) -> str:
-    """Say what was understood: files, formats, images, objects, classes, groups, records set aside, notes.
+    """Say what was understood: files, formats, images, objects, classes, groups, records set aside,
+    notes.
 
-    The options are those of `read`, except that reading is lenient unless told otherwise, so that all problems of
-    a file are counted together; what makes a whole file unusable still raises.
+    The options are those of `read`, except that reading is lenient unless told otherwise, so that
+    all problems of a file are counted together; what makes a whole file unusable still raises.
     """
-    return describe(read_all(references, predictions, groups, Options.chosen(lenient=lenient, **options)))
+    return describe(
+        read_all(references, predictions, groups, Options.chosen(lenient=lenient, **options))
+    )
 
 
 def describe(found: Assembled) -> str:
@@ -41,7 +44,10 @@ def describe(found: Assembled) -> str:
         lines += [*_file(file, box_format), ""]
     lines += [*_images(cohort), *_classes(cohort)]
     if cohort.intake.quarantined:
-        lines += ["", f"Strict reading refuses these inputs: {cohort.intake.quarantined} broken records."]
+        lines += [
+            "",
+            f"Strict reading refuses these inputs: {cohort.intake.quarantined} broken records.",
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -69,8 +75,13 @@ def _images(cohort: Cohort) -> Iterator[str]:
 
 def _classes(cohort: Cohort) -> Iterator[str]:
     tables = {"references": cohort.references, **cohort.models}
-    counts = {name: np.bincount(table.label, minlength=len(cohort.classes)) for name, table in tables.items()}
-    yield "Objects        " + ", ".join(_safe(f"{len(table)} {name}") for name, table in tables.items())
+    counts = {
+        name: np.bincount(table.label, minlength=len(cohort.classes))
+        for name, table in tables.items()
+    }
+    yield "Objects        " + ", ".join(
+        _safe(f"{len(table)} {name}") for name, table in tables.items()
+    )
     masked = [name for name, table in tables.items() if table.masks is not None and len(table)]
     if masked:
         yield _safe("  with masks   " + ", ".join(masked))

@@ -26,13 +26,15 @@ class _Matched:
     rows: I64  # (n_images,) row of each image, -1 = none
 
 
-def add_groups(images: ImageList, table: Table, opened: Opened, options: Options) -> tuple[ImageList, FileIntake]:
+def add_groups(
+    images: ImageList, table: Table, opened: Opened, options: Options
+) -> tuple[ImageList, FileIntake]:
     """Give images the columns of a table; sizes and spacings fill what is unknown.
 
     Notes
     -----
-    Strict reading wants a row for every image. Lenient reading leaves the cell of a missing image empty and says so.
-    Rows of images that are not in the cohort are counted in a note.
+    Strict reading wants a row for every image. Lenient reading leaves the cell of a missing image
+    empty and says so. Rows of images that are not in the cohort are counted in a note.
     """
     raise_problems([problem.as_error(table.file) for problem in table.problems])
     names = [name for name in table.names if name]
@@ -42,7 +44,9 @@ def add_groups(images: ImageList, table: Table, opened: Opened, options: Options
     if strange:
         notes.append(f"{strange} rows describe images that are not in the references")
     found = find_columns([name for name in names if name != column], {}, table.file)
-    found = {name: found[name] for name in (*IMAGE_LEVEL, *SIZES, "spacing", *SPACINGS) if name in found}
+    found = {
+        name: found[name] for name in (*IMAGE_LEVEL, *SIZES, "spacing", *SPACINGS) if name in found
+    }
     used = {column, *(found[name] for name in found if name not in IMAGE_LEVEL)}
     words = {old: new for new, old in found.items() if new in IMAGE_LEVEL}
     groups = {words.get(name, name): _column(matched, name) for name in names if name not in used}
@@ -52,7 +56,9 @@ def add_groups(images: ImageList, table: Table, opened: Opened, options: Options
     spacing = _filled(images.spacing, matched, spacings)
     images = replace(images, size=size, spacing=spacing, groups={**images.groups, **groups})
     n = len(table)
-    intake = FileIntake(opened.file, "groups", table.format, n, n, {}, opened.sha256, opened.size, tuple(notes))
+    intake = FileIntake(
+        opened.file, "groups", table.format, n, n, {}, opened.sha256, opened.size, tuple(notes)
+    )
     return images, intake
 
 
@@ -81,12 +87,20 @@ def _match(images: ImageList, table: Table, column: str) -> tuple[_Matched, int]
         if k is None:
             strange += 1
         elif rows[k] >= 0:
-            raise table.problem(row, column, "dup-image", "one row per image", name).as_error(table.file)
+            raise table.problem(row, column, "dup-image", "one row per image", name).as_error(
+                table.file
+            )
         else:
             rows[k] = row
     if strange == len(table):
         hint = did_you_mean(texts(table, column)[0], list(known)[:10]) if strange else ""
-        raise InputError("images of the references", rule="unknown-image", file=table.file, field=column, hint=hint)
+        raise InputError(
+            "images of the references",
+            rule="unknown-image",
+            file=table.file,
+            field=column,
+            hint=hint,
+        )
     return _Matched(table, rows), strange
 
 
@@ -125,13 +139,17 @@ def _filled(known: F64, matched: _Matched, columns: list[str | None]) -> F64:
         raise_problems([problem.as_error(table.file) for problem in bad.values()])
         given = np.where(matched.rows >= 0, values[matched.rows], np.nan)
         wrong = np.flatnonzero(~(np.isnan(given) | ((given > 0) & np.isfinite(given))))
-        clash = np.flatnonzero(np.isfinite(known[:, k]) & np.isfinite(given) & (known[:, k] != given))
+        clash = np.flatnonzero(
+            np.isfinite(known[:, k]) & np.isfinite(given) & (known[:, k] != given)
+        )
         for at, rule, expected in (
             (wrong, "image-size", "a size above zero"),
             (clash, "size-conflict", "the size that the references have"),
         ):
             if len(at):
                 row = int(matched.rows[at[0]])
-                raise table.problem(row, name, rule, expected, given[at[0]].item()).as_error(table.file)
+                raise table.problem(row, name, rule, expected, given[at[0]].item()).as_error(
+                    table.file
+                )
         filled[:, k] = np.where(np.isnan(known[:, k]), given, known[:, k])
     return filled

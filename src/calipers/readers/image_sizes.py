@@ -34,9 +34,9 @@ def read_sizes(path: str | PathLike[str]) -> ImageSizes:
     Parameters
     ----------
     path
-        A table (csv, tsv, parquet) with the columns image, width, height[, depth]; several rows of an image have to
-        agree, and rows without an image say nothing, so a table of references will do. Or references as COCO JSON or
-        the NIH list.
+        A table (csv, tsv, parquet) with the columns image, width, height[, depth]; several rows of
+        an image have to agree, and rows without an image say nothing, so a table of references will
+        do. Or references as COCO JSON or the NIH list.
     """
     opened = open_source(fspath(path))
     if opened.data[:1] in (b"{", b"["):
@@ -53,7 +53,9 @@ def _of_references(opened: Opened) -> ImageSizes:
     unknown = np.flatnonzero(~np.isfinite(images.size).all(axis=1))
     if len(unknown):
         image = images.ids[unknown[0]]
-        raise InputError("width and height of every image", rule="size-unknown", file=opened.file, value=image)
+        raise InputError(
+            "width and height of every image", rule="size-unknown", file=opened.file, value=image
+        )
     return ImageSizes(opened.file, images.ids, listed, images.size)
 
 
@@ -72,18 +74,30 @@ def _of_table(table: Table) -> ImageSizes:
     for name in ("image", "width", "height"):
         if name not in found:
             wanted = f"a column {name!r}"
-            raise InputError(wanted, rule="missing-column", file=table.file, location="1", value=list(table.names))
+            raise InputError(
+                wanted,
+                rule="missing-column",
+                file=table.file,
+                location="1",
+                value=list(table.names),
+            )
     columns = [found[name] for name in SIZES if name in found]
-    table = table.rows(np.flatnonzero([bool(name.strip()) for name in texts(table, found["image"])]))
+    table = table.rows(
+        np.flatnonzero([bool(name.strip()) for name in texts(table, found["image"])])
+    )
     rows = np.stack([_lengths(table, column) for column in columns], axis=1)
     first: dict[str, int] = {}
     for row, name in enumerate(texts(table, found["image"])):
         known = first.setdefault(name, row)
         if (rows[row] != rows[known]).any():
             wanted = "one size per image"
-            raise table.problem(row, columns[0], "size-conflict", wanted, rows[row].tolist()).as_error(table.file)
+            raise table.problem(
+                row, columns[0], "size-conflict", wanted, rows[row].tolist()
+            ).as_error(table.file)
     ids = tuple(first)
-    return ImageSizes(table.file, ids, ids, rows[list(first.values())].reshape(len(ids), len(columns)))
+    return ImageSizes(
+        table.file, ids, ids, rows[list(first.values())].reshape(len(ids), len(columns))
+    )
 
 
 def _lengths(table: Table, column: str) -> F64:
@@ -93,5 +107,7 @@ def _lengths(table: Table, column: str) -> F64:
     if len(wrong):
         row = int(wrong[0])
         wanted = "a whole number above zero"
-        raise table.problem(row, column, "image-size", wanted, values[row].item()).as_error(table.file)
+        raise table.problem(row, column, "image-size", wanted, values[row].item()).as_error(
+            table.file
+        )
     return values

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Careful JSON: slow, record by record, and able to say what is wrong with each of them.
 
-The standard library's scanner reads one record at a time, so a record with NaN, a repeated key or a broken text is
-known by its place and can be set aside, while everything around it is still read.
+The standard library's scanner reads one record at a time, so a record with NaN, a repeated key or a
+broken text is known by its place and can be set aside, while everything around it is still read.
 """
 
 from __future__ import annotations
@@ -57,12 +57,14 @@ class CarefulDocument:
 
 
 def read_carefully(opened: Opened, take: Callable[[Record, int], None]) -> CarefulDocument:
-    """Read a whole document; every object record (annotation or result) goes to ``take`` with its number.
+    """Read a whole document; every object record (annotation or result) goes to ``take`` with its
+    number.
 
     Raises
     ------
     InputError
-        ``json-syntax``, ``depth`` and ``dup-key`` at the top level: nothing of such a file can be trusted.
+        ``json-syntax``, ``depth`` and ``dup-key`` at the top level: nothing of such a file can be
+        trusted.
     """
     data = bytes(opened.data)
     if depth(data) > MAX_DEPTH:
@@ -79,7 +81,9 @@ def read_carefully(opened: Opened, take: Callable[[Record, int], None]) -> Caref
     except json.JSONDecodeError as error:
         raise walker.syntax_error(error.pos, error.msg) from None
     except RecursionError:
-        raise InputError("fewer brackets inside each other", rule="depth", file=opened.file) from None
+        raise InputError(
+            "fewer brackets inside each other", rule="depth", file=opened.file
+        ) from None
 
 
 def shown(text: str) -> str:
@@ -124,7 +128,9 @@ class _Walker:
                 raise json.JSONDecodeError("a key in double quotes was expected", self.text, at)
             key, at = self.scan(self.text, at)
             if key in found.keys:
-                raise InputError("every key once", rule="dup-key", file=self.file, location=f"/{key}", field=key)
+                raise InputError(
+                    "every key once", rule="dup-key", file=self.file, location=f"/{key}", field=key
+                )
             found.keys.append(key)
             at = self._space(self._expect(":", self._space(at)))
             at = self._space(self._section(key, at, found))
@@ -206,20 +212,25 @@ class _Walker:
             rule="encoding" if broken else "json-syntax",
             file=self.file,
             location=f"byte {offset}",
-            value=shown(f"{message}: {self.text[at : at + 20]}" if sign else f"{message}: end of file"),
+            value=shown(
+                f"{message}: {self.text[at : at + 20]}" if sign else f"{message}: end of file"
+            ),
             hint=after + "was the file cut off, or is it another format?",
         )
 
 
 def _whole(digits: str) -> int:
-    # Python refuses to convert very long numbers; any of them is out of every range that is checked later.
+    # Python refuses to convert very long numbers; any of them is out of every range that is checked
+    # later.
     if len(digits) <= LONGEST_INT:
         return int(digits)
     return -BEYOND if digits.startswith("-") else BEYOND
 
 
 def _half_pair(value: Any) -> bool:
-    """Tell whether a text anywhere in the value holds half of a surrogate pair; the depth is limited before."""
+    """Tell whether a text anywhere in the value holds half of a surrogate pair; the depth is
+    limited before.
+    """
     if isinstance(value, str):
         return bool(SURROGATE.search(value))
     if isinstance(value, dict):

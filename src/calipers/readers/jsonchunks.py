@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fast JSON: the outline of a document, and long lists decoded piece by piece into typed records.
 
-msgspec's records cost several times the file, so a long list is cut into pieces of a few megabytes and every piece is
-turned into columns before the next one is read. A cut is made at ``}, {``. A wrong cut (inside a text, or between
-objects of an inner list) leaves brackets or quotes open, so the piece cannot decode and a later cut is tried: a
-piece that decodes was cut between two records.
+msgspec's records cost several times the file, so a long list is cut into pieces of a few megabytes
+and every piece is turned into columns before the next one is read. A cut is made at ``}, {``. A
+wrong cut (inside a text, or between objects of an inner list) leaves brackets or quotes open, so
+the piece cannot decode and a later cut is tried: a piece that decodes was cut between two records.
 
 Whatever is unusual ends in `Unreadable`; the careful reader then finds out what it was.
 """
@@ -87,7 +87,9 @@ def outline(data: Buffer) -> Outline:
 
 
 def _no_gaps(data: Buffer, spans: dict[str, tuple[int, int]]) -> None:
-    """A repeated key leaves a hole where its first value was: between two values only one key may stand."""
+    """A repeated key leaves a hole where its first value was: between two values only one key may
+    stand.
+    """
     at = 0
     for start, stop in sorted(spans.values()):
         if start - at > 4096 or not GAP.fullmatch(data[at:start]):
@@ -95,7 +97,9 @@ def _no_gaps(data: Buffer, spans: dict[str, tuple[int, int]]) -> None:
         at = stop
 
 
-def decode_list(data: Buffer, span: tuple[int, int], decoder: Decodes[T]) -> Iterator[tuple[Piece, list[T]]]:
+def decode_list(
+    data: Buffer, span: tuple[int, int], decoder: Decodes[T]
+) -> Iterator[tuple[Piece, list[T]]]:
     """Decode a list of objects piece by piece."""
     start, stop = _skip_space(data, span[0]), _rstrip(data, span[1])
     if stop - start < 2 or data[start : start + 1] != b"[" or data[stop - 1 : stop] != b"]":
@@ -127,7 +131,8 @@ def _cuts(data: Buffer, at: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def check_piece(piece: Piece, n: int, keys: dict[str, int], brackets: int) -> bool:
-    """Rule out what msgspec does not see in ``n`` decoded records: repeated keys, broken text, depth.
+    """Rule out what msgspec does not see in ``n`` decoded records: repeated keys, broken text,
+    depth.
 
     Returns whether the records hold nothing but those keys and numbers.
 
@@ -147,7 +152,8 @@ def check_piece(piece: Piece, n: int, keys: dict[str, int], brackets: int) -> bo
     escapes = b"\\" in text
     if not escapes and text.count(b'"') == 2 * sum(keys.values()):
         return True
-    # A key inside a text also counts here; then the careful reader finds nothing wrong, only slowly.
+    # A key inside a text also counts here; then the careful reader finds nothing wrong, only
+    # slowly.
     if any(text.count(b'"%s"' % key.encode()) != count for key, count in keys.items()):
         raise Unreadable
     if escapes and ESCAPED_KEY.search(text):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The list of the LARD data set: a row per runway, with its four corners in the image.
 
-The format is that of Ducoffe et al. (2023), "LARD - Landing Approach Runway Detection": a table, in the original
-separated by semicolons, with the columns ``image``, ``height``, ``width``, ``x_A y_A`` to ``x_D y_D`` in pixels, and
-facts about the image such as ``airport``, ``runway``, ``scenario`` or ``weather``.
+The format is that of Ducoffe et al. (2023), "LARD - Landing Approach Runway Detection": a table, in
+the original separated by semicolons, with the columns ``image``, ``height``, ``width``, ``x_A y_A``
+to ``x_D y_D`` in pixels, and facts about the image such as ``airport``, ``runway``, ``scenario`` or
+``weather``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 CLASS = "runway"
-CORNERS = tuple(f"{axis}_{corner}" for corner in "abcd" for axis in "xy")  # as compared: in lower case
+CORNERS = tuple(
+    f"{axis}_{corner}" for corner in "abcd" for axis in "xy"
+)  # as compared: in lower case
 BOX = ("x0", "y0", "x1", "y1")
 CLASS_COLUMN = "class"
 AT_ONCE = 256  # runways that are drawn together: the runs of one piece stay small
@@ -55,13 +58,15 @@ def read_lard(opened: Opened, options: Options) -> ReferenceFile:
 
     Notes
     -----
-    The box is ``min x, min y, max x, max y`` of the corners; nothing is added or clipped, so a corner more than a
-    pixel outside of its image breaks the rule ``outside``. Without a column of classes all objects are of the class
-    ``runway``. A row without corners is an image without a runway. Several rows of an image are several runways.
+    The box is ``min x, min y, max x, max y`` of the corners; nothing is added or clipped, so a
+    corner more than a pixel outside of its image breaks the rule ``outside``. Without a column of
+    classes all objects are of the class ``runway``. A row without corners is an image without a
+    runway. Several rows of an image are several runways.
 
-    The corners may come in any order: LARD sorts them by row, which does not follow the outline. They are joined in
-    the order of their angles around their mean, which is the outline of every convex quadrilateral. Masks are drawn
-    as polygons of COCO are. With ``masks="auto"`` they are used if all runways have one; a note says why if not.
+    The corners may come in any order: LARD sorts them by row, which does not follow the outline.
+    They are joined in the order of their angles around their mean, which is the outline of every
+    convex quadrilateral. Masks are drawn as polygons of COCO are. With ``masks="auto"`` they are
+    used if all runways have one; a note says why if not.
     """
     table = read_table(opened)
     given = _quadrilaterals(table)
@@ -70,14 +75,22 @@ def read_lard(opened: Opened, options: Options) -> ReferenceFile:
     part = _located(file.part, table, given.problems)
     corners = given.corners[np.searchsorted(table.lines, part.delivery.place)]
     if options.masks != "ignore" and len(corners):
-        part = _masked(part, MaskColumns("required", file.images.size, opened.size), corners, options)
+        part = _masked(
+            part, MaskColumns("required", file.images.size, opened.size), corners, options
+        )
     part = replace(part, notes=[*part.notes, *_notes(given)])
     return replace(file, classes=file.classes or (CLASS,), part=part, format="lard")
 
 
 def _of_this_file(options: Options, table: Table) -> Options:
-    """Return the options without what is meant for the predictions: a box format, columns that are not here."""
-    columns = {name: column for name, column in options.columns.items() if name == "image" or column in table.names}
+    """Return the options without what is meant for the predictions: a box format, columns that are
+    not here.
+    """
+    columns = {
+        name: column
+        for name, column in options.columns.items()
+        if name == "image" or column in table.names
+    }
     return replace(options, box_format=None, columns=columns)
 
 
@@ -101,34 +114,49 @@ def _quadrilaterals(table: Table) -> _Quadrilaterals:
         holes[:, k] = empty(table.columns[name])
         values[:, k], bad = numbers(table, name)
         for row in np.flatnonzero(~np.isfinite(values[:, k]) & ~holes[:, k]).tolist():
-            bad.setdefault(row, table.problem(row, name, "non-finite", "a finite number", table.columns[name][row]))
+            bad.setdefault(
+                row,
+                table.problem(row, name, "non-finite", "a finite number", table.columns[name][row]),
+            )
         problems = {**bad, **problems}
     vacant = np.asarray(holes.all(axis=1))
     for row in np.flatnonzero(holes.any(axis=1) & ~vacant).tolist():
         name = names[int(holes[row].argmax())]
         hint = "an image without a runway has no corner at all"
-        problems.setdefault(row, table.problem(row, name, "box-shape", "four corners of two numbers", "", hint))
+        problems.setdefault(
+            row, table.problem(row, name, "box-shape", "four corners of two numbers", "", hint)
+        )
     return _Quadrilaterals(values.reshape(-1, 4, 2), vacant, problems)
 
 
 def _boxed(table: Table, given: _Quadrilaterals, options: Options) -> Table:
-    """Return the table with the boxes in place of the corners, and a class in every row that has one.
+    """Return the table with the boxes in place of the corners, and a class in every row that has
+    one.
 
-    A broken row keeps its image and loses its box: it becomes a problem, which `_located` replaces by the real one.
+    A broken row keeps its image and loses its box: it becomes a problem, which `_located` replaces
+    by the real one.
     """
     low, high = given.corners.min(axis=1), given.corners.max(axis=1)
     sound = ~given.vacant
     sound[list(given.problems)] = False
-    columns: dict[str, Cells] = {name: cells for name, cells in table.columns.items() if name.lower() not in CORNERS}
+    columns: dict[str, Cells] = {
+        name: cells for name, cells in table.columns.items() if name.lower() not in CORNERS
+    }
     for name, values in zip(BOX, np.hstack([low, high]).T):
-        columns[name] = [repr(value) if kept else "" for value, kept in zip(values.tolist(), sound.tolist())]
-    if "class" not in options.columns and not {name.lower() for name in columns} & set(ALIASES["class"]):
+        columns[name] = [
+            repr(value) if kept else "" for value, kept in zip(values.tolist(), sound.tolist())
+        ]
+    if "class" not in options.columns and not {name.lower() for name in columns} & set(
+        ALIASES["class"]
+    ):
         columns[CLASS_COLUMN] = ["" if vacant else CLASS for vacant in given.vacant.tolist()]
     return replace(table, columns=columns)
 
 
 def _located(part: ObjectPart, table: Table, problems: dict[int, Problem]) -> ObjectPart:
-    """Return the part with messages that name cells of the file, not of the table that was made from it."""
+    """Return the part with messages that name cells of the file, not of the table that was made
+    from it.
+    """
     first = next(name for name in table.names if name.lower() == CORNERS[0])
     lines = {int(table.lines[row]): problem for row, problem in problems.items()}
     found: list[Problem] = []
@@ -150,7 +178,9 @@ def _masked(part: ObjectPart, drawing: MaskColumns, corners: F64, options: Optio
     outlines = [[ring] for ring in outlines_of(corners).reshape(len(corners), -1).tolist()]
     for start in range(0, len(corners), AT_ONCE):
         piece = slice(start, start + AT_ONCE)
-        drawing.add(outlines[piece], part.delivery.image[piece], np.zeros(len(corners[piece]), np.bool_))
+        drawing.add(
+            outlines[piece], part.delivery.image[piece], np.zeros(len(corners[piece]), np.bool_)
+        )
     findings = drawing.findings()
     if not findings:
         return replace(part, delivery=replace(part.delivery, masks=drawing.masks()))

@@ -32,7 +32,8 @@ SPACINGS = ("spacing_x", "spacing_y", "spacing_z")
 ONLY_REFERENCES = ("ignore", "crowd", "area", *SIZES, "spacing", *SPACINGS, *IMAGE_LEVEL)
 ONLY_PREDICTIONS = ("score", "model")
 
-# (box format, names in the order of the format); the 3D variant of a layout stands before its 2D one.
+# (box format, names in the order of the format); the 3D variant of a layout stands before its 2D
+# one.
 BOX_LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("xyxy", ("x0", "y0", "z0", "x1", "y1", "z1")),
     ("xyxy", ("x0", "y0", "x1", "y1")),
@@ -65,16 +66,24 @@ class Layout:
         return len(self.box) // 2
 
 
-def asked_of(names: Sequence[str], chosen: Mapping[str, str], others: Sequence[str]) -> dict[str, str]:
-    """Return the user's choice without the columns that only the other side has: references have no score."""
-    return {name: column for name, column in chosen.items() if name not in others or column in names}
+def asked_of(
+    names: Sequence[str], chosen: Mapping[str, str], others: Sequence[str]
+) -> dict[str, str]:
+    """Return the user's choice without the columns that only the other side has: references have no
+    score.
+    """
+    return {
+        name: column for name, column in chosen.items() if name not in others or column in names
+    }
 
 
 def find_columns(names: Sequence[str], chosen: Mapping[str, str], file: str) -> dict[str, str]:
     """Return canonical name -> column, from the user's choice first, then from aliases."""
     for canonical, column in chosen.items():
         if canonical not in ALIASES and canonical not in BOX_NAMES:
-            raise UsageError(f"no column is called {canonical!r}; {did_you_mean(canonical, [*ALIASES, *BOX_NAMES])}")
+            raise UsageError(
+                f"no column is called {canonical!r}; {did_you_mean(canonical, [*ALIASES, *BOX_NAMES])}"
+            )
         if column not in names:
             raise InputError(
                 f"the column {column!r} for {canonical!r}",
@@ -93,7 +102,9 @@ def find_columns(names: Sequence[str], chosen: Mapping[str, str], file: str) -> 
     return found
 
 
-def find_layout(names: Sequence[str], chosen: Mapping[str, str], box_format: str | None, file: str) -> Layout:
+def find_layout(
+    names: Sequence[str], chosen: Mapping[str, str], box_format: str | None, file: str
+) -> Layout:
     """Return the layout of a table of objects, or say what is missing."""
     found = find_columns(names, chosen, file)
     for canonical in ("image", "class"):
@@ -109,13 +120,19 @@ def find_layout(names: Sequence[str], chosen: Mapping[str, str], box_format: str
     implied, box = _box_layout(found, names, file)
     used = {found[name] for name in ALIASES if name in found} | {found[name] for name in box}
     others = tuple(name for name in names if name not in used and name)
-    return Layout(found, tuple(found[name] for name in box), _agreed(implied, box, box_format, file), others)
+    return Layout(
+        found, tuple(found[name] for name in box), _agreed(implied, box, box_format, file), others
+    )
 
 
-def _box_layout(found: Mapping[str, str], names: Sequence[str], file: str) -> tuple[str, tuple[str, ...]]:
+def _box_layout(
+    found: Mapping[str, str], names: Sequence[str], file: str
+) -> tuple[str, tuple[str, ...]]:
     whole = [(kind, box) for kind, box in BOX_LAYOUTS if all(name in found for name in box)]
     # x1 y1 is the second corner beside x0 y0 and the first one beside x2 y2; 2D is part of 3D.
-    best = [(kind, box) for kind, box in whole if not any(set(box) < set(other) for _, other in whole)]
+    best = [
+        (kind, box) for kind, box in whole if not any(set(box) < set(other) for _, other in whole)
+    ]
     if len(best) == 1:
         return best[0]
     raise InputError(

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files below a folder: links that leave it are refused, loops are walked once, nothing is opened."""
+"""The files below a folder: links that leave it are refused, loops are walked once, nothing is
+opened.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ class Listing:
 
 
 def list_files(folder: Path, *, most: int = MOST_ENTRIES, holds: str = "files") -> Listing:
-    """Return the files below a folder; more than ``most`` entries are an error. Hidden ones are skipped.
+    """Return the files below a folder; more than ``most`` entries are an error. Hidden ones are
+    skipped.
 
     ``holds`` says in messages what the folder is for.
     """
@@ -45,15 +48,20 @@ def list_files(folder: Path, *, most: int = MOST_ENTRIES, holds: str = "files") 
         entries += len(inside)
         if entries > most:
             hint = f"name the folder of the {holds} themselves"
-            raise InputError(f"at most {most:,} files", rule="too-large", file=str(folder), hint=hint)
+            raise InputError(
+                f"at most {most:,} files", rule="too-large", file=str(folder), hint=hint
+            )
         for entry in (entry for entry in inside if not entry.name.startswith(".")):
             path, outside = _real(entry, root)
             left += outside
             if path is None:
                 continue
             if _is_folder(entry):
-                # Links wait until all folders were walked: a file keeps the path at which it really stands.
-                waiting.insert(0 if entry.is_symlink() else len(waiting), (f"{prefix}{entry.name}/", path))
+                # Links wait until all folders were walked: a file keeps the path at which it really
+                # stands.
+                waiting.insert(
+                    0 if entry.is_symlink() else len(waiting), (f"{prefix}{entry.name}/", path)
+                )
             elif _is_file(entry):
                 files[prefix + entry.name] = path
     return Listing(root, files, left, closed)
@@ -71,7 +79,9 @@ def _checked(folder: Path, holds: str) -> Path:
 
 
 def _real(entry: os.DirEntry[str], root: str) -> tuple[str | None, bool]:
-    """Return the real path of an entry, None if it is not to be used, and whether it is a link out of the root."""
+    """Return the real path of an entry, None if it is not to be used, and whether it is a link out
+    of the root.
+    """
     if not entry.is_symlink():
         return entry.path, False
     path = os.path.realpath(entry.path)
@@ -87,7 +97,9 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
-    """Return whether an entry is a regular file: no pipe, no device, no link to nothing or to itself."""
+    """Return whether an entry is a regular file: no pipe, no device, no link to nothing or to
+    itself.
+    """
     try:
         return entry.is_file()
     except OSError:

@@ -28,7 +28,9 @@ def _ties(delivery: Delivery) -> list[str]:
     if tied == n and ordered[0] == ordered[-1]:
         return [f"all {n} scores are equal: average precision depends on the order of the records"]
     if tied > MANY * n:
-        return [f"{tied} of {n} scores are tied: average precision depends on the order of the records"]
+        return [
+            f"{tied} of {n} scores are tied: average precision depends on the order of the records"
+        ]
     return []
 
 
@@ -45,7 +47,11 @@ def _outside(delivery: Delivery, sizes: NDArray[np.float64]) -> list[str]:
         per_box = sizes[delivery.image[block]]
         corners, _ = to_corners(delivery.boxes[block], delivery.box_format, per_box)
         n += int(outside_image(corners, per_box).sum())
-    return [f"{n} of {len(delivery)} predictions reach outside their image; they are kept as they are"] if n else []
+    return (
+        [f"{n} of {len(delivery)} predictions reach outside their image; they are kept as they are"]
+        if n
+        else []
+    )
 
 
 def _silent_images(delivery: Delivery, n_images: int) -> list[str]:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a format reader hands over: the images, and the objects of one role, before the rules are applied."""
+"""What a format reader hands over: the images, and the objects of one role, before the rules are
+applied.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ class Options:
         """Return the options behind the keywords of `read`."""
         sides = box_format if isinstance(box_format, tuple) else (box_format, box_format)
         if len(sides) != 2:
-            raise UsageError(f"box_format is one name, or one for references and one for predictions, not {sides!r}")
+            raise UsageError(
+                f"box_format is one name, or one for references and one for predictions, not {sides!r}"
+            )
         return cls(
             lenient=lenient,
             columns=dict(columns or {}),
@@ -129,8 +133,8 @@ class ImageList:
 class ObjectPart:
     """The objects of one role from one file.
 
-    ``delivery`` may hold -1 as image or label where ``findings`` say why; ``problems`` are records without a row
-    in it. ``read`` counts both.
+    ``delivery`` may hold -1 as image or label where ``findings`` say why; ``problems`` are records
+    without a row in it. ``read`` counts both.
     """
 
     delivery: Delivery
@@ -175,7 +179,9 @@ class Known:
 
 
 def text_column(values: Sequence[Any]) -> Column:
-    """Return values as an array; mixed kinds become text; one giant text does not blow up all cells."""
+    """Return values as an array; mixed kinds become text; one giant text does not blow up all
+    cells.
+    """
     kinds = {type(value) for value in values}
     if kinds == {int, float}:
         kinds = {float}
@@ -193,4 +199,11 @@ def _known(name: str, value: str | None, names: Sequence[str]) -> None:
     if value is not None and value not in names:
         hint = did_you_mean(str(value), names)
         rule = name.replace("_", "-")
-        raise InputError(f"one of {', '.join(names)}", rule=rule, file="<options>", field=name, value=value, hint=hint)
+        raise InputError(
+            f"one of {', '.join(names)}",
+            rule=rule,
+            file="<options>",
+            field=name,
+            value=value,
+            hint=hint,
+        )

@@ -12,11 +12,19 @@ from calipers.readers.tabular import Table
 
 
 def read_plain(path: Path | str) -> tuple[Table, Opened]:
-    """Return a table of a CSV, TSV or parquet file, every row of which fits the header, and the file itself."""
+    """Return a table of a CSV, TSV or parquet file, every row of which fits the header, and the
+    file itself.
+    """
     opened = open_source(path)
     if opened.data[:1] in (b"{", b"["):
         hint = "references in JSON need predictions beside them"
-        raise InputError("a table (csv, tsv or parquet)", rule="format", file=opened.file, value="JSON", hint=hint)
+        raise InputError(
+            "a table (csv, tsv or parquet)",
+            rule="format",
+            file=opened.file,
+            value="JSON",
+            hint=hint,
+        )
     is_parquet = opened.data[: len(columnar.MAGIC)] == columnar.MAGIC
     table = columnar.read_table(opened) if is_parquet else delimited.read_table(opened)
     raise_problems([problem.as_error(table.file) for problem in table.problems])

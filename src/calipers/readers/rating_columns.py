@@ -9,14 +9,21 @@ from dataclasses import dataclass
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.readers.layout import ALIASES
-from calipers.readers.table_columns import chosen_or_known, column_of, existing_column, missing_column
+from calipers.readers.table_columns import (
+    chosen_or_known,
+    column_of,
+    existing_column,
+    missing_column,
+)
 from calipers.readers.tabular import Table
 from calipers.tables.ratings import Scale
 
 RATING = ("rating", "useful", "usefulness", "verdict")
 RATER = ("rater", "rater_id", "reader", "clinician", "annotator", "observer")
 ITEM = ("item", "item_id", "prediction", "prediction_id")
-CRITERION = re.compile(r"(^|-)(g|c|d|complete-)?iou(-|$)|(^|-)(iop|ior|iobb|dice|hausdorff|overlap|distance)(-|$)|-in-")
+CRITERION = re.compile(
+    r"(^|-)(g|c|d|complete-)?iou(-|$)|(^|-)(iop|ior|iobb|dice|hausdorff|overlap|distance)(-|$)|-in-"
+)
 DISTANCE = re.compile(r"(^|-)distance(-|$)")
 
 
@@ -56,7 +63,9 @@ def find_rating_columns(table: Table, choices: Choices) -> Columns:
     rating = chosen_or_known(table, "rating", choices.rating, RATING)
     if rating is None:
         raise missing_column(
-            table, "a column of ratings", f"name it with --rating COLUMN, or call it {' or '.join(RATING)}"
+            table,
+            "a column of ratings",
+            f"name it with --rating COLUMN, or call it {' or '.join(RATING)}",
         )
     rater = chosen_or_known(table, "rater", choices.rater, RATER)
     item = chosen_or_known(table, "item", choices.item, ITEM)
@@ -66,13 +75,17 @@ def find_rating_columns(table: Table, choices: Choices) -> Columns:
     criteria, distances = _criteria(table, choices, taken)
     unused = [name for name in names if name not in {*taken, *criteria}]
     understood = [
-        f"rating: {rating}" + (f"; rater: {rater}" if rater else "") + (f"; item: {item}" if item else ""),
+        f"rating: {rating}"
+        + (f"; rater: {rater}" if rater else "")
+        + (f"; item: {item}" if item else ""),
         f"criteria: {_listed(criteria, distances)}" if criteria else "no column is a criterion",
         f"unit: {unit}" + (f" (column {cluster})" if cluster and cluster != unit else ""),
     ]
     if unused:
         understood.append(f"not used: {', '.join(unused)}")
-    return Columns(rating, criteria, distances, rater, item, image, cluster, unit, tuple(understood))
+    return Columns(
+        rating, criteria, distances, rater, item, image, cluster, unit, tuple(understood)
+    )
 
 
 def plain_name(name: str) -> str:
@@ -80,8 +93,12 @@ def plain_name(name: str) -> str:
     return re.sub(r"[\s_]+", "-", name.strip().lower())
 
 
-def _cluster(table: Table, chosen: str | None, item: str | None, image: str | None) -> tuple[str, str | None]:
-    """Return the unit in a word and its column: patient if known, else image, else item; None is every row."""
+def _cluster(
+    table: Table, chosen: str | None, item: str | None, image: str | None
+) -> tuple[str, str | None]:
+    """Return the unit in a word and its column: patient if known, else image, else item; None is
+    every row.
+    """
     patient = column_of(table, ALIASES["patient"])
     known = {"patient": patient, "image": image, "item": item}
     if chosen is not None:
@@ -92,21 +109,31 @@ def _cluster(table: Table, chosen: str | None, item: str | None, image: str | No
     return next(((word, column) for word, column in known.items() if column), ("item", None))
 
 
-def _criteria(table: Table, choices: Choices, taken: set[str | None]) -> tuple[tuple[str, ...], frozenset[str]]:
+def _criteria(
+    table: Table, choices: Choices, taken: set[str | None]
+) -> tuple[tuple[str, ...], frozenset[str]]:
     if choices.criteria is None:
         free = [name for name in table.names if name not in taken]
-        found = [name for name in free if CRITERION.search(plain_name(name)) or name in choices.distances]
+        found = [
+            name for name in free if CRITERION.search(plain_name(name)) or name in choices.distances
+        ]
     else:
         found = [existing_column(table, "criteria", name) for name in choices.criteria]
         for name in found:
             if found.count(name) > 1:
                 raise UsageError(f"the criterion {name!r} is named twice")
             if name in taken:
-                raise UsageError(f"the column {name!r} cannot be a criterion: it is already something else")
+                raise UsageError(
+                    f"the column {name!r} cannot be a criterion: it is already something else"
+                )
     for name in choices.distances:
         if name not in found:
-            raise UsageError(f"the distance {name!r} is no criterion; {did_you_mean(name, found or table.names)}")
-    distances = {name for name in found if DISTANCE.search(plain_name(name))} | set(choices.distances)
+            raise UsageError(
+                f"the distance {name!r} is no criterion; {did_you_mean(name, found or table.names)}"
+            )
+    distances = {name for name in found if DISTANCE.search(plain_name(name))} | set(
+        choices.distances
+    )
     return tuple(found), frozenset(distances)
 
 

@@ -57,7 +57,14 @@ def read_scale(table: Table, column: str, choices: Choices) -> tuple[Reading, di
     if len(categories) > MOST_CATEGORIES:
         hint = "is this a column of ratings? Name it with --rating"
         expected = f"at most {MOST_CATEGORIES} different ratings"
-        raise InputError(expected, rule="rating-value", file=table.file, field=column, value=len(categories), hint=hint)
+        raise InputError(
+            expected,
+            rule="rating-value",
+            file=table.file,
+            field=column,
+            value=len(categories),
+            hint=hint,
+        )
     scale, values = _scale(categories, choices)
     useful = _useful(code, categories, choices)
     return Reading(code, categories, values, scale, useful, (said, f"scale: {scale}")), problems
@@ -70,9 +77,15 @@ def _categories(
     if choices.categories is not None:
         listed = tuple(choices.categories)
         if len(set(listed)) < max(len(listed), 2):
-            raise UsageError(f"categories are two or more different names, got {', '.join(listed)!r}")
+            raise UsageError(
+                f"categories are two or more different names, got {', '.join(listed)!r}"
+            )
         return cells, listed, f"ratings: {' < '.join(listed)}"
-    known = {cell: TWO[cell.lower() in USEFUL] for cell in distinct if cell.lower() in USEFUL | NOT_USEFUL}
+    known = {
+        cell: TWO[cell.lower() in USEFUL]
+        for cell in distinct
+        if cell.lower() in USEFUL | NOT_USEFUL
+    }
     counted = all(PLAIN_NUMBER.match(cell) for cell in distinct)
     if choices.useful is None and known and (len(known) == len(distinct) or not counted):
         told = [f"{cell} is {word}" for cell, word in known.items() if cell != word]
@@ -80,7 +93,11 @@ def _categories(
     if counted:
         steps = sorted({float(cell) for cell in distinct})  # 2 and 2.0 are one step
         named = tuple(f"{step:g}" for step in steps)
-        return [f"{float(cell):g}" if cell else "" for cell in cells], named, f"ratings: {' < '.join(named)}"
+        return (
+            [f"{float(cell):g}" if cell else "" for cell in cells],
+            named,
+            f"ratings: {' < '.join(named)}",
+        )
     named = tuple(sorted(distinct))
     return cells, named, f"ratings: {', '.join(named)}, in no order"
 
@@ -103,7 +120,9 @@ def _scale(categories: tuple[str, ...], choices: Choices) -> tuple[Scale, F64]:
     if scale == "interval" and not counted and len(categories) > 2:
         raise UsageError("an interval scale needs ratings that are numbers")
     if scale == "ordinal" and not ordered:
-        raise UsageError("the order of the ratings is not known: give --categories LOWEST,...,HIGHEST")
+        raise UsageError(
+            "the order of the ratings is not known: give --categories LOWEST,...,HIGHEST"
+        )
     values = [float(category) for category in categories] if counted else range(len(categories))
     return scale, np.array(values, np.float64)
 
@@ -113,8 +132,12 @@ def _useful(code: I64, categories: tuple[str, ...], choices: Choices) -> Flags |
     if choices.useful is None:
         if not all(category.lower() in USEFUL | NOT_USEFUL for category in categories):
             return None
-        return np.isin(code, [k for k, category in enumerate(categories) if category.lower() in USEFUL])
+        return np.isin(
+            code, [k for k, category in enumerate(categories) if category.lower() in USEFUL]
+        )
     for name in choices.useful:
         if name not in categories:
-            raise UsageError(f"no rating is {name!r}, so it cannot count as useful; {did_you_mean(name, categories)}")
+            raise UsageError(
+                f"no rating is {name!r}, so it cannot count as useful; {did_you_mean(name, categories)}"
+            )
     return np.isin(code, [categories.index(name) for name in choices.useful])

@@ -45,8 +45,8 @@ def read_ratings(source: Any, choices: Choices | None = None, *, lenient: bool =
     choices
         Which column is what; what is left out is found by its name.
     lenient
-        Set rows aside that lack a rating, a criterion or their unit, or that hold something else than expected, and
-        count them; else the first hundred of them are the error.
+        Set rows aside that lack a rating, a criterion or their unit, or that hold something else
+        than expected, and count them; else the first hundred of them are the error.
     """
     file = _open(source)
     table, choices = file.table, choices or Choices()
@@ -89,13 +89,17 @@ def _open(source: Any) -> _File:
     if isinstance(source, str | PathLike):
         opened = open_source(fspath(source))
         if opened.data[:1] in (b"{", b"["):
-            raise InputError("a table (csv, tsv or parquet)", rule="format", file=opened.file, value="JSON")
+            raise InputError(
+                "a table (csv, tsv or parquet)", rule="format", file=opened.file, value="JSON"
+            )
         from calipers.readers import columnar, delimited
 
         reader = columnar if opened.data[:4] == columnar.MAGIC else delimited
         return _File(reader.read_table(opened), opened.sha256, opened.size)
     if not isinstance(source, Mapping) and not hasattr(source, "columns"):
-        raise UsageError(f"ratings are a file, a mapping of columns or a frame, not {type(source).__name__}")
+        raise UsageError(
+            f"ratings are a file, a mapping of columns or a frame, not {type(source).__name__}"
+        )
     names = list(source.columns) if hasattr(source, "columns") else list(source)
     cells = {str(name): _cells(str(name), source[name]) for name in names}
     if len({len(column) for column in cells.values()}) > 1:
@@ -109,7 +113,9 @@ def _cells(name: str, column: Any) -> list[str] | NDArray[Any]:
     """Return numbers as an array and everything else as text; None and NaN are empty cells."""
     held = np.asarray(column)
     if held.ndim != 1:
-        raise InputError("one value per row", rule="length", field=name, value=f"an array of shape {held.shape}")
+        raise InputError(
+            "one value per row", rule="length", field=name, value=f"an array of shape {held.shape}"
+        )
     if held.dtype.kind in "iuf":
         return held
     if held.dtype.kind == "b":
@@ -124,16 +130,29 @@ def _criteria(table: Table, columns: Columns) -> tuple[dict[str, NDArray[np.floa
     hint = "overlaps of a prediction that meets no reference are 0, its distance is larger than any other"
     for name in columns.criteria:
         cells = table.columns[name]
-        words = [YES_NO.get(cell.strip().lower(), cell) for cell in cells] if isinstance(cells, list) else cells
+        words = (
+            [YES_NO.get(cell.strip().lower(), cell) for cell in cells]
+            if isinstance(cells, list)
+            else cells
+        )
         values, bad = numbers(replace(table, columns={**table.columns, name: words}), name)
         for row in np.flatnonzero(empty(cells)).tolist():
-            bad[row] = table.problem(row, name, "criterion-missing", "a value of the criterion", "", hint)
-        for row in np.flatnonzero(np.isinf(values)).tolist() + np.flatnonzero(np.isnan(values)).tolist():
-            bad.setdefault(row, table.problem(row, name, "non-finite", "a finite number", cells[row], hint))
+            bad[row] = table.problem(
+                row, name, "criterion-missing", "a value of the criterion", "", hint
+            )
+        for row in (
+            np.flatnonzero(np.isinf(values)).tolist() + np.flatnonzero(np.isnan(values)).tolist()
+        ):
+            bad.setdefault(
+                row, table.problem(row, name, "non-finite", "a finite number", cells[row], hint)
+            )
         low, high, expected = _range(name, name in columns.distances)
         for row in np.flatnonzero((values < low) | (values > high)).tolist():
             bad.setdefault(
-                row, table.problem(row, name, "criterion-range", expected, cells[row], "write 0.55 for 55 %")
+                row,
+                table.problem(
+                    row, name, "criterion-range", expected, cells[row], "write 0.55 for 55 %"
+                ),
             )
         found[name] = values
         problems = {**bad, **problems}
@@ -157,7 +176,9 @@ def _nameless(table: Table, columns: Columns) -> Problems:
     for name in dict.fromkeys((columns.rater, columns.item, columns.cluster, columns.image)):
         if name is not None:
             for row in np.flatnonzero(empty(table.columns[name])).tolist():
-                found[row] = table.problem(row, name, "missing-group", f"the {name} of every rating", "")
+                found[row] = table.problem(
+                    row, name, "missing-group", f"the {name} of every rating", ""
+                )
     return found
 
 
@@ -168,7 +189,9 @@ def _kept(table: Table, problems: Problems, lenient: bool) -> I64:
         raise_problems([problem.as_error(table.file) for problem in found])
     kept = np.array([row for row in range(len(table)) if row not in problems], np.int64)
     if not len(kept):
-        raise InputError("at least one rating", rule="no-ratings", file=table.file, value=f"{len(table)} rows")
+        raise InputError(
+            "at least one rating", rule="no-ratings", file=table.file, value=f"{len(table)} rows"
+        )
     return kept
 
 
@@ -193,7 +216,9 @@ def _check_rows(table: Table, columns: Columns, item: Named, rater: Named | None
             if pair in seen:
                 name, who = item.names[pair[0]], rater.names[pair[1]]
                 expected = f"one rating of {name!r} by {who!r}"
-                problem = table.problem(row, columns.rating, "dup-rating", expected, texts(table, columns.rating)[row])
+                problem = table.problem(
+                    row, columns.rating, "dup-rating", expected, texts(table, columns.rating)[row]
+                )
                 raise problem.as_error(table.file)
             seen.add(pair)
     for column in dict.fromkeys((columns.cluster, columns.image)):
@@ -212,7 +237,9 @@ def _one_per_item(table: Table, column: str, item: Named, cells: Sequence[Any]) 
         if known.setdefault(k, cell) != cell:
             expected = f"{known[k]!r} as in the other rows of item {item.names[k]!r}"
             hint = "a rating is of one prediction: give each its own name in the column of items"
-            raise table.problem(row, column, "item-conflict", expected, cell, hint).as_error(table.file)
+            raise table.problem(row, column, "item-conflict", expected, cell, hint).as_error(
+                table.file
+            )
 
 
 def _assemble(

@@ -11,7 +11,14 @@ from pathlib import Path
 from calipers.errors import InputError, UsageError
 from calipers.readers.assemble import Assembled, assemble, fit_dimensions, text_index
 from calipers.readers.grouping import add_groups
-from calipers.readers.parts import ONLY_OF_REFERENCES, Key, Known, ObjectPart, Options, ReferenceFile
+from calipers.readers.parts import (
+    ONLY_OF_REFERENCES,
+    Key,
+    Known,
+    ObjectPart,
+    Options,
+    ReferenceFile,
+)
 from calipers.readers.sniffing import sniff_opened
 from calipers.readers.source import Opened, open_source
 from calipers.readers.tabular import Table
@@ -43,17 +50,18 @@ def read(
     references
         COCO JSON, delimited text, the NIH list of boxes, the LARD list of runways, or parquet.
     predictions
-        One file, several files (the model is named like the file), or ``{"model": file}``. A table with a column
-        ``model`` may hold several models.
+        One file, several files (the model is named like the file), or ``{"model": file}``. A table
+        with a column ``model`` may hold several models.
     groups
-        A table with one row per image: a column ``image``, ``image_id``, ``id`` or ``file_name``, and any further
-        ones. ``width``, ``height``, ``depth`` and ``spacing_x`` ... fill sizes and spacings.
+        A table with one row per image: a column ``image``, ``image_id``, ``id`` or ``file_name``,
+        and any further ones. ``width``, ``height``, ``depth`` and ``spacing_x`` ... fill sizes and
+        spacings.
     format
-        ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``, or ``"nih"`` and ``"lard"`` (references only);
-        None: judged from the first bytes.
+        ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``, or ``"nih"`` and ``"lard"``
+        (references only); None: judged from the first bytes.
     box_format
-        One of `calipers.tables.BOX_FORMATS`, or two of them: for references and for predictions. None: what the
-        format or the column names say.
+        One of `calipers.tables.BOX_FORMATS`, or two of them: for references and for predictions.
+        None: what the format or the column names say.
     columns
         ``{"image": "name in the file", ...}`` for tables.
     lenient
@@ -63,9 +71,10 @@ def read(
     ids_as_strings
         Treat the ids 1 and "1" as equal.
     masks
-        What becomes of the segmentations of COCO files. ``"auto"``: they are read if every annotation of a file has
-        one, else a note counts them. ``"required"``: an annotation without one is broken. ``"ignore"``: only boxes are
-        read. A record without a box has that of its mask, unless masks are ignored.
+        What becomes of the segmentations of COCO files. ``"auto"``: they are read if every
+        annotation of a file has one, else a note counts them. ``"required"``: an annotation without
+        one is broken. ``"ignore"``: only boxes are read. A record without a box has that of its
+        mask, unless masks are ignored.
 
     Raises
     ------
@@ -88,7 +97,9 @@ def read(
     return read_all(references, predictions, groups, options).cohort
 
 
-def read_all(references: PathName, predictions: Predictions, groups: PathName | None, options: Options) -> Assembled:
+def read_all(
+    references: PathName, predictions: Predictions, groups: PathName | None, options: Options
+) -> Assembled:
     """Read everything; also tell in which box format each file was read."""
     named = named_paths(predictions)
     opened = open_source(fspath(references))
@@ -101,7 +112,9 @@ def read_all(references: PathName, predictions: Predictions, groups: PathName | 
     _require_classes(file, opened)
     file = replace(file, images=images)
     known = _known(file)
-    waiting = [one for model, path in named for one in _wait(model, path, known, options.of_predictions())]
+    waiting = [
+        one for model, path in named for one in _wait(model, path, known, options.of_predictions())
+    ]
     _distinct([model for _, model, _, _ in waiting])
     return assemble((opened, file), waiting, intake, options)
 
@@ -137,10 +150,15 @@ def _read_references(opened: Opened, options: Options) -> ReferenceFile:
 
 
 def _wait(model: str | None, path: PathName, known: Known, options: Options) -> list[Waiting]:
-    """Return the models of a file; COCO is read when its turn comes, tables have to be looked into now."""
+    """Return the models of a file; COCO is read when its turn comes, tables have to be looked into
+    now.
+    """
     opened = open_source(fspath(path))
     # The lists of data sets have no scores: whoever names such a format speaks of the references.
-    kind = format_of(opened, options if options.format not in ONLY_OF_REFERENCES else replace(options, format=None))
+    kind = format_of(
+        opened,
+        options if options.format not in ONLY_OF_REFERENCES else replace(options, format=None),
+    )
     stem = Path(fspath(path)).stem
     if kind == "coco":
         from calipers.readers.coco import read_predictions
@@ -160,7 +178,9 @@ def _boxes_only(opened: Opened, format: str, options: Options) -> None:
     """Tables hold boxes: whoever requires masks is told so."""
     if options.masks == "required":
         hint = "masks are read from COCO JSON; pass --masks auto to evaluate the boxes"
-        raise InputError("masks", rule="mask-missing", file=opened.file, value=f"a table ({format})", hint=hint)
+        raise InputError(
+            "masks", rule="mask-missing", file=opened.file, value=f"a table ({format})", hint=hint
+        )
 
 
 def _table(opened: Opened, format: str) -> Table:
@@ -171,7 +191,9 @@ def _table(opened: Opened, format: str) -> Table:
     from calipers.readers import delimited
 
     if format == "coco":
-        raise InputError("a table (csv, tsv or parquet)", rule="format", file=opened.file, value="JSON")
+        raise InputError(
+            "a table (csv, tsv or parquet)", rule="format", file=opened.file, value="JSON"
+        )
     return delimited.read_nih(opened) if format == "nih" else delimited.read_table(opened)
 
 
@@ -217,4 +239,6 @@ def _require_classes(file: ReferenceFile, opened: Opened) -> None:
 def _distinct(models: Sequence[str]) -> None:
     twice = next((model for k, model in enumerate(models) if model in models[:k]), None)
     if twice is not None:
-        raise UsageError(f"two models are called {twice!r}; name them: {{'first': path, 'second': path}}")
+        raise UsageError(
+            f"two models are called {twice!r}; name them: {{'first': path, 'second': path}}"
+        )

@@ -50,11 +50,15 @@ def sniff_opened(opened: Opened) -> Sniffed:
     if not text:
         raise InputError("content", rule="empty-file", file=opened.file, value="only white space")
     if Path(opened.file).suffix.lower() == ".json":
-        return Sniffed("coco", "unknown", "it is called .json, although it does not begin like JSON")
+        return Sniffed(
+            "coco", "unknown", "it is called .json, although it does not begin like JSON"
+        )
     if NIH_HEADER.match(text):
         return Sniffed("nih", "references", "its header is the one of the NIH list of boxes")
     if is_lard(text.split("\n", 1)[0]):
-        return Sniffed("lard", "references", "its header has the four corners of the LARD list of runways")
+        return Sniffed(
+            "lard", "references", "its header has the four corners of the LARD list of runways"
+        )
     return _delimited(text, opened, Path(opened.file).suffix.lower())
 
 
@@ -63,7 +67,11 @@ def _document(text: str, opened: Opened) -> Sniffed:
     tail = opened.data[max(0, size - HEAD) : size].decode("utf-8", "replace")
     scored = re.search(r'"score"\s*:', text + tail)
     role = "predictions" if scored else "references"
-    return Sniffed("coco", role, "it is a JSON object, as COCO documents are" + (", with scores" if scored else ""))
+    return Sniffed(
+        "coco",
+        role,
+        "it is a JSON object, as COCO documents are" + (", with scores" if scored else ""),
+    )
 
 
 def _delimited(text: str, opened: Opened, suffix: str) -> Sniffed:
@@ -74,7 +82,9 @@ def _delimited(text: str, opened: Opened, suffix: str) -> Sniffed:
     names = {name.strip().strip('"').lower() for name in re.split("[,;\t]", header)}
     boxed = len(names & BOX_NAMES) >= 4
     named = names & {"id", *(alias for aliases in ALIASES.values() for alias in aliases)}
-    if not (boxed or named or suffix in (".csv", ".tsv", ".txt")) or not any(sign in header for sign in DELIMITERS):
+    if not (boxed or named or suffix in (".csv", ".tsv", ".txt")) or not any(
+        sign in header for sign in DELIMITERS
+    ):
         raise InputError(
             "COCO JSON, delimited text, the NIH or LARD list or parquet",
             rule="format",
@@ -85,4 +95,8 @@ def _delimited(text: str, opened: Opened, suffix: str) -> Sniffed:
     if names & set(ALIASES["score"]):
         return Sniffed("csv", "predictions", "it is delimited text with a score column")
     role = "references" if boxed else "groups"
-    return Sniffed("csv", role, "it is delimited text " + ("with a box in every row" if boxed else "without boxes"))
+    return Sniffed(
+        "csv",
+        role,
+        "it is delimited text " + ("with a box in every row" if boxed else "without boxes"),
+    )

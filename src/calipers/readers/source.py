@@ -40,7 +40,9 @@ class Opened:
     notes: list[str] = field(default_factory=list)
 
     def forget(self, start: int, stop: int) -> None:
-        """Tell the system that a stretch of the mapped file was used up and need not stay in memory."""
+        """Tell the system that a stretch of the mapped file was used up and need not stay in
+        memory.
+        """
         if isinstance(self.data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             page = mmap.ALLOCATIONGRANULARITY
             first = -(-start // page) * page
@@ -54,21 +56,37 @@ def require_file(path: Path | str) -> Path:
     try:
         status = path.stat()
     except FileNotFoundError:
-        raise InputError("a file", rule="not-found", file=str(path), hint=_neighbours(path)) from None
+        raise InputError(
+            "a file", rule="not-found", file=str(path), hint=_neighbours(path)
+        ) from None
     except (OSError, ValueError) as error:
-        raise InputError("a readable file", rule="not-readable", file=str(path), value=str(error)) from None
+        raise InputError(
+            "a readable file", rule="not-readable", file=str(path), value=str(error)
+        ) from None
     if not stat.S_ISREG(status.st_mode):
         kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a device or pipe"
-        raise InputError("a regular file", rule="not-a-file", file=str(path), value=kind, hint="give one file")
+        raise InputError(
+            "a regular file", rule="not-a-file", file=str(path), value=kind, hint="give one file"
+        )
     if status.st_size == 0:
-        raise InputError("content", rule="empty-file", file=str(path), value="0 bytes", hint="was the export cut off?")
+        raise InputError(
+            "content",
+            rule="empty-file",
+            file=str(path),
+            value="0 bytes",
+            hint="was the export cut off?",
+        )
     if status.st_size > MAX_BYTES:
-        raise InputError(f"at most {MAX_BYTES} bytes", rule="too-large", file=str(path), value=status.st_size)
+        raise InputError(
+            f"at most {MAX_BYTES} bytes", rule="too-large", file=str(path), value=status.st_size
+        )
     return path
 
 
 @contextmanager
-def open_regular(path: Path, *, follow: bool, kind: type[InputError] = InputError) -> Iterator[BinaryIO]:
+def open_regular(
+    path: Path, *, follow: bool, kind: type[InputError] = InputError
+) -> Iterator[BinaryIO]:
     """Open a regular file; pipes and devices are refused without waiting for them.
 
     Links are followed if ``follow`` says so, and ``kind`` is the error that is raised.
@@ -99,8 +117,8 @@ def hash_file(path: Path) -> str:
 def open_source(path: Path | str) -> Opened:
     """Open an input and bring it to UTF-8.
 
-    Plain UTF-8 is mapped, not copied. A byte order mark is honoured and noted; other encodings are an error
-    later, where the offending byte can be named.
+    Plain UTF-8 is mapped, not copied. A byte order mark is honoured and noted; other encodings are
+    an error later, where the offending byte can be named.
     """
     path = require_file(path)
     try:
@@ -108,7 +126,9 @@ def open_source(path: Path | str) -> Opened:
         with path.open("rb") as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
-        raise InputError("a readable file", rule="not-readable", file=str(path), value=error.strerror) from None
+        raise InputError(
+            "a readable file", rule="not-readable", file=str(path), value=error.strerror
+        ) from None
     for mark, encoding in BYTE_ORDER_MARKS:
         if data[: len(mark)] == mark:
             return _recoded(path, data[:], encoding, sha256)

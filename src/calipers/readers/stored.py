@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An evaluation that was saved, read back: nothing in the file is trusted, and ``run.json`` has to vouch for it."""
+"""An evaluation that was saved, read back: nothing in the file is trusted, and ``run.json`` has to
+vouch for it.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ def read_stored(path: Path | str) -> Stored:
     distinct = _distinct(document["rows"], str(file))
     found = _hash({"protocol": document["protocol"], "rows": document["rows"]}, str(file))
     record = file.with_name(RUN)
-    # A file of another name was not written by `evaluate -o`: a run.json beside it is of something else.
+    # A file of another name was not written by `evaluate -o`: a run.json beside it is of something
+    # else.
     vouched = file.name == EVALUATION and record.exists()
     if vouched:
         _compare(record, found, file)
@@ -53,10 +56,14 @@ def read_stored(path: Path | str) -> Stored:
 
 
 def read_documents(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the whole of ``evaluation.json`` and of the ``run.json`` that vouches for its rows and protocol."""
+    """Return the whole of ``evaluation.json`` and of the ``run.json`` that vouches for its rows and
+    protocol.
+    """
     if not folder.is_dir():
         hint = "give the folder that calipers evaluate -o wrote"
-        raise InputError("the folder of an evaluation", rule="not-a-folder", file=str(folder), hint=hint)
+        raise InputError(
+            "the folder of an evaluation", rule="not-a-folder", file=str(folder), hint=hint
+        )
     file, record = _within(folder, EVALUATION), _within(folder, RUN)
     document = _evaluation(file)
     found = _hash({"protocol": document["protocol"], "rows": document["rows"]}, str(file))
@@ -65,7 +72,9 @@ def read_documents(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _within(folder: Path, name: str) -> Path:
     if not (folder / name).exists():
-        hint = "calipers evaluate -o writes such a folder; this one is another, or the run did not end"
+        hint = (
+            "calipers evaluate -o writes such a folder; this one is another, or the run did not end"
+        )
         raise InputError(f"a folder with {name}", rule="not-found", file=str(folder), hint=hint)
     return folder / name
 
@@ -75,7 +84,9 @@ def _evaluation(file: Path) -> dict[str, Any]:
     document = _document(file, EVALUATION_SCHEMA, ("protocol", "rows"))
     rows = document["rows"]
     if not isinstance(rows, list):
-        raise InputError("a list of rows", rule="type", file=str(file), location="/rows", value=rows)
+        raise InputError(
+            "a list of rows", rule="type", file=str(file), location="/rows", value=rows
+        )
     for k, row in enumerate(rows):
         _check_row(row, f"/rows/{k}", str(file))
     return document
@@ -84,8 +95,12 @@ def _evaluation(file: Path) -> dict[str, Any]:
 def _hash(result: dict[str, Any], file: str) -> str:
     try:
         return sha256_of(result)
-    except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can escape and UTF-8 cannot hold
-        raise InputError("whole characters", rule="encoding", file=file, value=error.object[error.start]) from None
+    except (
+        UnicodeEncodeError
+    ) as error:  # half of a surrogate pair, which JSON can escape and UTF-8 cannot hold
+        raise InputError(
+            "whole characters", rule="encoding", file=file, value=error.object[error.start]
+        ) from None
 
 
 def _compare(record: Path, found: str, file: Path) -> dict[str, Any]:
@@ -106,13 +121,29 @@ def _document(file: Path, schema: str, keys: tuple[str, ...]) -> dict[str, Any]:
     """Return a JSON object with the schema and the keys."""
     document = _load(file)
     if not isinstance(document, dict) or document.get("schema") != schema:
-        got = document.get("schema", list(document)[:8]) if isinstance(document, dict) else type(document).__name__
-        hint = "the command that should have written it ended with an error" if got == "calipers.error/1" else ""
-        raise InputError(f'"schema": "{schema}"', rule="schema", file=str(file), value=got, hint=hint)
+        got = (
+            document.get("schema", list(document)[:8])
+            if isinstance(document, dict)
+            else type(document).__name__
+        )
+        hint = (
+            "the command that should have written it ended with an error"
+            if got == "calipers.error/1"
+            else ""
+        )
+        raise InputError(
+            f'"schema": "{schema}"', rule="schema", file=str(file), value=got, hint=hint
+        )
     for key in keys:
         if key not in document:
             hint = did_you_mean(key, document)
-            raise InputError(f"the key {key!r}", rule="missing-key", file=str(file), location=f"/{key}", hint=hint)
+            raise InputError(
+                f"the key {key!r}",
+                rule="missing-key",
+                file=str(file),
+                location=f"/{key}",
+                hint=hint,
+            )
     return document
 
 
@@ -123,7 +154,9 @@ def _load(path: Path) -> Any:
         raise InputError(f"at most {MAX_BYTES} bytes", rule="too-large", file=str(path), value=size)
     data = bytes(open_source(path).data)
     if depth(data) > MAX_DEPTH:
-        raise InputError(f"at most {MAX_DEPTH} brackets inside each other", rule="depth", file=str(path))
+        raise InputError(
+            f"at most {MAX_DEPTH} brackets inside each other", rule="depth", file=str(path)
+        )
     strict = _Strict(str(path))
     try:
         return json.loads(
@@ -134,16 +167,25 @@ def _load(path: Path) -> Any:
             parse_int=strict.whole,
         )
     except UnicodeDecodeError as error:
-        raise InputError("text in UTF-8", rule="encoding", file=str(path), location=f"byte {error.start}") from None
+        raise InputError(
+            "text in UTF-8", rule="encoding", file=str(path), location=f"byte {error.start}"
+        ) from None
     except json.JSONDecodeError as error:
         place, hint = f"line {error.lineno}, column {error.colno}", "was the file cut off?"
         raise InputError(
-            "valid JSON", rule="json-syntax", file=str(path), location=place, value=error.msg, hint=hint
+            "valid JSON",
+            rule="json-syntax",
+            file=str(path),
+            location=place,
+            value=error.msg,
+            hint=hint,
         ) from None
 
 
 class _Strict:
-    """What the decoder calls for objects and numbers: JSON as it is written down, not as Python reads it."""
+    """What the decoder calls for objects and numbers: JSON as it is written down, not as Python
+    reads it.
+    """
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -160,12 +202,16 @@ class _Strict:
         value = float(digits)
         if not math.isfinite(value):
             hint = "Calipers writes null for what is undefined: another program wrote this file"
-            raise InputError("finite numbers", rule="non-finite", file=self.file, value=digits, hint=hint)
+            raise InputError(
+                "finite numbers", rule="non-finite", file=self.file, value=digits, hint=hint
+            )
         return value
 
     def whole(self, digits: str) -> int:
         if len(digits) > LONGEST_INT:
-            raise InputError("numbers of moderate length", rule="non-finite", file=self.file, value=digits)
+            raise InputError(
+                "numbers of moderate length", rule="non-finite", file=self.file, value=digits
+            )
         return int(digits)
 
 
@@ -181,7 +227,9 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_group(value: Any) -> bool:
-    return value is None or (isinstance(value, dict) and all(isinstance(name, str) for name in value.values()))
+    return value is None or (
+        isinstance(value, dict) and all(isinstance(name, str) for name in value.values())
+    )
 
 
 TEXT: Check = ("text", lambda value: isinstance(value, str))
@@ -204,15 +252,21 @@ def _check_row(row: Any, pointer: str, file: str) -> None:
         if key not in row:
             raise InputError(f"the key {key!r}", rule="missing-key", file=file, location=pointer)
         if not fits(row[key]):
-            raise InputError(expected, rule="type", file=file, location=f"{pointer}/{key}", value=row[key])
+            raise InputError(
+                expected, rule="type", file=file, location=f"{pointer}/{key}", value=row[key]
+            )
 
 
 def _distinct(rows: list[dict[str, Any]], file: str) -> tuple[Mapping[str, Any], ...]:
-    """Return every row once; two different rows of the same thing are an error: which of them should count?"""
+    """Return every row once; two different rows of the same thing are an error: which of them
+    should count?
+    """
     seen: dict[tuple[Any, ...], dict[str, Any]] = {}
     for k, row in enumerate(rows):
         key = (row["model"], row["metric"], row["class"], frozenset((row["group"] or {}).items()))
         if seen.setdefault(key, row) != row:
             what = {name: row[name] for name in ("model", "metric", "class", "group")}
-            raise InputError("one row for each", rule="dup-row", file=file, location=f"/rows/{k}", value=what)
+            raise InputError(
+                "one row for each", rule="dup-row", file=file, location=f"/rows/{k}", value=what
+            )
     return tuple(seen.values())

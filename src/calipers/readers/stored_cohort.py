@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cohort of a saved evaluation, from its two tables: the same arrays, bit by bit, or an error that says why not."""
+"""The cohort of a saved evaluation, from its two tables: the same arrays, bit by bit, or an error
+that says why not.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,16 @@ from calipers.kernels import ragged
 from calipers.readers.source import Opened
 from calipers.readers.stored_columns import HINT, Columns
 from calipers.readers.stored_shapes import MASK, POINT, shapes_in
-from calipers.readers.stored_tables import CORNERS, FACT, GROUP, KINDS, SIDES, SPACINGS, TEXT, kinds_of
+from calipers.readers.stored_tables import (
+    CORNERS,
+    FACT,
+    GROUP,
+    KINDS,
+    SIDES,
+    SPACINGS,
+    TEXT,
+    kinds_of,
+)
 from calipers.tables import Cohort, Images, Intake, Predictions, References
 from calipers.tables.checks import examine
 from calipers.tables.cohort import UNIT
@@ -78,14 +89,22 @@ def _images(columns: Columns, counts: Counts) -> Images:
             columns.refuse("lengths above zero", "image-size", side, np.asarray(values <= 0))
         return np.stack(found, axis=1)
 
-    groups = {name.removeprefix(GROUP): columns.free(name) for name in columns.names if name.startswith(GROUP)}
+    groups = {
+        name.removeprefix(GROUP): columns.free(name)
+        for name in columns.names
+        if name.startswith(GROUP)
+    }
     if UNIT in groups:
         columns.refuse("another name for a group", "group-name", GROUP + UNIT)
-    return Images(tuple(names[code] for code in codes.tolist()), lengths(SIDES), lengths(SPACINGS), groups)
+    return Images(
+        tuple(names[code] for code in codes.tolist()), lengths(SIDES), lengths(SPACINGS), groups
+    )
 
 
 def _parts(columns: Columns, counts: Counts) -> Parts:
-    """Return the rows of every model and kind: models in their order, the references before the predictions of each."""
+    """Return the rows of every model and kind: models in their order, the references before the
+    predictions of each.
+    """
     if not counts.models:
         raise InputError("at least one model", rule="no-predictions", file=columns.file, hint=HINT)
     total = sum(counts.references + n for n in counts.models.values())
@@ -114,13 +133,17 @@ def _check_repeated(first: Columns, parts: Parts, counts: Counts) -> None:
             continue
         for name in (name for name in names if name in part.names):
             if not part.table.column(name).equals(first.table.column(name)):
-                part.refuse("the same references for every model", "stored-order", name, value=model)
+                part.refuse(
+                    "the same references for every model", "stored-order", name, value=model
+                )
 
 
 def _objects(
     part: Columns, images: Images, counts: Counts, path: tuple[str, ...], score: F64 | None = None
 ) -> dict[str, Any]:
-    """Return what references and predictions have alike, checked by the rules that every input has to keep."""
+    """Return what references and predictions have alike, checked by the rules that every input has
+    to keep.
+    """
     if len(part) > MOST_OBJECTS:
         part.refuse(f"at most {MOST_OBJECTS} objects", "too-large", "", value=len(part))
     image, label = _image_of(part, images), _label_of(part, counts)
@@ -130,7 +153,8 @@ def _objects(
     places = np.arange(part.first, part.first + len(part))
     shapes = shapes_in(part, path, counts.dimensions)
     delivery = Delivery(image, label, boxes, "xyxy", places, score=score, area=area, **shapes)
-    # Whether references lie inside their image was judged when they were read; here it could change no number.
+    # Whether references lie inside their image was judged when they were read; here it could change
+    # no number.
     findings = examine(delivery, images.size, "predictions", score_scale="raw", declared=True)
     settle(delivery, findings, Source(part.file, lambda place, field: f"row {place}"))
     return {
@@ -180,7 +204,9 @@ def _facts(part: Columns, path: tuple[str, ...]) -> dict[str, Column]:
 
 
 def _parsed(part: Columns, name: str, column: Column, kind: Any) -> Column:
-    """Return numbers or flags that were written as text, because another table has text under the name."""
+    """Return numbers or flags that were written as text, because another table has text under the
+    name.
+    """
     try:
         dtype = np.dtype(str(kind))
         if dtype.kind not in "biuf":

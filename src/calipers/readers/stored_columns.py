@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of a table that Calipers wrote, asked for by name and kind; what is something else is refused."""
+"""Columns of a table that Calipers wrote, asked for by name and kind; what is something else is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -48,14 +50,18 @@ class Columns:
         """Return ``n`` rows from ``start`` on."""
         return Columns(self.table.slice(start, n), self.file, self.first + start)
 
-    def refuse(self, expected: str, rule: str, name: str, bad: Flags | None = None, value: object = None) -> None:
+    def refuse(
+        self, expected: str, rule: str, name: str, bad: Flags | None = None, value: object = None
+    ) -> None:
         """Raise if any row is bad, naming the first of them; without ``bad`` raise at once."""
         if bad is not None and not bad.any():
             return
         where = "" if bad is None else f"row {self.first + int(np.argmax(bad))}"
         if bad is not None and value is None and name in self.names:
             value = self.table.column(name)[int(np.argmax(bad))].as_py()
-        raise InputError(expected, rule=rule, file=self.file, location=where, field=name, value=value, hint=HINT)
+        raise InputError(
+            expected, rule=rule, file=self.file, location=where, field=name, value=value, hint=HINT
+        )
 
     def numbers(self, name: str, *, missing: bool = False) -> F64:
         """Return finite numbers; null, if some may be missing, is NaN."""
@@ -83,7 +89,10 @@ class Columns:
         import pyarrow.types as kinds
 
         def fits(kind: Any) -> bool:
-            return bool((kinds.is_list(kind) or kinds.is_large_list(kind)) and kinds.is_int64(kind.value_type))
+            return bool(
+                (kinds.is_list(kind) or kinds.is_large_list(kind))
+                and kinds.is_int64(kind.value_type)
+            )
 
         column = self._column(name, "lists of whole numbers of 64 bits", fits)
         values = pc.list_flatten(column)
@@ -103,7 +112,9 @@ class Columns:
         import pyarrow as pa
         import pyarrow.types as kinds
 
-        column = self._column(name, "text", lambda kind: kinds.is_string(kind) or kinds.is_large_string(kind))
+        column = self._column(
+            name, "text", lambda kind: kinds.is_string(kind) or kinds.is_large_string(kind)
+        )
         coded = pa.chunked_array(column.chunks, column.type).combine_chunks().dictionary_encode()
         if isinstance(coded, pa.ChunkedArray):
             coded = coded.unify_dictionaries().combine_chunks()
@@ -116,19 +127,31 @@ class Columns:
         kind = self._column(name, "flags, numbers or text", lambda kind: True, missing=True).type
         if kinds.is_string(kind) or kinds.is_large_string(kind):
             return texts_column(*self.texts(name))
-        plain = kinds.is_integer(kind) or kinds.is_boolean(kind) or kinds.is_float32(kind) or kinds.is_float64(kind)
+        plain = (
+            kinds.is_integer(kind)
+            or kinds.is_boolean(kind)
+            or kinds.is_float32(kind)
+            or kinds.is_float64(kind)
+        )
         floating = kinds.is_floating(kind)
         column = self._column(name, "flags, numbers or text", lambda _: plain, missing=floating)
         return np.asarray(column.to_numpy())
 
-    def _column(self, name: str, wanted: str, fits: Callable[[Any], bool], *, missing: bool = False) -> Any:
+    def _column(
+        self, name: str, wanted: str, fits: Callable[[Any], bool], *, missing: bool = False
+    ) -> Any:
         if name not in self.names:
             self.refuse(f"the column {name!r}", "missing-column", "", value=self.names)
         column = self.table.column(name)
         if not fits(column.type):
             self.refuse(wanted, "column-type", name, value=str(column.type))
         if column.null_count and not missing:
-            self.refuse(f"{wanted} in every row", "type", name, np.asarray(column.is_null().to_numpy(), np.bool_))
+            self.refuse(
+                f"{wanted} in every row",
+                "type",
+                name,
+                np.asarray(column.is_null().to_numpy(), np.bool_),
+            )
         return column
 
 
@@ -140,4 +163,6 @@ def texts_column(names: list[str], codes: I64) -> Column:
 def _different_names(schema: Any, file: str) -> None:
     for name in schema.names:
         if schema.names.count(name) > 1:
-            raise InputError("column names that differ", rule="dup-column", file=file, field=name, hint=HINT)
+            raise InputError(
+                "column names that differ", rule="dup-column", file=file, field=name, hint=HINT
+            )

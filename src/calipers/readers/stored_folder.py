@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of an evaluation, read back: the record of the run has to vouch for every file that is used."""
+"""The folder of an evaluation, read back: the record of the run has to vouch for every file that is
+used.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class StoredFolder:
 
 
 def read_folder(folder: Path) -> StoredFolder:
-    """Read the folder that an evaluation was saved in; nothing in it is trusted, the inputs need not exist."""
+    """Read the folder that an evaluation was saved in; nothing in it is trusted, the inputs need
+    not exist.
+    """
     document, run = read_documents(folder)
     file = str(folder / EVALUATION)
     opened = _vouched(folder, run, EVALUATION)
@@ -55,7 +59,9 @@ def read_folder(folder: Path) -> StoredFolder:
 
 
 def _maps(folder: Path, run: Mapping[str, Any], cohort: Cohort) -> dict[str, Maps]:
-    """Return what is left of the maps, if there were any; they are of the models and images of the cohort."""
+    """Return what is left of the maps, if there were any; they are of the models and images of the
+    cohort.
+    """
     if MAPS not in _files(folder, run):
         return {}
     found = read_maps(folder, lambda path: _vouched(folder, run, path.name))
@@ -63,12 +69,16 @@ def _maps(folder: Path, run: Mapping[str, Any], cohort: Cohort) -> dict[str, Map
         if model not in cohort.models or maps.n_images != cohort.n_images:
             expected = f"maps of {cohort.n_images} images and of a model of the evaluation"
             value = f"{maps.n_images} images, model {model!r}"
-            raise InputError(expected, rule="record-count", file=str(folder / MAPS), value=value, hint=AGAIN)
+            raise InputError(
+                expected, rule="record-count", file=str(folder / MAPS), value=value, hint=AGAIN
+            )
     return found
 
 
 def check_files(folder: Path, run: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Raise unless those files of ``names`` that the record of the run speaks of are as they were written."""
+    """Raise unless those files of ``names`` that the record of the run speaks of are as they were
+    written.
+    """
     for name in names:
         if name in _files(folder, run):
             _vouched(folder, run, name)
@@ -90,7 +100,13 @@ def _vouched(folder: Path, run: Mapping[str, Any], name: str) -> Opened:
     opened = open_source(folder / name)
     if opened.sha256 != wanted:
         expected = f"the file that {RUN} was written for, {wanted[:12]}..."
-        raise InputError(expected, rule="file-hash", file=opened.file, value=opened.sha256[:12] + "...", hint=AGAIN)
+        raise InputError(
+            expected,
+            rule="file-hash",
+            file=opened.file,
+            value=opened.sha256[:12] + "...",
+            hint=AGAIN,
+        )
     return opened
 
 
@@ -107,7 +123,9 @@ def _counts(cohort: Mapping[str, Any], file: str) -> Counts:
         for entry in entries:
             _fits(entry, check, file, f"/cohort/{place}")
     if not classes or len(set(classes)) < len(classes):
-        raise InputError("class names that differ", rule="dup-category", file=file, location="/cohort/classes")
+        raise InputError(
+            "class names that differ", rule="dup-category", file=file, location="/cohort/classes"
+        )
     for name in ("images", "references", "dimensions"):
         _fits(_member(cohort, name, int, file, "/cohort"), COUNT, file, f"/cohort/{name}")
     if cohort["dimensions"] not in (2, 3):
@@ -138,14 +156,22 @@ def _intake(cohort: Mapping[str, Any], aside: Opened | None, file: str) -> Intak
         place = f"/cohort/files/{k}"
         _record(entry, ACCOUNT, file, place)
         if entry["read"] != entry["used"] + sum(entry["quarantined"].values()):
-            raise InputError("read = used + quarantined", rule="range", file=file, location=place, value=entry["read"])
+            raise InputError(
+                "read = used + quarantined",
+                rule="range",
+                file=file,
+                location=place,
+                value=entry["read"],
+            )
         facts = {**{key: entry[key] for key in ACCOUNT}, "notes": tuple(entry["notes"])}
         files.append(FileIntake(**facts))
     quarantine = () if aside is None else tuple(_quarantined(aside))
     intake = Intake(tuple(files), quarantine)
     if len(quarantine) != intake.quarantined:
         expected = f"{intake.quarantined} records in {QUARANTINE}"
-        raise InputError(expected, rule="record-count", file=file, value=len(quarantine), hint=AGAIN)
+        raise InputError(
+            expected, rule="record-count", file=file, value=len(quarantine), hint=AGAIN
+        )
     return intake
 
 
@@ -157,7 +183,12 @@ def _quarantined(opened: Opened) -> list[Quarantined]:
             entry: Any = json.loads(line) if depth(line) <= MAX_DEPTH else None
         except ValueError as error:
             raise InputError(
-                "valid JSON", rule="json-syntax", file=opened.file, location=f"line {k}", value=str(error), hint=AGAIN
+                "valid JSON",
+                rule="json-syntax",
+                file=opened.file,
+                location=f"line {k}",
+                value=str(error),
+                hint=AGAIN,
             ) from None
         _record(entry, dict.fromkeys(keys, TEXT), opened.file, f"line {k}")
         found.append(Quarantined(**{key: entry[key] for key in keys}))
@@ -171,7 +202,9 @@ def _member(document: Mapping[str, Any], key: str, kind: type, file: str, where:
     value = document[key]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         words = {dict: "an object", list: "a list", str: "text", int: "a whole number"}
-        raise InputError(words[kind], rule="type", file=file, location=f"{where}/{key}", value=value)
+        raise InputError(
+            words[kind], rule="type", file=file, location=f"{where}/{key}", value=value
+        )
     return value
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left of the maps of each model, as four tables of a saved evaluation; read back bit by bit, or refused.
+"""What is left of the maps of each model, as four tables of a saved evaluation; read back bit by
+bit, or refused.
 
-``maps.parquet`` has a row per model, image and bin, ``map_bins.parquet`` one per model and bin, ``map_images.parquet``
-one per model and image, and ``map_sums.parquet`` one per model, key of a metric and image. Images are the rows of
-``images.parquet``, from 0.
+``maps.parquet`` has a row per model, image and bin, ``map_bins.parquet`` one per model and bin,
+``map_images.parquet`` one per model and image, and ``map_sums.parquet`` one per model, key of a
+metric and image. Images are the rows of ``images.parquet``, from 0.
 """
 
 from __future__ import annotations
@@ -51,7 +52,11 @@ class About:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for JSON; exact values as text, which also holds what JSON has no number for."""
-        exact = None if self.exact is None else {name: repr(float(value)) for name, value in self.exact.items()}
+        exact = (
+            None
+            if self.exact is None
+            else {name: repr(float(value)) for name, value in self.exact.items()}
+        )
         return {**vars(self), "keys": list(self.keys), "exact": exact}
 
 
@@ -68,7 +73,9 @@ def save_maps(folder: Path, maps: Mapping[str, Maps]) -> None:
 
 
 def read_maps(folder: Path, opened: Callable[[Path], Opened] = open_source) -> dict[str, Maps]:
-    """Return the maps of every model; ``opened`` opens a file, and may ask more of it than that it can be read."""
+    """Return the maps of every model; ``opened`` opens a file, and may ask more of it than that it
+    can be read.
+    """
     tables = {name: Columns.read(opened(folder / name)) for name in MAP_FILES}
     entries = tables[MAPS]
     about = _told(entries)
@@ -97,8 +104,12 @@ def _about(model: str, maps: Maps) -> About:
     )  # fmt: skip
 
 
-def _stacked(maps: Mapping[str, Maps], columns_of: Callable[[Maps], dict[str, Any]]) -> dict[str, Any]:
-    """Return the columns of all models, one below the other, with the names of the models before them."""
+def _stacked(
+    maps: Mapping[str, Maps], columns_of: Callable[[Maps], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the columns of all models, one below the other, with the names of the models before
+    them.
+    """
     parts = []
     for model, found in maps.items():
         columns = columns_of(found)
@@ -109,7 +120,11 @@ def _stacked(maps: Mapping[str, Maps], columns_of: Callable[[Maps], dict[str, An
 def _entry_columns(maps: Maps) -> dict[str, Any]:
     histograms = maps.histograms
     columns = {name: getattr(histograms, name) for name in COUNTED}
-    return {"image": ragged.owners(histograms.offsets), "bin": histograms.bin.astype(np.int64), **columns}
+    return {
+        "image": ragged.owners(histograms.offsets),
+        "bin": histograms.bin.astype(np.int64),
+        **columns,
+    }
 
 
 def _bin_columns(maps: Maps) -> dict[str, Any]:
@@ -119,7 +134,11 @@ def _bin_columns(maps: Maps) -> dict[str, Any]:
 
 
 def _image_columns(maps: Maps) -> dict[str, Any]:
-    return {"image": np.arange(maps.n_images), "references": maps.references, "predictions": maps.predictions}
+    return {
+        "image": np.arange(maps.n_images),
+        "references": maps.references,
+        "predictions": maps.predictions,
+    }
 
 
 def _sum_columns(maps: Maps) -> dict[str, Any]:
@@ -165,7 +184,9 @@ def _maps(about: About, parts: Mapping[str, Columns]) -> Maps:
     for part in parts.values():
         _same_text(part, "model", about.model)
     images = parts[MAP_IMAGES]
-    images.refuse("images in order", "stored-order", "image", images.whole("image") != np.arange(about.images))
+    images.refuse(
+        "images in order", "stored-order", "image", images.whole("image") != np.arange(about.images)
+    )
     return Maps(
         _sums(about, parts[MAP_SUMS]),
         images.whole("references"),
@@ -180,8 +201,15 @@ def _sums(about: About, table: Columns) -> dict[str, NDArray[np.float64]]:
     for k, key in enumerate(about.keys):
         part = table.part(k * about.images, about.images)
         _same_text(part, "key", key)
-        part.refuse("images in order", "stored-order", "image", part.whole("image") != np.arange(about.images))
-        found[key] = np.stack([part.numbers(name, missing=True) for name in ("sum", "count")], axis=1)
+        part.refuse(
+            "images in order",
+            "stored-order",
+            "image",
+            part.whole("image") != np.arange(about.images),
+        )
+        found[key] = np.stack(
+            [part.numbers(name, missing=True) for name in ("sum", "count")], axis=1
+        )
     return found
 
 
@@ -189,13 +217,26 @@ def _histograms(about: About, entries: Columns, bins: Columns) -> Histograms:
     size = BINS >> about.shift
     lowest, highest = np.full(size, np.inf), np.full(size, -np.inf)
     filled = bins.whole("bin")
-    bins.refuse("bins in order", "stored-order", "bin", (filled >= size) | (np.diff(filled, prepend=-1) <= 0))
+    bins.refuse(
+        "bins in order",
+        "stored-order",
+        "bin",
+        (filled >= size) | (np.diff(filled, prepend=-1) <= 0),
+    )
     lowest[filled], highest[filled] = bins.numbers("lowest"), bins.numbers("highest")
-    bins.refuse("a highest score that is not below the lowest", "range", "highest", lowest[filled] > highest[filled])
+    bins.refuse(
+        "a highest score that is not below the lowest",
+        "range",
+        "highest",
+        lowest[filled] > highest[filled],
+    )
     image, which = entries.whole("image"), entries.whole("bin")
     entries.refuse("an image of the evaluation", "unknown-image", "image", image >= about.images)
     entries.refuse(
-        "a bin that has scores", "range", "bin", (which >= size) | np.isinf(lowest[np.minimum(which, size - 1)])
+        "a bin that has scores",
+        "range",
+        "bin",
+        (which >= size) | np.isinf(lowest[np.minimum(which, size - 1)]),
     )
     falls = np.diff(image * size + which, prepend=-1) <= 0
     entries.refuse("images and bins in order", "stored-order", "bin", falls)
@@ -214,4 +255,9 @@ def _histograms(about: About, entries: Columns, bins: Columns) -> Histograms:
 
 def _same_text(part: Columns, name: str, wanted: str) -> None:
     found, codes = part.texts(name)
-    part.refuse(f"{wanted!r}", "stored-order", name, np.array([text != wanted for text in found], np.bool_)[codes])
+    part.refuse(
+        f"{wanted!r}",
+        "stored-order",
+        name,
+        np.array([text != wanted for text in found], np.bool_)[codes],
+    )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masks and points as columns of ``objects.parquet``: lists of runs, and coordinates; read back and checked."""
+"""Masks and points as columns of ``objects.parquet``: lists of runs, and coordinates; read back and
+checked.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,19 @@ def shapes_of(cohort: Cohort) -> dict[str, str]:
 
     models = {name: named(predictions) for name, predictions in cohort.models.items()}
     own = named(cohort.references)
-    return {STORED: json.dumps({"references": own, "models": models})} if own or any(models.values()) else {}
+    return (
+        {STORED: json.dumps({"references": own, "models": models})}
+        if own or any(models.values())
+        else {}
+    )
 
 
 def shape_columns(tables: Sequence[Objects]) -> dict[str, list[Any]]:
-    """Return the columns of masks and points, with an entry for each table: null where a table has none.
+    """Return the columns of masks and points, with an entry for each table: null where a table has
+    none.
 
-    A mask is the list of the first voxels of its runs, the list of their lengths, and the size of its image.
+    A mask is the list of the first voxels of its runs, the list of their lengths, and the size of
+    its image.
     """
     columns: dict[str, list[Any]] = {}
     if any(table.masks is not None for table in tables):
@@ -46,7 +54,9 @@ def shape_columns(tables: Sequence[Objects]) -> dict[str, list[Any]]:
         columns |= {name: [part[k] for part in parts] for k, name in enumerate(MASK)}
     if any(table.points is not None for table in tables):
         names = POINT[: tables[0].dimensions]
-        columns |= {name: [_coordinates(table, k) for table in tables] for k, name in enumerate(names)}
+        columns |= {
+            name: [_coordinates(table, k) for table in tables] for k, name in enumerate(names)
+        }
     return columns
 
 
@@ -57,18 +67,31 @@ def _mask_lists(table: Objects) -> list[Any]:
     if masks is None:
         return [pa.nulls(len(table), kind)] * len(MASK)
     of_size = masks.dimensions * np.arange(len(masks) + 1)
-    lists = ((masks.offsets, masks.start), (masks.offsets, masks.length), (of_size, masks.size.reshape(-1)))
-    return [pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(values)) for offsets, values in lists]
+    lists = (
+        (masks.offsets, masks.start),
+        (masks.offsets, masks.length),
+        (of_size, masks.size.reshape(-1)),
+    )
+    return [
+        pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(values))
+        for offsets, values in lists
+    ]
 
 
 def _coordinates(table: Objects, axis: int) -> Any:
     import pyarrow as pa
 
-    return pa.nulls(len(table), pa.float64()) if table.points is None else pa.array(table.points[:, axis])
+    return (
+        pa.nulls(len(table), pa.float64())
+        if table.points is None
+        else pa.array(table.points[:, axis])
+    )
 
 
 def shapes_in(part: Columns, path: tuple[str, ...], dimensions: int) -> dict[str, Any]:
-    """Return the masks and points of a table, or None for what it has none of; ``path`` names it in the metadata."""
+    """Return the masks and points of a table, or None for what it has none of; ``path`` names it in
+    the metadata.
+    """
     if STORED.encode() not in (part.table.schema.metadata or {}):  # a folder of boxes
         return dict.fromkeys(SHAPES)
     told = _told(part)
@@ -96,7 +119,9 @@ def _masks(part: Columns, dimensions: int) -> Masks:
     sides, size = part.lists(MASK[2])
     uneven = np.diff(offsets) != np.diff(lengths)
     part.refuse("as many lengths as starts", "mask-runs", MASK[1], uneven)
-    part.refuse(f"sizes of {dimensions} numbers", "mask-runs", MASK[2], np.diff(sides) != dimensions)
+    part.refuse(
+        f"sizes of {dimensions} numbers", "mask-runs", MASK[2], np.diff(sides) != dimensions
+    )
     masks = Masks(offsets, start, length, size.reshape(-1, dimensions))
     wrong = ~sound_runs(masks.offsets, masks.start, masks.length, masks.size)
     part.refuse("runs that ascend, inside of their image and rows", "mask-runs", MASK[0], wrong)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures of samples that are kept with a saved evaluation, so that its page can be made anew without volumes."""
+"""The pictures of samples that are kept with a saved evaluation, so that its page can be made anew
+without volumes.
+"""
 
 from __future__ import annotations
 
@@ -42,14 +44,22 @@ def read_slices(opened: Opened) -> Slices:
     keys, data = (_texts(columns, name) for name in ("key", "data"))
     for name, values, fits in (("key", keys, KEY), ("data", data, DATA)):
         bad = np.array([fits.fullmatch(value) is None for value in values], np.bool_)
-        columns.refuse("the name of a picture" if name == "key" else "a picture as text", "picture", name, bad, "")
+        columns.refuse(
+            "the name of a picture" if name == "key" else "a picture as text",
+            "picture",
+            name,
+            bad,
+            "",
+        )
     if len(set(keys)) < len(keys):
         columns.refuse("one row per picture", "dup-image", "key")
     sides = [columns.whole(name) for name in ("width", "height")]
     for name, side in zip(("width", "height"), sides):
         columns.refuse(f"sizes from 1 to {LARGEST}", "range", name, (side < 1) | (side > LARGEST))
     shown = zip(keys, data, *(side.tolist() for side in sides))
-    return Slices({key: Encoded(text, w, h, len(text)) for key, text, w, h in shown}, _notes(columns))
+    return Slices(
+        {key: Encoded(text, w, h, len(text)) for key, text, w, h in shown}, _notes(columns)
+    )
 
 
 def _texts(columns: Columns, name: str) -> list[str]:

@@ -21,7 +21,10 @@ KINDS = ("reference", "prediction")
 CORNERS = {2: ("x0", "y0", "x1", "y1"), 3: ("x0", "y0", "z0", "x1", "y1", "z1")}
 SIDES = ("width", "height", "depth")
 SPACINGS = ("spacing_x", "spacing_y", "spacing_z")
-GROUP, FACT = "group_", "fact_"  # before the names that users gave, so that none can be taken for one of ours
+GROUP, FACT = (
+    "group_",
+    "fact_",
+)  # before the names that users gave, so that none can be taken for one of ours
 FACTS = "calipers.facts"  # key of the metadata: which table has which facts, and of which kind
 TEXT = "text"
 CHUNK = 1 << 30  # bytes of text in a column: arrow counts them with 31 bits
@@ -39,13 +42,17 @@ def image_columns(cohort: Cohort) -> dict[str, Any]:
 
 
 def object_columns(cohort: Cohort, table: References | Predictions) -> dict[str, Any]:
-    """Return what makes the objects of one table: image, class, score, corners, areas, flags and places."""
+    """Return what makes the objects of one table: image, class, score, corners, areas, flags and
+    places.
+    """
     nothing = np.ma.MaskedArray(np.zeros(len(table), np.bool_), mask=True)
     said = isinstance(table, Predictions)
     return {
         "image": coded(cohort.images.ids, table.image),
         "class": coded(cohort.classes, table.label),
-        "score": masked(table.score if isinstance(table, Predictions) else np.full(len(table), np.nan)),
+        "score": masked(
+            table.score if isinstance(table, Predictions) else np.full(len(table), np.nan)
+        ),
         **{name: masked(table.boxes[:, k]) for k, name in enumerate(CORNERS[table.dimensions])},
         "area": masked(table.area),
         "extent": masked(table.extent),
@@ -56,9 +63,11 @@ def object_columns(cohort: Cohort, table: References | Predictions) -> dict[str,
 
 
 def fact_columns(tables: Sequence[Objects]) -> dict[str, list[Any]]:
-    """Return the facts of several tables as columns with an entry for each table; null where a table has no such fact.
+    """Return the facts of several tables as columns with an entry for each table; null where a
+    table has no such fact.
 
-    A fact that is of different kinds in two tables is written as text; `facts_of` keeps what it was.
+    A fact that is of different kinds in two tables is written as text; `facts_of` keeps what it
+    was.
     """
     import pyarrow as pa
 
@@ -68,7 +77,11 @@ def fact_columns(tables: Sequence[Objects]) -> dict[str, list[Any]]:
         kinds = {column.type for column in found if column is not None}
         kind = kinds.pop() if len(kinds) == 1 else pa.string()
         columns[FACT + name] = [
-            pa.nulls(len(table), kind) if column is None else column if column.type == kind else as_text(column)
+            pa.nulls(len(table), kind)
+            if column is None
+            else column
+            if column.type == kind
+            else as_text(column)
             for table, column in zip(tables, found)
         ]
     return columns
@@ -97,7 +110,9 @@ def kept(column: Column) -> tuple[Any, str]:
     if kind in "biuf":
         column = column.astype(column.dtype.newbyteorder("="))
         return pa.array(column), column.dtype.name
-    return coded(["" if value is None else str(value) for value in column.tolist()], np.arange(len(column))), TEXT
+    return coded(
+        ["" if value is None else str(value) for value in column.tolist()], np.arange(len(column))
+    ), TEXT
 
 
 def as_text(column: Any) -> Any:
@@ -111,8 +126,15 @@ def coded(names: Sequence[str], codes: NDArray[np.integer]) -> Any:
 
     longest = max((len(name.encode("utf-8")) for name in names), default=0)
     step = max(1, CHUNK // max(1, longest))
-    known = pa.array(names, pa.string()) if len(names) * longest < CHUNK else pa.array(names, pa.large_string())
-    parts = [known.take(pa.array(codes[k : k + step])).cast(pa.string()) for k in range(0, len(codes), step)]
+    known = (
+        pa.array(names, pa.string())
+        if len(names) * longest < CHUNK
+        else pa.array(names, pa.large_string())
+    )
+    parts = [
+        known.take(pa.array(codes[k : k + step])).cast(pa.string())
+        for k in range(0, len(codes), step)
+    ]
     return pa.chunked_array(parts, pa.string())
 
 
@@ -122,7 +144,9 @@ def constant(name: str, n: int) -> Any:
 
 
 def joined(parts: Sequence[Any]) -> Any:
-    """Return columns one below the other: arrow arrays, or arrays of numbers with some of them masked."""
+    """Return columns one below the other: arrow arrays, or arrays of numbers with some of them
+    masked.
+    """
     import pyarrow as pa
 
     chunks: list[Any] = []
@@ -133,13 +157,17 @@ def joined(parts: Sequence[Any]) -> Any:
 
 
 def masked(values: NDArray[Any]) -> Any:
-    """Return the numbers with missing ones (NaN, or -1 for rows) masked: null in parquet, whatever the others are."""
+    """Return the numbers with missing ones (NaN, or -1 for rows) masked: null in parquet, whatever
+    the others are.
+    """
     missing = np.isnan(values) if values.dtype.kind == "f" else values < 0
     return np.ma.MaskedArray(values, mask=missing)
 
 
 def kinds_of(metadata: Mapping[bytes, bytes] | None) -> Any:
-    """Return the facts that the metadata of a file tells of; None if it is not as `facts_of` writes it."""
+    """Return the facts that the metadata of a file tells of; None if it is not as `facts_of` writes
+    it.
+    """
     try:
         return json.loads((metadata or {})[FACTS.encode()])
     except (KeyError, ValueError, RecursionError):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of a table by what the user says, or by the names that are known; and what is said of missing ones."""
+"""Columns of a table by what the user says, or by the names that are known; and what is said of
+missing ones.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ def column_of(table: Table, aliases: Sequence[str]) -> str | None:
     return next((lower[alias] for alias in aliases if alias in lower), None)
 
 
-def chosen_or_known(table: Table, what: str, chosen: str | None, aliases: Sequence[str]) -> str | None:
+def chosen_or_known(
+    table: Table, what: str, chosen: str | None, aliases: Sequence[str]
+) -> str | None:
     """Return the column that the user chose, which has to exist, else the one with a known name."""
     return existing_column(table, what, chosen) if chosen is not None else column_of(table, aliases)
 
@@ -29,4 +33,11 @@ def existing_column(table: Table, what: str, name: str) -> str:
 
 def missing_column(table: Table, wanted: str, hint: str = "") -> InputError:
     """Return the error of a table without a column, which shows those that it has."""
-    return InputError(wanted, rule="missing-column", file=table.file, location="1", value=list(table.names), hint=hint)
+    return InputError(
+        wanted,
+        rule="missing-column",
+        file=table.file,
+        location="1",
+        value=list(table.names),
+        hint=hint,
+    )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table as text or parquet delivers it, and its cells as numbers, flags and texts. Nothing is guessed."""
+"""A table as text or parquet delivers it, and its cells as numbers, flags and texts. Nothing is
+guessed.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ class Table:
         """Return the table with only these rows; the problems stay with the first part only."""
         columns: dict[str, Cells] = {}
         for name, cells in self.columns.items():
-            columns[name] = [cells[row] for row in rows.tolist()] if isinstance(cells, list) else cells[rows]
+            columns[name] = (
+                [cells[row] for row in rows.tolist()] if isinstance(cells, list) else cells[rows]
+            )
         return replace(self, columns=columns, lines=self.lines[rows])
 
     def locate(self, line: int, column: str) -> str:
@@ -62,10 +66,14 @@ class Table:
         row = int(np.searchsorted(self.lines, line))
         return ",".join(str(cells[row]) for cells in self.columns.values())
 
-    def problem(self, row: int, column: str, rule: str, expected: str, value: object = None, hint: str = "") -> Problem:
+    def problem(
+        self, row: int, column: str, rule: str, expected: str, value: object = None, hint: str = ""
+    ) -> Problem:
         """Return a problem of one cell."""
         line = int(self.lines[row])
-        return Problem(rule, self.locate(line, column), column, expected, value, hint, self.text(line))
+        return Problem(
+            rule, self.locate(line, column), column, expected, value, hint, self.text(line)
+        )
 
 
 def texts(table: Table, name: str) -> list[str]:
@@ -86,7 +94,9 @@ def empty(cells: Cells) -> Flags:
 
 
 def numbers(table: Table, name: str, wanted: Flags | None = None) -> tuple[F64, dict[int, Problem]]:
-    """Return a column as numbers, NaN where a cell is empty or not ``wanted``, and the cells that are none."""
+    """Return a column as numbers, NaN where a cell is empty or not ``wanted``, and the cells that
+    are none.
+    """
     cells = table.columns[name]
     if not isinstance(cells, list):
         return cells.astype(np.float64), {}
@@ -115,15 +125,23 @@ def flags(table: Table, name: str, rule: str) -> tuple[Flags, dict[int, Problem]
     if isinstance(cells, list):
         found = [FLAG_WORDS.get(cell.strip().lower(), -1) for cell in cells]
     else:
-        found = [int(cell) if cell in (0, 1) else (0 if cell != cell else -1) for cell in cells.tolist()]
-    problems = {row: table.problem(row, name, rule, "0 or 1", cells[row]) for row, flag in enumerate(found) if flag < 0}
+        found = [
+            int(cell) if cell in (0, 1) else (0 if cell != cell else -1) for cell in cells.tolist()
+        ]
+    problems = {
+        row: table.problem(row, name, rule, "0 or 1", cells[row])
+        for row, flag in enumerate(found)
+        if flag < 0
+    }
     return np.array(found, np.int8) == 1, problems
 
 
 def codes(cells: Sequence[str]) -> tuple[I64, list[str]]:
     """Return the (n,) number of every text and the texts in order of first appearance."""
     index: dict[str, int] = {}
-    numbered = np.fromiter((index.setdefault(cell, len(index)) for cell in cells), np.int64, len(cells))
+    numbered = np.fromiter(
+        (index.setdefault(cell, len(index)) for cell in cells), np.int64, len(cells)
+    )
     return numbered, list(index)
 
 

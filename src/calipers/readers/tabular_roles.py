@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of objects, one row each, as references or predictions.
 
-A row without class and box declares an image without objects; a row with nothing but a class declares a class. Further
-columns of references describe the image if they are constant on every image, else the object.
+A row without class and box declares an image without objects; a row with nothing but a class
+declares a class. Further columns of references describe the image if they are constant on every
+image, else the object.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ class _Rows:
 
 
 def references_from(table: Table, options: Options) -> ReferenceFile:
-    """Read a table as references; images in order of first appearance, classes declared or alphabetical."""
+    """Read a table as references; images in order of first appearance, classes declared or
+    alphabetical.
+    """
     options = replace(options, columns=asked_of(table.names, options.columns, ONLY_PREDICTIONS))
     rows = _rows(table, options)
     if "score" in rows.layout.found and not empty(table.columns[rows.layout.found["score"]]).all():
@@ -74,10 +77,14 @@ def references_from(table: Table, options: Options) -> ReferenceFile:
             value=list(table.names),
             hint="are references and predictions swapped?",
         )
-    listed = np.flatnonzero(~rows.is_class & np.array([bool(name) for name in rows.image], np.bool_))
+    listed = np.flatnonzero(
+        ~rows.is_class & np.array([bool(name) for name in rows.image], np.bool_)
+    )
     image, ids = codes([rows.image[row] for row in listed.tolist()])
     if not ids:
-        raise InputError("at least one image", rule="no-images", file=table.file, value="only a header")
+        raise InputError(
+            "at least one image", rule="no-images", file=table.file, value="only a header"
+        )
     classes = _classes(rows)
     images, facts = _image_columns(table, rows.layout, listed, image, ids)
     place_of: dict[Key, int] = {name: k for k, name in enumerate(ids)}
@@ -93,7 +100,9 @@ def references_from(table: Table, options: Options) -> ReferenceFile:
 
 
 def predictions_from(table: Table, known: Known, options: Options) -> dict[str, ObjectPart]:
-    """Read a table as predictions: one part per value of its model column, or one part named ``""``."""
+    """Read a table as predictions: one part per value of its model column, or one part named
+    ``""``.
+    """
     options = replace(options, columns=asked_of(table.names, options.columns, ONLY_REFERENCES))
     layout = find_layout(table.names, options.columns, options.box_format, table.file)
     if "score" not in layout.found:
@@ -132,7 +141,9 @@ def _one_model(table: Table, known: Known, options: Options) -> ObjectPart:
         bad[row] = table.problem(row, column, "score-missing", "a score")
     _mark(rows, bad)
     kept = np.flatnonzero(rows.sound)
-    by_name = rows.layout.found["image"].lower() in ("file_name", "filename") and bool(known.file_names)
+    by_name = rows.layout.found["image"].lower() in ("file_name", "filename") and bool(
+        known.file_names
+    )
     labels: dict[Key, int] = {name: k for k, name in enumerate(known.classes)}
     part = _part(table, rows, kept, known.file_names if by_name else known.images, labels)
     facts = {name: text_column(_taken(table, name, kept)) for name in rows.layout.others}
@@ -143,7 +154,9 @@ def _one_model(table: Table, known: Known, options: Options) -> ObjectPart:
 def _rows(table: Table, options: Options) -> _Rows:
     layout = find_layout(table.names, options.columns, options.box_format, table.file)
     image, label = texts(table, layout.found["image"]), texts(table, layout.found["class"])
-    vacant = np.stack([empty(table.columns[name]) for name in layout.box]).reshape(len(layout.box), len(table))
+    vacant = np.stack([empty(table.columns[name]) for name in layout.box]).reshape(
+        len(layout.box), len(table)
+    )
     no_box, no_image = np.asarray(vacant.all(axis=0)), empty(image)
     no_class = empty(label)
     is_class = no_image & no_box & ~no_class
@@ -171,13 +184,17 @@ def _rows(table: Table, options: Options) -> _Rows:
     return _Rows(layout, image, label, is_object, is_class, sound, boxes, problems)
 
 
-def _part(table: Table, rows: _Rows, kept: I64, images: Mapping[Key, int], labels: Mapping[Key, int]) -> ObjectPart:
+def _part(
+    table: Table, rows: _Rows, kept: I64, images: Mapping[Key, int], labels: Mapping[Key, int]
+) -> ObjectPart:
     chosen = kept.tolist()
     image = np.array([images.get(rows.image[row], -1) for row in chosen], np.int64)
     label = np.array([labels.get(rows.label[row], -1) for row in chosen], np.int64)
     names = {"bbox": rows.layout.box[0], **rows.layout.found}
     delivery = Delivery(image, label, rows.boxes[kept], rows.layout.box_format, table.lines[kept])
-    source = Source(table.file, lambda line, field: table.locate(line, names.get(field, field)), table.text)
+    source = Source(
+        table.file, lambda line, field: table.locate(line, names.get(field, field)), table.text
+    )
     problems = [
         *table.problems,
         *(problem for row in sorted(rows.problems) for problem in rows.problems[row]),
@@ -190,7 +207,9 @@ def _part(table: Table, rows: _Rows, kept: I64, images: Mapping[Key, int], label
     return ObjectPart(delivery, source, findings, problems, list(table.notes), dropped)
 
 
-def _unknown(code: I64, names: list[str], field: str, rule: str, known: Mapping[Key, int]) -> list[Finding]:
+def _unknown(
+    code: I64, names: list[str], field: str, rule: str, known: Mapping[Key, int]
+) -> list[Finding]:
     bad = np.flatnonzero(code < 0)
     if not len(bad):
         return []
@@ -210,7 +229,11 @@ def _classes(rows: _Rows) -> tuple[str, ...]:
 
 def _taken(table: Table, name: str, rows: I64) -> list[object]:
     cells = table.columns[name]
-    return [cells[row] for row in rows.tolist()] if isinstance(cells, list) else list(cells[rows].tolist())
+    return (
+        [cells[row] for row in rows.tolist()]
+        if isinstance(cells, list)
+        else list(cells[rows].tolist())
+    )
 
 
 def _details(table: Table, rows: _Rows) -> dict[str, Column]:
@@ -223,7 +246,11 @@ def _details(table: Table, rows: _Rows) -> dict[str, Column]:
     for name in ("ignore", "crowd"):
         if name in found:
             details[name], wrong = flags(table, found[name], f"{name}-flag")
-            bad |= {row: problem for row, problem in wrong.items() if rows.is_object[row] and row not in bad}
+            bad |= {
+                row: problem
+                for row, problem in wrong.items()
+                if rows.is_object[row] and row not in bad
+            }
     _mark(rows, bad)
     return details
 
@@ -242,7 +269,9 @@ def _refuse(table: Table, bad: Mapping[int, Problem]) -> None:
 def _image_columns(
     table: Table, layout: Layout, listed: I64, image: I64, ids: list[str]
 ) -> tuple[ImageList, dict[str, Column]]:
-    """Return the images with every column that is constant on them, and the other columns as object facts."""
+    """Return the images with every column that is constant on them, and the other columns as object
+    facts.
+    """
     first = np.full(len(ids), len(table), np.int64)
     np.minimum.at(first, image, listed)
     groups: dict[str, Column] = {}
@@ -257,11 +286,17 @@ def _image_columns(
             facts[name] = whole
     size = _measures(table, layout, SIZES[: layout.dimensions], listed, image, first)
     spacing = _measures(table, layout, SPACINGS[: layout.dimensions], listed, image, first)
-    notes = (f"column {UNIT!r} is read as {GROUP_UNIT!r}",) if GROUP_UNIT in groups and UNIT in layout.others else ()
+    notes = (
+        (f"column {UNIT!r} is read as {GROUP_UNIT!r}",)
+        if GROUP_UNIT in groups and UNIT in layout.others
+        else ()
+    )
     return ImageList(ids, size, spacing, groups, notes), facts
 
 
-def _measures(table: Table, layout: Layout, names: tuple[str, ...], listed: I64, image: I64, first: I64) -> F64:
+def _measures(
+    table: Table, layout: Layout, names: tuple[str, ...], listed: I64, image: I64, first: I64
+) -> F64:
     """Return sizes or spacings of images; they must be the same on every row of an image."""
     found = np.full((len(first), len(names)), np.nan)
     for k, name in enumerate(names):
@@ -271,13 +306,25 @@ def _measures(table: Table, layout: Layout, names: tuple[str, ...], listed: I64,
         values, bad = numbers(table, column)
         _refuse(table, bad)
         differs = np.flatnonzero(~_same(values[listed], values[first[image]]))
-        wrong = np.flatnonzero(~(np.isnan(values[first]) | ((values[first] > 0) & np.isfinite(values[first]))))
+        wrong = np.flatnonzero(
+            ~(np.isnan(values[first]) | ((values[first] > 0) & np.isfinite(values[first])))
+        )
         if len(differs):
             row = int(listed[differs[0]])
-            _refuse(table, {row: table.problem(row, column, "size-conflict", "one value per image", values[row])})
+            _refuse(
+                table,
+                {
+                    row: table.problem(
+                        row, column, "size-conflict", "one value per image", values[row]
+                    )
+                },
+            )
         if len(wrong):
             row = int(first[wrong[0]])
-            _refuse(table, {row: table.problem(row, column, "image-size", "a size above zero", values[row])})
+            _refuse(
+                table,
+                {row: table.problem(row, column, "image-size", "a size above zero", values[row])},
+            )
         found[:, k] = values[first]
     return found
 

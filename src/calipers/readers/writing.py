@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`write`: references or one model's predictions back to a file that `read` understands.
 
-COCO JSON and parquet are lossless for ids, classes, boxes and scores. Delimited text is too, but its group columns
-come back as text.
+COCO JSON and parquet are lossless for ids, classes, boxes and scores. Delimited text is too, but
+its group columns come back as text.
 """
 
 from __future__ import annotations
@@ -47,19 +47,21 @@ def write(
     format
         ``"coco"``, ``"csv"``, ``"tsv"`` or ``"parquet"``; None: by the suffix of the path.
     box_format
-        One of `calipers.tables.BOX_FORMATS`; None: xywh for COCO, xyxy for tables. Only those two come back exactly;
-        pass the same ``box_format`` to `read` if it is a normalised or inclusive one.
+        One of `calipers.tables.BOX_FORMATS`; None: xywh for COCO, xyxy for tables. Only those two
+        come back exactly; pass the same ``box_format`` to `read` if it is a normalised or inclusive
+        one.
 
     Notes
     -----
-    A width ``w`` is chosen so that ``x + w`` gives the second corner again, to the last bit wherever such a number
-    exists (it may not when a box begins left of the image).
+    A width ``w`` is chosen so that ``x + w`` gives the second corner again, to the last bit
+    wherever such a number exists (it may not when a box begins left of the image).
 
-    COCO JSON also holds the masks of pictures, as compressed run lengths; tables hold boxes only. `left_out` says what
-    a format cannot hold.
+    COCO JSON also holds the masks of pictures, as compressed run lengths; tables hold boxes only.
+    `left_out` says what a format cannot hold.
 
-    Predictions in COCO form are a document with the names of its categories, not a bare list: a cohort does not keep
-    the numbers that categories had in the file it came from, and wrong numbers would be read without complaint.
+    Predictions in COCO form are a document with the names of its categories, not a bare list: a
+    cohort does not keep the numbers that categories had in the file it came from, and wrong numbers
+    would be read without complaint.
     """
     target = Path(fspath(path))
     chosen = written_format(target, format)
@@ -84,7 +86,9 @@ def written_format(target: Path, format: str | None) -> str:
     """Return the format that was named, else that of the suffix."""
     chosen = format or SUFFIXES.get(target.suffix.lower(), "")
     if chosen not in SUFFIXES.values():
-        raise UsageError(f"no format {chosen or target.suffix!r}; {did_you_mean(chosen, list(SUFFIXES.values()))}")
+        raise UsageError(
+            f"no format {chosen or target.suffix!r}; {did_you_mean(chosen, list(SUFFIXES.values()))}"
+        )
     return chosen
 
 
@@ -93,7 +97,10 @@ def left_out(table: Objects, format: str) -> list[str]:
     n = len(table)
     found = []
     if table.masks is not None and n and (format != "coco" or table.masks.dimensions != 2):
-        found.append(f"masks of {n} objects are not written: {format} holds " + MASKLESS.get(format, "boxes only"))
+        found.append(
+            f"masks of {n} objects are not written: {format} holds "
+            + MASKLESS.get(format, "boxes only")
+        )
     if table.points is not None and n:
         found.append(f"points of {n} objects are not written: {format} holds no points")
     return found
@@ -124,10 +131,16 @@ def image_keys(ids: Sequence[str]) -> list[int] | list[str]:
 def _columns(cohort: Cohort, table: Objects, box_format: str) -> dict[str, list[Any]]:
     """Return one row per object, one per image without objects, one per class that no object has."""
     layout = box_format.split("-")[0]
-    names = next(box for kind, box in BOX_LAYOUTS if kind == layout and len(box) == 2 * table.dimensions)
+    names = next(
+        box for kind, box in BOX_LAYOUTS if kind == layout and len(box) == 2 * table.dimensions
+    )
     boxes = delivered_boxes(cohort, table, box_format)
     owner = table.image.tolist()
-    silent = np.flatnonzero(np.diff(table.offsets) == 0).tolist() if isinstance(table, References) else []
+    silent = (
+        np.flatnonzero(np.diff(table.offsets) == 0).tolist()
+        if isinstance(table, References)
+        else []
+    )
     undeclared = _undeclared(cohort, table)
     pad = [None] * len(silent)
     tail = [None] * len(undeclared)
@@ -142,7 +155,10 @@ def _columns(cohort: Cohort, table: Objects, box_format: str) -> dict[str, list[
         columns[name] = [*column.tolist(), *pad, *tail]
     if isinstance(table, References):
         of_images = _image_columns(cohort)
-        for name, column in [*of_images.items(), *_free_names(cohort.images.groups, columns, of_images)]:
+        for name, column in [
+            *of_images.items(),
+            *_free_names(cohort.images.groups, columns, of_images),
+        ]:
             columns[name] = [*column[[*owner, *silent]].tolist(), *tail]
     return _in_image_order(columns, [*owner, *silent], len(tail))
 
@@ -177,14 +193,23 @@ def _image_columns(cohort: Cohort) -> dict[str, NDArray[Any]]:
     return found
 
 
-def _free_names(columns: Mapping[str, Column], *taken: Mapping[str, Any]) -> list[tuple[str, Column]]:
-    """Return columns under names that are not mistaken: ``score`` of an image becomes ``group_score``.
+def _free_names(
+    columns: Mapping[str, Column], *taken: Mapping[str, Any]
+) -> list[tuple[str, Column]]:
+    """Return columns under names that are not mistaken: ``score`` of an image becomes
+    ``group_score``.
 
-    A reader takes the first of several names for a thing, so ``file_name`` beside ``image`` stays what it is.
+    A reader takes the first of several names for a thing, so ``file_name`` beside ``image`` stays
+    what it is.
     """
     written = {name for names in taken for name in names}
     ours = {name for name in IMAGE_LEVEL if name in columns and name not in written}
-    mistaken = {alias for thing, aliases in ALIASES.items() if thing not in written | ours for alias in aliases}
+    mistaken = {
+        alias
+        for thing, aliases in ALIASES.items()
+        if thing not in written | ours
+        for alias in aliases
+    }
     reserved = BOX_NAMES | mistaken | {name.lower() for name in written | ours}
     found = []
     for name, column in columns.items():
@@ -196,7 +221,9 @@ def _free_names(columns: Mapping[str, Column], *taken: Mapping[str, Any]) -> lis
     return found
 
 
-def _in_image_order(columns: dict[str, list[Any]], owner: list[int], n_tail: int) -> dict[str, list[Any]]:
+def _in_image_order(
+    columns: dict[str, list[Any]], owner: list[int], n_tail: int
+) -> dict[str, list[Any]]:
     order = np.argsort(np.array(owner, np.int64), kind="stable").tolist()
     order += range(len(owner), len(owner) + n_tail)
     return {name: [column[k] for k in order] for name, column in columns.items()}

@@ -67,7 +67,9 @@ def _segmentations(table: Objects) -> Mapping[str, list[Any]]:
 
 
 def _boxes_of_masks(table: Objects) -> I64:
-    """Return the predictions whose box and area are those of their mask: written without box they are read the same."""
+    """Return the predictions whose box and area are those of their mask: written without box they
+    are read the same.
+    """
     masks = table.masks
     if not isinstance(table, Predictions) or masks is None or masks.dimensions != 2:
         return np.zeros(0, np.int64)

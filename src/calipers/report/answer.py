@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The frame of a page that answers one question: the answer first, then what shows it, then how to get it again."""
+"""The frame of a page that answers one question: the answer first, then what shows it, then how to
+get it again.
+"""
 
 from __future__ import annotations
 
@@ -64,12 +66,18 @@ def answer_section(verdict: str, inner: str) -> str:
 
 def further(sentences: Sequence[str]) -> str:
     """Return sentences as the list below a verdict."""
-    return '<ul class="further">' + "".join(f"<li>{text(sentence)}</li>" for sentence in sentences) + "</ul>"
+    return (
+        '<ul class="further">'
+        + "".join(f"<li>{text(sentence)}</li>" for sentence in sentences)
+        + "</ul>"
+    )
 
 
 def paired(blocks: Sequence[str]) -> str:
     """Return figures, two in a row where there is room."""
-    return "\n".join(f'<div class="pair">{"".join(blocks[k : k + 2])}</div>' for k in range(0, len(blocks), 2))
+    return "\n".join(
+        f'<div class="pair">{"".join(blocks[k : k + 2])}</div>' for k in range(0, len(blocks), 2)
+    )
 
 
 def reproduced(command: Sequence[str], settings: Mapping[str, Any] | None = None) -> str:
@@ -89,5 +97,7 @@ def made_by(command: Sequence[str]) -> dict[str, Any]:
 
 
 def as_bytes(content: str) -> bytes:
-    """Return text as UTF-8; half a surrogate pair in a name, which has no bytes, becomes a question mark."""
+    """Return text as UTF-8; half a surrogate pair in a name, which has no bytes, becomes a question
+    mark.
+    """
     return content.encode("utf-8", "replace")

@@ -27,7 +27,8 @@ from calipers.sensitivity import multiverse as multiverse_of
 from calipers.stability.objects import object_stability
 from calipers.stability.objects_result import ObjectStability
 
-MOST_PAIRED = 4  # models of which all pairs are compared; of more, the leader is compared with the others
+# models of which all pairs are compared; of more, the leader is compared with the others
+MOST_PAIRED = 4
 ONE_ALARM = "FROC@1"
 ALARMS = "FP/image"  # of all predictions, whatever their score
 MOST_IMAGES = 6  # of each group, for a single model
@@ -82,18 +83,40 @@ def context_of(
     comparison = _compared(evaluation, None)
     step("pictures")
     shown = _album(evaluation, images) if pictures and not redact else None
-    order, words = _ranked(evaluation) if comparison is not None else None, () if redact else tuple(command)
+    order, words = (
+        _ranked(evaluation) if comparison is not None else None,
+        () if redact else tuple(command),
+    )
     if multiverse:
         step("multiverse")
-    found = multiverse_of(evaluation.cohort, replicates=REPLICATES if evaluation.ci else 0) if multiverse else None
+    found = (
+        multiverse_of(evaluation.cohort, replicates=REPLICATES if evaluation.ci else 0)
+        if multiverse
+        else None
+    )
     if stability:
         step("stability")
     objects = stability_of(evaluation) if stability else None
-    return Context(evaluation, at_one, duel, comparison, order, shown, words, *hashes, redact, found, objects, watched)
+    return Context(
+        evaluation,
+        at_one,
+        duel,
+        comparison,
+        order,
+        shown,
+        words,
+        *hashes,
+        redact,
+        found,
+        objects,
+        watched,
+    )
 
 
 def stability_of(evaluation: Evaluation) -> ObjectStability:
-    """Return what the models find object by object, under the matching and the statistics of the protocol."""
+    """Return what the models find object by object, under the matching and the statistics of the
+    protocol.
+    """
     protocol, view = evaluation.protocol, evaluation.protocol.matching
     return object_stability(
         evaluation.cohort,
@@ -111,7 +134,9 @@ def _of_these(monitor: MonitorEvaluation, evaluation: Evaluation) -> MonitorEval
     """Return the monitors if they watch a model of the evaluation on its images."""
     if monitor.scope.model not in evaluation.models:
         known = did_you_mean(monitor.scope.model, evaluation.models)
-        raise UsageError(f"the monitors watch {monitor.scope.model!r}, which is not evaluated here; {known}")
+        raise UsageError(
+            f"the monitors watch {monitor.scope.model!r}, which is not evaluated here; {known}"
+        )
     strange = set(monitor.scope.images) - set(evaluation.cohort.images.ids)
     if strange:
         raise UsageError(
@@ -122,9 +147,11 @@ def _of_these(monitor: MonitorEvaluation, evaluation: Evaluation) -> MonitorEval
 
 
 def slices_of(evaluation: Evaluation, images: Path | None = None) -> Slices | None:
-    """Return the pictures of samples that the page shows, to be kept with an evaluation; None if there are none.
+    """Return the pictures of samples that the page shows, to be kept with an evaluation; None if
+    there are none.
 
-    Pictures from a folder of ``images`` are not among them: whoever makes the page anew can name it again.
+    Pictures from a folder of ``images`` are not among them: whoever makes the page anew can name it
+    again.
     """
     if evaluation.slices is not None or evaluation.load_sample is None:
         return evaluation.slices
@@ -144,13 +171,18 @@ def _hash(document: object) -> str:
 def _album(evaluation: Evaluation, images: Path | None) -> Album:
     """Return the images: fewer of each kind, and of fewer models, the more models there are."""
     few = len(evaluation.models) <= FEW_MODELS
-    number = MOST_IMAGES if len(evaluation.models) == 1 else MOST_IMAGES - 2 if few else MOST_IMAGES - 3
+    number = (
+        MOST_IMAGES if len(evaluation.models) == 1 else MOST_IMAGES - 2 if few else MOST_IMAGES - 3
+    )
     order = by_value(evaluation)
-    return album(evaluation, images, models=order, per_group=number, most_models=FEW_MODELS if few else 2)
+    return album(
+        evaluation, images, models=order, per_group=number, most_models=FEW_MODELS if few else 2
+    )
 
 
 def sensitivity_at_one_alarm(evaluation: Evaluation) -> Evaluation | None:
-    """Return the models judged by the references they find at one false alarm per image, and by all their alarms.
+    """Return the models judged by the references they find at one false alarm per image, and by all
+    their alarms.
 
     None without scores.
     """
@@ -158,24 +190,37 @@ def sensitivity_at_one_alarm(evaluation: Evaluation) -> Evaluation | None:
         return None
     protocol = evaluation.protocol
     at = {"thresholds": (protocol.matching.threshold,)}
-    plans = MetricPlan(ONE_ALARM, "froc", {"rates": (1.0,), **at}), MetricPlan(ALARMS, "false-alarms", at)
-    return evaluate(evaluation.cohort, replace(protocol, metrics=plans, headline=(ONE_ALARM,)), ci=evaluation.ci)
+    plans = (
+        MetricPlan(ONE_ALARM, "froc", {"rates": (1.0,), **at}),
+        MetricPlan(ALARMS, "false-alarms", at),
+    )
+    return evaluate(
+        evaluation.cohort, replace(protocol, metrics=plans, headline=(ONE_ALARM,)), ci=evaluation.ci
+    )
 
 
 def _compared(evaluation: Evaluation, metric: str | None) -> Comparison | None:
-    """Return the comparison of all pairs of few models, of the leader with the others of many; None if impossible."""
+    """Return the comparison of all pairs of few models, of the leader with the others of many; None
+    if impossible.
+    """
     if len(evaluation.models) < 2 or not evaluation.ci or not evaluation.protocol.replicates:
         return None
     leader = by_value(evaluation)[0]
     first = leader if metric is not None or len(evaluation.models) > MOST_PAIRED else None
     try:
-        return evaluation.compare(first, metrics=headline_of(evaluation) if metric is None else [metric])
-    except UsageError:  # one unit only, or too few replicates: nothing can be compared, and the page goes without
+        return evaluation.compare(
+            first, metrics=headline_of(evaluation) if metric is None else [metric]
+        )
+    except (
+        UsageError
+    ):  # one unit only, or too few replicates: nothing can be compared, and the page goes without
         return None
 
 
 def _ranked(evaluation: Evaluation) -> Ranking | None:
-    """Return the ranking by the first headline metric; None for two models, or if one of them has no value."""
+    """Return the ranking by the first headline metric; None for two models, or if one of them has
+    no value.
+    """
     if len(evaluation.models) < 3:
         return None
     try:

@@ -9,7 +9,8 @@ from calipers.plots.words import hit_rule
 
 OVER_BOTH = "the {area} it shares with {what} is {share} of the {area} both cover together"
 
-# Criterion -> how a reference is found. {share} is "at least 50 %", {amount} "at least 0.5" or "at most 10".
+# Criterion -> how a reference is found. {share} is "at least 50 %", {amount} "at least 0.5" or "at
+# most 10".
 WORDS = {
     "box-iou": OVER_BOTH.replace("{what}", "a predicted box"),
     "giou": "a predicted box is close enough to its box, with a generalised IoU (1 is the same box) of {amount}",

@@ -7,7 +7,14 @@ import math
 from collections.abc import Mapping, Sequence
 
 from calipers.evaluation import Evaluation
-from calipers.findings import legend, lower_is_better, marks_of, same_for_all, speaks_for, without_interval
+from calipers.findings import (
+    legend,
+    lower_is_better,
+    marks_of,
+    same_for_all,
+    speaks_for,
+    without_interval,
+)
 from calipers.plots.forests import headline_of
 from calipers.report.markup import digits, scrolling, text
 from calipers.report.order import by_value
@@ -31,9 +38,13 @@ BESIDE = (
 
 
 def metrics_table(evaluation: Evaluation, metrics: Sequence[str]) -> str:
-    """Return the pooled estimates, a row per metric; n is in the caption, or in a column of its own if it varies."""
+    """Return the pooled estimates, a row per metric; n is in the caption, or in a column of its own
+    if it varies.
+    """
     lower = lower_is_better(evaluation.protocol)
-    rows = [[evaluation.get(metric, model=model) for model in evaluation.models] for metric in metrics]
+    rows = [
+        [evaluation.get(metric, model=model) for model in evaluation.models] for metric in metrics
+    ]
     behind = [estimates[0].n_references for estimates in rows]
     varies = len(set(behind)) > 1
     every = [e for row in rows for e in row]
@@ -43,39 +54,62 @@ def metrics_table(evaluation: Evaluation, metrics: Sequence[str]) -> str:
         lines.append(_line(metric, cells, (n,) if varies else ()))
     number = counted("image", rows[0][0].n_images)
     number += " (and n references)" if varies else f", {counted('reference', behind[0])}"
-    said = [f"All classes together, n = {number}.", *_legend(evaluation, [m for m in metrics if m in lower])]
+    said = [
+        f"All classes together, n = {number}.",
+        *_legend(evaluation, [m for m in metrics if m in lower]),
+    ]
     said.append(speaks_for(evaluation.statistics, every))
     head = _head("metric", evaluation.models, NUMBER if varies else {})
-    return frame(" ".join(filter(None, said)), head, lines, kind=_few(evaluation), below=_below(every))
+    return frame(
+        " ".join(filter(None, said)), head, lines, kind=_few(evaluation), below=_below(every)
+    )
 
 
 def models_table(evaluation: Evaluation, metrics: Sequence[str]) -> str:
     """Return the pooled estimates of many models: a row per model, best first, a column per metric."""
     lower = lower_is_better(evaluation.protocol)
-    columns = [[evaluation.get(metric, model=model) for model in evaluation.models] for metric in metrics]
+    columns = [
+        [evaluation.get(metric, model=model) for model in evaluation.models] for metric in metrics
+    ]
     every = [e for column in columns for e in column]
     say_why = not same_for_all(every)
     stars = [best_of(column, lower=metric in lower) for metric, column in zip(metrics, columns)]
     lines = {
-        model: _line(model, "".join(_cell(c[k], s[k], say_why=say_why) for c, s in zip(columns, stars)), ())
+        model: _line(
+            model, "".join(_cell(c[k], s[k], say_why=say_why) for c, s in zip(columns, stars)), ()
+        )
         for k, model in enumerate(evaluation.models)
     }
-    behind = [counted("reference", n) for n in dict.fromkeys(column[0].n_references for column in columns)]
-    number = ", ".join([counted("image", columns[0][0].n_images), *(behind if len(behind) == 1 else [])])
-    said = [f"All classes together, n = {number}.", *_legend(evaluation, [m for m in metrics if m in lower])]
+    behind = [
+        counted("reference", n) for n in dict.fromkeys(column[0].n_references for column in columns)
+    ]
+    number = ", ".join(
+        [counted("image", columns[0][0].n_images), *(behind if len(behind) == 1 else [])]
+    )
+    said = [
+        f"All classes together, n = {number}.",
+        *_legend(evaluation, [m for m in metrics if m in lower]),
+    ]
     said.append(speaks_for(evaluation.statistics, every))
     head = _head("model, best first", metrics, {})
     shown = [lines[model] for model in by_value(evaluation)]
-    return frame(" ".join(filter(None, said)), head, shown, kind="sheet models", below=_below(every))
+    return frame(
+        " ".join(filter(None, said)), head, shown, kind="sheet models", below=_below(every)
+    )
 
 
 def classes_table(evaluation: Evaluation, metric: str) -> str:
     """Return one metric: a row per class, a column per model."""
     lower = metric in lower_is_better(evaluation.protocol)
     classes = evaluation.cohort.classes
-    rows = [[evaluation.get(metric, model=model, label=label) for model in evaluation.models] for label in classes]
+    rows = [
+        [evaluation.get(metric, model=model, label=label) for model in evaluation.models]
+        for label in classes
+    ]
     every = [e for row in rows for e in row]
-    say_why = not same_for_all([*every, *(evaluation.get(metric, model=model) for model in evaluation.models)])
+    say_why = not same_for_all(
+        [*every, *(evaluation.get(metric, model=model) for model in evaluation.models)]
+    )
     lines = [
         _line(label, _cells(row, lower=lower, say_why=say_why), (row[0].n_references,))
         for label, row in zip(classes, rows)
@@ -85,12 +119,17 @@ def classes_table(evaluation: Evaluation, metric: str) -> str:
     return frame("", head, lines, title=title, kind=_few(evaluation), below=_below(every))
 
 
-def groups_table(evaluation: Evaluation, grouping: GroupedRows, metric: str, label: str | None) -> str:
-    """Return one metric: a row per group, a column per model, then mean, standard deviation and range."""
+def groups_table(
+    evaluation: Evaluation, grouping: GroupedRows, metric: str, label: str | None
+) -> str:
+    """Return one metric: a row per group, a column per model, then mean, standard deviation and
+    range.
+    """
     lower = metric in lower_is_better(evaluation.protocol)
     table = list(grouping.table(metric, label, evaluation.models).items())
     lines = [
-        _line(name, _cells(row, lower=lower, say_why=True), (_behind(row[0]),)) for name, row in table[:MOST_GROUPS]
+        _line(name, _cells(row, lower=lower, say_why=True), (_behind(row[0]),))
+        for name, row in table[:MOST_GROUPS]
     ]
     over = [grouping.summary(metric, label, model) for model in evaluation.models]
     of = "" if label is None else f" of {label}"
@@ -100,12 +139,26 @@ def groups_table(evaluation: Evaluation, grouping: GroupedRows, metric: str, lab
     head = _head("group", evaluation.models, {"n": counted})
     below = [*_below([e for _, row in table[:MOST_GROUPS] for e in row]), f"n: {counted}"]
     lines += _summary_lines(over)
-    return frame(more, head, lines, title=title, kind=f"{_few(evaluation)} groups".strip(), below=below)
+    return frame(
+        more, head, lines, title=title, kind=f"{_few(evaluation)} groups".strip(), below=below
+    )
 
 
 def beside_table(evaluation: Evaluation) -> str:
-    """Return what stands beside the intervals: how each was made, the percentile interval, bias, Monte-Carlo error."""
-    names = ("metric", "model", "value", "interval", "made by", "percentile", "bias", "Monte-Carlo error", "left out")
+    """Return what stands beside the intervals: how each was made, the percentile interval, bias,
+    Monte-Carlo error.
+    """
+    names = (
+        "metric",
+        "model",
+        "value",
+        "interval",
+        "made by",
+        "percentile",
+        "bias",
+        "Monte-Carlo error",
+        "left out",
+    )
     lines = []
     for metric in headline_of(evaluation):
         for model in evaluation.models:
@@ -113,16 +166,22 @@ def beside_table(evaluation: Evaluation) -> str:
             made = "" if e.method == "none" else e.method
             errors = ", ".join(filter(None, map(_fine, e.mc_error)))
             said = (between(e.low, e.high), made, between(*e.percentile))
-            facts = "".join(f"<td>{text(fact)}</td>" for fact in said) + _number(e.bias, _fine(e.bias))
+            facts = "".join(f"<td>{text(fact)}</td>" for fact in said) + _number(
+                e.bias, _fine(e.bias)
+            )
             facts += f"<td>{errors}</td><td class=num>{e.undefined}</td>"
             value = _number(e.value, shown(e.value))
-            lines.append(f"<tr><th scope=row>{text(metric)}</th><td>{text(short(model))}</td>{value}{facts}</tr>")
+            lines.append(
+                f"<tr><th scope=row>{text(metric)}</th><td>{text(short(model))}</td>{value}{facts}</tr>"
+            )
     head = "".join(f"<th scope=col>{name}</th>" for name in names)
     return frame(BESIDE, f"<tr>{head}</tr>", lines, label="Beside the intervals")
 
 
 def _number(value: float, shown: str) -> str:
-    return "<td class=num></td>" if math.isnan(value) else f'<td data-v="{digits(value)}">{shown}</td>'
+    return (
+        "<td class=num></td>" if math.isnan(value) else f'<td data-v="{digits(value)}">{shown}</td>'
+    )
 
 
 def _fine(value: float) -> str:
@@ -189,21 +248,33 @@ def _cell(estimate: Estimate, best: bool, *, say_why: bool) -> str:
     why = without_interval(estimate) if say_why else ""
     beside = between(estimate.low, estimate.high) + marks_of(estimate) or why
     small = f"<small>{text(beside)}</small>" if beside else ""
-    ends = "" if math.isnan(estimate.low) else f' data-low="{digits(estimate.low)}" data-high="{digits(estimate.high)}"'
+    ends = (
+        ""
+        if math.isnan(estimate.low)
+        else f' data-low="{digits(estimate.low)}" data-high="{digits(estimate.high)}"'
+    )
     return f'<td{kind} data-v="{digits(estimate.value)}"{ends}>{value}{small}</td>'
 
 
 def _behind(estimate: Estimate) -> str:
-    """Return the numbers behind the estimates of a group: units, images if they are not the units, references."""
+    """Return the numbers behind the estimates of a group: units, images if they are not the units,
+    references.
+    """
     images = [] if estimate.unit == "image" else [estimate.n_images]
     return " / ".join(map(str, (estimate.n_units, *images, estimate.n_references)))
 
 
 def _summary_lines(over: Sequence[GroupSummary]) -> list[str]:
-    """Return mean and standard deviation, and the range, of the groups; groups without a value are counted."""
+    """Return mean and standard deviation, and the range, of the groups; groups without a value are
+    counted.
+    """
 
     def mean(summary: GroupSummary) -> str:
-        some = f"{summary.n_defined} of {summary.n_groups} groups" if summary.n_defined < summary.n_groups else ""
+        some = (
+            f"{summary.n_defined} of {summary.n_groups} groups"
+            if summary.n_defined < summary.n_groups
+            else ""
+        )
         spread = "" if math.isnan(summary.sd) else f"SD {shown(summary.sd)}"
         small = f"<small>{', '.join(filter(None, (spread, some)))}</small>"
         return f'<td data-v="{_known(summary.mean)}">{shown(summary.mean)}{small}</td>'

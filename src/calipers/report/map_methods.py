@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sentences on maps in the paragraph on methods: levels, objects, the soft IoU, and what has no value."""
+"""The sentences on maps in the paragraph on methods: levels, objects, the soft IoU, and what has no
+value.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ LEVELS = {
     "slice": "as the mean over slices",
     "batch": "as the mean over batches",
 }
-NEIGHBOURS = {("full", 2): "8", ("full", 3): "26", ("edges", 2): "8", ("edges", 3): "18", ("faces", 2): "4"}
+NEIGHBOURS = {
+    ("full", 2): "8",
+    ("full", 3): "26",
+    ("edges", 2): "8",
+    ("edges", 3): "18",
+    ("faces", 2): "4",
+}
 NEIGHBOURS["faces", 3] = "6"
 
 
@@ -27,10 +35,18 @@ def map_sentences(ev: Evaluation) -> Iterator[str]:
     yield from _objects(ev)
     found = [measure for _, measure in measures(ev)]
     ranked = [measure for measure in found if measure.quantity != "softIoU"]
-    levels = [words for level, words in LEVELS.items() if any(measure.level == level for measure in ranked)]
+    levels = [
+        words
+        for level, words in LEVELS.items()
+        if any(measure.level == level for measure in ranked)
+    ]
     if levels:
         undefined = any(measure.level in ("sample", "slice") for measure in ranked)
-        rest = "; images or slices without references have no value and were left out of means" if undefined else ""
+        rest = (
+            "; images or slices without references have no value and were left out of means"
+            if undefined
+            else ""
+        )
         yield f"Metrics on voxels are stated {join(levels)}{rest}."
     yield from _soft(ev)
 
@@ -42,7 +58,11 @@ def _objects(ev: Evaluation) -> Iterator[str]:
     if not isinstance(cut, str):
         where = f"of at least {cut:g}"
     else:
-        share = f"{100 * settings.rate:g} % of the voxels outside of references are called" if settings.rate else ""
+        share = (
+            f"{100 * settings.rate:g} % of the voxels outside of references are called"
+            if settings.rate
+            else ""
+        )
         where = f"from the threshold on at which {share or 'the pooled Dice is best'}"
         where += f", found on {settings.tuning}, which was left out" if settings.tuning else ""
     least = f", of at least {settings.least} voxels," if settings.least > 1 else ""
@@ -67,7 +87,11 @@ def _soft(ev: Evaluation) -> Iterator[str]:
             "FP = Σp(1-y), FN = Σ(1-p)y",
             "printed": f"{a} Σpy / Σ(0.5 p + {b} y)",
         }[measure.variant]
-        dice = ", which is a soft Dice" if measure.variant == "tversky" and measure.alpha == 0.5 else ""
+        dice = (
+            ", which is a soft Dice"
+            if measure.variant == "tversky" and measure.alpha == 0.5
+            else ""
+        )
         yield f"{name} of a reference is {formula}{dice}."
     yield (
         "Sums run over the reference and the background, other references left out, with scores p, membership y and "

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTML by hand, with one rule: every text from the data passes through `text`, every attribute through `attribute`."""
+"""HTML by hand, with one rule: every text from the data passes through `text`, every attribute
+through `attribute`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from html import escape
 from calipers.plots.figures import Cell, Figure, Table
 from calipers.plots.svg import svg
 
-BIDI = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C], "\ufffd")
+BIDI = dict.fromkeys(
+    [*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C], "\ufffd"
+)
 LONGEST_CELL = 200
 LONG_CELL = 30  # characters that may be broken anywhere
 MOST_STATIC_ROWS = 60
@@ -18,7 +22,9 @@ FIGURE_WIDTH = 460  # at which text stays legible on a phone and is not too larg
 
 
 def text(value: str) -> str:
-    """Return text safe for HTML; what is invisible or turns the direction of writing becomes a visible sign."""
+    """Return text safe for HTML; what is invisible or turns the direction of writing becomes a
+    visible sign.
+    """
     shown = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in value).translate(BIDI)
     return escape(shown)
 
@@ -68,10 +74,11 @@ def data_table(
     over: int = 0,
     all_in: str = "evaluation.json",
 ) -> str:
-    """Return a plain table of numbers, which the page can sort, filter, page through and save as CSV.
+    """Return a plain table of numbers, which the page can sort, filter, page through and save as
+    CSV.
 
-    So many of the last rows sum up those ``over`` them, and stay last. ``all_in`` is the file that has the rows which
-    are too many for the page.
+    So many of the last rows sum up those ``over`` them, and stay last. ``all_in`` is the file that
+    has the rows which are too many for the page.
     """
     rows = table.rows[:most]
     left = len(table.rows) - len(rows)
@@ -80,7 +87,9 @@ def data_table(
     head = "".join(f'<th scope="col">{text(cut(column))}</th>' for column in table.columns)
     plain = len(table.rows) - over
     marks = [' class="over"' if k >= plain else "" for k in range(len(rows))]
-    body = "\n".join(f"<tr{mark}>{''.join(_cell(cell) for cell in row)}</tr>" for mark, row in zip(marks, rows))
+    body = "\n".join(
+        f"<tr{mark}>{''.join(_cell(cell) for cell in row)}</tr>" for mark, row in zip(marks, rows)
+    )
     return scrolling(
         f'<table class="grid" id="{name}"><caption>{text(caption)}</caption><thead><tr>{head}</tr></thead>\n'
         f"<tbody>{body}</tbody></table>",
@@ -95,7 +104,11 @@ def scrolling(table: str, label: str) -> str:
 
 def items(entries: Sequence[str]) -> str:
     """Return a list."""
-    return "<ul>" + "".join(f"<li>{text(entry)}</li>" for entry in entries) + "</ul>" if entries else ""
+    return (
+        "<ul>" + "".join(f"<li>{text(entry)}</li>" for entry in entries) + "</ul>"
+        if entries
+        else ""
+    )
 
 
 def _cell(value: Cell) -> str:
@@ -109,6 +122,8 @@ def _cell(value: Cell) -> str:
 
 def digits(value: float, n: int = 6) -> str:
     """Return a number with ``n`` digits that count; whole numbers whole."""
-    if isinstance(value, int) or (math.isfinite(value) and value == int(value) and abs(value) < 1e15):
+    if isinstance(value, int) or (
+        math.isfinite(value) and value == int(value) and abs(value) < 1e15
+    ):
         return str(int(value))
     return f"{value:.{n}g}"

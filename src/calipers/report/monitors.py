@@ -58,7 +58,11 @@ def write_monitors(
     Files of an earlier evaluation of monitors in the folder are replaced or removed, others stay.
     """
     check_folder(folder, force=force)
-    old = [file.name for file in folder.iterdir() if OURS.fullmatch(file.name)] if folder.is_dir() else []
+    old = (
+        [file.name for file in folder.iterdir() if OURS.fullmatch(file.name)]
+        if folder.is_dir()
+        else []
+    )
     shown = bearable_monitors(found)
     with staged_folder(folder, owned=old) as stage:
         for name, figure in drawn(shown):
@@ -67,15 +71,23 @@ def write_monitors(
         for name, content in tables(found).items():
             write_atomically(stage / name, content)
         write_atomically(stage / PAGE, monitors_page(shown, command, cohort, images, found.scope))
-        write_atomically(stage / DOCUMENT, json.dumps(document(found) | made_by(command), allow_nan=False) + "\n")
+        write_atomically(
+            stage / DOCUMENT, json.dumps(document(found) | made_by(command), allow_nan=False) + "\n"
+        )
     return folder / PAGE
 
 
 def drawn(found: MonitorEvaluation) -> list[tuple[str, Figure]]:
-    """Return all figures by the names of their files: those of one monitor are numbered, the best first."""
+    """Return all figures by the names of their files: those of one monitor are numbered, the best
+    first.
+    """
     every = [(name, found.figure(name)) for name in available(found)]
     names = leading(found, MOST_MONITORS)
-    return every + [(f"{kind}-{k}", found.figure(kind, name)) for kind in OF_ONE for k, name in enumerate(names, 1)]
+    return every + [
+        (f"{kind}-{k}", found.figure(kind, name))
+        for kind in OF_ONE
+        for k, name in enumerate(names, 1)
+    ]
 
 
 def monitors_page(
@@ -101,7 +113,9 @@ def monitors_page(
         ("outcomes", "What happens at the threshold?", outcomes_part(found)),
         (
             "labels",
-            "Do OOD labels stand for failures?" if found.disagreement is not None else "Who is first where?",
+            "Do OOD labels stand for failures?"
+            if found.disagreement is not None
+            else "Who is first where?",
             labels_part(found),
         ),
         ("tau", "Does it hang on tau?", tau_part(found)),
@@ -120,13 +134,21 @@ def described(found: MonitorEvaluation) -> str:
         at = "" if found.scope.binary else f" (s below tau = {found.tau:g})"
         said.append(f"{unsafe.n_references} of them unsafe{at}")
     if OOD in found.paradigms:
-        said.append(f"{found.get('AUROC', found.monitors[0], OOD).n_references} out of distribution")
-    only = "" if OOD in found.paradigms else " No OOD labels were given: only model-scope (OMS) labels are shown."
+        said.append(
+            f"{found.get('AUROC', found.monitors[0], OOD).n_references} out of distribution"
+        )
+    only = (
+        ""
+        if OOD in found.paradigms
+        else " No OOD labels were given: only model-scope (OMS) labels are shown."
+    )
     return f"{', '.join(said)}; the model is {found.scope.model}.{only}"
 
 
 def verdict(found: MonitorEvaluation) -> tuple[str, list[str]]:
-    """Return the most important sentence, on the best monitor at its threshold, and what else is known of it."""
+    """Return the most important sentence, on the best monitor at its threshold, and what else is
+    known of it.
+    """
     best = leading(found, 1)[0]
     own = list(of_monitor(found, best))
     area = found.get("AUROC", best) if OMS in found.paradigms else None
@@ -138,13 +160,17 @@ def verdict(found: MonitorEvaluation) -> tuple[str, list[str]]:
 
 def _answer(found: MonitorEvaluation) -> str:
     first, rest = verdict(found)
-    shown = "".join(figure_block(found.figure(name), f"fig-monitor-{name}") for name in beside_answer(found))
+    shown = "".join(
+        figure_block(found.figure(name), f"fig-monitor-{name}") for name in beside_answer(found)
+    )
     cautions = f"<h3>Cautions</h3>{items(found.warnings)}" if found.warnings else ""
     others = "".join(
         details(f"What is known of {name}", items(list(of_monitor(found, name))))
         for name in leading(found, len(found.monitors))[1:]
     )
-    inner = f'<div class="pair"><div>{further(rest)}{others}{cautions}</div><div>{shown}</div></div>'
+    inner = (
+        f'<div class="pair"><div>{further(rest)}{others}{cautions}</div><div>{shown}</div></div>'
+    )
     return answer_section(first, inner)
 
 
@@ -156,20 +182,26 @@ def beside_answer(found: MonitorEvaluation) -> list[str]:
 
 def order_part(found: MonitorEvaluation) -> str:
     """Return the ROC curves of both paradigms, and what does not stand beside the answer."""
-    names = [name for name in _has(found, "roc", "risk", "auroc") if name not in beside_answer(found)]
+    names = [
+        name for name in _has(found, "roc", "risk", "auroc") if name not in beside_answer(found)
+    ]
     return paired([figure_block(found.figure(name), f"fig-monitor-{name}") for name in names])
 
 
 def labels_part(found: MonitorEvaluation) -> str:
     """Return how far OOD labels stand for failures, and who is first under which labels."""
-    ranked = [figure_block(found.figure(name), f"fig-monitor-{name}") for name in _has(found, "ranking")]
+    ranked = [
+        figure_block(found.figure(name), f"fig-monitor-{name}") for name in _has(found, "ranking")
+    ]
     labels = [f"<div>{labels_table(found)}</div>"] if found.disagreement is not None else []
     return paired([*labels, *ranked]) + order_table(found)
 
 
 def tau_part(found: MonitorEvaluation) -> str:
     """Return AUROC and the share of unsafe images against tau, unless they stand beside the answer."""
-    names = [name for name in _has(found, "sweep", "prevalence") if name not in beside_answer(found)]
+    names = [
+        name for name in _has(found, "sweep", "prevalence") if name not in beside_answer(found)
+    ]
     return paired([figure_block(found.figure(name), f"fig-monitor-{name}") for name in names])
 
 
@@ -177,10 +209,25 @@ def outcomes_part(found: MonitorEvaluation) -> str:
     """Return for every leading monitor what it accepts and rejects, and where its scores lie."""
     rows = []
     for k, name in enumerate(leading(found, MOST_MONITORS)):
-        kinds = ("outcomes", "scores") if found.paradigms and found.thresholds[name] is not None else ("scores",)
-        rows.append(paired([figure_block(found.figure(kind, name), f"fig-monitor-{kind}-{k}") for kind in kinds]))
+        kinds = (
+            ("outcomes", "scores")
+            if found.paradigms and found.thresholds[name] is not None
+            else ("scores",)
+        )
+        rows.append(
+            paired(
+                [
+                    figure_block(found.figure(kind, name), f"fig-monitor-{kind}-{k}")
+                    for kind in kinds
+                ]
+            )
+        )
     left = len(found.monitors) - MOST_MONITORS
-    note = f"Figures of the {MOST_MONITORS} best monitors of {len(found.monitors)}." if left > 0 else ""
+    note = (
+        f"Figures of the {MOST_MONITORS} best monitors of {len(found.monitors)}."
+        if left > 0
+        else ""
+    )
     return "\n".join([paragraph(note, "note"), *rows, cells_table(found)])
 
 
@@ -188,7 +235,9 @@ def _has(found: MonitorEvaluation, *starts: str) -> list[str]:
     return [name for name in available(found) if name.startswith(starts)]
 
 
-def _images(found: MonitorEvaluation, scope: Scope | None, cohort: Cohort | None, folder: Path | None) -> str:
+def _images(
+    found: MonitorEvaluation, scope: Scope | None, cohort: Cohort | None, folder: Path | None
+) -> str:
     from calipers.report.monitors_images import images_part, nothing_wrong
 
     return images_part(found, scope, cohort, folder) or nothing_wrong(found)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The most embarrassing images of monitors: unsafe and accepted with the lowest alarm, safe and rejected."""
+"""The most embarrassing images of monitors: unsafe and accepted with the lowest alarm, safe and
+rejected.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ class Chosen:
 
 
 def embarrassing(found: MonitorEvaluation) -> list[Chosen]:
-    """Return the images on which the leading monitors err at their thresholds; nothing without labels or thresholds."""
+    """Return the images on which the leading monitors err at their thresholds; nothing without
+    labels or thresholds.
+    """
     labels = headline(found.basis.labels, OMS) or headline(found.basis.labels, OOD)
     groups: list[Chosen] = []
     for name in leading(found, MOST_MONITORS) if labels is not None else ():
@@ -66,9 +70,13 @@ def embarrassing(found: MonitorEvaluation) -> list[Chosen]:
 
 
 def images_part(
-    found: MonitorEvaluation, scope: Scope | None = None, cohort: Cohort | None = None, folder: Path | None = None
+    found: MonitorEvaluation,
+    scope: Scope | None = None,
+    cohort: Cohort | None = None,
+    folder: Path | None = None,
 ) -> str:
-    """Return images on which monitors err: as pictures if the cohort is at hand, and as tables; "" if there are none.
+    """Return images on which monitors err: as pictures if the cohort is at hand, and as tables; ""
+    if there are none.
 
     Parameters
     ----------
@@ -96,7 +104,9 @@ def images_tables(found: MonitorEvaluation, groups: Sequence[Chosen]) -> str:
     return "\n".join(parts)
 
 
-def _rows(found: MonitorEvaluation, group: Chosen) -> tuple[tuple[str, ...], tuple[tuple[Cell, ...], ...]]:
+def _rows(
+    found: MonitorEvaluation, group: Chosen
+) -> tuple[tuple[str, ...], tuple[tuple[Cell, ...], ...]]:
     monitors, scope = found.basis.monitors, found.scope
     k = found.monitors.index(group.monitor)
     own = monitors.alarm[k] if monitors.higher_is_alarm[k] else -monitors.alarm[k]
@@ -129,10 +139,20 @@ def _album(scope: Scope, groups: Sequence[Chosen], cohort: Cohort, folder: Path 
     alone = replace(cohort, models={scope.model: cohort.predictions(scope.model)})
     evaluation = bearable(evaluate(alone, protocol, ci=False))
     wanted = [
-        (group.title, group.why, [place[scope.images[i]] for i in group.images[:MOST_PICTURES].tolist()])
+        (
+            group.title,
+            group.why,
+            [place[scope.images[i]] for i in group.images[:MOST_PICTURES].tolist()],
+        )
         for group in groups
     ]
-    return album_of(evaluation, folder, wanted, model=evaluation.models[0], cut=settings.get("score_cut", -np.inf))
+    return album_of(
+        evaluation,
+        folder,
+        wanted,
+        model=evaluation.models[0],
+        cut=settings.get("score_cut", -np.inf),
+    )
 
 
 def nothing_wrong(found: MonitorEvaluation) -> str:

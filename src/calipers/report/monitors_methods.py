@@ -32,7 +32,15 @@ def methods_part(found: MonitorEvaluation) -> str:
 
 def methods(found: MonitorEvaluation) -> str:
     """Return how monitors were judged, in sentences."""
-    return " ".join([*_scope(found), *_labels(found), *_quantities(found), *_thresholds(found), *_intervals(found)])
+    return " ".join(
+        [
+            *_scope(found),
+            *_labels(found),
+            *_quantities(found),
+            *_thresholds(found),
+            *_intervals(found),
+        ]
+    )
 
 
 def _scope(found: MonitorEvaluation) -> Iterator[str]:
@@ -93,7 +101,11 @@ def _thresholds(found: MonitorEvaluation) -> Iterator[str]:
     if not known:
         yield "No threshold was used."
         return
-    yield "Thresholds: " + "; ".join(f"{name}: {in_words(one, others_of(found))}" for name, one in known) + "."
+    yield (
+        "Thresholds: "
+        + "; ".join(f"{name}: {in_words(one, others_of(found))}" for name, one in known)
+        + "."
+    )
     if found.split.random:
         n = int(found.basis.judged.sum())
         yield (

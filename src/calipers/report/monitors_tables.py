@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers on monitors as tables of the page: OMS and OOD side by side, labels against each other, pairs."""
+"""Numbers on monitors as tables of the page: OMS and OOD side by side, labels against each other,
+pairs.
+"""
 
 from __future__ import annotations
 
@@ -34,22 +36,32 @@ QUANTITIES = {  # of the headline table, in its order -> what they are
     "RH": "residual hazard: what it leaves, small is good",
     "AC": "availability cost: good images that it rejects, small is good",
 }
-HEADS = {OMS: "OMS: alarm wanted on unsafe images", OOD: "OOD: alarm wanted on images out of distribution"}
+HEADS = {
+    OMS: "OMS: alarm wanted on unsafe images",
+    OOD: "OOD: alarm wanted on images out of distribution",
+}
 MOST_MONITORS = 12
 
 
 def estimate(found: MonitorEvaluation, metric: str, monitor: str, paradigm: str) -> Estimate | None:
-    """Return an estimate of the headline; None if nothing is stated, for lack of a threshold or a tau."""
+    """Return an estimate of the headline; None if nothing is stated, for lack of a threshold or a
+    tau.
+    """
     try:
         return found.get(metric, monitor, paradigm)
     except UsageError:
         return None
 
 
-def beside(found: MonitorEvaluation, metrics: Sequence[str], monitor: str) -> list[tuple[str, list[Estimate | None]]]:
-    """Return quantities of a monitor with their estimates under every headline; those without any are left out."""
+def beside(
+    found: MonitorEvaluation, metrics: Sequence[str], monitor: str
+) -> list[tuple[str, list[Estimate | None]]]:
+    """Return quantities of a monitor with their estimates under every headline; those without any
+    are left out.
+    """
     rows = [
-        (metric, [estimate(found, metric, monitor, paradigm) for paradigm in found.paradigms]) for metric in metrics
+        (metric, [estimate(found, metric, monitor, paradigm) for paradigm in found.paradigms])
+        for metric in metrics
     ]
     return [(metric, each) for metric, each in rows if any(e is not None for e in each)]
 
@@ -60,10 +72,16 @@ def headline_table(found: MonitorEvaluation) -> str:
         return ""
     names = leading(found, MOST_MONITORS)
     left = len(found.monitors) - len(names)
-    more = f"The {len(names)} best of {len(found.monitors)} monitors; monitor.json has all." if left else ""
+    more = (
+        f"The {len(names)} best of {len(found.monitors)} monitors; monitor.json has all."
+        if left
+        else ""
+    )
     notes = "".join(f"<li>{text(f'{name}: {words}.')}</li>" for name, words in QUANTITIES.items())
     tables = [_of_monitor(found, name) for name in names]
-    return "\n".join([paragraph(more, "note"), *tables, details("What the quantities are", f"<ul>{notes}</ul>")])
+    return "\n".join(
+        [paragraph(more, "note"), *tables, details("What the quantities are", f"<ul>{notes}</ul>")]
+    )
 
 
 def _of_monitor(found: MonitorEvaluation, name: str) -> str:
@@ -104,13 +122,27 @@ def all_table(found: MonitorEvaluation) -> str:
         bounds = (None if math.isnan(v) else v for v in (e.value, e.low, e.high))
         why = reason_word(e.reason) if math.isnan(e.value) else ""
         rows.append((row.model, row.metric, group, *bounds, e.n_images, e.n_references, why))
-    columns = ("of", "quantity", "labels", "value", "low", "high", "images", "wanted", "undefined because")
-    table = data_table(Table(columns, tuple(rows)), "table-rows", "All quantities", 400, all_in="monitor.csv")
+    columns = (
+        "of",
+        "quantity",
+        "labels",
+        "value",
+        "low",
+        "high",
+        "images",
+        "wanted",
+        "undefined because",
+    )
+    table = data_table(
+        Table(columns, tuple(rows)), "table-rows", "All quantities", 400, all_in="monitor.csv"
+    )
     return details("All quantities", table)
 
 
 def labels_table(found: MonitorEvaluation) -> str:
-    """Return OOD labels against OMS labels: counts, and the shares with their intervals; nothing without both."""
+    """Return OOD labels against OMS labels: counts, and the shares with their intervals; nothing
+    without both.
+    """
     if found.disagreement is None:
         return ""
     counts = found.disagreement.labels
@@ -121,9 +153,15 @@ def labels_table(found: MonitorEvaluation) -> str:
     whole: tuple[Cell, ...] = ("all", *(int(n) for n in counts.sum(axis=0)), int(counts.sum()))
     table = Table(("images", "safe", "unsafe", "all"), (*rows, whole))
     every = [found.disagreement.share(name) for name in SHARES]
-    shares: list[tuple[Cell, ...]] = [(words, cell(e), e.n_images) for words, e in zip(SHARES.values(), every)]
+    shares: list[tuple[Cell, ...]] = [
+        (words, cell(e), e.n_images) for words, e in zip(SHARES.values(), every)
+    ]
     first = data_table(table, "table-labels", "Images by both kinds of labels", over=1)
-    second = data_table(Table(("share", "value", "of images"), tuple(shares)), "table-shares", "How far they disagree")
+    second = data_table(
+        Table(("share", "value", "of images"), tuple(shares)),
+        "table-shares",
+        "How far they disagree",
+    )
     return first + second + _marks(every)
 
 
@@ -133,7 +171,9 @@ def _marks(every: Sequence[Estimate]) -> str:
 
 
 def cells_table(found: MonitorEvaluation) -> str:
-    """Return which share of the images of every kind every monitor rejects: OOD x unsafe x rejected."""
+    """Return which share of the images of every kind every monitor rejects: OOD x unsafe x
+    rejected.
+    """
     if found.disagreement is None or not found.disagreement.alarms:
         return ""
     rows: list[tuple[Cell, ...]] = []
@@ -144,10 +184,14 @@ def cells_table(found: MonitorEvaluation) -> str:
             n = int(counts[place].sum())
             every.append(found.disagreement.rejected(name, ood=ood, unsafe=unsafe))
             kind = ("out of" if ood else "in") + " distribution", "unsafe" if unsafe else "safe"
-            rows.append((name, *kind, n, int(counts[place][1]), n - int(counts[place][1]), cell(every[-1])))
+            rows.append(
+                (name, *kind, n, int(counts[place][1]), n - int(counts[place][1]), cell(every[-1]))
+            )
     columns = ("monitor", "images", "they are", "number", "rejected", "accepted", "share rejected")
     said = "What every monitor does with images of every kind"
-    return data_table(Table(columns, tuple(rows)), "table-cells", said, all_in="monitor.json") + _marks(every)
+    return data_table(
+        Table(columns, tuple(rows)), "table-cells", said, all_in="monitor.json"
+    ) + _marks(every)
 
 
 def pairs_table(found: MonitorEvaluation) -> str:
@@ -158,7 +202,16 @@ def pairs_table(found: MonitorEvaluation) -> str:
     for paradigm in found.paradigms:
         for d in found.compare_all("AUROC", paradigm):
             p = None if math.isnan(d.p_adjusted) else d.p_adjusted
-            rows.append((paradigm.upper(), d.model_a, d.model_b, cell(d.estimate), p, d.verdict.replace("_", " ")))
+            rows.append(
+                (
+                    paradigm.upper(),
+                    d.model_a,
+                    d.model_b,
+                    cell(d.estimate),
+                    p,
+                    d.verdict.replace("_", " "),
+                )
+            )
     columns = ("labels", "a", "b", "AUROC, a − b", "p (Holm)", "verdict")
     said = "Differences on the same images under the same weights; p corrected for the pairs of one kind of labels"
     return data_table(Table(columns, tuple(rows)), "table-pairs", said, all_in="monitor.json")
@@ -175,6 +228,13 @@ def order_table(found: MonitorEvaluation) -> str:
         order = ", ".join(f"{one.ranks[name]}. {name} ({one.values[name]:.3f})" for name in ranked)
         share = max(one.wins.values()) if one.wins else None
         rows.append((labels, " and ".join(one.winners), order or "undefined", share))
-    columns = ("labels", "first", "order (AUROC)", "share of replicates that the most frequent first wins")
-    table = data_table(Table(columns, tuple(rows)), "table-order", "Who is first where", all_in="monitor.json")
+    columns = (
+        "labels",
+        "first",
+        "order (AUROC)",
+        "share of replicates that the most frequent first wins",
+    )
+    table = data_table(
+        Table(columns, tuple(rows)), "table-order", "Who is first where", all_in="monitor.json"
+    )
     return details("Who is first at every tau", table)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page and the folder of a multiverse: what it says, its figures, every share, and how to get it again."""
+"""The page and the folder of a multiverse: what it says, its figures, every share, and how to get
+it again.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,15 @@ from pathlib import Path
 from calipers.plots.figures import Cell, Table
 from calipers.plots.multiverse import FIGURES
 from calipers.plots.svg import svg
-from calipers.report.answer import answer_page, answer_section, as_bytes, further, made_by, paired, reproduced
+from calipers.report.answer import (
+    answer_page,
+    answer_section,
+    as_bytes,
+    further,
+    made_by,
+    paired,
+    reproduced,
+)
 from calipers.report.markup import data_table, details, figure_block, paragraph
 from calipers.report.naming import Short
 from calipers.results.delimited import delimited
@@ -38,22 +48,33 @@ REPLICATES = (
 )
 
 
-def write_multiverse(found: Multiverse, folder: Path, *, force: bool = False, command: Sequence[str] = ()) -> Path:
+def write_multiverse(
+    found: Multiverse, folder: Path, *, force: bool = False, command: Sequence[str] = ()
+) -> Path:
     """Write page, document, rows and figures, all of them or none; return the page.
 
     Files of an earlier multiverse in the folder are replaced or removed, others stay.
     """
     check_folder(folder, force=force)
-    old = [file.name for file in folder.iterdir() if OURS.fullmatch(file.name)] if folder.is_dir() else []
+    old = (
+        [file.name for file in folder.iterdir() if OURS.fullmatch(file.name)]
+        if folder.is_dir()
+        else []
+    )
     shown = _bearable(found)
     with staged_folder(folder, owned=old) as stage:
         for name in FIGURES:
             drawn = svg(shown.figure(name), width=SVG_WIDTH, name=name, standalone=True)
             write_atomically(stage / f"multiverse-{name}.svg", drawn + "\n")
         rows = found.rows()
-        write_atomically(stage / ROWS, as_bytes(delimited({name: [row[name] for row in rows] for name in rows[0]})))
+        write_atomically(
+            stage / ROWS,
+            as_bytes(delimited({name: [row[name] for row in rows] for name in rows[0]})),
+        )
         write_atomically(stage / PAGE, multiverse_page(shown, command))
-        write_atomically(stage / DOCUMENT, json.dumps(found.as_dict() | made_by(command), allow_nan=False) + "\n")
+        write_atomically(
+            stage / DOCUMENT, json.dumps(found.as_dict() | made_by(command), allow_nan=False) + "\n"
+        )
     return folder / PAGE
 
 
@@ -90,7 +111,8 @@ def _answer(found: Multiverse) -> str:
 def figures(found: Multiverse) -> str:
     """Return all figures, two in a row where there is room."""
     drawn = [
-        figure_block(found.figure(name), f"fig-multiverse-{name}") for name in ("curve", "ranks", "choices", "levels")
+        figure_block(found.figure(name), f"fig-multiverse-{name}")
+        for name in ("curve", "ranks", "choices", "levels")
     ]
     return paired(drawn)
 
@@ -98,7 +120,8 @@ def figures(found: Multiverse) -> str:
 def levels_table(found: Multiverse) -> str:
     """Return the share of configurations that every model wins, at every value of every choice."""
     rows: list[tuple[Cell, ...]] = [
-        (spoken(choice), level, n, *(wins[model] for model in found.models)) for choice, level, n, wins in found.levels
+        (spoken(choice), level, n, *(wins[model] for model in found.models))
+        for choice, level, n, wins in found.levels
     ]
     rows.append(("all", "", len(found.each), *(found.wins[model] for model in found.models)))
     table = Table(("choice", "value", "configurations", *found.models), tuple(rows))
@@ -108,14 +131,19 @@ def levels_table(found: Multiverse) -> str:
 
 def _methods(found: Multiverse) -> str:
     values = tuple(
-        (spoken(name), ", ".join(dict.fromkeys(str(one[name]) for one in found.each if name in one)))
+        (
+            spoken(name),
+            ", ".join(dict.fromkeys(str(one[name]) for one in found.each if name in one)),
+        )
         for name in found.choices
     )
     robust = found.robustness
     units = "" if robust is None else _spoken(robust)
     grid = data_table(Table(("choice", "values"), values), "table-grid", "The grid")
     base = f"The base is {described(found.each[found.base])}."
-    return "\n".join([paragraph(METHOD), paragraph(base), paragraph(units), details("The grid", grid)])
+    return "\n".join(
+        [paragraph(METHOD), paragraph(base), paragraph(units), details("The grid", grid)]
+    )
 
 
 def _spoken(robust: Robustness) -> str:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that can be borne and told apart: a page repeats each of them hundreds of times, and nobody reads a megabyte.
+"""Names that can be borne and told apart: a page repeats each of them hundreds of times, and nobody
+reads a megabyte.
 
-Names that show nothing, and names that look the same though they differ in signs that nobody sees, get a mark.
+Names that show nothing, and names that look the same though they differ in signs that nobody sees,
+get a mark.
 """
 
 from __future__ import annotations
@@ -17,13 +19,25 @@ from calipers.report.renaming import renamed
 LONGEST = 200
 KEPT = 120
 UNSEEN = "\ufffd"
-INVISIBLE = {*map(chr, range(0xFE00, 0xFE10)), "\u115f", "\u1160", "\u3164", "\uffa0", "\u2800"}  # drawn as nothing
+INVISIBLE = {
+    *map(chr, range(0xFE00, 0xFE10)),
+    "\u115f",
+    "\u1160",
+    "\u3164",
+    "\uffa0",
+    "\u2800",
+}  # drawn as nothing
 
 
 def bearable(evaluation: Evaluation) -> Evaluation:
-    """Return the evaluation with names of more than 200 characters shortened, and those that look alike marked."""
+    """Return the evaluation with names of more than 200 characters shortened, and those that look
+    alike marked.
+    """
     cohort = evaluation.cohort
-    columns = {name: {str(value) for value in column.tolist()} for name, column in cohort.images.groups.items()}
+    columns = {
+        name: {str(value) for value in column.tolist()}
+        for name, column in cohort.images.groups.items()
+    }
     values = set().union(*columns.values()) if columns else set()
     names = Short([*cohort.classes, *cohort.models, *cohort.images.ids, *columns, *values])
     if not names.changed:
@@ -59,10 +73,14 @@ class Short:
 
 
 def _look(name: str) -> str:
-    """Return what is seen of a name: unprintable signs as one and the same, spaces as a browser draws them."""
+    """Return what is seen of a name: unprintable signs as one and the same, spaces as a browser
+    draws them.
+    """
     if name.isprintable() and name.isascii():
         return " ".join(name.split())
-    plain = "".join(c if c.isprintable() else UNSEEN for c in normalize("NFC", name) if c not in INVISIBLE)
+    plain = "".join(
+        c if c.isprintable() else UNSEEN for c in normalize("NFC", name) if c not in INVISIBLE
+    )
     return " ".join(plain.split())
 
 
@@ -75,7 +93,9 @@ def _changed(name: str, look: str, *, several: bool) -> str:
 
 
 def _shortened(name: str) -> str:
-    """Return the beginning, the length, and a few digits that tell it from others with the same beginning."""
+    """Return the beginning, the length, and a few digits that tell it from others with the same
+    beginning.
+    """
     return f"{name[:KEPT]}… ({len(name)} characters, {_mark(name)})"
 
 

@@ -9,7 +9,9 @@ from calipers.plots.forests import headline_of
 
 
 def by_value(evaluation: Evaluation) -> tuple[str, ...]:
-    """Return the models from best to worst by the first headline metric; models without a value come last."""
+    """Return the models from best to worst by the first headline metric; models without a value
+    come last.
+    """
     metric = headline_of(evaluation)[0]
     sign = 1.0 if metric in lower_is_better(evaluation.protocol) else -1.0
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page: one self-contained HTML file that answers, shows and proves. No network; a policy forbids all but our own.
+"""The page: one self-contained HTML file that answers, shows and proves. No network; a policy
+forbids all but our own.
 
-Everything is there without scripts. The script adds what paper cannot do: sorting, filtering, CSV, zooming.
+Everything is there without scripts. The script adds what paper cannot do: sorting, filtering, CSV,
+zooming.
 """
 
 from __future__ import annotations
@@ -34,9 +36,13 @@ def write_page(context: Context, path: Path, step: Step = lambda name: None) -> 
 
 
 def page(context: Context) -> str:
-    """Return the page as HTML; every text from the data is escaped, and the policy allows our style and script only."""
+    """Return the page as HTML; every text from the data is escaped, and the policy allows our style
+    and script only.
+    """
     title = f"Evaluation of {_models(context.evaluation.models)}"
-    return document(title, _body(context, title), skip="Skip to the answer", payload=numbers.payload(context))
+    return document(
+        title, _body(context, title), skip="Skip to the answer", payload=numbers.payload(context)
+    )
 
 
 def _body(context: Context, title: str) -> str:
@@ -62,7 +68,9 @@ def _answer(context: Context) -> str:
     ev = context.evaluation
     said = verdict(ev, context.at_one, context.duel, context.comparison)
     further = "".join(f"<li>{text(sentence)}</li>" for sentence in said.further)
-    answer = f'<p class="verdict">{text(said.first)}</p>' + (f'<ul class="further">{further}</ul>' if further else "")
+    answer = f'<p class="verdict">{text(said.first)}</p>' + (
+        f'<ul class="further">{further}</ul>' if further else ""
+    )
     inner = answer + _headline(ev)
     heading = '<h2 id="content-title">The answer</h2>'
     return f'<section id="content" aria-labelledby="content-title" tabindex="-1">{heading}{inner}</section>'
@@ -80,13 +88,19 @@ def _headline(evaluation: Evaluation) -> str:
 
 
 def _models(models: Sequence[str]) -> str:
-    return join([short(model) for model in models]) if len(models) <= MOST_NAMED else f"{len(models)} models"
+    return (
+        join([short(model) for model in models])
+        if len(models) <= MOST_NAMED
+        else f"{len(models)} models"
+    )
 
 
 def _described(evaluation: Evaluation) -> str:
     counts = cohort_counts(evaluation.cohort)
     described = [plural("image", counts["images"]), plural("reference", counts["references"])]
     described.append(plural("class", len(counts["classes"])))
-    described += [plural(short(name), n) for name, n in counts["groups"].items() if name != "file_name"]
+    described += [
+        plural(short(name), n) for name, n in counts["groups"].items() if name != "file_name"
+    ]
     ignored = f" ({counts['ignored']} references are ignored)" if counts["ignored"] else ""
     return f"{', '.join(described)}{ignored}. Protocol: {evaluation.protocol.name}."

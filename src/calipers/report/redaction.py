@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page that can leave the hospital: ids and names of files replaced by keyed hashes, nothing to look them up with.
+"""A page that can leave the hospital: ids and names of files replaced by keyed hashes, nothing to
+look them up with.
 
-The key is drawn anew for every page and is not kept: a plain hash of ``P001`` would be found by trying all numbers.
-Names of classes and models stay; what readers noted about files is left out, because it may name them.
+The key is drawn anew for every page and is not kept: a plain hash of ``P001`` would be found by
+trying all numbers. Names of classes and models stay; what readers noted about files is left out,
+because it may name them.
 """
 
 from __future__ import annotations
@@ -25,12 +27,16 @@ LENGTH = 10  # hexadecimal digits: two of 10,000 names share a hash in 1 of 20,0
 class Mask:
     """Replaces ids, the same id by the same hash. Names of classes, models and columns stay."""
 
-    known: Mapping[str, frozenset[str]] = field(default_factory=dict)  # what stands in the columns of the images
+    known: Mapping[str, frozenset[str]] = field(
+        default_factory=dict
+    )  # what stands in the columns of the images
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
 
     def hashed(self, kind: str, value: str) -> str:
         """Return a name such as ``patient-1f0c2a9b4e``."""
-        found = hmac.new(self.key, f"{kind}\0{value}".encode("utf-8", "surrogatepass"), sha256).hexdigest()
+        found = hmac.new(
+            self.key, f"{kind}\0{value}".encode("utf-8", "surrogatepass"), sha256
+        ).hexdigest()
         return f"{kind}-{found[:LENGTH]}"
 
     def name(self, name: str) -> str:
@@ -43,7 +49,9 @@ class Mask:
 
     def value(self, column: str, value: Any) -> Any:
         """Return the hash of what stands in a column; bins and sizes name nobody, and stay."""
-        return self.hashed(column, str(value)) if str(value) in self.known.get(column, ()) else value
+        return (
+            self.hashed(column, str(value)) if str(value) in self.known.get(column, ()) else value
+        )
 
 
 def redacted(evaluation: Evaluation) -> Evaluation:
@@ -56,5 +64,7 @@ def redacted(evaluation: Evaluation) -> Evaluation:
 
 
 def _file(file: FileIntake, mask: Mask) -> FileIntake:
-    left = (f"{len(file.notes)} notes on an input are left out of this page.",) if file.notes else ()
+    left = (
+        (f"{len(file.notes)} notes on an input are left out of this page.",) if file.notes else ()
+    )
     return replace(file, file=mask.hashed("file", file.file), notes=left, sha256="")

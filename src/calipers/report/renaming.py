@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An evaluation under other names, wherever a name stands: rows, groups, cohort, protocol. The numbers stay."""
+"""An evaluation under other names, wherever a name stands: rows, groups, cohort, protocol. The
+numbers stay.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +40,15 @@ def renamed(evaluation: Evaluation, names: Names) -> Evaluation:
         cohort=_cohort(evaluation.cohort, names),
         protocol=replace(
             protocol,
-            cluster=names.name(cluster) if isinstance(cluster, str) else tuple(map(names.name, cluster)),
+            cluster=names.name(cluster)
+            if isinstance(cluster, str)
+            else tuple(map(names.name, cluster)),
             strata=_maybe(protocol.strata, names),
         ),
         rows=tuple(_row(row, names) for row in evaluation.rows),
-        evidence={(names.name(model), key): found for (model, key), found in evaluation.evidence.items()},
+        evidence={
+            (names.name(model), key): found for (model, key), found in evaluation.evidence.items()
+        },
         groupings=tuple(_grouping(grouping, names) for grouping in evaluation.groupings),
         groups=tuple(_summary(summary, names) for summary in evaluation.groups),
     )
@@ -53,14 +59,24 @@ def _maybe(name: str | None, names: Names) -> str | None:
 
 
 def _row(row: Row, names: Names) -> Row:
-    group = row.group and {names.name(name): names.value(name, value) for name, value in row.group.items()}
+    group = row.group and {
+        names.name(name): names.value(name, value) for name, value in row.group.items()
+    }
     estimate = replace(row.estimate, unit=names.name(row.estimate.unit))
-    return replace(row, model=names.name(row.model), label=_maybe(row.label, names), group=group, estimate=estimate)
+    return replace(
+        row,
+        model=names.name(row.model),
+        label=_maybe(row.label, names),
+        group=group,
+        estimate=estimate,
+    )
 
 
 def _grouping(grouping: GroupedRows, names: Names) -> GroupedRows:
     rows = tuple(_row(row, names) for row in grouping.rows)
-    return GroupedRows(_by(grouping.by, names), rows, tuple(_summary(s, names) for s in grouping.summaries))
+    return GroupedRows(
+        _by(grouping.by, names), rows, tuple(_summary(s, names) for s in grouping.summaries)
+    )
 
 
 def _summary(summary: GroupSummary, names: Names) -> GroupSummary:
@@ -86,12 +102,16 @@ def _cohort(cohort: Cohort, names: Names) -> Cohort:
         maps={names.name(name): maps for name, maps in cohort.maps.items()},
         classes=tuple(map(names.name, cohort.classes)),
         models={names.name(name): predictions for name, predictions in cohort.models.items()},
-        images=replace(cohort.images, ids=tuple(map(names.image, cohort.images.ids)), groups=groups),
+        images=replace(
+            cohort.images, ids=tuple(map(names.image, cohort.images.ids)), groups=groups
+        ),
     )
 
 
 def _fact(fact: str, cohort: Cohort, names: Names) -> str:
-    """Return the name of a fact under its model's other name: ``softIoU/sample@tversky,0.5 of ours``."""
+    """Return the name of a fact under its model's other name: ``softIoU/sample@tversky,0.5 of
+    ours``.
+    """
     for model in cohort.maps:
         if fact.endswith(f" of {model}"):
             return fact.removesuffix(model) + names.name(model)

@@ -11,7 +11,9 @@ from calipers.plots.svg import stylesheet
 from calipers.report.markup import text
 
 
-def document(title: str, body: str, *, skip: str, payload: str = "", styles: tuple[str, ...] = ()) -> str:
+def document(
+    title: str, body: str, *, skip: str, payload: str = "", styles: tuple[str, ...] = ()
+) -> str:
     """Return a page as HTML; the policy allows our style and script only.
 
     Parameters
@@ -46,7 +48,9 @@ def document(title: str, body: str, *, skip: str, payload: str = "", styles: tup
 
 
 def _asset(name: str) -> str:
-    return resources.files("calipers").joinpath("report", "assets", name).read_text(encoding="utf-8")
+    return (
+        resources.files("calipers").joinpath("report", "assets", name).read_text(encoding="utf-8")
+    )
 
 
 def _digest(content: str) -> str:

@@ -37,8 +37,14 @@ def of_estimate(e: Estimate) -> str:
             f'<span class="undefined">undefined: {text(reason_word(e.reason))}</span> <small>{behind}</small>'
         )
     beside = between(e.low, e.high) or without_interval(e)
-    level = f"{100 * e.level:g} % interval over {plural(e.unit, e.n_units)}; " if not math.isnan(e.low) else ""
-    return framed(f"<strong>{shown(e.value)}</strong> {text(beside)} <small>{text(level + behind)}</small>")
+    level = (
+        f"{100 * e.level:g} % interval over {plural(e.unit, e.n_units)}; "
+        if not math.isnan(e.low)
+        else ""
+    )
+    return framed(
+        f"<strong>{shown(e.value)}</strong> {text(beside)} <small>{text(level + behind)}</small>"
+    )
 
 
 def of_comparison(found: Comparison) -> str:
@@ -48,15 +54,24 @@ def of_comparison(found: Comparison) -> str:
     for d in found.rows:
         e, where = d.estimate, d.metric if d.label is None else f"{d.metric} of {d.label}"
         p = "" if math.isnan(d.p_adjusted) else f"{d.p_adjusted:.2g}"
-        cells = (d.model_a, d.model_b, shown(e.value), between(e.low, e.high), p, d.verdict.replace("_", " "))
+        cells = (
+            d.model_a,
+            d.model_b,
+            shown(e.value),
+            between(e.low, e.high),
+            p,
+            d.verdict.replace("_", " "),
+        )
         lines.append(f"<tr><th scope=row>{text(where)}</th>{_cells(cells)}</tr>")
     head = "".join(f"<th scope=col>{name}</th>" for name in names)
     over, tests = plural(found.unit, found.n_units), plural("test", found.family)
-    manner = "not corrected" if found.correction == "none" else f"corrected ({found.correction}) for {tests}"
-    said = f"Differences over {over}; p {manner}."
-    table = (
-        f"<table><caption>{text(said)}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    manner = (
+        "not corrected"
+        if found.correction == "none"
+        else f"corrected ({found.correction}) for {tests}"
     )
+    said = f"Differences over {over}; p {manner}."
+    table = f"<table><caption>{text(said)}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
     return framed(table)
 
 
@@ -65,13 +80,16 @@ def of_sweep(sweep: Sweep) -> str:
     figure = sweep_figure(sweep)
     name = f"sweep-{crc32(sweep.to_json().encode()):08x}"  # ids in a notebook are shared by all that it shows
     drawn = svg(figure, name=name, standalone=True)
-    return framed(f"<p><strong>{text(figure.title)}</strong></p>{drawn}<p><small>{text(figure.note)}</small></p>")
+    return framed(
+        f"<p><strong>{text(figure.title)}</strong></p>{drawn}<p><small>{text(figure.note)}</small></p>"
+    )
 
 
 def of_multiverse(found: Multiverse) -> str:
     """Return what a multiverse says, and who wins most."""
     lines = [
-        f"<tr><th scope=row>{text(model)}</th><td>{text(percent(won))}</td></tr>" for model, won in found.wins.items()
+        f"<tr><th scope=row>{text(model)}</th><td>{text(percent(won))}</td></tr>"
+        for model, won in found.wins.items()
     ]
     head = "<th scope=col>model</th><th scope=col>configurations won</th>"
     caption = f"{len(found.each)} configurations; models that tie share one."
@@ -85,7 +103,10 @@ def of_monitors(found: MonitorEvaluation) -> str:
     lines = []
     for name in found.monitors if found.paradigms else ():
         each = [found.get("AUROC", name, paradigm) for paradigm in found.paradigms]
-        cells = [f"{shown(e.value) or reason_word(e.reason)} {between(e.low, e.high)}".strip() for e in each]
+        cells = [
+            f"{shown(e.value) or reason_word(e.reason)} {between(e.low, e.high)}".strip()
+            for e in each
+        ]
         lines.append(f"<tr><th scope=row>{text(name)}</th>{_cells(cells)}</tr>")
     head = "".join(f"<th scope=col>{text(name)}</th>" for name in heads)
     caption = f"{plural('image', found.n_images)}."
@@ -95,7 +116,11 @@ def of_monitors(found: MonitorEvaluation) -> str:
 
 def framed(inner: str) -> str:
     """Return the inner part with its style, which reaches nothing else in the notebook."""
-    style = resources.files("calipers").joinpath("report", "assets", "small.css").read_text(encoding="utf-8")
+    style = (
+        resources.files("calipers")
+        .joinpath("report", "assets", "small.css")
+        .read_text(encoding="utf-8")
+    )
     return f'<style>{style}</style><div class="calipers">{inner}</div>'
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page and the folder of a stability analysis: how far maps can be trusted, shown, proved, and to be had again."""
+"""The page and the folder of a stability analysis: how far maps can be trusted, shown, proved, and
+to be had again.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,27 @@ from typing import Any
 from calipers.plots.figures import Table
 from calipers.plots.stability import FIGURES, available
 from calipers.plots.svg import svg
-from calipers.report.answer import answer_page, answer_section, as_bytes, further, made_by, paired, reproduced
+from calipers.report.answer import (
+    answer_page,
+    answer_section,
+    as_bytes,
+    further,
+    made_by,
+    paired,
+    reproduced,
+)
 from calipers.report.markup import data_table, details, figure_block, items, paragraph, text
 from calipers.report.naming import Short
 from calipers.report.small import framed
 from calipers.report.stability_images import Pictures, images_section
 from calipers.report.stability_objects import objects_block
-from calipers.report.stability_tables import BAGS, bag_columns, bags_table, reference_table, scores_table
+from calipers.report.stability_tables import (
+    BAGS,
+    bag_columns,
+    bags_table,
+    reference_table,
+    scores_table,
+)
 from calipers.report.stability_words import CITATIONS, described, methods, trust
 from calipers.results.delimited import delimited
 from calipers.results.estimate import number
@@ -30,8 +46,18 @@ from calipers.stability.result import StabilityResult
 PAGE, DOCUMENT, ROWS = "stability.html", "stability.json", "stability.csv"
 OURS = re.compile(rf"stability\.(html|json|csv)|bags\.csv|stability-({'|'.join(FIGURES)})\.svg")
 SVG_WIDTH = 560
-TITLES = {"map": "How far can these maps be trusted?", "model": "How far can these models be trusted?"}
-ORDER = ("pairs", "models", "called", "images", "sweep", "scores")  # of the figures; single images have their own place
+TITLES = {
+    "map": "How far can these maps be trusted?",
+    "model": "How far can these models be trusted?",
+}
+ORDER = (
+    "pairs",
+    "models",
+    "called",
+    "images",
+    "sweep",
+    "scores",
+)  # of the figures; single images have their own place
 AGAINST = ("dice", "auc")
 
 
@@ -60,10 +86,15 @@ def write_stability(
 ) -> Path:
     """Write page, document, rows, images and figures, all of them or none; return the page.
 
-    Files of an earlier result in the folder are replaced or removed, others stay. The folder of an input is refused.
+    Files of an earlier result in the folder are replaced or removed, others stay. The folder of an
+    input is refused.
     """
     check_folder(folder, force=force, inputs=_inputs(found))
-    old = [file.name for file in folder.iterdir() if OURS.fullmatch(file.name)] if folder.is_dir() else []
+    old = (
+        [file.name for file in folder.iterdir() if OURS.fullmatch(file.name)]
+        if folder.is_dir()
+        else []
+    )
     given = Given(command, objects, Pictures.of(images, found.ids))
     shown = bearable(found)
     with staged_folder(folder, owned=old) as stage:
@@ -73,7 +104,9 @@ def write_stability(
         write_atomically(stage / ROWS, as_bytes(delimited(_rows(found))))
         write_atomically(stage / BAGS, as_bytes(delimited(bag_columns(found))))
         write_atomically(stage / PAGE, as_bytes(stability_page(shown, given)))
-        write_atomically(stage / DOCUMENT, json.dumps(_document(found, given), allow_nan=False) + "\n")
+        write_atomically(
+            stage / DOCUMENT, json.dumps(_document(found, given), allow_nan=False) + "\n"
+        )
     return folder / PAGE
 
 
@@ -98,17 +131,27 @@ def _inputs(found: StabilityResult) -> tuple[str, ...]:
 
 
 def _rows(found: StabilityResult) -> Mapping[str, Sequence[Any]]:
-    rows = [{**row.as_dict(), "group": json.dumps(row.group) if row.group else None} for row in found.rows]
+    rows = [
+        {**row.as_dict(), "group": json.dumps(row.group) if row.group else None}
+        for row in found.rows
+    ]
     return {name: [row[name] for row in rows] for name in rows[0] if name != "flags"}
 
 
 def _document(found: StabilityResult, given: Given) -> dict[str, Any]:
     objects = {} if given.objects is None else {"objects": given.objects.as_dict()}
-    return {**found.as_dict(), "verdict": trust(found, given.what), **objects, **made_by(given.command)}
+    return {
+        **found.as_dict(),
+        "verdict": trust(found, given.what),
+        **objects,
+        **made_by(given.command),
+    }
 
 
 def bearable(found: StabilityResult) -> StabilityResult:
-    """Return the result with names of models and images that a page can show and a reader tell apart."""
+    """Return the result with names of models and images that a page can show and a reader tell
+    apart.
+    """
     names = Short([*found.models, *found.ids])
     if not names.changed:
         return found
@@ -181,7 +224,10 @@ def _numbers(found: StabilityResult) -> str:
     spread = ""
     if parts.reason is None:
         shares = {"images": "bags", "pairs of models": "pairs", "neither": "rest"}
-        rows = tuple((words, getattr(parts, name), number(parts.shares[name])) for words, name in shares.items())
+        rows = tuple(
+            (words, getattr(parts, name), number(parts.shares[name]))
+            for words, name in shares.items()
+        )
         table = Table(("APJ varies between", "variance", "share"), rows)
         said = f"Where APJ varies: {parts.n_bags} images with all {parts.n_pairs} pairs"
         spread = details("Where APJ varies", data_table(table, "table-variance", said))
@@ -191,4 +237,6 @@ def _numbers(found: StabilityResult) -> str:
 def of_stability(found: StabilityResult) -> str:
     """Return the result in a notebook: the verdict, the sentences, the main scores."""
     shown = bearable(found)
-    return framed(f"<p><strong>{text(trust(shown))}</strong></p>{items(shown.sentences())}{scores_table(shown)}")
+    return framed(
+        f"<p><strong>{text(trust(shown))}</strong></p>{items(shown.sentences())}{scores_table(shown)}"
+    )

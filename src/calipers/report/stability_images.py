@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The least and the most stable images: how many models mark every place, over the picture, and as a histogram."""
+"""The least and the most stable images: how many models mark every place, over the picture, and as
+a histogram.
+"""
 
 from __future__ import annotations
 
@@ -40,17 +42,23 @@ class Pictures:
         return cls(files, list(files.notes()))
 
     def below(self, place: int, part: Slice) -> tuple[str, float]:
-        """Return the picture of an image as an address, and the height of a cell of its map over its width."""
+        """Return the picture of an image as an address, and the height of a cell of its map over
+        its width.
+        """
         path = None if self.files is None else self.files.path_of(place)
         if path is None:
             return "", 1.0
         try:
             pixels = read_pixels(path, slice_at=None if part.index is None else part.index + MIDDLE)
         except PictureError as error:
-            self.notes.append(f"a picture could not be read: expected {error.expected} [{error.rule}]")
+            self.notes.append(
+                f"a picture could not be read: expected {error.expected} [{error.rule}]"
+            )
             return "", 1.0
         if part.index is not None and pixels.depth not in (None, part.of):
-            self.notes.append(f"a picture of {pixels.depth} slices does not fit a map of {part.of} and is not shown")
+            self.notes.append(
+                f"a picture of {pixels.depth} slices does not fit a map of {part.of} and is not shown"
+            )
             return "", 1.0
         rows, columns = part.counts.shape
         aspect = (pixels.height / rows) / (pixels.width / columns)
@@ -63,7 +71,11 @@ def _padded(pixels: Pixels, part: Slice) -> Pixels:
     rim = [(0, round(n * (scale - 1.0))) for n, scale in zip(pixels.array.shape, beyond)]
     if not any(more for _, more in rim):
         return pixels
-    return Pixels(np.pad(pixels.array, [*rim, *[(0, 0)] * (pixels.array.ndim - 2)]), pixels.width, pixels.height)
+    return Pixels(
+        np.pad(pixels.array, [*rim, *[(0, 0)] * (pixels.array.ndim - 2)]),
+        pixels.width,
+        pixels.height,
+    )
 
 
 def chosen(found: StabilityResult) -> list[tuple[str, list[int]]]:
@@ -90,7 +102,8 @@ def _entry(found: StabilityResult, place: int, pictures: Pictures, name: str) ->
     """Return one image: its map and its histogram side by side, and the numbers of both."""
     try:
         cells = found.figure("bags", bag=place, picture=lambda part: pictures.below(place, part))
-    except InputError as error:  # the file of a map is gone: the numbers stand, and the page says why there is no map
+    # the file of a map is gone: the numbers stand, and the page says why there is no map
+    except InputError as error:
         return paragraph(f"{found.ids[place]}: the map could not be read again: {error}", "note")
     bars = found.figure("called", bag=place)
     panels = "".join(

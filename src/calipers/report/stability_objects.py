@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detectors object by object: found by k of m, shared false alarms, and the images about which models disagree."""
+"""Detectors object by object: found by k of m, shared false alarms, and the images about which
+models disagree.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def _disputed(found: ObjectStability) -> str:
     rows: list[tuple[Cell, ...]] = []
     for one in images:
         agreement = None if math.isnan(one.agreement) else one.agreement
-        told = "; ".join(f"{ref.label}: {len(ref.found_by)} of {len(found.models)}" for ref in one.references)
+        told = "; ".join(
+            f"{ref.label}: {len(ref.found_by)} of {len(found.models)}" for ref in one.references
+        )
         rows.append((one.image, len(one.references), one.n_references, agreement, told))
     columns = ("image", "disputed", "references", "agreement of the models", "found by")
     return data_table(Table(columns, tuple(rows)), "table-disputed", "The most disputed images")

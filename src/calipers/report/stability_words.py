@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page of a stability analysis says: how far the maps can be trusted, and the methods for a paper."""
+"""What the page of a stability analysis says: how far the maps can be trusted, and the methods for
+a paper.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from calipers.stability.result import StabilityResult
 from calipers.stability.wording import by_chance, counted, shared
 from calipers.statistics.weights import plural
 
-RIGHT = 0.5  # of DICE, from which on models are said to mark what the reference does: judgement, said with the number
+# of DICE, from which on models are said to mark what the reference does: judgement, said with the
+# number
+RIGHT = 0.5
 
 CITATIONS = (
     "Romanova R, van Schoren J, Cheplygina V. Localization stability of weakly supervised deep neural networks.",
@@ -37,16 +41,26 @@ MEANINGS = {  # of the scores above, for somebody who has never heard of them
 
 
 def trust(found: StabilityResult, what: str = "map") -> str:
-    """Return how far a single map, or model, can be trusted, in a sentence; others have the numbers."""
+    """Return how far a single map, or model, can be trusted, in a sentence; others have the
+    numbers.
+    """
     word, models = shared(found), f"{counted(len(found.models))} models"
     if not word:
         return f"There is nothing to trust: none of the {models} marks anything at the threshold {found.threshold:g}."
     right = found.localized.get("DICE").value if found.localized.has("DICE") else None
     if word == "hardly" or by_chance(found):
-        also = f" Nor do they mark what the reference does (mean DICE {right:.2f})." if _wrong(right) else ""
+        also = (
+            f" Nor do they mark what the reference does (mean DICE {right:.2f})."
+            if _wrong(right)
+            else ""
+        )
         if right is not None and not also:
             also = f" Still, on average they mark much of what the reference does (mean DICE {right:.2f})."
-        why = "mark different places on the same image" if word == "hardly" else "agree no more than by chance"
+        why = (
+            "mark different places on the same image"
+            if word == "hardly"
+            else "agree no more than by chance"
+        )
         return f"Do not trust a single {what}: these {models} {why}.{also}"
     if _wrong(right):
         return (
@@ -55,7 +69,9 @@ def trust(found: StabilityResult, what: str = "map") -> str:
         )
     start = f"Trust a single {what} in part: these {models} share a core of places and differ around it."
     if word == "mostly":
-        start = f"A single {what} says what the others say: these {models} mark nearly the same places."
+        start = (
+            f"A single {what} says what the others say: these {models} mark nearly the same places."
+        )
     if right is None:
         return f"{start} Whether they are the right places is not known without a reference."
     return f"{start} They are mostly where the reference is (mean DICE {right:.2f})."
@@ -119,5 +135,7 @@ def _against(found: StabilityResult) -> list[str]:
         )
     if local.has("AUC"):
         scores = "given scores" if local.pooling == "given" else f"the {local.pooling} of each map"
-        said.append(f"Whole images were told apart by {scores}, measured by the area under the ROC curve (AUC).")
+        said.append(
+            f"Whole images were told apart by {scores}, measured by the area under the ROC curve (AUC)."
+        )
     return [" ".join(said)] if said else []

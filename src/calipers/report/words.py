@@ -112,7 +112,9 @@ def meanings(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
 def undefined(estimates: Sequence[Estimate]) -> str:
     """Return why some values are missing, in words; empty if none is."""
     reasons = dict.fromkeys(str(e.reason) for e in estimates if math.isnan(e.value))
-    said = [f"“{reason_word(reason)}”: {REASONS[reason]}" for reason in reasons if reason in REASONS]
+    said = [
+        f"“{reason_word(reason)}”: {REASONS[reason]}" for reason in reasons if reason in REASONS
+    ]
     return f"Undefined where words stand instead of a number ({'; '.join(said)})." if said else ""
 
 

@@ -48,7 +48,9 @@ class Comparison(Document):
         """How many rows have no p value."""
         return sum(math.isnan(row.p) for row in self.rows)
 
-    def get(self, metric: str, *, a: str | None = None, b: str | None = None, label: str | None = None) -> Difference:
+    def get(
+        self, metric: str, *, a: str | None = None, b: str | None = None, label: str | None = None
+    ) -> Difference:
         """Return one row; a model may be left out if one pair only is left."""
         rows = (row for row in self.rows if (row.metric, row.label) == (metric, label))
         found = [row for row in rows if a in (None, row.model_a) and b in (None, row.model_b)]
@@ -57,7 +59,9 @@ class Comparison(Document):
             raise UsageError(f"no row for {metric!r}, class {label}, models {a} and {b}; {known}")
         if len(found) > 1:
             pairs = "; ".join(f"a={row.model_a!r}, b={row.model_b!r}" for row in found)
-            raise UsageError(f"{len(found)} pairs of models are compared in {metric!r}: say which of {pairs}")
+            raise UsageError(
+                f"{len(found)} pairs of models are compared in {metric!r}: say which of {pairs}"
+            )
         return found[0]
 
     def _repr_html_(self) -> str:

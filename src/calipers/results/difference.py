@@ -9,7 +9,14 @@ from typing import Any
 from calipers.results.estimate import Estimate, number
 
 VERDICTS = ("a_better", "b_better", "no_difference_shown", "undefined")
-MARGIN_VERDICTS = ("equivalent", "a_superior", "b_superior", "a_not_inferior", "b_not_inferior", "not_shown")
+MARGIN_VERDICTS = (
+    "equivalent",
+    "a_superior",
+    "b_superior",
+    "a_not_inferior",
+    "b_not_inferior",
+    "not_shown",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,9 @@ SMALL, LARGE = 10, 100
 
 
 def shown(value: float) -> str:
-    """Return a number for a reader: 0.123, 1.234, 12.3, 123; a count of two or more as it is; empty if undefined."""
+    """Return a number for a reader: 0.123, 1.234, 12.3, 123; a count of two or more as it is; empty
+    if undefined.
+    """
     if math.isnan(value):
         return ""
     if abs(value) >= LARGE or (abs(value) > 1 and value == round(value)):
@@ -18,7 +20,9 @@ def shown(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, without the sign: 0, 0.2, 57, 99.8, 100. Only nothing is 0, and only all is 100."""
+    """Return a share in percent, without the sign: 0, 0.2, 57, 99.8, 100. Only nothing is 0, and
+    only all is 100.
+    """
     whole = 100 * share
     if 0 < whole < 1 or 99 < whole < 100:
         return "under 0.1" if whole < 0.05 else "over 99.9" if whole >= 99.95 else f"{whole:.1f}"

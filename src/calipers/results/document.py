@@ -23,7 +23,9 @@ class Document(ABC):
         """Return the document; every result has a contract of its own."""
 
     def to_json(self) -> str:
-        """Return the document as JSON text, in ASCII so that no name can drive a terminal; null for undefined."""
+        """Return the document as JSON text, in ASCII so that no name can drive a terminal; null for
+        undefined.
+        """
         return json.dumps(self.as_dict(), allow_nan=False)
 
 

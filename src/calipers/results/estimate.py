@@ -54,8 +54,14 @@ class Estimate:
     bias: float  # of the bootstrap
     undefined: int  # replicates without a value
     reason: str | None  # why value or interval is missing: one of REASONS
-    percentile: tuple[float, float] = (math.nan, math.nan)  # the percentile interval, which papers use, beside ours
-    mc_error: tuple[float, float] = (math.nan, math.nan)  # standard error of the bounds from the number of replicates
+    percentile: tuple[float, float] = (
+        math.nan,
+        math.nan,
+    )  # the percentile interval, which papers use, beside ours
+    mc_error: tuple[float, float] = (
+        math.nan,
+        math.nan,
+    )  # standard error of the bounds from the number of replicates
     flags: tuple[str, ...] = ()  # what must be known of the interval: see FLAGS
     partial: int = 0  # replicates in which a mean over classes lost one of them
 

@@ -42,7 +42,9 @@ def write_atomically(path: Path | str, content: bytes | str) -> None:
 
 
 def check_file(output: str, *, force: bool, inputs: Iterable[str]) -> None:
-    """Refuse a bad output file before any work is done: no name, an input, a folder, or there already."""
+    """Refuse a bad output file before any work is done: no name, an input, a folder, or there
+    already.
+    """
     target = Path(output)
     if not output:
         raise UsageError("-o needs the name of a file")
@@ -50,23 +52,29 @@ def check_file(output: str, *, force: bool, inputs: Iterable[str]) -> None:
         raise InputError("an output that is not an input", rule="output-in-input", file=output)
     if target.is_dir() or not target.parent.is_dir():
         hint = "give the name of a file, in a folder that exists"
-        raise InputError("a file in a folder that exists", rule="not-a-file", file=output, hint=hint)
+        raise InputError(
+            "a file in a folder that exists", rule="not-a-file", file=output, hint=hint
+        )
     if target.exists() and not force:
         hint = "choose another name, or pass --force to replace it"
-        raise InputError("a file that does not exist yet", rule="output-exists", file=output, hint=hint)
+        raise InputError(
+            "a file that does not exist yet", rule="output-exists", file=output, hint=hint
+        )
 
 
 @contextmanager
 def staged_folder(folder: Path, owned: Sequence[str] = ()) -> Iterator[Path]:
-    """Give a hidden folder to write into; on success its files move to ``folder`` together, ``run.json`` last.
+    """Give a hidden folder to write into; on success its files move to ``folder`` together,
+    ``run.json`` last.
 
-    On failure the hidden folder is removed, and so are folders that were made for it: what was there before stays as
-    it was.
+    On failure the hidden folder is removed, and so are folders that were made for it: what was
+    there before stays as it was.
 
     Parameters
     ----------
     owned
-        Names of files that an earlier result may have left; on success those that were not written again go.
+        Names of files that an earlier result may have left; on success those that were not written
+        again go.
     """
     made = [part for part in (folder, *folder.parents) if not part.exists()]
     stage: Path | None = None
@@ -89,7 +97,9 @@ def staged_folder(folder: Path, owned: Sequence[str] = ()) -> Iterator[Path]:
 
 
 def _move(stage: Path, folder: Path, owned: Sequence[str]) -> None:
-    """Move the files of a stage into the folder; while ``run.json`` is missing the folder holds no valid result."""
+    """Move the files of a stage into the folder; while ``run.json`` is missing the folder holds no
+    valid result.
+    """
     try:
         if not folder.exists():
             os.chmod(stage, 0o755)
@@ -132,13 +142,17 @@ def check_folder(path: Path | str, *, force: bool, inputs: tuple[str, ...] = ())
     force
         Allow a folder that already holds something.
     inputs
-        Files and folders that are read. The folder of a file and a folder that is read itself, with all below it,
-        never receive output.
+        Files and folders that are read. The folder of a file and a folder that is read itself, with
+        all below it, never receive output.
     """
     folder = Path(path)
     for name in inputs:
         place, target = Path(name).resolve(), folder.resolve()
-        among = target == place.parent if place.is_file() else place.is_dir() and target.is_relative_to(place)
+        among = (
+            target == place.parent
+            if place.is_file()
+            else place.is_dir() and target.is_relative_to(place)
+        )
         if among:
             raise InputError(
                 "an output folder that is not an input folder",
@@ -147,10 +161,14 @@ def check_folder(path: Path | str, *, force: bool, inputs: tuple[str, ...] = ())
                 hint="results are never written among the inputs: choose a new folder",
             )
     if folder.exists() and not folder.is_dir():
-        raise InputError("a folder", rule="not-a-folder", file=str(folder), hint="a file of that name exists")
+        raise InputError(
+            "a folder", rule="not-a-folder", file=str(folder), hint="a file of that name exists"
+        )
     parent = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     if not os.access(parent, os.W_OK | os.X_OK):
-        raise InputError("a folder that can be written", rule="not-writable", file=str(folder), value=str(parent))
+        raise InputError(
+            "a folder that can be written", rule="not-writable", file=str(folder), value=str(parent)
+        )
     if folder.is_dir() and any(folder.iterdir()) and not force:
         raise InputError(
             "a new or empty output folder",

@@ -12,7 +12,9 @@ from calipers.results.estimate import Estimate, Row, number
 
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
-    """A metric over the groups of one ``by``: unweighted mean, standard deviation (n - 1) and range of their values."""
+    """A metric over the groups of one ``by``: unweighted mean, standard deviation (n - 1) and range
+    of their values.
+    """
 
     by: str
     model: str
@@ -52,16 +54,24 @@ class GroupedRows:
     @property
     def title(self) -> str:
         """``by centre, size``; classes have tables of their own."""
-        return "by " + ", ".join(name for name in self.by.replace(" ", "").split(",") if name != "class")
+        return "by " + ", ".join(
+            name for name in self.by.replace(" ", "").split(",") if name != "class"
+        )
 
-    def table(self, metric: str, label: str | None, models: Sequence[str]) -> dict[str, list[Estimate]]:
+    def table(
+        self, metric: str, label: str | None, models: Sequence[str]
+    ) -> dict[str, list[Estimate]]:
         """Return name of the group -> estimates of the models, of one metric and class."""
         cells: dict[str, dict[str, Estimate]] = {}
         for row in self.rows:
             if (row.metric, row.label) == (metric, label):
-                cells.setdefault(", ".join((row.group or {}).values()), {})[row.model] = row.estimate
+                cells.setdefault(", ".join((row.group or {}).values()), {})[row.model] = (
+                    row.estimate
+                )
         return {name: [of_model[model] for model in models] for name, of_model in cells.items()}
 
     def summary(self, metric: str, label: str | None, model: str) -> GroupSummary:
         """Return what the groups come to, for one metric, class and model."""
-        return next(s for s in self.summaries if (s.metric, s.label, s.model) == (metric, label, model))
+        return next(
+            s for s in self.summaries if (s.metric, s.label, s.model) == (metric, label, model)
+        )

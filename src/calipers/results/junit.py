@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Outcomes of requirements as JUnit XML, which every build server shows.
 
-A requirement on a row is a test case. *Not met* and *not shown* are failures of these types; nothing is ever
-``skipped``, because build servers count a skipped test as passed. Input that cannot be judged is an ``error``.
+A requirement on a row is a test case. *Not met* and *not shown* are failures of these types;
+nothing is ever ``skipped``, because build servers count a skipped test as passed. Input that cannot
+be judged is an ``error``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ HEAD = f'{DECLARATION}<testsuites name="{SUITES}"'  # tells our files from other
 
 
 def junit(outcomes: Sequence[Outcome], *, suite: str, properties: Mapping[str, str]) -> str:
-    """Return the outcomes as an XML document; it holds no time, so that equal outcomes give equal files."""
+    """Return the outcomes as an XML document; it holds no time, so that equal outcomes give equal
+    files.
+    """
     from xml.etree.ElementTree import SubElement
 
     failures = sum(outcome.verdict != "met" for outcome in outcomes)
@@ -32,12 +35,16 @@ def junit(outcomes: Sequence[Outcome], *, suite: str, properties: Mapping[str, s
     for outcome in outcomes:
         wanted = outcome.requirement
         name = f"{outcome.place}: {wanted}"
-        case = SubElement(tests, "testcase", classname=_plain(wanted.id), name=_plain(name), time="0")
+        case = SubElement(
+            tests, "testcase", classname=_plain(wanted.id), name=_plain(name), time="0"
+        )
         words = f"{wanted.text}: {outcome.why}" if wanted.text else outcome.why
         if outcome.verdict == "met":
             SubElement(case, "system-out").text = _plain(words)
         else:
-            SubElement(case, "failure", type=outcome.verdict, message=_plain(outcome.why)).text = _plain(words)
+            SubElement(
+                case, "failure", type=outcome.verdict, message=_plain(outcome.why)
+            ).text = _plain(words)
     return _written(root)
 
 
@@ -46,7 +53,13 @@ def junit_of_error(message: str, *, suite: str) -> str:
     from xml.etree.ElementTree import SubElement
 
     root, tests = _suite(suite, tests=1, failures=0, errors=1)
-    case = SubElement(tests, "testcase", classname="input", name="evaluation and requirements can be read", time="0")
+    case = SubElement(
+        tests,
+        "testcase",
+        classname="input",
+        name="evaluation and requirements can be read",
+        time="0",
+    )
     SubElement(case, "error", type="input", message=_plain(message)).text = _plain(message)
     return _written(root)
 
@@ -56,7 +69,9 @@ def _suite(name: str, **counts: int) -> tuple[Element, Element]:
 
     numbers = {key: str(n) for key, n in counts.items()}
     root = Element("testsuites", {"name": SUITES, **numbers, "time": "0"})
-    return root, SubElement(root, "testsuite", {"name": _plain(name), **numbers, "skipped": "0", "time": "0"})
+    return root, SubElement(
+        root, "testsuite", {"name": _plain(name), **numbers, "skipped": "0", "time": "0"}
+    )
 
 
 def _written(root: Element) -> str:
@@ -67,5 +82,9 @@ def _written(root: Element) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text with everything escaped that is not printable: XML has no control characters at all."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    """Return text with everything escaped that is not printable: XML has no control characters at
+    all.
+    """
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )

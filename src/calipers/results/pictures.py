@@ -19,10 +19,14 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """The pictures of the samples that a page shows: slices of images, and of the maps of every model.
+    """The pictures of the samples that a page shows: slices of images, and of the maps of every
+    model.
 
-    They are kept with an evaluation that is saved, because the volumes may be gone when its page is made anew.
+    They are kept with an evaluation that is saved, because the volumes may be gone when its page is
+    made anew.
     """
 
-    pictures: Mapping[str, Encoded] = field(default_factory=dict)  # `calipers.pictures.gathering.Wanted` names them
+    pictures: Mapping[str, Encoded] = field(
+        default_factory=dict
+    )  # `calipers.pictures.gathering.Wanted` names them
     notes: tuple[str, ...] = ()

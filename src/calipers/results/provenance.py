@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a result comes from: versions, inputs, protocol, seed, and a hash that a later run can be compared with."""
+"""Where a result comes from: versions, inputs, protocol, seed, and a hash that a later run can be
+compared with.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from typing import Any
 
 def canonical(document: Any) -> str:
     """Return JSON text that is the same for equal documents: sorted keys, no spaces, no NaN."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    return json.dumps(
+        document, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False
+    )
 
 
 def sha256_of(document: Any) -> str:
@@ -23,7 +27,9 @@ def sha256_of(document: Any) -> str:
 
 
 def environment() -> dict[str, Any]:
-    """Return what the numbers may depend on: versions and machine, no paths, no names of people or hosts."""
+    """Return what the numbers may depend on: versions and machine, no paths, no names of people or
+    hosts.
+    """
     import numpy
     import scipy
 
@@ -48,8 +54,9 @@ def run_record(
 ) -> dict[str, Any]:
     """Return the content of ``run.json`` for an evaluation document.
 
-    ``result_hash`` covers rows and protocol only: two runs on the same data agree in it whatever the time and the
-    machine. ``files`` are those written beside it, each with its ``sha256`` and ``bytes``.
+    ``result_hash`` covers rows and protocol only: two runs on the same data agree in it whatever
+    the time and the machine. ``files`` are those written beside it, each with its ``sha256`` and
+    ``bytes``.
     """
     return {
         "schema": "calipers.run/1",

@@ -19,7 +19,9 @@ class Place:
     median: float  # of the ranks in the replicates
     low: float
     high: float
-    shares: tuple[float, ...]  # of the replicates in which the model had rank 1, 2, ...: the blobs of a blob plot
+    shares: tuple[
+        float, ...
+    ]  # of the replicates in which the model had rank 1, 2, ...: the blobs of a blob plot
 
     def as_dict(self) -> dict[str, Any]:
         """Return the place for JSON output."""

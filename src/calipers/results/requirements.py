@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acceptance limits on estimates: what is demanded of which rows, and whether the evaluation shows it.
+"""Acceptance limits on estimates: what is demanded of which rows, and whether the evaluation shows
+it.
 
-A limit applies to a bound of the interval unless the requirement says otherwise: what the data show, not what they
-suggest. What cannot be judged (undefined, no interval, too few patients, no such row) is *not shown*, and that counts
-as not met: nothing passes because it is missing.
+A limit applies to a bound of the interval unless the requirement says otherwise: what the data
+show, not what they suggest. What cannot be judged (undefined, no interval, too few patients, no
+such row) is *not shown*, and that counts as not met: nothing passes because it is missing.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class Requirement:
     model: str = EVERY
     label: str | None = None  # the class, None = pooled; written as "class"
     group: Mapping[str, str] | None = None  # None = all images
-    statistic: Statistic | None = None  # None = the bound that is harder to keep: low for at_least, high for at_most
+    # None = the bound that is harder to keep: low for at_least, high for at_most
+    statistic: Statistic | None = None
     at_least: float | None = None
     at_most: float | None = None
     min_images: int = 0
@@ -70,7 +72,9 @@ class Requirement:
 
     def __post_init__(self) -> None:
         if not self.limits:
-            raise UsageError(f"requirement {self.id!r} demands nothing: give at_least, at_most or both")
+            raise UsageError(
+                f"requirement {self.id!r} demands nothing: give at_least, at_most or both"
+            )
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -85,7 +89,11 @@ class Requirement:
     @property
     def minimum(self) -> dict[str, int]:
         """How many of what must stand behind the estimate, such as ``{"units": 20}``."""
-        wanted = {"images": self.min_images, "units": self.min_units, "references": self.min_references}
+        wanted = {
+            "images": self.min_images,
+            "units": self.min_units,
+            "references": self.min_references,
+        }
         return {name: n for name, n in wanted.items() if n}
 
     def __str__(self) -> str:
@@ -107,7 +115,11 @@ class Outcome:
     def place(self) -> str:
         """What the row is an estimate of, in words; of a row that is missing, what was looked for."""
         wanted = self.requirement
-        sought: Mapping[str, Any] = {"model": wanted.model, "class": wanted.label, "group": wanted.group}
+        sought: Mapping[str, Any] = {
+            "model": wanted.model,
+            "class": wanted.label,
+            "group": wanted.group,
+        }
         row = sought if self.row is None else self.row
         words = ["every model" if row["model"] == EVERY else row["model"], row["class"]]
         words += [f"{column} {value}" for column, value in (row["group"] or {}).items()]
@@ -122,7 +134,9 @@ class Outcome:
             "outcome": self.verdict,
             "why": self.why,
             "metric": wanted.metric,
-            "limits": [{"statistic": limit.statistic, limit.side: limit.limit} for limit in wanted.limits],
+            "limits": [
+                {"statistic": limit.statistic, limit.side: limit.limit} for limit in wanted.limits
+            ],
             "minimum": wanted.minimum,
             "level": wanted.level,
             "row": None if self.row is None else dict(self.row),
@@ -159,7 +173,9 @@ class Requirements:
         return parse(text, file)
 
 
-def check(rows: Sequence[Mapping[str, Any]], requirements: Requirements | Sequence[Requirement]) -> tuple[Outcome, ...]:
+def check(
+    rows: Sequence[Mapping[str, Any]], requirements: Requirements | Sequence[Requirement]
+) -> tuple[Outcome, ...]:
     """Return the outcome of every requirement on every row that it speaks of.
 
     Parameters
@@ -169,11 +185,13 @@ def check(rows: Sequence[Mapping[str, Any]], requirements: Requirements | Sequen
 
     Notes
     -----
-    A requirement that no row answers has one outcome, *not shown*. If it speaks of every model, a model without such a
-    row has one too.
+    A requirement that no row answers has one outcome, *not shown*. If it speaks of every model, a
+    model without such a row has one too.
     """
     models = tuple(dict.fromkeys(row["model"] for row in rows))
-    of_metric: dict[str, list[Mapping[str, Any]]] = {}  # so that many requirements on many rows stay quick
+    of_metric: dict[
+        str, list[Mapping[str, Any]]
+    ] = {}  # so that many requirements on many rows stay quick
     for row in rows:
         of_metric.setdefault(row["metric"], []).append(row)
     return tuple(
@@ -184,7 +202,9 @@ def check(rows: Sequence[Mapping[str, Any]], requirements: Requirements | Sequen
 
 
 def verdicts(outcomes: Sequence[Outcome]) -> dict[str, Verdict]:
-    """Return the verdict on each requirement by its id: met if all its outcomes are, else the worst of them."""
+    """Return the verdict on each requirement by its id: met if all its outcomes are, else the worst
+    of them.
+    """
     found: dict[str, Verdict] = {}
     for outcome in outcomes:
         known = found.get(outcome.requirement.id, "met")
@@ -192,7 +212,9 @@ def verdicts(outcomes: Sequence[Outcome]) -> dict[str, Verdict]:
     return found
 
 
-def _outcomes(rows: Sequence[Mapping[str, Any]], wanted: Requirement, models: Sequence[str]) -> Iterator[Outcome]:
+def _outcomes(
+    rows: Sequence[Mapping[str, Any]], wanted: Requirement, models: Sequence[str]
+) -> Iterator[Outcome]:
     chosen, absent = _chosen(rows, wanted)
     if not chosen:
         yield Outcome(wanted, None, "not shown", absent)
@@ -229,8 +251,12 @@ def _sieves(wanted: Requirement) -> Iterator[_Sieve]:
     yield _Sieve("class", wanted.label, itemgetter("class"))
 
 
-def _chosen(rows: Sequence[Mapping[str, Any]], wanted: Requirement) -> tuple[list[Mapping[str, Any]], str]:
-    """Return the rows that a requirement speaks of; if there are none, what the evaluation has instead."""
+def _chosen(
+    rows: Sequence[Mapping[str, Any]], wanted: Requirement
+) -> tuple[list[Mapping[str, Any]], str]:
+    """Return the rows that a requirement speaks of; if there are none, what the evaluation has
+    instead.
+    """
     left = list(rows)
     for sieve in _sieves(wanted):
         kept = [row for row in left if sieve.keeps(row)]
@@ -250,11 +276,15 @@ def _absent(wanted: Requirement, sieve: _Sieve, rows: Sequence[Mapping[str, Any]
         known = " or ".join(" and ".join(found) for found in present if found)
         if not columns:
             return f"{wanted.metric} has no row of all images, only by {known}"
-        return f"the evaluation has no groups by {columns} (--by {columns})" + (f"; known: {known}" if known else "")
+        return f"the evaluation has no groups by {columns} (--by {columns})" + (
+            f"; known: {known}" if known else ""
+        )
     if sieve.what == "class" and sieve.name is None:
         return f"{wanted.metric} has no pooled row, only classes: {', '.join(present)}"
     if sieve.what == "class" and not present:
-        return f"{wanted.metric} has no values per class" + (f" in groups (--by {columns},class)" if columns else "")
+        return f"{wanted.metric} has no values per class" + (
+            f" in groups (--by {columns},class)" if columns else ""
+        )
     return f"the evaluation has no {sieve.what} {sieve.name!r}; {did_you_mean(str(sieve.name), present)}"
 
 
@@ -287,9 +317,13 @@ def _lacking(row: Mapping[str, Any], wanted: Requirement) -> list[str]:
             'units without error, and a limit on them says nothing of the metric (statistic = "value" would)'
         ]
     if row["low"] == row["high"]:
-        return ["the interval has no width: all units say the same, which is no certainty about others"]
+        return [
+            "the interval has no width: all units say the same, which is no certainty about others"
+        ]
     level = row["level"]
-    if wanted.level is not None and (level is None or not math.isclose(level, wanted.level, abs_tol=1e-9)):
+    if wanted.level is not None and (
+        level is None or not math.isclose(level, wanted.level, abs_tol=1e-9)
+    ):
         return [f"the interval has the level {level}, {wanted.level:g} is demanded"]
     return []
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schema ``calipers.requirements/1``: which keys a file of requirements has, of which type, in which range."""
+"""The schema ``calipers.requirements/1``: which keys a file of requirements has, of which type, in
+which range.
+"""
 
 from __future__ import annotations
 
@@ -28,18 +30,26 @@ def read_text(path: Path) -> str:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise InputError("a TOML file", rule="not-a-file", file=file, value="a folder, device or pipe")
+            raise InputError(
+                "a TOML file", rule="not-a-file", file=file, value="a folder, device or pipe"
+            )
         if status.st_size > MAX_BYTES:
-            raise InputError(f"at most {MAX_BYTES} bytes", rule="too-large", file=file, value=status.st_size)
+            raise InputError(
+                f"at most {MAX_BYTES} bytes", rule="too-large", file=file, value=status.st_size
+            )
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError("text in UTF-8", rule="encoding", file=file, location=f"byte {error.start}") from None
+        raise InputError(
+            "text in UTF-8", rule="encoding", file=file, location=f"byte {error.start}"
+        ) from None
     except FileNotFoundError:
         raise InputError("a file of requirements", rule="not-found", file=file) from None
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError("a readable file", rule="not-readable", file=file, value=str(error)) from None
+        raise InputError(
+            "a readable file", rule="not-readable", file=file, value=str(error)
+        ) from None
 
 
 def parse(text: str, file: str) -> Requirements:
@@ -52,12 +62,20 @@ def parse(text: str, file: str) -> Requirements:
         raise InputError("valid TOML", rule="toml-syntax", file=file, value=str(error)) from None
     _known(document, TOP, file, "")
     if document.get("schema") != SCHEMA:
-        raise InputError(f'schema = "{SCHEMA}"', rule="schema", file=file, field="schema", value=document.get("schema"))
+        raise InputError(
+            f'schema = "{SCHEMA}"',
+            rule="schema",
+            file=file,
+            field="schema",
+            value=document.get("schema"),
+        )
     if not isinstance(document.get("name", ""), str):
         raise InputError("text", rule="type", file=file, location="name", value=document["name"])
     tables = document.get("requirement", [])
     if not isinstance(tables, list):
-        raise InputError("[[requirement]] tables", rule="type", file=file, location="requirement", value=tables)
+        raise InputError(
+            "[[requirement]] tables", rule="type", file=file, location="requirement", value=tables
+        )
     if not tables:
         raise InputError("at least one [[requirement]]", rule="no-requirement", file=file)
     entries = [_requirement(table, file, f"requirement[{k}]") for k, table in enumerate(tables)]
@@ -68,7 +86,9 @@ def parse(text: str, file: str) -> Requirements:
 
 def _requirement(table: Any, file: str, where: str) -> Requirement:
     if not isinstance(table, dict):
-        raise InputError("a [[requirement]] table", rule="type", file=file, location=where, value=table)
+        raise InputError(
+            "a [[requirement]] table", rule="type", file=file, location=where, value=table
+        )
     _known(table, KEYS, file, where)
     for key in ("id", "metric"):
         if key not in table:
@@ -76,7 +96,9 @@ def _requirement(table: Any, file: str, where: str) -> Requirement:
     for key, value in table.items():
         KEYS[key](value, file, f"{where}.{key}")
     _agree(table, file, where)
-    return Requirement(**{"label" if key == "class" else key: value for key, value in table.items()})
+    return Requirement(
+        **{"label" if key == "class" else key: value for key, value in table.items()}
+    )
 
 
 def _agree(table: Mapping[str, Any], file: str, where: str) -> None:
@@ -84,13 +106,19 @@ def _agree(table: Mapping[str, Any], file: str, where: str) -> None:
     low, high = table.get("at_least"), table.get("at_most")
     if low is None and high is None:
         hint = "at_least = 0.8 demands that the lower bound of the interval reaches 0.8"
-        raise InputError("at_least, at_most or both", rule="no-limit", file=file, location=where, hint=hint)
+        raise InputError(
+            "at_least, at_most or both", rule="no-limit", file=file, location=where, hint=hint
+        )
     if low is not None and high is not None and low > high:
         value = f"at_least {low:g}, at_most {high:g}"
-        raise InputError("at_least <= at_most", rule="contradiction", file=file, location=where, value=value)
+        raise InputError(
+            "at_least <= at_most", rule="contradiction", file=file, location=where, value=value
+        )
     if table.get("statistic") == "value" and "level" in table:
         hint = 'a limit on the value looks at no interval: leave out level, or statistic = "value"'
-        raise InputError("a level only for a bound", rule="contradiction", file=file, location=where, hint=hint)
+        raise InputError(
+            "a level only for a bound", rule="contradiction", file=file, location=where, hint=hint
+        )
 
 
 def _each_once(entries: Iterable[Requirement], file: str) -> None:
@@ -98,7 +126,9 @@ def _each_once(entries: Iterable[Requirement], file: str) -> None:
     for k, entry in enumerate(entries):
         if entry.id in seen:
             where = f"requirement[{k}].id"
-            raise InputError("every id once", rule="dup-requirement", file=file, location=where, value=entry.id)
+            raise InputError(
+                "every id once", rule="dup-requirement", file=file, location=where, value=entry.id
+            )
         seen.add(entry.id)
 
 
@@ -135,7 +165,9 @@ def _group(value: Any, file: str, where: str) -> None:
     for column, name in value.items():
         if not isinstance(name, str):
             hint = 'names of groups are text: put them in quotes; "*" is every one'
-            raise InputError("text", rule="type", file=file, location=f"{where}.{column}", value=name, hint=hint)
+            raise InputError(
+                "text", rule="type", file=file, location=f"{where}.{column}", value=name, hint=hint
+            )
 
 
 def _statistic(value: Any, file: str, where: str) -> None:
@@ -149,23 +181,36 @@ def _limit(value: Any, file: str, where: str) -> None:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise InputError("a number", rule="type", file=file, location=where, value=value)
     if isinstance(value, float) and not math.isfinite(value):
-        raise InputError("a finite number", rule="non-finite", file=file, location=where, value=value)
+        raise InputError(
+            "a finite number", rule="non-finite", file=file, location=where, value=value
+        )
     if abs(value) > LARGEST:
-        raise InputError("a number up to 2^53", rule="range", file=file, location=where, value=value)
+        raise InputError(
+            "a number up to 2^53", rule="range", file=file, location=where, value=value
+        )
 
 
 def _count(value: Any, file: str, where: str) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
         raise InputError("a whole number", rule="type", file=file, location=where, value=value)
     if not 1 <= value <= LARGEST:
-        raise InputError("a whole number from 1 on", rule="range", file=file, location=where, value=value)
+        raise InputError(
+            "a whole number from 1 on", rule="range", file=file, location=where, value=value
+        )
 
 
 def _level(value: Any, file: str, where: str) -> None:
     _limit(value, file, where)
     if not 0 < value < 1:
         hint = f"did you mean {value / 100:g}?" if 1 < value < 100 else ""
-        raise InputError("a level between 0 and 1", rule="range", file=file, location=where, value=value, hint=hint)
+        raise InputError(
+            "a level between 0 and 1",
+            rule="range",
+            file=file,
+            location=where,
+            value=value,
+            hint=hint,
+        )
 
 
 KEYS: Mapping[str, Callable[[Any, str, str], None]] = {

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choices that can be swept: those of a protocol, by the name of its key, and the strength of a corruption."""
+"""Choices that can be swept: those of a protocol, by the name of its key, and the strength of a
+corruption.
+"""
 
 from __future__ import annotations
 
@@ -69,11 +71,18 @@ STRENGTHS = {  # of corruptions: what the number is
     "share": "side (share of the image)",
 }
 OWN = ("score_cut",)  # what a metric with a matching of its own also knows
-NUMBERS = ("threshold", "score_cut", "least_area", "max_dets")  # choices of numbers; all others are of words
+NUMBERS = (
+    "threshold",
+    "score_cut",
+    "least_area",
+    "max_dets",
+)  # choices of numbers; all others are of words
 
 
 def check_choice(name: str, values: Sequence[Value]) -> None:
-    """Raise for an unknown choice, or for values that it cannot have; of a corruption `steps_of` looks at those."""
+    """Raise for an unknown choice, or for values that it cannot have; of a corruption `steps_of`
+    looks at those.
+    """
     if isinstance(values, str) or not len(values):
         raise UsageError(f"{name} needs a list of values, not {values!r}")
     if len(set(values)) < len(values):
@@ -93,7 +102,9 @@ def check_choice(name: str, values: Sequence[Value]) -> None:
 
 
 def steps_of(choices: Mapping[str, Value]) -> list[Corruption]:
-    """Return the corruptions of ``{"position-noise.sigma": 0.5}``; several choices of one kind are one corruption."""
+    """Return the corruptions of ``{"position-noise.sigma": 0.5}``; several choices of one kind are
+    one corruption.
+    """
     found: dict[str, dict[str, float]] = {}
     for name, value in choices.items():
         kind, _, parameter = name.partition(".")
@@ -115,13 +126,25 @@ def label_of(name: str) -> str:
     return f"{kind.replace('-', ' ')}, {of_kind.get(parameter) or STRENGTHS[parameter]}"
 
 
-def changed(protocol: Protocol, plan: MetricPlan, choices: Mapping[str, Value]) -> tuple[Protocol, MetricPlan]:
+def changed(
+    protocol: Protocol, plan: MetricPlan, choices: Mapping[str, Value]
+) -> tuple[Protocol, MetricPlan]:
     """Return the protocol and the plan of a metric with other choices."""
     for name, value in choices.items():
         if registry.own_matching(plan.kind) and name not in OWN:
-            raise UsageError(f"{plan.name} has a matching of its own, on which {name!r} has no effect")
+            raise UsageError(
+                f"{plan.name} has a matching of its own, on which {name!r} has no effect"
+            )
         protocol, plan = CHOICES[name][1](protocol, plan, value)
-    criterion = registry.resolve("criterion", plan.options.get("criterion", protocol.matching.criterion))
-    if "threshold" in choices and not criterion.distance and not 0 <= float(choices["threshold"]) <= 1:
-        raise UsageError(f"overlaps lie in [0, 1]: {choices['threshold']} is no threshold; write 0.5 for 50 %")
+    criterion = registry.resolve(
+        "criterion", plan.options.get("criterion", protocol.matching.criterion)
+    )
+    if (
+        "threshold" in choices
+        and not criterion.distance
+        and not 0 <= float(choices["threshold"]) <= 1
+    ):
+        raise UsageError(
+            f"overlaps lie in [0, 1]: {choices['threshold']} is no threshold; write 0.5 for 50 %"
+        )
     return protocol, plan

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The grid of defensible configurations: every combination of choices, each thing counted once.
 
-A choice that has no effect is left out of a configuration: an interpolation without average precision, a threshold
-behind a criterion that holds or does not, the average over classes where there is one. What is then equal is one
-configuration.
+A choice that has no effect is left out of a configuration: an interpolation without average
+precision, a threshold behind a criterion that holds or does not, the average over classes where
+there is one. What is then equal is one configuration.
 
-Most choices are options of a metric. One that changes the predictions first, such as non-maximum suppression, is an
-entry of `PREPARED`: name -> what makes another cohort of a cohort and a value. The models are then evaluated once for
-every such cohort.
+Most choices are options of a metric. One that changes the predictions first, such as non-maximum
+suppression, is an entry of `PREPARED`: name -> what makes another cohort of a cohort and a value.
+The models are then evaluated once for every such cohort.
 """
 
 from __future__ import annotations
@@ -70,7 +70,14 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "summary": SUMMARIES,
 }
 BOXES = DEFAULT["criterion"]
-SHAPES = ("box-iou", "mask-iou", "iop", "any-overlap", "point-in-box", "point-in-mask")  # of references with masks
+SHAPES = (
+    "box-iou",
+    "mask-iou",
+    "iop",
+    "any-overlap",
+    "point-in-box",
+    "point-in-mask",
+)  # of references with masks
 
 
 def _suppressed(cohort: Cohort, value: Value) -> Cohort:
@@ -84,7 +91,9 @@ def _suppressed(cohort: Cohort, value: Value) -> Cohort:
     return replace(cohort, models=models)
 
 
-PREPARED: dict[str, Callable[[Cohort, Value], Cohort]] = {"nms": _suppressed}  # choices that change the predictions
+PREPARED: dict[str, Callable[[Cohort, Value], Cohort]] = {
+    "nms": _suppressed
+}  # choices that change the predictions
 ALWAYS = {"assignment": "by-score"}  # of metrics that rank by score
 
 
@@ -101,11 +110,19 @@ class Configurations:
 
 
 def default_grid(cohort: Cohort) -> dict[str, Sequence[Value]]:
-    """Return the grid that suits a cohort: criteria for masks if it has some, score cuts if scores lie in [0, 1]."""
+    """Return the grid that suits a cohort: criteria for masks if it has some, score cuts if scores
+    lie in [0, 1].
+    """
     scored = [table.score for table in cohort.models.values() if table.scored]
-    cuts = bool(scored) and all(len(score) == 0 or (score.min() >= 0 and score.max() <= 1) for score in scored)
+    cuts = bool(scored) and all(
+        len(score) == 0 or (score.min() >= 0 and score.max() <= 1) for score in scored
+    )
     criteria = BOXES if cohort.references.masks is None else SHAPES
-    return {**DEFAULT, "criterion": criteria, "score_cut": DEFAULT["score_cut"] if cuts else (NONE,)}
+    return {
+        **DEFAULT,
+        "criterion": criteria,
+        "score_cut": DEFAULT["score_cut"] if cuts else (NONE,),
+    }
 
 
 def configurations(grid: Grid, *, n_classes: int = 2) -> Configurations:
@@ -120,7 +137,9 @@ def configurations(grid: Grid, *, n_classes: int = 2) -> Configurations:
         kept = _kept(dict(zip(names, values)), n_classes)
         found.setdefault(tuple(kept.items()), kept)
     if len(found) > MOST:
-        raise UsageError(f"the grid has {len(found):,} configurations that differ; at most {MOST:,} can be evaluated")
+        raise UsageError(
+            f"the grid has {len(found):,} configurations that differ; at most {MOST:,} can be evaluated"
+        )
     return Configurations(names, tuple(found.values()), total)
 
 
@@ -132,14 +151,20 @@ def _kept(given: Mapping[str, Value], n_classes: int) -> dict[str, Value]:
         kept.pop("threshold", None)
     if n_classes < 2:
         kept.pop("classes", None)
-    if n_classes < 2 or kept.get("classes") == "ignore":  # objects are of one class: there is nothing to average
+    if (
+        n_classes < 2 or kept.get("classes") == "ignore"
+    ):  # objects are of one class: there is nothing to average
         kept.pop("average", None)
     return kept
 
 
 def sizes_of(grid: Grid) -> dict[str, tuple[float, float]]:
     """Return the ranges of area of a grid by name, as a protocol has them; 0 needs none."""
-    return {_size(value): (float(value), math.inf) for value in grid.get("least_area", ()) if float(value) > 0}
+    return {
+        _size(value): (float(value), math.inf)
+        for value in grid.get("least_area", ())
+        if float(value) > 0
+    }
 
 
 def _size(least: Value) -> str:
@@ -170,20 +195,28 @@ def plan_of(configuration: Mapping[str, Value], name: str) -> MetricPlan:
 
 
 def _threshold(configuration: Mapping[str, Value], value: float) -> float:
-    """Return the threshold; of a distance, large is lenient: an IoU of 0.5 becomes a distance of 0.5, 0.1 of 0.9."""
+    """Return the threshold; of a distance, large is lenient: an IoU of 0.5 becomes a distance of
+    0.5, 0.1 of 0.9.
+    """
     criterion = registry.resolve("criterion", str(configuration.get("criterion", "box-iou")))
     return 1.0 - value if criterion.distance else value
 
 
 def check_grid(grid: Grid) -> None:
-    """Raise for a grid without metrics, for an unknown choice, and for values that a choice cannot have."""
+    """Raise for a grid without metrics, for an unknown choice, and for values that a choice cannot
+    have.
+    """
     if "metric" not in grid:
         raise UsageError(f"a grid names its metrics: metric = one or more of {', '.join(FAMILIES)}")
     for name, values in grid.items():
         known = (*DEFAULT, *FURTHER, *PREPARED)
         if name not in known:
             raise UsageError(f"no choice {name!r} in a grid; {did_you_mean(name, known)}")
-        if not isinstance(values, list | tuple) or not len(values) or len(set(map(_comparable, values))) < len(values):
+        if (
+            not isinstance(values, list | tuple)
+            or not len(values)
+            or len(set(map(_comparable, values))) < len(values)
+        ):
             raise UsageError(f"{name}: a list of values that differ, not {values!r}")
         for value in values:
             _check_value(name, value)
@@ -198,8 +231,14 @@ def _check_value(name: str, value: Value) -> None:
         _check_distance(str(value))
     may_lack = name in ("score_cut", "nms")
     free = may_lack and value == NONE
-    if (name == "threshold" or may_lack) and not free and not (_number(value) and 0 <= float(value) <= 1):
-        raise UsageError(f"{name}: a number in [0, 1]{' or none' if may_lack else ''}, not {value!r}")
+    if (
+        (name == "threshold" or may_lack)
+        and not free
+        and not (_number(value) and 0 <= float(value) <= 1)
+    ):
+        raise UsageError(
+            f"{name}: a number in [0, 1]{' or none' if may_lack else ''}, not {value!r}"
+        )
     if name == "least_area" and not (_number(value) and 0 <= float(value) < math.inf):
         raise UsageError(f"least_area: an area of at least 0, not {value!r}")
 

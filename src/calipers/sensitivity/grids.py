@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grids as TOML: ``[grid]`` has a list of values per choice, ``[base]`` the configuration that is taken as given."""
+"""Grids as TOML: ``[grid]`` has a list of values per choice, ``[base]`` the configuration that is
+taken as given.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,18 @@ TOP = ("schema", "grid", "base")
 
 
 def load_grid(file: str | Path) -> tuple[dict[str, list[Value]], dict[str, Value]]:
-    """Return the grid and the base of a TOML file; choices that it does not name keep their default values."""
+    """Return the grid and the base of a TOML file; choices that it does not name keep their default
+    values.
+    """
     name = str(file)
     try:
         document = tomllib.loads(Path(file).read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise InputError("valid TOML", rule="toml-syntax", file=name, value=str(error)) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError("a readable TOML file", rule="not-found", file=name, value=str(error)) from None
+        raise InputError(
+            "a readable TOML file", rule="not-found", file=name, value=str(error)
+        ) from None
     _check(document, name)
     return dict(document.get("grid", {})), dict(document.get("base", {}))
 
@@ -32,13 +38,23 @@ def _check(document: Mapping[str, Any], file: str) -> None:
     for key in document:
         if key not in TOP:
             hint = did_you_mean(key, TOP) if key not in DEFAULT else f"write {key} under [grid]"
-            raise InputError(f"one of {', '.join(TOP)}", rule="unknown-key", file=file, field=key, hint=hint)
+            raise InputError(
+                f"one of {', '.join(TOP)}", rule="unknown-key", file=file, field=key, hint=hint
+            )
     if document.get("schema") != SCHEMA:
-        raise InputError(f'schema = "{SCHEMA}"', rule="schema", file=file, field="schema", value=document.get("schema"))
+        raise InputError(
+            f'schema = "{SCHEMA}"',
+            rule="schema",
+            file=file,
+            field="schema",
+            value=document.get("schema"),
+        )
     for key in ("grid", "base"):
         if not isinstance(document.get(key, {}), dict):
             raise InputError("a table", rule="type", file=file, location=key, value=document[key])
     try:
         check_grid({**DEFAULT, **document.get("grid", {})})
     except UsageError as error:
-        raise InputError("a grid", rule="grid", file=file, location="grid", value=str(error)) from None
+        raise InputError(
+            "a grid", rule="grid", file=file, location="grid", value=str(error)
+        ) from None

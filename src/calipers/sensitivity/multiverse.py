@@ -60,14 +60,14 @@ def multiverse(
         With two models or more.
     grid
         Choice -> its values, or the path of a TOML file; if left out, what suits the cohort
-        (`calipers.sensitivity.configurations.default_grid`). A grid that names some choices keeps the default values
-        of the others; a choice with one value is fixed.
+        (`calipers.sensitivity.configurations.default_grid`). A grid that names some choices keeps
+        the default values of the others; a choice with one value is fixed.
     base
-        The configuration that is taken as given: some choices, the first values of the grid for all others, a threshold
-        of 0.5 where there is one.
+        The configuration that is taken as given: some choices, the first values of the grid for all
+        others, a threshold of 0.5 where there is one.
     replicates
-        Bootstrap replicates over patients if the cohort knows them, else over images, for intervals of the shares of
-        configurations won and of Kendall's W; 0 for none.
+        Bootstrap replicates over patients if the cohort knows them, else over images, for intervals
+        of the shares of configurations won and of Kendall's W; 0 for none.
     seed
         Of the replicates.
     jobs
@@ -77,9 +77,10 @@ def multiverse(
 
     Notes
     -----
-    Values are compared within a configuration only, so metrics of different scales may stand side by side. A
-    configuration in which a model has no value is left out and counted. Combinations that cannot differ are one
-    configuration. Values are rounded to 12 decimals, so that bits at the end decide no order.
+    Values are compared within a configuration only, so metrics of different scales may stand side
+    by side. A configuration in which a model has no value is left out and counted. Combinations
+    that cannot differ are one configuration. Values are rounded to 12 decimals, so that bits at the
+    end decide no order.
 
     Examples
     --------
@@ -127,7 +128,9 @@ def _given(
         of_file, own_base = load_grid(grid)
         return dict(of_file), own_base if base is None else dict(base)
     listed: dict[str, Any] = dict(grid)
-    return {name: getattr(values, "tolist", lambda v=values: v)() for name, values in listed.items()}, dict(base or {})
+    return {
+        name: getattr(values, "tolist", lambda v=values: v)() for name, values in listed.items()
+    }, dict(base or {})
 
 
 @dataclass(frozen=True)
@@ -140,15 +143,27 @@ class _Part:
 
     def values(self) -> F64:
         """Return (configurations, models) pooled values."""
-        pooled = {(row.metric, row.model): row.estimate.value for row in self.evaluation.rows if row.label is None}
-        return np.array([[pooled[name, model] for model in self.evaluation.models] for name in self.names])
+        pooled = {
+            (row.metric, row.model): row.estimate.value
+            for row in self.evaluation.rows
+            if row.label is None
+        }
+        return np.array(
+            [[pooled[name, model] for model in self.evaluation.models] for name in self.names]
+        )
 
 
-def _parts(cohort: Cohort, found: Configurations, grid: Grid, jobs: int, progress: Progress | None) -> Iterator[_Part]:
-    """Yield one evaluation for all configurations of the same predictions, so that what they share is computed once."""
+def _parts(
+    cohort: Cohort, found: Configurations, grid: Grid, jobs: int, progress: Progress | None
+) -> Iterator[_Part]:
+    """Yield one evaluation for all configurations of the same predictions, so that what they share
+    is computed once.
+    """
     together: dict[tuple[tuple[str, Value], ...], list[int]] = {}
     for k, one in enumerate(found.each):
-        together.setdefault(tuple((name, one[name]) for name in PREPARED if name in one), []).append(k)
+        together.setdefault(
+            tuple((name, one[name]) for name in PREPARED if name in one), []
+        ).append(k)
     plain = Protocol.load("overview")
     for choices, rows in together.items():
         prepared = cohort
@@ -156,13 +171,17 @@ def _parts(cohort: Cohort, found: Configurations, grid: Grid, jobs: int, progres
             prepared = PREPARED[name](prepared, value)
         names = [f"configuration {k}" for k in rows]
         plans = tuple(plan_of(found.each[k], name) for k, name in zip(rows, names))
-        protocol = replace(plain, metrics=plans, headline=(names[0],), name="multiverse", sizes=sizes_of(grid))
+        protocol = replace(
+            plain, metrics=plans, headline=(names[0],), name="multiverse", sizes=sizes_of(grid)
+        )
         evaluation = evaluate(prepared, protocol, ci=False, jobs=jobs, progress=progress)
         yield _Part(rows, names, evaluation)
 
 
 def _gathered(parts: Sequence[tuple[list[int], F64]]) -> F64:
-    """Return the tables of all parts, (..., configurations, models), in the order of the configurations."""
+    """Return the tables of all parts, (..., configurations, models), in the order of the
+    configurations.
+    """
     order = np.argsort(np.concatenate([rows for rows, _ in parts]))
     return np.asarray(np.concatenate([values for _, values in parts], axis=-2)[..., order, :])
 
@@ -175,7 +194,9 @@ def _robust(
     seed: int,
     progress: Progress | None,
 ) -> Robustness | None:
-    """Return the intervals of a multiverse; None if they are not wanted, or if there are too few units."""
+    """Return the intervals of a multiverse; None if they are not wanted, or if there are too few
+    units.
+    """
     if not replicates:
         return None
     drawn = []
@@ -193,7 +214,9 @@ def _robust(
 def _check_base(grid: Grid, wanted: Mapping[str, Any]) -> None:
     for name, value in wanted.items():
         if name not in grid:
-            raise UsageError(f"the base has {name!r}, which is no choice of the grid; {did_you_mean(name, grid)}")
+            raise UsageError(
+                f"the base has {name!r}, which is no choice of the grid; {did_you_mean(name, grid)}"
+            )
         if value not in grid[name]:
             known = ", ".join(map(str, grid[name]))
             raise UsageError(f"the base has {name} = {value!r}, which is not in the grid: {known}")
@@ -205,10 +228,16 @@ def _base(each: Sequence[Mapping[str, Any]], grid: Grid, wanted: Mapping[str, An
     if USUAL in grid.get("threshold", ()):
         plain["threshold"] = USUAL
     plain |= wanted
-    fitting = [k for k, one in enumerate(each) if all(one.get(name) == value for name, value in wanted.items())]
+    fitting = [
+        k
+        for k, one in enumerate(each)
+        if all(one.get(name) == value for name, value in wanted.items())
+    ]
     if not fitting:
         said = ", ".join(f"{name} = {value}" for name, value in wanted.items())
         raise UsageError(
             f"no configuration has {said}: one of these has no effect beside the others, or a model has no value there"
         )
-    return max(fitting, key=lambda k: sum(each[k].get(name) == value for name, value in plain.items()))
+    return max(
+        fitting, key=lambda k: sum(each[k].get(name) == value for name, value in plain.items())
+    )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a multiverse found: values and ranks under all configurations, who wins where, and what the order hangs on."""
+"""What a multiverse found: values and ranks under all configurations, who wins where, and what the
+order hangs on.
+"""
 
 from __future__ import annotations
 
@@ -95,9 +97,14 @@ class Multiverse:
 
     @cached_property
     def explained(self) -> dict[str, float]:
-        """Choice -> the share of the variance of the winner's rank that it explains by itself, most first."""
+        """Choice -> the share of the variance of the winner's rank that it explains by itself, most
+        first.
+        """
         rank = self.ranks[:, self.models.index(self.winner)]
-        found = {name: rank_analysis.explained(rank, [_level(one, name) for one in self.each]) for name in self.choices}
+        found = {
+            name: rank_analysis.explained(rank, [_level(one, name) for one in self.each])
+            for name in self.choices
+        }
         return dict(sorted(found.items(), key=lambda pair: -pair[1]))
 
     @property
@@ -105,14 +112,18 @@ class Multiverse:
         """The choices with several values that change the share of no model by `NOTICED` or more."""
         found = []
         for name in dict.fromkeys(choice for choice, *_ in self.levels):
-            shares = np.array([list(wins.values()) for choice, _, _, wins in self.levels if choice == name])
+            shares = np.array(
+                [list(wins.values()) for choice, _, _, wins in self.levels if choice == name]
+            )
             if np.ptp(shares, axis=0).max() < NOTICED:
                 found.append(name)
         return found
 
     @cached_property
     def levels(self) -> list[tuple[str, str, int, dict[str, float]]]:
-        """(choice, level, configurations, model -> share of them that it wins), of choices with several levels."""
+        """(choice, level, configurations, model -> share of them that it wins), of choices with
+        several levels.
+        """
         found = []
         for name in self.choices:
             of_each = np.array([_level(one, name) or "" for one in self.each])
@@ -136,14 +147,18 @@ class Multiverse:
 
     @cached_property
     def flip(self) -> Flip | None:
-        """The nearest configuration in which the two best models of the base change places; None if none does."""
+        """The nearest configuration in which the two best models of the base change places; None if
+        none does.
+        """
         return self.flip_of(*self.best_two)
 
     def flip_of(self, one: str, other: str) -> Flip | None:
         """Return the nearest configuration in which two models change places; None if none does."""
         for name in (one, other):
             if name not in self.models:
-                raise UsageError(f"no model {name!r} in this multiverse; {did_you_mean(name, self.models)}")
+                raise UsageError(
+                    f"no model {name!r} in this multiverse; {did_you_mean(name, self.models)}"
+                )
         pair = self.models.index(one), self.models.index(other)
         found = rank_analysis.nearest_flip(self.values, self.each, self.base, pair)
         if found is None:
@@ -151,7 +166,14 @@ class Multiverse:
         if self.values[self.base, pair[0]] < self.values[self.base, pair[1]]:
             one, other, pair = other, one, (pair[1], pair[0])
         values = tuple(float(self.values[k, m]) for k in (self.base, found) for m in pair)
-        return Flip(one, other, self.each[self.base], self.each[found], (values[0], values[1]), (values[2], values[3]))
+        return Flip(
+            one,
+            other,
+            self.each[self.base],
+            self.each[found],
+            (values[0], values[1]),
+            (values[2], values[3]),
+        )
 
     def sentences(self) -> list[str]:
         """Return what the multiverse says, the most important first."""
@@ -159,17 +181,28 @@ class Multiverse:
         said = [
             f"{self.winner} is best under the base ({brief(self.each[self.base])}), and in {won} of {n} configurations."
         ]
-        rivals = sorted((m for m in self.models if m != self.winner and self.wins[m] > 0), key=lambda m: -self.wins[m])
+        rivals = sorted(
+            (m for m in self.models if m != self.winner and self.wins[m] > 0),
+            key=lambda m: -self.wins[m],
+        )
         if rivals:
-            said.append("Others that win: " + ", ".join(f"{model} in {self._won(model)}" for model in rivals) + ".")
+            said.append(
+                "Others that win: "
+                + ", ".join(f"{model} in {self._won(model)}" for model in rivals)
+                + "."
+            )
         top = [(name, part) for name, part in self.explained.items() if part >= 0.01][:3]
         if top:
             parts = ", ".join(f"{spoken(name)} {share(part)}" for name, part in top)
-            said.append(f"What moves the rank of {self.winner} most (share of its variance): {parts}.")
+            said.append(
+                f"What moves the rank of {self.winner} most (share of its variance): {parts}."
+            )
         said.append(self._turning())
         if len(self.models) > 2:
             w = f"W = {self.kendall_w:.2f}{self._w_span()}"
-            said.append(f"Configurations agree on the order with {w}, mean tau {self.mean_tau:.2f}.")
+            said.append(
+                f"Configurations agree on the order with {w}, mean tau {self.mean_tau:.2f}."
+            )
         return [*said, *self._spoken_robustness()]
 
     def _won(self, model: str) -> str:
@@ -183,7 +216,11 @@ class Multiverse:
         """Return where the two best models change places."""
         if self.flip is None:
             tied = self.values[self.base].max() == np.sort(self.values[self.base])[-2]
-            return "The two best models are tied there." if tied else "The two best models never change places."
+            return (
+                "The two best models are tied there."
+                if tied
+                else "The two best models never change places."
+            )
         n = len(self.flip.changed)
         return f"The order turns after {n} change{'s' if n > 1 else ''}: {self.flip}."
 
@@ -275,14 +312,16 @@ class Multiverse:
         return of_multiverse(self)
 
     def save(self, folder: str | Path, *, force: bool = False, command: Sequence[str] = ()) -> Path:
-        """Write ``multiverse.json``, ``multiverse.csv``, figures and ``multiverse.html`` into a folder.
+        """Write ``multiverse.json``, ``multiverse.csv``, figures and ``multiverse.html`` into a
+        folder.
 
         Parameters
         ----------
         folder
             New or empty.
         force
-            Allow a folder that holds something; an earlier multiverse in it is replaced, other files stay.
+            Allow a folder that holds something; an earlier multiverse in it is replaced, other
+            files stay.
         command
             How it was asked for; shown in the page.
         """

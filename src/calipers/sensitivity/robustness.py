@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Would the multiverse look alike with other patients? Its shares under bootstrap weights of the units.
+"""Would the multiverse look alike with other patients? Its shares under bootstrap weights of the
+units.
 
-All configurations of a replicate see the same weights, so what a choice does and what chance does are told apart.
+All configurations of a replicate see the same weights, so what a choice does and what chance does
+are told apart.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class Robustness:
     """Percentile intervals over replicates; NaN where too few replicates have a value."""
 
     wins: tuple[Span, ...]  # of the share of configurations that each model wins
-    leads: tuple[float, ...]  # share of replicates in which each model wins most configurations; ties share one
+    leads: tuple[
+        float, ...
+    ]  # share of replicates in which each model wins most configurations; ties share one
     kendall_w: Span
     difference: F64  # (configurations, 2) interval of best - second of the base, by itself
     replicates: int
@@ -52,16 +56,23 @@ class Robustness:
             "seed": self.seed,
             "unit": self.unit,
             "n_units": self.n_units,
-            "wins": {model: [number(low), number(high)] for model, (low, high) in zip(models, self.wins)},
+            "wins": {
+                model: [number(low), number(high)] for model, (low, high) in zip(models, self.wins)
+            },
             "leads": dict(zip(models, self.leads)),
             "kendall_w": [number(end) for end in self.kendall_w],
         }
 
 
 def replicated(
-    evaluation: Evaluation, names: Sequence[str], replicates: int, seed: int, progress: Progress | None = None
+    evaluation: Evaluation,
+    names: Sequence[str],
+    replicates: int,
+    seed: int,
+    progress: Progress | None = None,
 ) -> F64 | None:
-    """Return (replicates, metrics, models) pooled values of metrics by name; None for too few units to draw from.
+    """Return (replicates, metrics, models) pooled values of metrics by name; None for too few units
+    to draw from.
 
     Replicates of one seed have the same weights, whatever is evaluated under them.
     """
@@ -69,7 +80,9 @@ def replicated(
     units = units_for(cohort, evaluation.protocol)
     if units.number < FEWEST_UNITS:
         return None
-    cases = [(m, evaluation.evidence[model, m.recipe.key]) for model in cohort.models for m in metrics]
+    cases = [
+        (m, evaluation.evidence[model, m.recipe.key]) for model in cohort.models for m in metrics
+    ]
     total, done = -(-replicates // BLOCK), 0
 
     def told() -> None:
@@ -91,8 +104,11 @@ def _pooled(metric: Metric[Any], evidence: Any, weights: Weights) -> tuple[F64, 
     return (metric.value(evidence, weights)[:, 0, :],)
 
 
-def robustness(values: F64, pair: tuple[int, int], *, seed: int, unit: str, n_units: int) -> Robustness:
-    """Return what replicates (B, configurations, models) say; ``pair`` are the two best models of the base.
+def robustness(
+    values: F64, pair: tuple[int, int], *, seed: int, unit: str, n_units: int
+) -> Robustness:
+    """Return what replicates (B, configurations, models) say; ``pair`` are the two best models of
+    the base.
 
     In a replicate, configurations in which a model has no value are left out.
     """

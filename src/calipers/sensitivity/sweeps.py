@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sweeps: metrics as functions of one or two choices.
 
-A choice of the protocol is swept for the models of a cohort: all its values become metrics of one evaluation, so that
-geometry is computed once and every point has its interval. The strength of a corruption is swept for an oracle: every
-point is the mean over several runs, with their spread as band.
+A choice of the protocol is swept for the models of a cohort: all its values become metrics of one
+evaluation, so that geometry is computed once and every point has its interval. The strength of a
+corruption is swept for an oracle: every point is the mean over several runs, with their spread as
+band.
 """
 
 from __future__ import annotations
@@ -53,15 +54,17 @@ def sweep(
     metrics
         Names of metrics of the protocol.
     over
-        One or two choices with their values: ``{"threshold": [0.1, 0.3, 0.5]}``, ``{"criterion": ["box-iou", "iop"]}``,
-        ``{"position-noise.sigma": [0, 0.5, 1]}``. Choices of the protocol are made for all models of the cohort; with
-        the strength of a corruption among them, for an oracle that corrupts the references.
+        One or two choices with their values: ``{"threshold": [0.1, 0.3, 0.5]}``, ``{"criterion":
+        ["box-iou", "iop"]}``, ``{"position-noise.sigma": [0, 0.5, 1]}``. Choices of the protocol
+        are made for all models of the cohort; with the strength of a corruption among them, for an
+        oracle that corrupts the references.
     runs
         Of an oracle, each with other random numbers.
     ci
         State intervals of models; those of an oracle are the spread of its runs.
     with_
-        Corruptions that the oracle always has, such as ``"position-noise(sigma=0.5)"``; they come last.
+        Corruptions that the oracle always has, such as ``"position-noise(sigma=0.5)"``; they come
+        last.
     progress
         Called with (points done, points in all).
 
@@ -78,7 +81,9 @@ def sweep(
     check_seed(seed)
     if not any(is_corruption(axis.name) for axis in axes):
         if with_:
-            raise UsageError("corruptions belong to an oracle: sweep the strength of one, such as position-noise.sigma")
+            raise UsageError(
+                "corruptions belong to an oracle: sweep the strength of one, such as position-noise.sigma"
+            )
         return _of_models(cohort, plan, axes, ci=ci, seed=seed, progress=progress)
     if runs < 1 or runs != int(runs):
         raise UsageError(f"runs is a whole number from 1, not {runs!r}")
@@ -91,7 +96,9 @@ def _axes(over: Mapping[str, Sequence[Value]]) -> tuple[SweepAxis, ...]:
         raise UsageError(f"a sweep has one or two choices, not {len(over)}; multiverse takes more")
     for name, values in over.items():
         check_choice(name, values)
-    axes = tuple(SweepAxis(name, tuple(_plain(value) for value in values)) for name, values in over.items())
+    axes = tuple(
+        SweepAxis(name, tuple(_plain(value) for value in values)) for name, values in over.items()
+    )
     total = math.prod(len(axis.values) for axis in axes)
     if total > MOST_POINTS:
         raise UsageError(f"at most {MOST_POINTS:,} points, not {total:,}")
@@ -107,10 +114,15 @@ def _plain(value: Value) -> Value:
 
 def _points(axes: Sequence[SweepAxis]) -> list[dict[str, Value]]:
     """Return the choices of all points, the last axis fastest."""
-    return [dict(zip((axis.name for axis in axes), values)) for values in product(*(axis.values for axis in axes))]
+    return [
+        dict(zip((axis.name for axis in axes), values))
+        for values in product(*(axis.values for axis in axes))
+    ]
 
 
-def grid_protocol(protocol: Protocol, points: Sequence[Mapping[str, Value]]) -> tuple[Protocol, list[list[str]]]:
+def grid_protocol(
+    protocol: Protocol, points: Sequence[Mapping[str, Value]]
+) -> tuple[Protocol, list[list[str]]]:
     """Return a protocol with every metric at every point, and their names there: point by metric."""
     plans: list[MetricPlan] = []
     names: list[list[str]] = []
@@ -126,10 +138,18 @@ def grid_protocol(protocol: Protocol, points: Sequence[Mapping[str, Value]]) -> 
 
 
 def _of_models(
-    cohort: Cohort, protocol: Protocol, axes: tuple[SweepAxis, ...], *, ci: bool, seed: int, progress: Progress | None
+    cohort: Cohort,
+    protocol: Protocol,
+    axes: tuple[SweepAxis, ...],
+    *,
+    ci: bool,
+    seed: int,
+    progress: Progress | None,
 ) -> Sweep:
     if not cohort.models:
-        raise UsageError("no model: give predictions, or sweep a corruption such as position-noise.sigma")
+        raise UsageError(
+            "no model: give predictions, or sweep a corruption such as position-noise.sigma"
+        )
     grown, names = grid_protocol(protocol, _points(axes))
     evaluation = evaluate(cohort, grown, seed=seed, ci=ci, progress=progress)
     pooled = {(row.model, row.metric): row.estimate for row in evaluation.rows if row.label is None}
@@ -171,12 +191,18 @@ def _of_oracle(
         found[run, s] = [[pooled[name] for name in here] for here in names]
         if progress is not None:
             progress(done, len(settings) * runs)
-    order = np.moveaxis(found, 3, 0).reshape(n, runs, *(len(axis.values) for axis in (*strength, *others)))
+    order = np.moveaxis(found, 3, 0).reshape(
+        n, runs, *(len(axis.values) for axis in (*strength, *others))
+    )
     if [*strength, *others] != list(axes):  # the choice came first
         order = order.swapaxes(2, 3)
     mean = order.mean(axis=1)
     spread = order.std(axis=1, ddof=1) if runs > 1 else np.full(mean.shape, np.nan)
-    band = f"one standard deviation (n - 1) of {runs} runs to both sides of their mean" if runs > 1 else "none"
+    band = (
+        f"one standard deviation (n - 1) of {runs} runs to both sides of their mean"
+        if runs > 1
+        else "none"
+    )
     tables = [mean[None], (mean - spread)[None], (mean + spread)[None]]
     return _result(cohort, protocol, axes, (ORACLE,), tables, (runs, band, seed))
 
@@ -189,7 +215,10 @@ def _result(
     tables: Sequence[F64],
     told: tuple[int, str, int],
 ) -> Sweep:
-    names, facts = tuple(plan.name for plan in protocol.metrics), [metric.facts for metric in protocol.compile()]
+    names, facts = (
+        tuple(plan.name for plan in protocol.metrics),
+        [metric.facts for metric in protocol.compile()],
+    )
     return Sweep(
         axes=axes,
         models=models,

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sweep found: values of metrics over one or two choices, as rows, frame, document or figure."""
+"""What a sweep found: values of metrics over one or two choices, as rows, frame, document or
+figure.
+"""
 
 from __future__ import annotations
 
@@ -71,15 +73,21 @@ class Sweep(Document):
         return any(is_corruption(axis.name) for axis in self.axes)
 
     def said(self, metric: str) -> str:
-        """Return the name of a metric without a threshold that does not hold here: AP@0.5 over thresholds is AP."""
-        return CLAIM.sub("", metric) if any(axis.name == "threshold" for axis in self.axes) else metric
+        """Return the name of a metric without a threshold that does not hold here: AP@0.5 over
+        thresholds is AP.
+        """
+        return (
+            CLAIM.sub("", metric) if any(axis.name == "threshold" for axis in self.axes) else metric
+        )
 
     def line(self, metric: str, model: str | None = None) -> tuple[F64, F64, F64]:
         """Return value, low and high of one metric and model along the axes."""
         model = self.models[0] if model is None and len(self.models) == 1 else model
         for what, name, known in (("model", model, self.models), ("metric", metric, self.metrics)):
             if name not in known:
-                raise UsageError(f"no {what} {name!r} in this sweep; {did_you_mean(str(name), known)}")
+                raise UsageError(
+                    f"no {what} {name!r} in this sweep; {did_you_mean(str(name), known)}"
+                )
         place = self.models.index(str(model)), self.metrics.index(metric)
         return self.value[place], self.low[place], self.high[place]
 
@@ -90,7 +98,9 @@ class Sweep(Document):
             for k, metric in enumerate(self.metrics):
                 for place in np.ndindex(*(len(axis.values) for axis in self.axes)):
                     at = {axis.name: axis.values[i] for axis, i in zip(self.axes, place)}
-                    ends = (float(table[(m, k, *place)]) for table in (self.value, self.low, self.high))
+                    ends = (
+                        float(table[(m, k, *place)]) for table in (self.value, self.low, self.high)
+                    )
                     row = {"model": model, "metric": metric, **at}
                     found.append(row | dict(zip(("value", "low", "high"), map(number, ends))))
         return found
@@ -108,7 +118,10 @@ class Sweep(Document):
         return {
             "schema": SCHEMA,
             "calipers": __version__,
-            "axes": [{"name": axis.name, "label": axis.label, "values": list(axis.values)} for axis in self.axes],
+            "axes": [
+                {"name": axis.name, "label": axis.label, "values": list(axis.values)}
+                for axis in self.axes
+            ],
             "models": list(self.models),
             "metrics": list(self.metrics),
             "runs": self.runs,
@@ -125,7 +138,8 @@ class Sweep(Document):
         Parameters
         ----------
         metric
-            The first one if left out. An oracle over one number shows all of them, unless one is named.
+            The first one if left out. An oracle over one number shows all of them, unless one is
+            named.
         model
             Where only one can be shown: the first if left out. One choice shows all models.
 
@@ -137,8 +151,12 @@ class Sweep(Document):
 
         return sweep_figure(self, metric, model=model)
 
-    def plot(self, ax: Axes | None = None, metric: str | None = None, *, model: str | None = None) -> Axes:
-        """Draw the figure with matplotlib (extra ``mpl``) and return its axes, which notebooks show."""
+    def plot(
+        self, ax: Axes | None = None, metric: str | None = None, *, model: str | None = None
+    ) -> Axes:
+        """Draw the figure with matplotlib (extra ``mpl``) and return its axes, which notebooks
+        show.
+        """
         from calipers.plots.mpl import draw
 
         return draw(self.figure(metric, model=model), ax)

@@ -19,12 +19,18 @@ OWN_WORDS = {
 def described(configuration: Mapping[str, Any]) -> str:
     """Return a configuration in words: ``AP (criterion box-iou, threshold 0.5)``."""
     others = [said(name, value) for name, value in configuration.items() if name != "metric"]
-    return f"{configuration['metric']} ({', '.join(others)})" if others else str(configuration["metric"])
+    return (
+        f"{configuration['metric']} ({', '.join(others)})"
+        if others
+        else str(configuration["metric"])
+    )
 
 
 def brief(configuration: Mapping[str, Any]) -> str:
     """Return a configuration in few words: ``AP, box-iou at 0.5``."""
-    place = " at ".join(str(configuration[name]) for name in ("criterion", "threshold") if name in configuration)
+    place = " at ".join(
+        str(configuration[name]) for name in ("criterion", "threshold") if name in configuration
+    )
     return ", ".join(filter(None, (str(configuration["metric"]), place)))
 
 

@@ -62,18 +62,21 @@ def stability(
     Parameters
     ----------
     maps
-        An array (models, bags, ...instances...), a list with one (models, ...instances...) array per bag,
-        ``{"model": maps}``, or any source of bags (`calipers.tables.bags.Bags`). A bag is an image; its instances are
-        the pixels, voxels or patches that every model gives a value in [0, 1].
+        An array (models, bags, ...instances...), a list with one (models, ...instances...) array
+        per bag, ``{"model": maps}``, or any source of bags (`calipers.tables.bags.Bags`). A bag is
+        an image; its instances are the pixels, voxels or patches that every model gives a value in
+        [0, 1].
     labels
         (bags,) 0 or 1: whether there is something to find.
     threshold
         An instance is called positive at or above it (above it if it is 0).
     undefined
-        A score of two maps that call everything alike is 0/0. ``skip`` leaves such pairs out and counts them;
-        ``agree`` takes 1 if both call everything positive and 0 if both call nothing; ``one`` takes 1.
+        A score of two maps that call everything alike is 0/0. ``skip`` leaves such pairs out and
+        counts them; ``agree`` takes 1 if both call everything positive and 0 if both call nothing;
+        ``one`` takes 1.
     bags
-        ``positive`` looks at bags with something to find, if labels say which; ``all`` at every bag.
+        ``positive`` looks at bags with something to find, if labels say which; ``all`` at every
+        bag.
     thresholds
         Of the sweep.
     instances
@@ -81,7 +84,8 @@ def stability(
     bag_scores
         (models, bags): what each model says of the whole bag. Without them the maps are pooled.
     cluster
-        What the interval speaks for: ``auto`` (patient if ``groups`` know it, else image) or a column of ``groups``.
+        What the interval speaks for: ``auto`` (patient if ``groups`` know it, else image) or a
+        column of ``groups``.
     ci, level, replicates, seed
         Of the intervals.
     kendall
@@ -91,16 +95,18 @@ def stability(
 
     Notes
     -----
-    Per bag and unordered pair of models the score is computed; a bag has the mean over its defined pairs; the value is
-    the mean over bags. Pairs that share a model are not independent, so intervals never count pairs: they come from
-    resampling bags (or patients) with these models, and, in ``leave_one_out``, from leaving out one model at a time.
+    Per bag and unordered pair of models the score is computed; a bag has the mean over its defined
+    pairs; the value is the mean over bags. Pairs that share a model are not independent, so
+    intervals never count pairs: they come from resampling bags (or patients) with these models,
+    and, in ``leave_one_out``, from leaving out one model at a time.
 
     Examples
     --------
     >>> import numpy as np, calipers as cal
     >>> rng = np.random.default_rng(0)
     >>> shared = rng.random((30, 64))
-    >>> maps = np.clip(shared + 0.1 * rng.standard_normal((5, 30, 64)), 0, 1)   # 5 models, 30 bags, 64 instances
+    # 5 models, 30 bags, 64 instances
+    >>> maps = np.clip(shared + 0.1 * rng.standard_normal((5, 30, 64)), 0, 1)
     >>> found = cal.stability(maps, replicates=200)
     >>> round(found["APJ"].value, 2), found["APJ"].n_images, found["APJ"].unit
     (0.63, 30, 'image')
@@ -111,10 +117,18 @@ def stability(
     check_progress(progress)
     kendall, thresholds = flag("kendall", kendall), several("thresholds", thresholds)
     looked = _thresholds(threshold, thresholds)
-    given = {"models": models, "ids": ids, "groups": groups, "instances": instances, "bag_scores": bag_scores}
+    given = {
+        "models": models,
+        "ids": ids,
+        "groups": groups,
+        "instances": instances,
+        "bag_scores": bag_scores,
+    }
     source = _source(maps, {"labels": labels, **given})
     if ALL_MODELS in source.models:
-        raise UsageError(f"no model may be called {ALL_MODELS!r}: that is the name of all of them together")
+        raise UsageError(
+            f"no model may be called {ALL_MODELS!r}: that is the name of all of them together"
+        )
     chosen, notes = _chosen(source, bags)
     columns = {name: np.asarray(column) for name, column in source.groups.items()}
     plan = Plan(
@@ -127,11 +141,17 @@ def stability(
         undefined=undefined,
         bags=bags,
         kendall=kendall,
-        units=units_of({name: column[chosen] for name, column in columns.items()}, int(chosen.sum()), cluster),
-        certainty=Certainty(level=float(level), replicates=int(replicates) if ci else 0, seed=int(seed)),
+        units=units_of(
+            {name: column[chosen] for name, column in columns.items()}, int(chosen.sum()), cluster
+        ),
+        certainty=Certainty(
+            level=float(level), replicates=int(replicates) if ci else 0, seed=int(seed)
+        ),
         notes=(*source.notes, *notes),
     )
-    found = gather(source, looked, chosen, _pooled(source), kendall=kendall, jobs=jobs, progress=progress)
+    found = gather(
+        source, looked, chosen, _pooled(source), kendall=kendall, jobs=jobs, progress=progress
+    )
     cases = Cases.of(source, found.pooled, units_of(columns, len(source), cluster))
     result = StabilityResult(
         plan=plan,
@@ -170,13 +190,20 @@ def _thresholds(threshold: float, sweep: Sequence[float]) -> F64:
 
 def _source(maps: Any, given: Mapping[str, Any]) -> Bags:
     """Return the bags: a source as it is, arrays checked."""
-    if not isinstance(maps, Mapping) and all(hasattr(maps, name) for name in ("models", "ids", "bag_scores")):
+    if not isinstance(maps, Mapping) and all(
+        hasattr(maps, name) for name in ("models", "ids", "bag_scores")
+    ):
         extra = [name for name, value in given.items() if value is not None]
         if extra:
-            raise UsageError(f"a source of bags knows its own {extra[0]}: give it there, or give arrays")
+            raise UsageError(
+                f"a source of bags knows its own {extra[0]}: give it there, or give arrays"
+            )
         source: Bags = maps
         return source
-    labels, options = given["labels"], {name: value for name, value in given.items() if name != "labels"}
+    labels, options = (
+        given["labels"],
+        {name: value for name, value in given.items() if name != "labels"},
+    )
     return ArrayBags.of(maps, labels, **options)
 
 
@@ -191,13 +218,19 @@ def _chosen(source: Bags, bags: str) -> tuple[Flags, list[str]]:
     positive = np.asarray(source.positive, np.bool_)
     if not positive.any():
         hint = "give bags='all' to look at negative bags"
-        raise InputError("at least one positive bag", rule="no-bags", field="labels", value="all 0", hint=hint)
+        raise InputError(
+            "at least one positive bag", rule="no-bags", field="labels", value="all 0", hint=hint
+        )
     left = int((~positive).sum())
-    return positive, [f"{left} of {len(source)} bags are negative and left out of the stability scores"] if left else []
+    return positive, [
+        f"{left} of {len(source)} bags are negative and left out of the stability scores"
+    ] if left else []
 
 
 def _pooled(source: Bags) -> Flags:
-    """Return which bags must be read to say something of whole bags: all, if there are two kinds and no scores."""
+    """Return which bags must be read to say something of whole bags: all, if there are two kinds
+    and no scores.
+    """
     labels = source.positive
     wanted = source.bag_scores is None and labels is not None and len(np.unique(labels)) == 2
     return np.full(len(source), wanted)

@@ -36,9 +36,15 @@ class Called:
 
     @property
     def some(self) -> float:
-        """The share of all instances that some but not all models call positive; large bags weigh more."""
+        """The share of all instances that some but not all models call positive; large bags weigh
+        more.
+        """
         return float(called_values(self.total[None], "called-by-some")[0])
 
     def as_dict(self) -> dict[str, Any]:
         """Return the histogram for JSON."""
-        return {"threshold": self.threshold, "instances": self.total.tolist(), "some_but_not_all": number(self.some)}
+        return {
+            "threshold": self.threshold,
+            "instances": self.total.tolist(),
+            "some_but_not_all": number(self.some),
+        }

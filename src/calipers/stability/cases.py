@@ -68,21 +68,28 @@ class CaseScores:
     @classmethod
     def concat(cls, parts: Sequence[CaseScores]) -> CaseScores:
         """Return the evidence of all bags of several parts."""
-        return cls(np.concatenate([p.scores for p in parts]), np.concatenate([p.positive for p in parts]))
+        return cls(
+            np.concatenate([p.scores for p in parts]), np.concatenate([p.positive for p in parts])
+        )
 
 
 class BagAuroc:
-    """The area under the ROC curve of whole bags, of every model and their mean; equal scores count half.
+    """The area under the ROC curve of whole bags, of every model and their mean; equal scores count
+    half.
 
     Undefined without a positive or without a negative bag.
     """
 
     def __init__(self, names: Sequence[str], evidence: CaseScores) -> None:
         self.facts = Facts(id="stability.AUC@1", names=tuple(names), per_class=False, swap=False)
-        self._ranks = [CaseRanks.of(score, evidence.positive, -np.inf) for score in evidence.scores.T]
+        self._ranks = [
+            CaseRanks.of(score, evidence.positive, -np.inf) for score in evidence.scores.T
+        ]
 
     def value(self, evidence: CaseScores, weights: NDArray[Any]) -> F64:
-        """Return (R, 1, K + 1) for weights (R, B) of the bags that were ranked; the last is the mean over models."""
+        """Return (R, 1, K + 1) for weights (R, B) of the bags that were ranked; the last is the
+        mean over models.
+        """
         areas = np.stack([ranks.area(weights) for ranks in self._ranks], axis=1)
         return np.concatenate([areas, areas.mean(axis=1, keepdims=True)], axis=1)[:, None, :]
 
@@ -99,12 +106,18 @@ class BagAuroc:
         return np.array([[[n, int(w @ evidence.positive), said] for said in scores]], np.int64)
 
     def support(self, evidence: CaseScores, unit: I64, n_units: int) -> I64:
-        """Return (1, K + 1, 3): the rarer kind of units, all units, those with a bag in a wrong order."""
+        """Return (1, K + 1, 3): the rarer kind of units, all units, those with a bag in a wrong
+        order.
+        """
         sick, score = evidence.positive[:, None], evidence.scores
-        highest = np.where(sick, -np.inf, score).max(axis=0, initial=-np.inf)  # of the negative bags
+        highest = np.where(sick, -np.inf, score).max(
+            axis=0, initial=-np.inf
+        )  # of the negative bags
         lowest = np.where(sick, score, np.inf).min(axis=0, initial=np.inf)
         wrong = np.where(sick, score <= highest, score >= lowest)
         wrong = np.concatenate([wrong, wrong.any(axis=1, keepdims=True)], axis=1)
         rarer = np.minimum(units_with(sick, unit, n_units), units_with(~sick, unit, n_units))
         found = units_with(wrong, unit, n_units)
-        return np.stack([np.broadcast_to(rarer, found.shape), np.full_like(found, n_units), found], axis=1)[None]
+        return np.stack(
+            [np.broadcast_to(rarer, found.shape), np.full_like(found, n_units), found], axis=1
+        )[None]

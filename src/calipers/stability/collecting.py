@@ -26,7 +26,9 @@ Flags = NDArray[np.bool_]
 Progress = Callable[[int, int], None]
 
 AHEAD = 4  # bags per worker that are read before they are needed
-LEAST_ABOVE_0 = np.nextafter(0.0, 1.0)  # a threshold of 0 is strict: at least the smallest number above it
+LEAST_ABOVE_0 = np.nextafter(
+    0.0, 1.0
+)  # a threshold of 0 is strict: at least the smallest number above it
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,11 @@ class Gathered:
 
 
 def collect(
-    bags: Bags, thresholds: F64, kendall: bool = True, jobs: int = 1, progress: Progress | None = None
+    bags: Bags,
+    thresholds: F64,
+    kendall: bool = True,
+    jobs: int = 1,
+    progress: Progress | None = None,
 ) -> BagPairs:
     """Return the evidence of all bags.
 
@@ -54,7 +60,9 @@ def collect(
         Called with the number of bags done and of all of them.
     """
     every = np.ones(len(bags), np.bool_)
-    return gather(bags, thresholds, every, ~every, kendall=kendall, jobs=jobs, progress=progress).pairs
+    return gather(
+        bags, thresholds, every, ~every, kendall=kendall, jobs=jobs, progress=progress
+    ).pairs
 
 
 def gather(
@@ -73,7 +81,9 @@ def gather(
     places = np.flatnonzero(chosen | pool)
     pools = np.full((len(bags), len(POOLINGS), len(bags.models)), np.nan)
     found: list[Counted] = []
-    for done, (i, (counted, pooling)) in enumerate(zip(places, _in_order(look, places, jobs)), start=1):
+    for done, (i, (counted, pooling)) in enumerate(
+        zip(places, _in_order(look, places, jobs)), start=1
+    ):
         pools[i] = pooling
         found += [counted] if counted is not None else []
         if progress is not None:
@@ -82,26 +92,44 @@ def gather(
 
 
 def check_jobs(jobs: Any) -> None:
-    """Raise unless a number of threads is a whole number from 1 on; with NaN a pool would wait for ever."""
+    """Raise unless a number of threads is a whole number from 1 on; with NaN a pool would wait for
+    ever.
+    """
     whole("jobs", jobs, 1, MOST_THREADS)
 
 
-Counted = tuple[int, I64, I64, I64, F64, I64, int]  # as the fields of BagPairs from n to truth, of one bag
+Counted = tuple[
+    int, I64, I64, I64, F64, I64, int
+]  # as the fields of BagPairs from n to truth, of one bag
 
 
 class Look:
     """What is done with one bag."""
 
-    def __init__(self, bags: Bags, thresholds: F64, chosen: Flags, pool: Flags, kendall: bool) -> None:
-        self.bags, self.thresholds, self.chosen, self.pool, self.kendall = bags, thresholds, chosen, pool, kendall
+    def __init__(
+        self, bags: Bags, thresholds: F64, chosen: Flags, pool: Flags, kendall: bool
+    ) -> None:
+        self.bags, self.thresholds, self.chosen, self.pool, self.kendall = (
+            bags,
+            thresholds,
+            chosen,
+            pool,
+            kendall,
+        )
         self.reading = Lock()  # sources need not be safe for several readers
 
     def __call__(self, i: int) -> tuple[Counted | None, F64]:
-        """Return what is counted of a bag if it is chosen, and what its maps pool to if that is asked for."""
+        """Return what is counted of a bag if it is chosen, and what its maps pool to if that is
+        asked for.
+        """
         with self.reading:
             bag = self.bags[i]
         check_bag(bag.values, bag.id, self.bags.models)
-        whole = pooled(bag.values) if self.pool[i] else np.full((len(POOLINGS), len(bag.values)), np.nan)
+        whole = (
+            pooled(bag.values)
+            if self.pool[i]
+            else np.full((len(POOLINGS), len(bag.values)), np.nan)
+        )
         return self._counted(bag) if self.chosen[i] else None, whole
 
     def _counted(self, bag: Bag) -> Counted:
@@ -109,7 +137,10 @@ class Look:
         ones, both, called = pairwise.joint_counts(values, self.thresholds)
         hits, truth = np.full_like(ones, -1), -1
         if bag.instances is not None:
-            hits, truth = pairwise.hits(values, bag.instances, self.thresholds), int(bag.instances.sum())
+            hits, truth = (
+                pairwise.hits(values, bag.instances, self.thresholds),
+                int(bag.instances.sum()),
+            )
         return values.shape[1], ones, both, called, self._correlations(values), hits, truth
 
     def _correlations(self, values: F64) -> F64:
@@ -149,5 +180,9 @@ def _joined(bags: Bags, thresholds: F64, chosen: Flags, found: list[Counted]) ->
         kind = np.float64 if name == "correlations" else np.int64
         columns[name] = np.array([entry[c] for entry in found], kind).reshape(len(found), *shape)
     given = bags.bag_scores
-    scores = np.full((len(found), k), np.nan) if given is None else np.asarray(given, np.float64).T[chosen]
+    scores = (
+        np.full((len(found), k), np.nan)
+        if given is None
+        else np.asarray(given, np.float64).T[chosen]
+    )
     return BagPairs(n_models=k, thresholds=thresholds, bag_scores=scores, **columns)

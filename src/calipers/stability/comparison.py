@@ -44,7 +44,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class StabilityTable:
-    """Analyses by key: stability as mean and SD over bags, bag AUC and DICE as mean and SD over models."""
+    """Analyses by key: stability as mean and SD over bags, bag AUC and DICE as mean and SD over
+    models.
+    """
 
     keys: tuple[tuple[str, ...], ...]
     cells: tuple[tuple[Cell, ...], ...]  # as keys by COLUMNS
@@ -54,14 +56,18 @@ class StabilityTable:
         key, metric = place
         wanted = (key,) if isinstance(key, str) else tuple(key)
         if wanted not in self.keys or metric not in COLUMNS:
-            raise UsageError(f"no cell {place!r}; rows: {list(self.keys)}, columns: {', '.join(COLUMNS)}")
+            raise UsageError(
+                f"no cell {place!r}; rows: {list(self.keys)}, columns: {', '.join(COLUMNS)}"
+            )
         return self.cells[self.keys.index(wanted)][COLUMNS.index(metric)]
 
     def __str__(self) -> str:
         head = [*([""] * len(self.keys[0])), *COLUMNS]
         lines = [head, *([*key, *map(str, row)] for key, row in zip(self.keys, self.cells))]
         widths = [max(len(line[c]) for line in lines) for c in range(len(head))]
-        return "\n".join("  ".join(word.ljust(w) for word, w in zip(line, widths)).rstrip() for line in lines)
+        return "\n".join(
+            "  ".join(word.ljust(w) for word, w in zip(line, widths)).rstrip() for line in lines
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the table for JSON."""
@@ -72,7 +78,9 @@ class StabilityTable:
         return {"schema": SCHEMA, "columns": list(COLUMNS), "sd_ddof": 0, "rows": rows}
 
     def figure(self, measure: str = "AUC", score: str = "APJ") -> Figure:
-        """Return stability against bag AUC or DICE, a point per key with standard deviations, as data."""
+        """Return stability against bag AUC or DICE, a point per key with standard deviations, as
+        data.
+        """
         from calipers.plots.stability_table import figure
 
         return figure(self, measure, score)
@@ -88,7 +96,12 @@ class StabilityTable:
         from calipers.results.frames import frame
 
         pairs = [(key, cell) for key, row in zip(self.keys, self.cells) for cell in row]
-        return frame([{"key": " / ".join(key), "metric": cell.metric, **cell.as_dict()} for key, cell in pairs])
+        return frame(
+            [
+                {"key": " / ".join(key), "metric": cell.metric, **cell.as_dict()}
+                for key, cell in pairs
+            ]
+        )
 
 
 def stability_table(results: Mapping[str | Sequence[str], StabilityResult]) -> StabilityTable:
@@ -97,7 +110,8 @@ def stability_table(results: Mapping[str | Sequence[str], StabilityResult]) -> S
     Parameters
     ----------
     results
-        By a name, or by a tuple of names such as ``("X-Ray", "NOR")``: data set and pooling operator.
+        By a name, or by a tuple of names such as ``("X-Ray", "NOR")``: data set and pooling
+        operator.
 
     Examples
     --------
@@ -107,10 +121,14 @@ def stability_table(results: Mapping[str | Sequence[str], StabilityResult]) -> S
     >>> print(table[("made up", "max"), "DICE"], table[("made up", "max"), "APJ"].n)
     - 8
     """
-    keys = tuple((key,) if isinstance(key, str) else tuple(str(part) for part in key) for key in results)
+    keys = tuple(
+        (key,) if isinstance(key, str) else tuple(str(part) for part in key) for key in results
+    )
     if not keys or len({len(key) for key in keys}) > 1:
         raise UsageError("a table needs at least one result, and keys of one length")
-    return StabilityTable(keys, tuple(tuple(_cell(found, name) for name in COLUMNS) for found in results.values()))
+    return StabilityTable(
+        keys, tuple(tuple(_cell(found, name) for name in COLUMNS) for found in results.values())
+    )
 
 
 def _cell(found: StabilityResult, name: str) -> Cell:
@@ -119,4 +137,6 @@ def _cell(found: StabilityResult, name: str) -> Cell:
         return Cell(name, found[name].value, found.sd(name), "bags", known)
     if not found.localized.has(name):
         return Cell(name, float("nan"), float("nan"), "models", 0)
-    return Cell(name, found.localized.mean(name), found.localized.sd(name), "models", len(found.models))
+    return Cell(
+        name, found.localized.mean(name), found.localized.sd(name), "models", len(found.models)
+    )

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a score varies: between bags, between pairs of models, or neither.
 
-Bags and pairs are crossed, one score per cell: score = mean + bag + pair + rest. The three variances are those that
-make the mean squares of the two-way table equal to what is expected of them; a negative one is set to 0, as variances
-are. Bags with an undefined pair are left out and counted, so that the table has no holes. Pairs that share a model
-are alike, so the part of pairs is a description of these models, without an interval.
+Bags and pairs are crossed, one score per cell: score = mean + bag + pair + rest. The three
+variances are those that make the mean squares of the two-way table equal to what is expected of
+them; a negative one is set to 0, as variances are. Bags with an undefined pair are left out and
+counted, so that the table has no holes. Pairs that share a model are alike, so the part of pairs is
+a description of these models, without an interval.
 """
 
 from __future__ import annotations
@@ -46,7 +47,11 @@ class Components:
         """Return the facts for JSON."""
         return {
             "metric": self.name,
-            "variance": {"bags": number(self.bags), "pairs": number(self.pairs), "rest": number(self.rest)},
+            "variance": {
+                "bags": number(self.bags),
+                "pairs": number(self.pairs),
+                "rest": number(self.rest),
+            },
             "share": {name: number(share) for name, share in self.shares.items()},
             "n_bags": self.n_bags,
             "n_left_out": self.n_left_out,
@@ -67,5 +72,8 @@ def components(name: str, scores: F64) -> Components:
     noise = float((rest**2).sum()) / ((n_bags - 1) * (n_pairs - 1))
     between_bags = n_pairs * float(((of_bags - mean) ** 2).sum()) / (n_bags - 1)
     between_pairs = n_bags * float(((of_pairs - mean) ** 2).sum()) / (n_pairs - 1)
-    bags, pairs = max(0.0, (between_bags - noise) / n_pairs), max(0.0, (between_pairs - noise) / n_bags)
+    bags, pairs = (
+        max(0.0, (between_bags - noise) / n_pairs),
+        max(0.0, (between_pairs - noise) / n_bags),
+    )
     return Components(name, bags, pairs, noise, n_bags, left, n_pairs)

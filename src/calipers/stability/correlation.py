@@ -23,9 +23,9 @@ METHODS = ("spearman", "pearson")
 class ScoreCorrelation:
     """Correlations of scores over bags, each over the bags on which both are defined.
 
-    A value is NaN where fewer than two bags have both scores or one of them is constant. APJ = AJ / (2 - AJ), so the
-    rank correlation of the two is 1 over single pairs: over bags, which are means of pairs, it is near 1 for that
-    reason alone.
+    A value is NaN where fewer than two bags have both scores or one of them is constant. APJ = AJ /
+    (2 - AJ), so the rank correlation of the two is 1 over single pairs: over bags, which are means
+    of pairs, it is near 1 for that reason alone.
     """
 
     method: str
@@ -43,7 +43,12 @@ class ScoreCorrelation:
     def as_dict(self) -> dict[str, Any]:
         """Return the table for JSON."""
         values = [[number(value) for value in row] for row in self.values.tolist()]
-        return {"method": self.method, "names": list(self.names), "values": values, "n": self.n.tolist()}
+        return {
+            "method": self.method,
+            "names": list(self.names),
+            "values": values,
+            "n": self.n.tolist(),
+        }
 
 
 def correlate(names: tuple[str, ...], table: F64, method: str) -> ScoreCorrelation:
@@ -60,7 +65,9 @@ def correlate(names: tuple[str, ...], table: F64, method: str) -> ScoreCorrelati
 
 
 def correlation(first: F64, second: F64, method: str = "spearman") -> float:
-    """Return the correlation of two columns where both are known; NaN if that is constant or fewer than two."""
+    """Return the correlation of two columns where both are known; NaN if that is constant or fewer
+    than two.
+    """
     both = ~np.isnan(first) & ~np.isnan(second)
     pair = np.stack([first[both], second[both]])
     if pair.shape[1] < 2 or (pair == pair[:, :1]).all(axis=1).any():

@@ -13,7 +13,18 @@ if TYPE_CHECKING:
     from calipers.stability.result import StabilityResult
 
 SCHEMA = "calipers.stability/1"
-HEADLINE = ("called-by-all", "called-by-some", "APJ", "AJ", "PAR", "NAR", "TAR", "AC1", "Pearson", "Spearman")
+HEADLINE = (
+    "called-by-all",
+    "called-by-some",
+    "APJ",
+    "AJ",
+    "PAR",
+    "NAR",
+    "TAR",
+    "AC1",
+    "Pearson",
+    "Spearman",
+)
 
 
 def as_dict(result: StabilityResult) -> dict[str, Any]:
@@ -57,7 +68,9 @@ def _bags(result: StabilityResult) -> dict[str, Any]:
 def _localization(result: StabilityResult) -> dict[str, Any]:
     found = result.localized
     names = [name for name in ("DICE", "Jaccard", "accuracy", "AUC") if found.has(name)]
-    over_models = {name: {"mean": number(found.mean(name)), "sd": number(found.sd(name))} for name in names}
+    over_models = {
+        name: {"mean": number(found.mean(name)), "sd": number(found.sd(name))} for name in names
+    }
     return {
         "bags": len(found.ids),
         "least_jaccard": found.least_jaccard,
@@ -69,7 +82,9 @@ def _localization(result: StabilityResult) -> dict[str, Any]:
 
 def as_text(result: StabilityResult) -> str:
     """Return the sentences, a table of the main scores, and the warnings."""
-    head = f"{'score':18}{'mean':>7}  {'interval':18}{'SD':>6}  {'other trainings':18}undefined pairs"
+    head = (
+        f"{'score':18}{'mean':>7}  {'interval':18}{'SD':>6}  {'other trainings':18}undefined pairs"
+    )
     lines = [*result.sentences(), "", head]
     lines += [_line(result, name) for name in HEADLINE]
     return "\n".join([*lines, "", *result.warnings])
@@ -89,7 +104,9 @@ def _line(result: StabilityResult, name: str) -> str:
 
 
 def _interval(estimate: Estimate) -> str:
-    return _range(estimate.low, estimate.high) + ("*" if estimate.method == "clopper-pearson-units" else "")
+    return _range(estimate.low, estimate.high) + (
+        "*" if estimate.method == "clopper-pearson-units" else ""
+    )
 
 
 def _range(low: float, high: float) -> str:

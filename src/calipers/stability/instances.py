@@ -34,20 +34,23 @@ def instance_labels(
     boxes
         (n, 4) x0 y0 x1 y1 in pixels, half-open; n may be 0. Parts outside the image are cut off.
     size
-        (width, height) of the image in pixels. Cells are width / columns wide and height / rows high.
+        (width, height) of the image in pixels. Cells are width / columns wide and height / rows
+        high.
     grid
         (rows, columns).
     rule
-        ``any-overlap``: an area of the cell above 0 lies in a box. ``centre``: the centre of the cell lies in a box
-        (its lower edges included). ``rounded``: the cells from round(x0) to round(x1), both included, in units of
-        cells and with halves to even, and likewise rows; indices are kept in the grid. ``coverage``: at least this
-        share of the cell's area lies in one box.
+        ``any-overlap``: an area of the cell above 0 lies in a box. ``centre``: the centre of the
+        cell lies in a box (its lower edges included). ``rounded``: the cells from round(x0) to
+        round(x1), both included, in units of cells and with halves to even, and likewise rows;
+        indices are kept in the grid. ``coverage``: at least this share of the cell's area lies in
+        one box.
     coverage
         Above 0, up to 1.
 
     Notes
     -----
-    A cell is positive if one box makes it so. A box without area inside the image labels nothing, under any rule.
+    A cell is positive if one box makes it so. A box without area inside the image labels nothing,
+    under any rule.
 
     Examples
     --------
@@ -60,7 +63,9 @@ def instance_labels(
     limits = np.array([width, height, width, height], np.float64)
     cut = np.clip(table, 0.0, limits)
     cut = cut[(cut[:, 2] > cut[:, 0]) & (cut[:, 3] > cut[:, 1])]
-    cells = cut * np.array([columns, rows, columns, rows]) / limits  # in units of cells; edges on edges stay whole
+    cells = (
+        cut * np.array([columns, rows, columns, rows]) / limits
+    )  # in units of cells; edges on edges stay whole
     across = _along(cells[:, 0], cells[:, 2], columns, rule)
     down = _along(cells[:, 1], cells[:, 3], rows, rule)
     shares = down[:, :, None] * across[:, None, :]
@@ -69,7 +74,9 @@ def instance_labels(
 
 
 def _along(start: F64, end: F64, n: int, rule: str) -> F64:
-    """Return (n_boxes, n): how much of each cell of one axis a box has, or 0 and 1 where the rule asks only whether."""
+    """Return (n_boxes, n): how much of each cell of one axis a box has, or 0 and 1 where the rule
+    asks only whether.
+    """
     at = np.arange(n, dtype=np.float64)
     if rule == "centre":
         inside = (start[:, None] <= at + 0.5) & (at + 0.5 < end[:, None])
@@ -90,7 +97,9 @@ def _checked(
         raise UsageError(f"coverage lies above 0 and up to 1, got {coverage!r}")
     sides, cells = several("size", size), several("grid", grid)
     if len(sides) != 2 or len(cells) != 2:
-        raise UsageError(f"size is (width, height) and grid (rows, columns), got {shown(size)} and {shown(grid)}")
+        raise UsageError(
+            f"size is (width, height) and grid (rows, columns), got {shown(size)} and {shown(grid)}"
+        )
     width, height = (finite("a side of the image", side) for side in sides)
     rows, columns = (whole("a side of the grid", side, 1, MOST_CELLS) for side in cells)
     if not (width > 0 and height > 0):
@@ -103,13 +112,22 @@ def _checked(
         raise InputError("numbers", rule="type", field="boxes", value=boxes)
     table = np.zeros((0, 4)) if given.size == 0 else given.astype(np.float64)
     if table.ndim != 2 or table.shape[1] != 4:
-        raise InputError("boxes (n, 4): x0 y0 x1 y1", rule="box-shape", field="boxes", value=table.shape)
+        raise InputError(
+            "boxes (n, 4): x0 y0 x1 y1", rule="box-shape", field="boxes", value=table.shape
+        )
     if not np.isfinite(table).all():
-        raise InputError("finite numbers", rule="non-finite", field="boxes", location=_first(~np.isfinite(table)))
+        raise InputError(
+            "finite numbers", rule="non-finite", field="boxes", location=_first(~np.isfinite(table))
+        )
     wrong = (table[:, 2] < table[:, 0]) | (table[:, 3] < table[:, 1])
     if wrong.any():
         k = int(np.argmax(wrong))
-        raise InputError("x0 <= x1 and y0 <= y1", rule="neg-size", location=f"boxes[{k}]", value=table[k].tolist())
+        raise InputError(
+            "x0 <= x1 and y0 <= y1",
+            rule="neg-size",
+            location=f"boxes[{k}]",
+            value=table[k].tolist(),
+        )
     return table, (width, height), (rows, columns)
 
 

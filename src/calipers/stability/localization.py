@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stable is not right: what every model finds of the reference, and how well it tells positive bags from negative ones.
+"""Stable is not right: what every model finds of the reference, and how well it tells positive bags
+from negative ones.
 
-Over the annotated positive bags, with n11 the positive instances of the reference that a model calls positive:
+Over the annotated positive bags, with n11 the positive instances of the reference that a model
+calls positive:
 
 ``DICE``, ``Jaccard``, ``accuracy``
-    2 n11 / (called + reference); n11 / (called + reference - n11); whether the Jaccard index is at least 0.1. Per bag,
-    then the mean over bags. Never undefined: such a bag has a positive instance.
+    2 n11 / (called + reference); n11 / (called + reference - n11); whether the Jaccard index is at
+    least 0.1. Per bag, then the mean over bags. Never undefined: such a bag has a positive
+    instance.
 ``AUC``
-    area under the ROC curve of all bags, positive and negative; equal scores count half. Undefined if there is only
-    one kind.
+    area under the ROC curve of all bags, positive and negative; equal scores count half. Undefined
+    if there is only one kind.
 
 The row of all models is the mean over models.
 """
@@ -61,7 +64,9 @@ class Localization:
         if metric in self.missing:
             raise UsageError(f"there is no {metric}: {self.missing[metric].replace('_', ' ')}")
         known = dict.fromkeys(row.metric for row in self.rows)
-        said = did_you_mean(metric, known) if metric not in known else did_you_mean(model, self.models)
+        said = (
+            did_you_mean(metric, known) if metric not in known else did_you_mean(model, self.models)
+        )
         raise UsageError(f"no {metric!r} of {model!r}; {said}")
 
     def has(self, metric: str) -> bool:
@@ -78,17 +83,27 @@ class Localization:
 
     def sd(self, metric: str, ddof: int = 0) -> float:
         """Return the standard deviation over models; ``ddof`` 0 as the published tables have it."""
-        return float(self.of_models(metric).std(ddof=ddof)) if len(self.models) > ddof else float("nan")
+        return (
+            float(self.of_models(metric).std(ddof=ddof))
+            if len(self.models) > ddof
+            else float("nan")
+        )
 
     def per_bag(self, metric: str = "DICE", ddof: int = 0) -> tuple[F64, F64]:
-        """Return (A,) means and (A,) standard deviations over models, of every annotated positive bag."""
+        """Return (A,) means and (A,) standard deviations over models, of every annotated positive
+        bag.
+        """
         if metric not in self.values:
             raise UsageError(f"no {metric!r} per bag; {did_you_mean(metric, MEASURES)}")
         return self.values[metric].mean(axis=1), self.values[metric].std(axis=1, ddof=ddof)
 
 
 def localization(
-    evidence: BagPairs, plan: Plan, cases: Cases, pooling: str = "max", least_jaccard: float = LEAST_JACCARD
+    evidence: BagPairs,
+    plan: Plan,
+    cases: Cases,
+    pooling: str = "max",
+    least_jaccard: float = LEAST_JACCARD,
 ) -> Localization:
     """Return what every model finds of the reference, with intervals over bags or patients."""
     check_pooling(pooling)
@@ -116,7 +131,9 @@ def measures(evidence: BagPairs, threshold_index: int, least_jaccard: float) -> 
     hit = evidence.hits[:, threshold_index].astype(np.float64)
     total = evidence.ones[:, threshold_index] + evidence.truth[:, None].astype(np.float64)
     jaccard = hit / (total - hit)
-    found = jaccard >= least_jaccard if least_jaccard > 0 else jaccard > 0  # a threshold of 0 is strict
+    found = (
+        jaccard >= least_jaccard if least_jaccard > 0 else jaccard > 0
+    )  # a threshold of 0 is strict
     return {"DICE": 2 * hit / total, "Jaccard": jaccard, "accuracy": found.astype(np.float64)}
 
 
@@ -143,7 +160,9 @@ def _auc_rows(cases: Cases, plan: Plan, pooling: str) -> list[Row]:
 
 
 def _rows(metric: str, names: tuple[str, ...], found: list[Estimate]) -> list[Row]:
-    return [Row(name, metric, _id(metric), None, None, estimate) for name, estimate in zip(names, found)]
+    return [
+        Row(name, metric, _id(metric), None, None, estimate) for name, estimate in zip(names, found)
+    ]
 
 
 def _id(metric: str) -> str:

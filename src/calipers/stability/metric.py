@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Means over bags under weights: the metric of stability, as `calipers.statistics.estimates` takes it."""
+"""Means over bags under weights: the metric of stability, as `calipers.statistics.estimates` takes
+it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class BagValues:
     @classmethod
     def of(cls, values: F64, references: I64, predictions: I64) -> BagValues:
         """Return the evidence; what stands behind is (B,) for all M numbers alike, or (B, M)."""
-        behind = [column[:, None] if column.ndim == 1 else column for column in (references, predictions)]
+        behind = [
+            column[:, None] if column.ndim == 1 else column for column in (references, predictions)
+        ]
         return cls(values, *(np.broadcast_to(column, values.shape) for column in behind))
 
     @property
@@ -40,7 +44,9 @@ class BagValues:
 
     @cached_property
     def tables(self) -> tuple[F64, NDArray[np.bool_]]:
-        """(B, M) values with 0 for NaN, and (M,) which numbers are undefined on some bag: the same for all weights."""
+        """(B, M) values with 0 for NaN, and (M,) which numbers are undefined on some bag: the same
+        for all weights.
+        """
         missing = np.isnan(self.values)
         return np.where(missing, 0.0, self.values), np.asarray(missing.any(axis=0))
 
@@ -101,17 +107,24 @@ class BagMean:
 
     def reasons(self, evidence: BagValues) -> Mapping[tuple[int, int], str]:
         """Return why numbers are undefined on every bag."""
-        return {(0, k): "no_objects" if not evidence.n_images else why for k, why in enumerate(self.why)}
+        return {
+            (0, k): "no_objects" if not evidence.n_images else why for k, why in enumerate(self.why)
+        }
 
     def counts(self, evidence: BagValues, weights: I64) -> I64:
         """Return (1, M, 3): bags, and the references and predictions of those that have a value."""
         w, defined = np.asarray(weights, np.int64), ~np.isnan(evidence.values)
         images = np.full(evidence.values.shape[1], w.sum())
-        behind = [w @ np.where(defined, column, 0) for column in (evidence.references, evidence.predictions)]
+        behind = [
+            w @ np.where(defined, column, 0)
+            for column in (evidence.references, evidence.predictions)
+        ]
         return np.stack([images, *behind], axis=1)[None].astype(np.int64)
 
     def support(self, evidence: BagValues, unit: I64, n_units: int) -> I64:
-        """Return (1, M, 3): units with a value, twice, and those with a bag that is not at its best."""
+        """Return (1, M, 3): units with a value, twice, and those with a bag that is not at its
+        best.
+        """
         defined = ~np.isnan(evidence.values)
         away = np.abs(evidence.values - (np.nan if self.best is None else self.best))
         short = defined & ~(away <= ROUNDING)  # all of them where nothing is best

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Other trainings: what a score becomes when one model is left out, and how sure it is over models.
 
-The pairs of K models are K (K - 1) / 2, but two pairs that share a model are dependent: their number is no n. Leaving
-out one model at a time (the jackknife) has K values and K - 1 degrees of freedom.
+The pairs of K models are K (K - 1) / 2, but two pairs that share a model are dependent: their
+number is no n. Leaving out one model at a time (the jackknife) has K values and K - 1 degrees of
+freedom.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ FEWEST_MODELS = 3  # leaving one out must leave a pair
 
 @dataclass(frozen=True, slots=True)
 class LeaveOneOut:
-    """A score without each model, and its t interval over models; NaN with a reason where there is none.
+    """A score without each model, and its t interval over models; NaN with a reason where there is
+    none.
 
-    ``without[k]`` is the mean over bags without model k; ``error`` is sqrt((K - 1) / K sum (without - mean)^2); the
-    interval is value -+ t(K - 1) error, on the scale of the score's limits. It speaks for other trainings of the same
-    kind on these bags.
+    ``without[k]`` is the mean over bags without model k; ``error`` is sqrt((K - 1) / K sum (without
+    - mean)^2); the interval is value -+ t(K - 1) error, on the scale of the score's limits. It
+    speaks for other trainings of the same kind on these bags.
     """
 
     name: str
@@ -46,7 +48,9 @@ class LeaveOneOut:
     @property
     def most_different(self) -> str | None:
         """The model without which the score is highest: the one that agrees least with the others."""
-        known = [(value, model) for value, model in zip(self.without, self.models) if value == value]
+        known = [
+            (value, model) for value, model in zip(self.without, self.models) if value == value
+        ]
         return max(known)[1] if known else None
 
     def as_dict(self) -> dict[str, Any]:
@@ -67,7 +71,12 @@ class LeaveOneOut:
 
 
 def leave_one_out(
-    evidence: BagPairs, name: str, threshold_index: int, undefined: str, models: tuple[str, ...], level: float
+    evidence: BagPairs,
+    name: str,
+    threshold_index: int,
+    undefined: str,
+    models: tuple[str, ...],
+    level: float,
 ) -> LeaveOneOut:
     """Return a score of pairs of models without each model in turn."""
     scores = pair_scores(evidence, name, threshold_index, undefined)
@@ -75,7 +84,9 @@ def leave_one_out(
     if evidence.n_models < FEWEST_MODELS:
         nothing = (NAN,) * evidence.n_models
         return LeaveOneOut(name, models, value, nothing, NAN, NAN, NAN, level, "too_few_units")
-    left = [_mean(bag_means(scores[:, evidence.without_model(k)])) for k in range(evidence.n_models)]
+    left = [
+        _mean(bag_means(scores[:, evidence.without_model(k)])) for k in range(evidence.n_models)
+    ]
     error = jackknife_error(np.array(left))
     if not math.isfinite(error) or math.isnan(value):
         why = SCORES[name].reason if math.isnan(value) else "too_many_undefined"
@@ -90,7 +101,9 @@ def jackknife_error(without: F64) -> float:
     return float(np.sqrt((len(without) - 1) / len(without) * (centred**2).sum()))
 
 
-def _around(value: float, error: float, n: int, level: float, bounds: tuple[float, float]) -> tuple[float, float]:
+def _around(
+    value: float, error: float, n: int, level: float, bounds: tuple[float, float]
+) -> tuple[float, float]:
     from scipy.special import stdtrit
 
     if error == 0.0:  # all models are alike, or all differ alike; on a bound the scale has no slope

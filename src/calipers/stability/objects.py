@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Object stability: which objects do detectors that were trained alike find all, some, none of the time?"""
+"""Object stability: which objects do detectors that were trained alike find all, some, none of the
+time?
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,14 @@ from calipers.tables import Cohort
 F64 = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 EVERYBODY = 2**31 - 1  # predictions of an image: none is cut away
-PER_STRATUM = ("agreement", "mean-iou", "found-by-all", "found-by-some", "found-by-none", "false-alarms-shared")
+PER_STRATUM = (
+    "agreement",
+    "mean-iou",
+    "found-by-all",
+    "found-by-some",
+    "found-by-none",
+    "false-alarms-shared",
+)
 
 
 def object_stability(
@@ -60,17 +69,18 @@ def object_stability(
     criterion, threshold
         When a prediction finds a reference, and when two predictions mean the same.
     assignment
-        Of predictions to references. Predictions of two models are paired one to one, ``by-overlap`` or, if that is
-        the assignment, ``optimal``: neither of them is the reference.
+        Of predictions to references. Predictions of two models are paired one to one,
+        ``by-overlap`` or, if that is the assignment, ``optimal``: neither of them is the reference.
     score_cut
         Predictions with lower scores are left out, and counted.
     models
         Which ones, at least two; all if left out.
     sizes
-        Areas (volumes) in ascending order that part sizes; those that part the counted references in thirds if left
-        out, none with ``()``.
+        Areas (volumes) in ascending order that part sizes; those that part the counted references
+        in thirds if left out, none with ``()``.
     cluster
-        What the intervals speak for: ``auto`` (patient if known, else image), ``image`` or a column.
+        What the intervals speak for: ``auto`` (patient if known, else image), ``image`` or a
+        column.
     level, replicates, seed, ci
         Of the intervals; ``ci=False`` makes none.
     progress
@@ -78,11 +88,12 @@ def object_stability(
 
     Notes
     -----
-    Two predictions mean the same if they have one class and the criterion holds in both directions. Definitions of all
-    numbers: `calipers.stability.objects_metric`. References that are ignored, and crowds, are left out and counted;
-    predictions on them are no false alarms. A false alarm is a prediction of fate ``false alarm``; duplicates are
-    counted apart. Intervals are over images or patients with the models as they are; what other trainings would give
-    is told by `ObjectStability.leave_one_out`.
+    Two predictions mean the same if they have one class and the criterion holds in both directions.
+    Definitions of all numbers: `calipers.stability.objects_metric`. References that are ignored,
+    and crowds, are left out and counted; predictions on them are no false alarms. A false alarm is
+    a prediction of fate ``false alarm``; duplicates are counted apart. Intervals are over images or
+    patients with the models as they are; what other trainings would give is told by
+    `ObjectStability.leave_one_out`.
 
     Examples
     --------
@@ -135,14 +146,21 @@ def _view(criterion: str, threshold: float, assignment: str, score_cut: float) -
     if (share and not 0 <= threshold <= 1) or (rule.distance and threshold < 0):
         told = "lie between 0 and 1" if share else "are at least 0"
         raise UsageError(f"thresholds of {criterion!r} {told}, got {threshold:g}")
-    return View(criterion, assignment, float(threshold), max_dets=EVERYBODY, score_cut=float(score_cut))
+    return View(
+        criterion, assignment, float(threshold), max_dets=EVERYBODY, score_cut=float(score_cut)
+    )
 
 
-def _above(cohort: Cohort, models: tuple[str, ...], score_cut: float) -> tuple[Cohort, dict[str, int]]:
+def _above(
+    cohort: Cohort, models: tuple[str, ...], score_cut: float
+) -> tuple[Cohort, dict[str, int]]:
     """Return the cohort without predictions below the score cut, and how many these were."""
     tables = {name: cohort.models[name] for name in models}
     below = {name: int((table.score < score_cut).sum()) for name, table in tables.items()}
-    kept = {name: table.keep(table.score >= score_cut) if below[name] else table for name, table in tables.items()}
+    kept = {
+        name: table.keep(table.score >= score_cut) if below[name] else table
+        for name, table in tables.items()
+    }
     return replace(cohort, models=kept, maps={}), below
 
 
@@ -160,13 +178,18 @@ def _cuts(sizes: Sequence[float] | None, evidence: ObjectPairs) -> F64:
         cuts = np.unique(np.quantile(area, [1 / 3, 2 / 3])) if len(area) else np.zeros(0)
         return np.asarray(cuts[cuts > area.min(initial=np.inf)])  # no size that nothing has
     cuts = np.array([finite("a size", size) for size in several("sizes", sizes)])
-    if cuts.ndim != 1 or not (np.isfinite(cuts).all() and (cuts > 0).all() and (np.diff(cuts) > 0).all()):
+    if cuts.ndim != 1 or not (
+        np.isfinite(cuts).all() and (cuts > 0).all() and (np.diff(cuts) > 0).all()
+    ):
         raise UsageError(f"sizes are parted by positive areas in ascending order, not by {sizes!r}")
     return cuts
 
 
 def _rows(
-    metric: ObjectMetric, by_class: list[list[Any]], by_size: list[list[Any]], of: tuple[tuple[str, ...], F64, int]
+    metric: ObjectMetric,
+    by_class: list[list[Any]],
+    by_size: list[list[Any]],
+    of: tuple[tuple[str, ...], F64, int],
 ) -> list[Row]:
     """Return the rows: everything, then by class and by size where there is more than one."""
     classes, cuts, n_models = of
@@ -177,10 +200,16 @@ def _rows(
     for name in PER_STRATUM:
         k = metric.facts.names.index(name)
         if len(classes) > 1:
-            found += [Row(ALL, name, ID, label, None, by_class[1 + c][k]) for c, label in enumerate(classes)]
+            found += [
+                Row(ALL, name, ID, label, None, by_class[1 + c][k])
+                for c, label in enumerate(classes)
+            ]
         if len(cuts):
             words = SIZES.get(len(cuts) + 1) or _ranges(cuts)
-            found += [Row(ALL, name, ID, None, {"size": word}, by_size[1 + s][k]) for s, word in enumerate(words)]
+            found += [
+                Row(ALL, name, ID, None, {"size": word}, by_size[1 + s][k])
+                for s, word in enumerate(words)
+            ]
     return found
 
 

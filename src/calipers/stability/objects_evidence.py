@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What K detectors say on the same images, once who belongs to whom is known: the evidence of object stability."""
+"""What K detectors say on the same images, once who belongs to whom is known: the evidence of
+object stability.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class Rows:
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
         """Return the tables of several sets of images, one below the other."""
-        columns = (np.concatenate([getattr(part, name) for part in parts]) for name in cls._columns())
+        columns = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in cls._columns()
+        )
         return cls(ragged.concat_offsets([part.offsets for part in parts]), *columns)
 
     @classmethod
@@ -46,7 +50,9 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Things(Rows):
-    """Things on images that some of the models found: counted references, or places of false alarms."""
+    """Things on images that some of the models found: counted references, or places of false
+    alarms.
+    """
 
     label: I64  # (n,)
     area: F64  # (n,) of a place: the mean of its false alarms
@@ -72,7 +78,9 @@ class Places(Things):
 
 @dataclass(frozen=True, slots=True)
 class Said(Rows):
-    """The predictions of all models at or above the score cut, one model after the other in every image."""
+    """The predictions of all models at or above the score cut, one model after the other in every
+    image.
+    """
 
     model: I64  # (n,)
     label: I64  # (n,)
@@ -84,7 +92,9 @@ class Said(Rows):
 
 @dataclass(frozen=True, slots=True)
 class Couples(Rows):
-    """Predictions of two models that mean the same thing; a prediction has at most one partner per other model."""
+    """Predictions of two models that mean the same thing; a prediction has at most one partner per
+    other model.
+    """
 
     pair: I64  # (n,) of models, as `kernels.pairwise.pair_index` lists them
     first: I64  # (n,) place of the prediction of the first model among all predictions of its image
@@ -106,7 +116,8 @@ class ObjectPairs:
     said: Said
     couples: Couples
     ignored: I64  # (n_images,) references that are ignored or crowds
-    duplicates: I64  # (n_images, K) predictions of a reference that another prediction of the model has found
+    # (n_images, K) predictions of a reference that another prediction of the model has found
+    duplicates: I64
 
     @property
     def n_images(self) -> int:
@@ -121,10 +132,13 @@ class ObjectPairs:
 
     @classmethod
     def concat(cls, parts: Sequence[ObjectPairs]) -> ObjectPairs:
-        """Return the evidence of all images of several parts; rows of references stay what they are."""
+        """Return the evidence of all images of several parts; rows of references stay what they
+        are.
+        """
         first = parts[0]
         tables: dict[str, Any] = {
-            name: type(getattr(first, name)).concat([getattr(part, name) for part in parts]) for name in TABLES
+            name: type(getattr(first, name)).concat([getattr(part, name) for part in parts])
+            for name in TABLES
         }
         return cls(
             first.n_models,

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who found which reference, which predictions of two models mean the same, which false alarms lie in one place.
+"""Who found which reference, which predictions of two models mean the same, which false alarms lie
+in one place.
 
-All models of an image are put into one table and compared with each other in one go, image block by image block.
+All models of an image are put into one table and compared with each other in one go, image block by
+image block.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ class Pool:
 
     @classmethod
     def of(cls, cohort: Cohort, models: Sequence[str]) -> tuple[Pool, I64]:
-        """Return the pool, and the row in all models one below the other that every prediction comes from."""
+        """Return the pool, and the row in all models one below the other that every prediction
+        comes from.
+        """
         tables = [cohort.models[name] for name in models]
         joined = Predictions.concat([replace(table, facts={}) for table in tables])
         image = np.concatenate([table.image for table in tables])
@@ -72,17 +76,25 @@ def blocks(cohort: Cohort, models: Sequence[str]) -> list[tuple[int, int]]:
     return ragged.batches(np.maximum(np.asarray(said, np.int64) ** 2, 1), AT_ONCE)
 
 
-def collect(cohort: Cohort, models: Sequence[str], view: View, done: Callable[[], None] = lambda: None) -> ObjectPairs:
+def collect(
+    cohort: Cohort, models: Sequence[str], view: View, done: Callable[[], None] = lambda: None
+) -> ObjectPairs:
     """Return the evidence of all images; predictions below the score cut are not there any more."""
     parts = []
     for start, stop in blocks(cohort, models):
-        parts.append(_collected(cohort.span(start, stop), models, view, int(cohort.references.offsets[start])))
+        parts.append(
+            _collected(
+                cohort.span(start, stop), models, view, int(cohort.references.offsets[start])
+            )
+        )
         done()
     return ObjectPairs.concat(parts)
 
 
 def _collected(cohort: Cohort, models: Sequence[str], view: View, begin: int) -> ObjectPairs:
-    """Return the evidence of one block; ``begin`` is the row of its first reference in the whole cohort."""
+    """Return the evidence of one block; ``begin`` is the row of its first reference in the whole
+    cohort.
+    """
     n_classes = len(cohort.classes)
     pool, order = Pool.of(cohort, models)
     of_models = [match(cohort, name, [view]) for name in models]
@@ -99,10 +111,12 @@ def _collected(cohort: Cohort, models: Sequence[str], view: View, begin: int) ->
         places=_places(pool, near, fates == matching.FALSE_ALARM),
         said=Said(table.offsets, pool.model, table.label.astype(np.int64), table.area),
         couples=_couples(pool, near, view),
-        ignored=np.bincount(cohort.references.image[of_references[:, 0] == matching.IGNORED], minlength=n_images),
-        duplicates=np.bincount(image[twice] * n_models + pool.model[twice], minlength=n_images * n_models).reshape(
-            n_images, n_models
+        ignored=np.bincount(
+            cohort.references.image[of_references[:, 0] == matching.IGNORED], minlength=n_images
         ),
+        duplicates=np.bincount(
+            image[twice] * n_models + pool.model[twice], minlength=n_images * n_models
+        ).reshape(n_images, n_models),
     )
 
 
@@ -137,7 +151,8 @@ def _as_references(table: Predictions) -> References:
 def _near(pool: Pool, view: View, models: Sequence[str]) -> Near:
     """Return the pairs that reach the threshold, whichever of the two is taken for the reference.
 
-    Criteria that list their candidates themselves are symmetric; of the others the smaller similarity counts.
+    Criteria that list their candidates themselves are symmetric; of the others the smaller
+    similarity counts.
     """
     criterion: Criterion = registry.resolve("criterion", view.criterion)
     cutoff, n_classes = criterion.cutoff(view.threshold), len(pool.cohort.classes)
@@ -147,13 +162,17 @@ def _near(pool: Pool, view: View, models: Sequence[str]) -> Near:
             left, right, similarity = criterion.fused(pool.cohort, table, n_classes)
             kept = (pool.model[left] < pool.model[right]) & (similarity >= cutoff)
             return Near(left[kept].astype(np.int64), right[kept].astype(np.int64), similarity[kept])
-        one, other = pairs.all_pairs(table.offsets, table.label, table.offsets, table.label, n_classes)
+        one, other = pairs.all_pairs(
+            table.offsets, table.label, table.offsets, table.label, n_classes
+        )
         apart = pool.model[one] < pool.model[other]
         one, other = one[apart], other[apart]
         there = criterion.similarity(PairTable(pool.cohort, table, one, other))
         back = criterion.similarity(PairTable(pool.cohort, table, other, one))
     except UsageError as error:
-        raise UsageError(f"predictions of {', '.join(models)} cannot be compared with each other: {error}") from error
+        raise UsageError(
+            f"predictions of {', '.join(models)} cannot be compared with each other: {error}"
+        ) from error
     similarity = np.minimum(there, back)
     kept = (similarity >= cutoff) & (similarity > criterion.none)
     return Near(one[kept], other[kept], similarity[kept])
@@ -162,7 +181,8 @@ def _near(pool: Pool, view: View, models: Sequence[str]) -> Near:
 def _couples(pool: Pool, near: Near, view: View) -> Couples:
     """Return the one-to-one pairs of predictions of every two models.
 
-    A prediction takes part once for every other model: it stands under its row and that model's number.
+    A prediction takes part once for every other model: it stands under its row and that model's
+    number.
     """
     n, k = len(pool.model), pool.n_models
     one, other = pool.model[near.first], pool.model[near.second]
@@ -172,12 +192,18 @@ def _couples(pool: Pool, near: Near, view: View) -> Couples:
         table = pool.predictions
         cell = pairs.cells(table.offsets, table.label, len(pool.cohort.classes))
         cells = np.repeat((cell * k + pool.model) * k, k) + np.tile(np.arange(k), n)
-        winner = matching.optimal(left, right, near.similarity, cells, cutoffs, nobody[:, None], nobody)
+        winner = matching.optimal(
+            left, right, near.similarity, cells, cutoffs, nobody[:, None], nobody
+        )
     else:
         score = np.repeat(pool.predictions.score, k)
-        winner = matching.by_overlap(left, right, near.similarity, score, cutoffs, nobody[:, None], nobody)
+        winner = matching.by_overlap(
+            left, right, near.similarity, score, cutoffs, nobody[:, None], nobody
+        )
     chosen = np.sort(winner[winner[:, 0] >= 0, 0]).astype(np.int64)
-    return _coupled(pool, Near(near.first[chosen], near.second[chosen], near.similarity[chosen]), view)
+    return _coupled(
+        pool, Near(near.first[chosen], near.second[chosen], near.similarity[chosen]), view
+    )
 
 
 def _coupled(pool: Pool, near: Near, view: View) -> Couples:
@@ -199,7 +225,9 @@ def _coupled(pool: Pool, near: Near, view: View) -> Couples:
 
 
 def _iou(pool: Pool, first: I64, second: I64, similarity: F64, view: View) -> F64:
-    """Return the intersection over union of couples, of masks if all predictions have some, else of boxes."""
+    """Return the intersection over union of couples, of masks if all predictions have some, else of
+    boxes.
+    """
     if view.criterion in MEASURES:
         return similarity
     measure = "box-iou" if pool.predictions.masks is None else "mask-iou"
@@ -208,7 +236,8 @@ def _iou(pool: Pool, first: I64, second: I64, similarity: F64, view: View) -> F6
 
 
 def _places(pool: Pool, near: Near, alarm: Flags) -> Places:
-    """Return where the false alarms are: those of different models that are near each other share a place.
+    """Return where the false alarms are: those of different models that are near each other share a
+    place.
 
     Places are connected groups: a false alarm belongs to one if it is near any of its members.
     """
@@ -221,7 +250,9 @@ def _places(pool: Pool, near: Near, alarm: Flags) -> Places:
     ends = number[near.first[both]], number[near.second[both]]
     n = len(alarms)
     graph = coo_array((np.ones(len(ends[0]), np.bool_), ends), shape=(n, n))
-    n_places, place = connected_components(graph, directed=False) if n else (0, np.zeros(0, np.int32))
+    n_places, place = (
+        connected_components(graph, directed=False) if n else (0, np.zeros(0, np.int32))
+    )
     table, image = pool.predictions, pool.predictions.image
     first = np.unique(place, return_index=True)[1]  # members of a place share image and class
     order = np.argsort(image[alarms[first]], kind="stable")

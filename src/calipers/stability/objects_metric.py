@@ -2,20 +2,23 @@
 """Object stability as ratios of sums over images, so that replicates are products of matrices.
 
 ``agreement``
-    positive agreement of two models, ``2 n11 / (2 n11 + n10 + n01)`` with n11 couples and n10, n01 predictions without
-    a partner; per image the mean over the pairs of models, then the mean over images. Undefined for a pair of models
-    that both say nothing on an image, and for an image on which no pair has a value; both are skipped and counted.
+    positive agreement of two models, ``2 n11 / (2 n11 + n10 + n01)`` with n11 couples and n10, n01
+    predictions without a partner; per image the mean over the pairs of models, then the mean over
+    images. Undefined for a pair of models that both say nothing on an image, and for an image on
+    which no pair has a value; both are skipped and counted.
 ``agreement-with-silence``
-    the same with 1 where both say nothing: all images and pairs have a value. Only for all objects together.
+    the same with 1 where both say nothing: all images and pairs have a value. Only for all objects
+    together.
 ``mean-iou``
-    mean intersection over union of the couples of a pair of models; then as above. Undefined without couples.
+    mean intersection over union of the couples of a pair of models; then as above. Undefined
+    without couples.
 ``found-by-k``, ``found-by-all``, ``found-by-some``, ``found-by-none``
     share of the counted references that exactly k, all, some but not all, none of the models find.
 ``false-alarms-by-k``, ``false-alarms-shared``
     share of the places with a false alarm where exactly k, at least two of the models raise one.
 
-By class, couples are within a class. By size a couple has the mean area of its two predictions, a place that of its
-false alarms.
+By class, couples are within a class. By size a couple has the mean area of its two predictions, a
+place that of its false alarms.
 """
 
 from __future__ import annotations
@@ -35,14 +38,17 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 ID = "object-stability@1"
-# Sums per image and stratum: these, then references found by 0..K models, then places of 1..K models.
+# Sums per image and stratum: these, then references found by 0..K models, then places of 1..K
+# models.
 AGREED, DEFINED, QUIET, IMAGES, OVERLAP, COUPLED, TALLIES = range(7)
 ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Per image the sums that all numbers are ratios of; row 0 is everything, then one row per stratum."""
+    """Per image the sums that all numbers are ratios of; row 0 is everything, then one row per
+    stratum.
+    """
 
     n_models: int
     n_rows: int
@@ -85,7 +91,10 @@ def _entries(evidence: ObjectPairs, strata: Strata, begin: int) -> list[Entry]:
     """Return what the rows from ``begin`` on are sums of."""
     cells = pair_cells(evidence, strata)
     found = []
-    for values, total, number in ((cells.agreement, AGREED, DEFINED), (cells.iou, OVERLAP, COUPLED)):
+    for values, total, number in (
+        (cells.agreement, AGREED, DEFINED),
+        (cells.iou, OVERLAP, COUPLED),
+    ):
         mean = mean_of_defined(values)
         known = np.flatnonzero(~np.isnan(mean))
         image, row = cells.image[known], begin + cells.stratum[known]
@@ -93,10 +102,16 @@ def _entries(evidence: ObjectPairs, strata: Strata, begin: int) -> list[Entry]:
         found.append((image, row, np.full(len(known), number), np.ones(len(known))))
     things: list[tuple[Things, I64, int]] = [
         (evidence.references, strata.references, TALLIES),
-        (evidence.places, strata.places, TALLIES + evidence.n_models),  # nobody is not among the numbers of models
+        (
+            evidence.places,
+            strata.places,
+            TALLIES + evidence.n_models,
+        ),  # nobody is not among the numbers of models
     ]
     for table, stratum, column in things:
-        found.append((table.image, begin + stratum, column + table.found.sum(axis=1), np.ones(len(table))))
+        found.append(
+            (table.image, begin + stratum, column + table.found.sum(axis=1), np.ones(len(table)))
+        )
     return found
 
 
@@ -116,14 +131,25 @@ class ObjectMetric:
     def __init__(self, n_models: int) -> None:
         found = tuple(f"found-by-{k}" for k in range(n_models + 1))
         alarms = tuple(f"false-alarms-by-{k}" for k in range(1, n_models + 1))
-        shares = ("found-by-all", "found-by-some", "found-by-none", *found, "false-alarms-shared", *alarms)
-        self.facts = Facts(ID, ("agreement", "agreement-with-silence", "mean-iou", *shares), swap=False)
+        shares = (
+            "found-by-all",
+            "found-by-some",
+            "found-by-none",
+            *found,
+            "false-alarms-shared",
+            *alarms,
+        )
+        self.facts = Facts(
+            ID, ("agreement", "agreement-with-silence", "mean-iou", *shares), swap=False
+        )
         self.top, self.bottom = _ratios(n_models, self.facts.names)
 
     def value(self, evidence: Sums, weights: Any) -> F64:
         """Return (R, 1 + n_strata, n_names) for weights (R, n_images)."""
         drawn = np.asarray(weights, np.float64)
-        sums = np.asarray(evidence.table.T @ drawn.T).T.reshape(len(drawn), evidence.n_rows, evidence.width)
+        sums = np.asarray(evidence.table.T @ drawn.T).T.reshape(
+            len(drawn), evidence.n_rows, evidence.width
+        )
         top, bottom = sums @ self.top, sums @ self.bottom
         return np.asarray(np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0))
 
@@ -139,7 +165,9 @@ class ObjectMetric:
         return found
 
     def counts(self, evidence: Sums, weights: I64) -> I64:
-        """Return (1 + n_strata, n_names, 3): images with a value, counted references, predictions of all models."""
+        """Return (1 + n_strata, n_names, 3): images with a value, counted references, predictions
+        of all models.
+        """
         table = np.zeros((evidence.n_rows, len(self.facts.names), 3), np.int64)
         _, bottom = self._of_units(evidence, np.arange(evidence.n_images), evidence.n_images)
         table[:, :, 0] = ((bottom > 0).T @ weights).reshape(evidence.n_rows, -1)
@@ -147,7 +175,9 @@ class ObjectMetric:
         return table
 
     def support(self, evidence: Sums, unit: I64, n_units: int) -> I64:
-        """Return (1 + n_strata, n_names, 3): units with a value, twice, and those in which it is not 1."""
+        """Return (1 + n_strata, n_names, 3): units with a value, twice, and those in which it is
+        not 1.
+        """
         top, bottom = self._of_units(evidence, unit, n_units)
         there = np.asarray((bottom > 0).sum(axis=0)).reshape(evidence.n_rows, -1)
         short = np.asarray((bottom - top > ROUNDING).sum(axis=0)).reshape(evidence.n_rows, -1)
@@ -158,9 +188,14 @@ class ObjectMetric:
         from scipy.sparse import csr_array, eye_array, kron
 
         image = np.arange(evidence.n_images)
-        gathered = csr_array((np.ones(len(unit)), (unit, image)), shape=(n_units, len(unit))) @ evidence.table
+        gathered = (
+            csr_array((np.ones(len(unit)), (unit, image)), shape=(n_units, len(unit)))
+            @ evidence.table
+        )
         rows = eye_array(evidence.n_rows)
-        return tuple(csr_array(gathered @ kron(rows, part, format="csr")) for part in (self.top, self.bottom))
+        return tuple(
+            csr_array(gathered @ kron(rows, part, format="csr")) for part in (self.top, self.bottom)
+        )
 
 
 def _ratios(n_models: int, names: tuple[str, ...]) -> tuple[F64, F64]:

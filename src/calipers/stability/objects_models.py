@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single models in object stability: which take part, pairs of them, and the rest without one of them."""
+"""Single models in object stability: which take part, pairs of them, and the rest without one of
+them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ FEWEST_MODELS = 3
 def chosen(cohort: Cohort, models: Sequence[str] | None) -> tuple[str, ...]:
     """Return the models that are compared: at least two different ones."""
     if not isinstance(cohort, Cohort):
-        raise UsageError(f"stability of objects takes a cohort, not {type(cohort).__name__}: make one with read")
+        raise UsageError(
+            f"stability of objects takes a cohort, not {type(cohort).__name__}: make one with read"
+        )
     if isinstance(models, str):
         raise UsageError(f"models takes several names, such as [{models!r}, ...]")
     names = tuple(cohort.models) if models is None else tuple(several("models", models))
@@ -87,25 +91,37 @@ def dense_pairs(evidence: ObjectPairs) -> tuple[F64, F64]:
 
 
 def pair_matrix(evidence: ObjectPairs) -> F64:
-    """Return (K, K) the mean agreement of two models over the images on which one of them says something."""
+    """Return (K, K) the mean agreement of two models over the images on which one of them says
+    something.
+    """
     one, other = pair_index(evidence.n_models)
     matrix = np.full((evidence.n_models, evidence.n_models), np.nan)
     matrix[one, other] = matrix[other, one] = mean_of_defined(dense_pairs(evidence)[0].T)
     return matrix
 
 
-def leave_one_out(evidence: ObjectPairs, models: tuple[str, ...], metric: str, level: float) -> LeaveOneOut:
+def leave_one_out(
+    evidence: ObjectPairs, models: tuple[str, ...], metric: str, level: float
+) -> LeaveOneOut:
     """Return a number without each of the models.
 
-    The jackknife's standard error is ``sqrt((K - 1) / K * sum((v_m - mean)^2))`` over the values without model m, its
-    interval a t interval with K - 1 degrees of freedom, cut at 0 and 1. It needs three models. Shares of references
-    found by all, some or none have none: with one model less they are another number, not the same one from less data.
+    The jackknife's standard error is ``sqrt((K - 1) / K * sum((v_m - mean)^2))`` over the values
+    without model m, its interval a t interval with K - 1 degrees of freedom, cut at 0 and 1. It
+    needs three models. Shares of references found by all, some or none have none: with one model
+    less they are another number, not the same one from less data.
     """
     everyone = np.ones(len(models), np.bool_)
     value = _of(evidence, metric, everyone)
     if len(models) < FEWEST_MODELS:
-        return LeaveOneOut(metric, value, dict.fromkeys(models, NAN), NAN, NAN, NAN, level, "too_few_units")
-    without = np.array([_of(evidence, metric, everyone & (np.arange(len(models)) != m)) for m in range(len(models))])
+        return LeaveOneOut(
+            metric, value, dict.fromkeys(models, NAN), NAN, NAN, NAN, level, "too_few_units"
+        )
+    without = np.array(
+        [
+            _of(evidence, metric, everyone & (np.arange(len(models)) != m))
+            for m in range(len(models))
+        ]
+    )
     named = dict(zip(models, without.tolist()))
     if metric in SHARES or np.isnan(without).any():
         reason = "not_requested" if metric in SHARES else "no_objects"
@@ -115,7 +131,9 @@ def leave_one_out(evidence: ObjectPairs, models: tuple[str, ...], metric: str, l
     n = len(models)
     error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
     wide = float(stdtrit(n - 1, (1 + level) / 2)) * error
-    return LeaveOneOut(metric, value, named, error, max(0.0, value - wide), min(1.0, value + wide), level, None)
+    return LeaveOneOut(
+        metric, value, named, error, max(0.0, value - wide), min(1.0, value + wide), level, None
+    )
 
 
 def _of(evidence: ObjectPairs, metric: str, kept: NDArray[np.bool_]) -> float:
@@ -125,5 +143,7 @@ def _of(evidence: ObjectPairs, metric: str, kept: NDArray[np.bool_]) -> float:
         inside = {"all": times == most, "none": times == 0, "some": (times > 0) & (times < most)}
         return float(inside[metric.removeprefix("found-by-")].mean()) if len(times) else NAN
     one, other = pair_index(evidence.n_models)
-    of_images = mean_of_defined(dense_pairs(evidence)[MEANS.index(metric)][:, kept[one] & kept[other]])
+    of_images = mean_of_defined(
+        dense_pairs(evidence)[MEANS.index(metric)][:, kept[one] & kept[other]]
+    )
     return float(mean_of_defined(of_images[None])[0])

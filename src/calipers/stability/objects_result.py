@@ -16,7 +16,14 @@ from calipers.results import Estimate, Row
 from calipers.results.document import RowsDocument
 from calipers.results.estimate import number
 from calipers.stability.objects_evidence import ObjectPairs
-from calipers.stability.objects_models import MEANS, SHARES, LeaveOneOut, dense_pairs, leave_one_out, pair_matrix
+from calipers.stability.objects_models import (
+    MEANS,
+    SHARES,
+    LeaveOneOut,
+    dense_pairs,
+    leave_one_out,
+    pair_matrix,
+)
 from calipers.stability.objects_strata import mean_of_defined
 from calipers.tables import Cohort
 
@@ -102,7 +109,9 @@ class ObjectStability(RowsDocument):
     below: Mapping[str, int]  # model -> predictions below the score cut, which were left out
 
     def __getitem__(self, metric: str) -> Estimate:
-        """Return the estimate of all objects together, such as ``["agreement"]`` or ``["found-by-some"]``."""
+        """Return the estimate of all objects together, such as ``["agreement"]`` or
+        ``["found-by-some"]``.
+        """
         return self.get(metric)
 
     def get(self, metric: str, *, label: str | None = None, **group: str) -> Estimate:
@@ -113,32 +122,48 @@ class ObjectStability(RowsDocument):
             raise UsageError(f"no number {metric!r} in this result; {did_you_mean(metric, known)}")
         found = [row for row in named if row.label == label and dict(row.group or {}) == group]
         if not found:
-            there = "; ".join(dict.fromkeys(str(row.label or dict(row.group or {}) or "all") for row in named))
+            there = "; ".join(
+                dict.fromkeys(str(row.label or dict(row.group or {}) or "all") for row in named)
+            )
             raise UsageError(f"{metric!r} is known of: {there}; not of {label or group or 'all'}")
         return found[0].estimate
 
     def found_by(self) -> tuple[FoundBy, ...]:
-        """Return how many references exactly 0, 1, ..., K models find, with the interval of their share."""
-        times = np.bincount(self.evidence.references.found.sum(axis=1), minlength=len(self.models) + 1)
+        """Return how many references exactly 0, 1, ..., K models find, with the interval of their
+        share.
+        """
+        times = np.bincount(
+            self.evidence.references.found.sum(axis=1), minlength=len(self.models) + 1
+        )
         return tuple(FoundBy(k, int(n), self._share("found-by", k)) for k, n in enumerate(times))
 
     def false_alarms_by(self) -> tuple[FalseAlarmsBy, ...]:
-        """Return at how many places exactly 1, ..., K models raise a false alarm, with the interval of their share."""
+        """Return at how many places exactly 1, ..., K models raise a false alarm, with the interval
+        of their share.
+        """
         times = np.bincount(self.evidence.places.found.sum(axis=1), minlength=len(self.models) + 1)
         shares = [self._share("false-alarms-by", k) for k in range(1, len(self.models) + 1)]
-        return tuple(FalseAlarmsBy(k + 1, int(times[k + 1]), share) for k, share in enumerate(shares))
+        return tuple(
+            FalseAlarmsBy(k + 1, int(times[k + 1]), share) for k, share in enumerate(shares)
+        )
 
     def _share(self, metric: str, k: int) -> Estimate:
         return self.get(metric, models=f"{k} of {len(self.models)}")
 
     @cached_property
     def per_image(self) -> Mapping[str, Column]:
-        """One entry per image of the cohort: means over pairs of models, and references by who found them."""
+        """One entry per image of the cohort: means over pairs of models, and references by who
+        found them.
+        """
         evidence, n_models = self.evidence, len(self.models)
         agreement, iou = dense_pairs(evidence)
         times = evidence.references.found.sum(axis=1)
         owner, n = evidence.references.image, evidence.n_images
-        kinds = {"all": times == n_models, "some": (times > 0) & (times < n_models), "none": times == 0}
+        kinds = {
+            "all": times == n_models,
+            "some": (times > 0) & (times < n_models),
+            "none": times == 0,
+        }
         return {
             "image": np.array(self.cohort.images.ids, dtype=object),
             "agreement": mean_of_defined(agreement),
@@ -146,21 +171,30 @@ class ObjectStability(RowsDocument):
             "mean_iou": mean_of_defined(iou),
             "predictions": np.diff(evidence.said.offsets),
             "references": np.diff(evidence.references.offsets),
-            **{f"found_by_{name}": np.bincount(owner[rows], minlength=n) for name, rows in kinds.items()},
+            **{
+                f"found_by_{name}": np.bincount(owner[rows], minlength=n)
+                for name, rows in kinds.items()
+            },
             "false_alarm_places": np.diff(evidence.places.offsets),
         }
 
     def sd(self, metric: str = "agreement") -> float:
-        """Return the standard deviation (ddof 1) over the images that have a value: of agreement or mean-iou."""
+        """Return the standard deviation (ddof 1) over the images that have a value: of agreement or
+        mean-iou.
+        """
         if metric not in MEANS:
-            raise UsageError(f"only means over images vary over images; {did_you_mean(metric, MEANS)}")
+            raise UsageError(
+                f"only means over images vary over images; {did_you_mean(metric, MEANS)}"
+            )
         values = self.per_image[metric.replace("-", "_")]
         known = values[~np.isnan(values)]
         return float(known.std(ddof=1)) if len(known) > 1 else float("nan")
 
     @property
     def undefined(self) -> tuple[int, int, int]:
-        """Pairs of models that both say nothing on an image, of how many, and images on which all are silent."""
+        """Pairs of models that both say nothing on an image, of how many, and images on which all
+        are silent.
+        """
         missing = self.per_image["undefined_pairs"]
         n_pairs = len(self.models) * (len(self.models) - 1) // 2
         return int(missing.sum()), n_pairs * len(missing), int((missing == n_pairs).sum())
@@ -171,16 +205,20 @@ class ObjectStability(RowsDocument):
         return pair_matrix(self.evidence)
 
     def leave_one_out(self, metric: str = "agreement") -> LeaveOneOut:
-        """Return a number without each of the models, with a jackknife interval over models where there is one."""
+        """Return a number without each of the models, with a jackknife interval over models where
+        there is one.
+        """
         if metric not in (*MEANS, *SHARES):
-            raise UsageError(f"no {metric!r} without a model; {did_you_mean(metric, (*MEANS, *SHARES))}")
+            raise UsageError(
+                f"no {metric!r} without a model; {did_you_mean(metric, (*MEANS, *SHARES))}"
+            )
         return leave_one_out(self.evidence, self.models, metric, float(self.settings["level"]))
 
     def disputed(self, n: int = 10) -> tuple[DisputedImage, ...]:
         """Return the n images with the most references that some but not all models find.
 
-        Of equal ones first those on which the models agree less, then those that come first. Images without any are
-        not among them.
+        Of equal ones first those on which the models agree less, then those that come first. Images
+        without any are not among them.
         """
         some, agreement = self.per_image["found_by_some"], self.per_image["agreement"]
         order = np.lexsort((np.nan_to_num(agreement, nan=1.0), -some))
@@ -192,12 +230,17 @@ class ObjectStability(RowsDocument):
         found = []
         for row, flags in zip(table.row[mine].tolist(), table.found[mine].tolist()):
             if any(flags) and not all(flags):
-                finders, others = ([m for m, f in zip(self.models, flags) if f is wanted] for wanted in (True, False))
+                finders, others = (
+                    [m for m, f in zip(self.models, flags) if f is wanted]
+                    for wanted in (True, False)
+                )
                 label = cohort.classes[int(cohort.references.label[row])]
                 place = int(cohort.references.place[row])
                 found.append(DisputedReference(row, place, label, tuple(finders), tuple(others)))
         agreement = float(self.per_image["agreement"][image])
-        return DisputedImage(cohort.images.ids[image], image, mine.stop - mine.start, agreement, tuple(found))
+        return DisputedImage(
+            cohort.images.ids[image], image, mine.stop - mine.start, agreement, tuple(found)
+        )
 
     def sentences(self) -> list[str]:
         """Return in words how far the models find the same."""
@@ -213,7 +256,9 @@ class ObjectStability(RowsDocument):
         return warnings(self)
 
     def figure(self, name: str) -> Figure:
-        """Return a figure as data: ``found-by``, ``false-alarms``, ``sizes``, ``agreement`` or ``pairs``."""
+        """Return a figure as data: ``found-by``, ``false-alarms``, ``sizes``, ``agreement`` or
+        ``pairs``.
+        """
         from calipers.plots.object_stability import figure
 
         return figure(self, name)
@@ -234,7 +279,9 @@ class ObjectStability(RowsDocument):
             "images": self.evidence.n_images,
             "references": len(self.evidence.references),
             "ignored_references": int(self.evidence.ignored.sum()),
-            "predictions": np.bincount(self.evidence.said.model, minlength=len(self.models)).tolist(),
+            "predictions": np.bincount(
+                self.evidence.said.model, minlength=len(self.models)
+            ).tolist(),
             "predictions_below_cut": [self.below[name] for name in self.models],
             "duplicates": self.evidence.duplicates.sum(axis=0).tolist(),
             "false_alarm_places": len(self.evidence.places),

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strata of objects (everything, classes, sizes), and what pairs of models say in every image and stratum."""
+"""Strata of objects (everything, classes, sizes), and what pairs of models say in every image and
+stratum.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Strata(NamedTuple):
     def classes(cls, evidence: ObjectPairs) -> Strata:
         """Return one stratum per class."""
         first, _ = evidence.couple_rows()
-        references, places, said = (table.label for table in (evidence.references, evidence.places, evidence.said))
+        references, places, said = (
+            table.label for table in (evidence.references, evidence.places, evidence.said)
+        )
         return cls(evidence.n_classes, references, places, said, said[first])
 
     @classmethod
@@ -47,7 +51,9 @@ class Strata(NamedTuple):
 
 
 class PairCells(NamedTuple):
-    """What every pair of models says in the cells (image and stratum) where any model says something."""
+    """What every pair of models says in the cells (image and stratum) where any model says
+    something.
+    """
 
     image: I64  # (n,)
     stratum: I64
@@ -71,8 +77,12 @@ def pair_cells(evidence: ObjectPairs, strata: Strata) -> PairCells:
 
     spoken = table(cell, said.model, evidence.n_models)
     matched = table(at, couples.pair, len(one))
-    partnered = table(cell[first], couples.pair, len(one)) + table(cell[second], couples.pair, len(one))
-    alone = spoken[:, one] + spoken[:, other] - partnered  # a couple may lie in another stratum than its members
+    partnered = table(cell[first], couples.pair, len(one)) + table(
+        cell[second], couples.pair, len(one)
+    )
+    alone = (
+        spoken[:, one] + spoken[:, other] - partnered
+    )  # a couple may lie in another stratum than its members
     with np.errstate(invalid="ignore", divide="ignore"):
         agreement = 2 * matched / (2 * matched + alone)
         iou = table(at, couples.pair, len(one), couples.iou) / matched

@@ -33,7 +33,11 @@ def _references(found: ObjectStability) -> str:
     if not n:
         return "There are no counted references: nothing can be said of what the models find."
     every, some, none = (found[f"found-by-{kind}"] for kind in ("all", "some", "none"))
-    middle = f"one of them alone finds {_share(some)}" if k == 2 else f"some but not all find {_share(some)}"
+    middle = (
+        f"one of them alone finds {_share(some)}"
+        if k == 2
+        else f"some but not all find {_share(some)}"
+    )
     who = "both" if k == 2 else f"all {k}"
     return f"Of {_many(n, 'reference')}, {who} models find {_share(every)}, {middle}, and none finds {_share(none)}."
 
@@ -56,7 +60,9 @@ def _overlap(found: ObjectStability) -> str:
     if math.isnan(value.value):
         return ""
     between = (
-        "" if math.isnan(value.low) else f" ({100 * value.level:g} % interval {value.low:.2f} to {value.high:.2f})"
+        ""
+        if math.isnan(value.low)
+        else f" ({100 * value.level:g} % interval {value.low:.2f} to {value.high:.2f})"
     )
     return f"Where they agree, their shapes have a mean intersection over union of {value.value:.2f}{between}."
 
@@ -65,9 +71,7 @@ def _false_alarms(found: ObjectStability) -> str:
     n = len(found.evidence.places)
     if not n:
         return "No model raises a false alarm."
-    return (
-        f"Of {_many(n, 'place')} with a false alarm, at least two models share {_share(found['false-alarms-shared'])}."
-    )
+    return f"Of {_many(n, 'place')} with a false alarm, at least two models share {_share(found['false-alarms-shared'])}."
 
 
 def _without(found: ObjectStability) -> str:
@@ -86,7 +90,9 @@ def _disputed(found: ObjectStability) -> str:
     worst = found.disputed(3)
     if not worst:
         return "No reference is disputed." if len(found.evidence.references) else ""
-    listed = ", ".join(f"{one.image} ({len(one.references)} of {one.n_references})" for one in worst)
+    listed = ", ".join(
+        f"{one.image} ({len(one.references)} of {one.n_references})" for one in worst
+    )
     return f"Most disputed references: {listed}."
 
 
@@ -102,16 +108,24 @@ def _left_out(found: ObjectStability) -> list[str]:
         said.append(f"{_many(ignored, 'reference')} left out: ignored, or crowds")
     for name, n in found.below.items():
         if n:
-            said.append(f"{_many(n, 'prediction')} of {name} left out: score below {found.settings['score_cut']:g}")
+            said.append(
+                f"{_many(n, 'prediction')} of {name} left out: score below {found.settings['score_cut']:g}"
+            )
     for name, n in zip(found.models, evidence.duplicates.sum(axis=0).tolist()):
         if n:
-            said.append(f"{_many(n, 'duplicate')} of {name}: further predictions of a found reference, no false alarms")
+            said.append(
+                f"{_many(n, 'duplicate')} of {name}: further predictions of a found reference, no false alarms"
+            )
     chained = int((evidence.places.members > evidence.places.found.sum(axis=1)).sum())
     if chained:
-        said.append(f"{_many(chained, 'place')} with several false alarms of one model, which counts once there")
+        said.append(
+            f"{_many(chained, 'place')} with several false alarms of one model, which counts once there"
+        )
     unscored = [name for name in found.models if not found.cohort.models[name].scored]
     if unscored:
-        said.append(f"no scores: {', '.join(unscored)}; all predictions count, as with a score of 1")
+        said.append(
+            f"no scores: {', '.join(unscored)}; all predictions count, as with a score of 1"
+        )
     return said
 
 
@@ -119,8 +133,14 @@ def _weak(found: ObjectStability) -> list[str]:
     said, k = [], len(found.models)
     undefined, pairs, _ = found.undefined
     if undefined:
-        share = "" if undefined <= MANY_UNDEFINED * pairs else ", a large part: look at agreement-with-silence too"
-        said.append(f"in {undefined} of {pairs} comparisons of two models on an image both say nothing: skipped{share}")
+        share = (
+            ""
+            if undefined <= MANY_UNDEFINED * pairs
+            else ", a large part: look at agreement-with-silence too"
+        )
+        said.append(
+            f"in {undefined} of {pairs} comparisons of two models on an image both say nothing: skipped{share}"
+        )
     if k < FEW_MODELS:
         said.append(f"{k} models: what other trainings would find can hardly be told")
     if found.evidence.n_images and np.isnan(found["agreement"].low) and found["agreement"].reason:
@@ -128,7 +148,9 @@ def _weak(found: ObjectStability) -> list[str]:
     n, unit = found["agreement"].n_units, found["agreement"].unit
     if "few_units" in found["agreement"].flags:
         said.append(f"few units ({n} {plural(unit)}): intervals are rough")
-    said.append("the shares found by all, some and none depend on the number of models: compare equal numbers of them")
+    said.append(
+        "the shares found by all, some and none depend on the number of models: compare equal numbers of them"
+    )
     return said
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left of bags once they were read: counts and correlations of every pair of models, as `BagPairs`.
+"""What is left of bags once they were read: counts and correlations of every pair of models, as
+`BagPairs`.
 
-Every score of a pair of models on a bag is a function of these small numbers, so that thresholds, conventions,
-leaving out a model and resampling bags never read a map again.
+Every score of a pair of models on a bag is a function of these small numbers, so that thresholds,
+conventions, leaving out a model and resampling bags never read a map again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 AGREEMENT = ("PJ", "PO", "APO", "HAPJ", "APJ", "AJ", "TAR", "PAR", "NAR", "PABAK", "AC1")
-MARGINAL = ("PAR-NAR", "prevalence-index", "bias-index", "positive_share")  # they describe, and are not better if high
+MARGINAL = (
+    "PAR-NAR",
+    "prevalence-index",
+    "bias-index",
+    "positive_share",
+)  # they describe, and are not better if high
 BINARY = (*AGREEMENT, *MARGINAL)
 CONTINUOUS = ("Pearson", "Spearman", "Kendall-b", "Kendall-a")
 SCORE_NAMES = (*BINARY, *CONTINUOUS)
@@ -37,7 +43,8 @@ UNDEFINED = ("skip", "agree", "one")
 class BagPairs:
     """Evidence of the stability of K models on B bags: P = K (K - 1) / 2 pairs, T thresholds.
 
-    ``called[b, t, k]`` counts the instances of bag b that exactly k models call positive at threshold t.
+    ``called[b, t, k]`` counts the instances of bag b that exactly k models call positive at
+    threshold t.
     """
 
     n_models: int
@@ -47,7 +54,9 @@ class BagPairs:
     both: I64  # (B, T, P) called positive by both
     called: I64  # (B, T, K + 1)
     correlations: F64  # (B, 4, P) as CONTINUOUS; NaN = undefined or not asked for
-    hits: I64  # (B, T, K) positive instances of the reference called positive; -1 = bag not annotated
+    hits: (
+        I64  # (B, T, K) positive instances of the reference called positive; -1 = bag not annotated
+    )
     truth: I64  # (B,) positive instances of the reference; -1 = bag not annotated
     bag_scores: F64  # (B, K) NaN = unknown
 
@@ -68,8 +77,12 @@ class BagPairs:
 
     @classmethod
     def concat(cls, parts: Sequence[BagPairs]) -> BagPairs:
-        """Return the evidence of all bags of several parts, which know the same models and thresholds."""
-        per_bag: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in PER_BAG}
+        """Return the evidence of all bags of several parts, which know the same models and
+        thresholds.
+        """
+        per_bag: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in PER_BAG
+        }
         return replace(parts[0], **per_bag)
 
     def at(self, threshold: float) -> int:
@@ -86,7 +99,9 @@ class BagPairs:
         return np.asarray((first != model) & (second != model))
 
 
-PER_BAG = tuple(field.name for field in fields(BagPairs) if field.name not in ("n_models", "thresholds"))
+PER_BAG = tuple(
+    field.name for field in fields(BagPairs) if field.name not in ("n_models", "thresholds")
+)
 
 
 def check_name(name: str) -> None:
@@ -109,15 +124,18 @@ def pair_counts(evidence: BagPairs, threshold_index: int) -> contingency.Counts:
     return contingency.Counts(n11, n10, n01, evidence.n[:, None] - n11 - n10 - n01)
 
 
-def pair_scores(evidence: BagPairs, name: str, threshold_index: int, undefined: str = "skip") -> F64:
+def pair_scores(
+    evidence: BagPairs, name: str, threshold_index: int, undefined: str = "skip"
+) -> F64:
     """Return (B, P): one score of every bag and pair of models; NaN where it is undefined.
 
     Parameters
     ----------
     undefined
-        What a score of agreement (``AGREEMENT``) is where it is 0/0 because both maps are all-positive or both are
-        all-negative: ``skip`` leaves it undefined, ``agree`` says 1 for all-positive and 0 for all-negative, ``one``
-        says 1 for both. Correlations of constant maps stay undefined.
+        What a score of agreement (``AGREEMENT``) is where it is 0/0 because both maps are
+        all-positive or both are all-negative: ``skip`` leaves it undefined, ``agree`` says 1 for
+        all-positive and 0 for all-negative, ``one`` says 1 for both. Correlations of constant maps
+        stay undefined.
 
     Notes
     -----

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The paradox of kappa: two models agree on nearly all instances, and kappa is small.
 
-Kappa (AJ), and with it APJ, takes out the agreement that chance would give. If nearly all instances are negative (or
-positive), chance gives much, and a few instances decide the score. The rule, on every bag and pair of models whose AJ
-is defined: the pair is *paradoxical* if
+Kappa (AJ), and with it APJ, takes out the agreement that chance would give. If nearly all instances
+are negative (or positive), chance gives much, and a few instances decide the score. The rule, on
+every bag and pair of models whose AJ is defined: the pair is *paradoxical* if
 
 - the calls are one-sided: |prevalence index| = |n11 - n00| / N is at least 0.6, and
-- the scores part: PABAK - AJ is at least 0.2, PABAK being kappa as it would be without prevalence and bias.
+- the scores part: PABAK - AJ is at least 0.2, PABAK being kappa as it would be without prevalence
+  and bias.
 
-An analysis is flagged if at least 20 % of its defined pairs are paradoxical. The three numbers are judgement.
+An analysis is flagged if at least 20 % of its defined pairs are paradoxical. The three numbers are
+judgement.
 
 References
 ----------
-Feinstein and Cicchetti, High agreement but low kappa, J Clin Epidemiol 1990. Byrt et al., Bias, prevalence and kappa,
-J Clin Epidemiol 1993.
+Feinstein and Cicchetti, High agreement but low kappa, J Clin Epidemiol 1990. Byrt et al., Bias,
+prevalence and kappa, J Clin Epidemiol 1993.
 """
 
 from __future__ import annotations
@@ -68,8 +70,13 @@ class Paradox:
 def paradox(evidence: BagPairs, threshold_index: int) -> Paradox:
     """Return how many pairs of models are paradoxical at a threshold."""
     names = ("AJ", "PABAK", "prevalence-index", "TAR")
-    kappa, adjusted, prevalence, total = (pair_scores(evidence, name, threshold_index) for name in names)
+    kappa, adjusted, prevalence, total = (
+        pair_scores(evidence, name, threshold_index) for name in names
+    )
     defined = ~np.isnan(kappa)
     odd = defined & (np.abs(prevalence) >= ONE_SIDED) & (adjusted - kappa >= APART)
-    means = [float(scores[odd].mean()) if odd.any() else float("nan") for scores in (total, kappa, prevalence)]
+    means = [
+        float(scores[odd].mean()) if odd.any() else float("nan")
+        for scores in (total, kappa, prevalence)
+    ]
     return Paradox(int(odd.sum()), int(defined.sum()), *means)

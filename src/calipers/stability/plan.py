@@ -20,7 +20,9 @@ ALL_MODELS = "all models"
 
 @dataclass(frozen=True)
 class Plan:
-    """The settings of an analysis; ``ids``, ``positive`` and ``units`` are of the bags that are used."""
+    """The settings of an analysis; ``ids``, ``positive`` and ``units`` are of the bags that are
+    used.
+    """
 
     models: tuple[str, ...]
     ids: tuple[str, ...]
@@ -38,7 +40,11 @@ class Plan:
     @property
     def references(self) -> I64:
         """(B,) 1 for bags that are known to be positive."""
-        return np.zeros(len(self.ids), np.int64) if self.positive is None else self.positive.astype(np.int64)
+        return (
+            np.zeros(len(self.ids), np.int64)
+            if self.positive is None
+            else self.positive.astype(np.int64)
+        )
 
     def settings(self) -> dict[str, Any]:
         """Return the settings for JSON."""

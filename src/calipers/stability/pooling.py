@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the instances of a bag to one number for the whole bag, in four ways.
 
-``max`` the highest value; ``mean``; ``noisy-or`` 1 - prod(1 - p), kept as -sum log(1 - p), which has the same order but
-does not stick to 1 when many instances are sure; ``lse`` log mean exp(p), which on probabilities is near the mean.
+``max`` the highest value; ``mean``; ``noisy-or`` 1 - prod(1 - p), kept as -sum log(1 - p), which
+has the same order but does not stick to 1 when many instances are sure; ``lse`` log mean exp(p),
+which on probabilities is near the mean.
 """
 
 from __future__ import annotations

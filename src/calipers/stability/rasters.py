@@ -27,13 +27,17 @@ AXES = {2: ("rows", "columns"), 3: ("slices", "rows", "columns")}
 
 @dataclass(frozen=True, eq=False)
 class RasterBags:
-    """Images as bags: every model's predictions on a grid, drawn when a bag is asked for. See `detections_as_bags`."""
+    """Images as bags: every model's predictions on a grid, drawn when a bag is asked for. See
+    `detections_as_bags`.
+    """
 
     cohort: Cohort
     models: tuple[str, ...]
     shapes: I64  # (n_images, d) cells as [slices, ]rows, columns
     covers: Covers
-    spans: Mapping[str, I64]  # model, "" for the references -> (n, d, 2) cells from, to per axis of the boxes
+    spans: Mapping[
+        str, I64
+    ]  # model, "" for the references -> (n, d, 2) cells from, to per axis of the boxes
     counted: Flags  # (n_references,)
     positive: Flags
     bag_scores: F64
@@ -62,14 +66,26 @@ class RasterBags:
         for k, name in enumerate(self.models):
             table = self.cohort.models[name]
             rows = _rows(table, image)
-            self._draw(values[k], table, name, rows[np.argsort(table.score[rows], kind="stable")], table.score)
+            self._draw(
+                values[k],
+                table,
+                name,
+                rows[np.argsort(table.score[rows], kind="stable")],
+                table.score,
+            )
         real = np.zeros(shape)
         rows = _rows(self.cohort.references, image)
-        self._draw(real, self.cohort.references, "", rows[self.counted[rows]], np.ones(len(self.counted)))
-        return Bag(self.ids[image], values.reshape(len(self.models), -1), shape, real.reshape(-1) > 0)
+        self._draw(
+            real, self.cohort.references, "", rows[self.counted[rows]], np.ones(len(self.counted))
+        )
+        return Bag(
+            self.ids[image], values.reshape(len(self.models), -1), shape, real.reshape(-1) > 0
+        )
 
     def _draw(self, canvas: F64, table: Objects, name: str, rows: I64, score: F64) -> None:
-        """Write scores into the cells of objects that come in ascending order: the highest one stays."""
+        """Write scores into the cells of objects that come in ascending order: the highest one
+        stays.
+        """
         for row in rows.tolist():
             if table.masks is not None:
                 canvas[cells_of_mask(table.masks, row, canvas.shape, self.covers)] = score[row]
@@ -86,27 +102,30 @@ def detections_as_bags(
 ) -> RasterBags:
     """Put the predictions of several models on a grid of every image.
 
-    The value of a cell is the highest score of a prediction that covers its centre (``covers="any-overlap"``: that
-    shares any area with it), whatever its class; 1 for predictions without scores, 0 where there is none. A bag is
-    positive if its image has a counted reference; instances are the cells of counted references.
+    The value of a cell is the highest score of a prediction that covers its centre
+    (``covers="any-overlap"``: that shares any area with it), whatever its class; 1 for predictions
+    without scores, 0 where there is none. A bag is positive if its image has a counted reference;
+    instances are the cells of counted references.
 
     Parameters
     ----------
     cohort
-        Images with the predictions of at least two models: masks where a model has them, else boxes.
+        Images with the predictions of at least two models: masks where a model has them, else
+        boxes.
     grid
-        (rows, columns), in 3D (slices, rows, columns), the same for all images; None: one cell per pixel.
+        (rows, columns), in 3D (slices, rows, columns), the same for all images; None: one cell per
+        pixel.
     covers
-        ``centre``: a cell belongs to an object if its centre does; boxes are half-open. ``any-overlap``: if they share
-        any area.
+        ``centre``: a cell belongs to an object if its centre does; boxes are half-open.
+        ``any-overlap``: if they share any area.
     models
         Which ones; all if left out.
 
     Returns
     -------
     RasterBags
-        Bags that are drawn one by one, with the columns of the images as groups, and per model and image the highest
-        score as the score of the bag, 0 without predictions.
+        Bags that are drawn one by one, with the columns of the images as groups, and per model and
+        image the highest score as the score of the bag, 0 without predictions.
 
     Examples
     --------
@@ -128,7 +147,10 @@ def detections_as_bags(
     _check_scores(cohort, names)
     size = _sizes(cohort, names)
     shapes = _shapes(cohort, grid, size)
-    tables: dict[str, Objects] = {"": cohort.references, **{name: cohort.models[name] for name in names}}
+    tables: dict[str, Objects] = {
+        "": cohort.references,
+        **{name: cohort.models[name] for name in names},
+    }
     spans = {name: spans_of(table, size, shapes, covers) for name, table in tables.items()}
     references = cohort.references
     counted = ~(references.ignore | references.crowd)
@@ -161,12 +183,16 @@ def cells_of_mask(masks: Masks, row: int, shape: tuple[int, ...], covers: Covers
         if n == length:
             continue
         if covers == "centre":
-            covered = covered.take(np.floor((np.arange(n) + 0.5) * length / n).astype(np.int64), axis)
+            covered = covered.take(
+                np.floor((np.arange(n) + 0.5) * length / n).astype(np.int64), axis
+            )
             continue
         left, right = (np.arange(n) + step for step in (0, 1))
         pixel = np.arange(length)
         shared = (pixel * n < right[:, None] * length) & ((pixel + 1) * n > left[:, None] * length)
-        covered = np.moveaxis(np.tensordot(shared.astype(np.float64), covered, (1, axis)), 0, axis) > 0
+        covered = (
+            np.moveaxis(np.tensordot(shared.astype(np.float64), covered, (1, axis)), 0, axis) > 0
+        )
     return np.asarray(covered)
 
 
@@ -215,9 +241,13 @@ def _shapes(cohort: Cohort, grid: Sequence[int] | None, size: F64) -> I64:
     if grid is None:
         return np.ceil(size[:, ::-1]).astype(np.int64)
     cells: list[Any] = several("grid", grid)
-    whole = all(isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0 for n in cells)
+    whole = all(
+        isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0 for n in cells
+    )
     if not whole or len(cells) != cohort.dimensions:
-        raise UsageError(f"a grid is ({', '.join(AXES[cohort.dimensions])}), whole numbers from 1 on, not {grid!r}")
+        raise UsageError(
+            f"a grid is ({', '.join(AXES[cohort.dimensions])}), whole numbers from 1 on, not {grid!r}"
+        )
     return np.tile(np.array(cells, np.int64), (cohort.n_images, 1))
 
 
@@ -229,18 +259,30 @@ def _highest(cohort: Cohort, name: str) -> F64:
 
 
 def _notes(
-    cohort: Cohort, models: tuple[str, ...], grid: Sequence[int] | None, covers: Covers, spans: Mapping[str, I64]
+    cohort: Cohort,
+    models: tuple[str, ...],
+    grid: Sequence[int] | None,
+    covers: Covers,
+    spans: Mapping[str, I64],
 ) -> tuple[str, ...]:
     """Return what was made of the objects, in words."""
-    cells = "one cell per pixel" if grid is None else f"a grid of {' x '.join(map(str, grid))} cells on every image"
+    cells = (
+        "one cell per pixel"
+        if grid is None
+        else f"a grid of {' x '.join(map(str, grid))} cells on every image"
+    )
     rule = "its centre" if covers == "centre" else "any part of it"
-    notes = [f"{cells}; a cell has the highest score of a prediction that covers {rule}, of any class"]
+    notes = [
+        f"{cells}; a cell has the highest score of a prediction that covers {rule}, of any class"
+    ]
     unscored = [name for name in models if not cohort.models[name].scored]
     if unscored:
         notes.append(f"no scores: {', '.join(unscored)}; their predictions count 1")
     ignored = int((cohort.references.ignore | cohort.references.crowd).sum())
     if ignored:
-        notes.append(f"{ignored} references are ignored or crowds: they make no image and no cell positive")
+        notes.append(
+            f"{ignored} references are ignored or crowds: they make no image and no cell positive"
+        )
     for name, table in spans.items():
         masked = (cohort.models[name] if name else cohort.references).masks is not None
         lost = 0 if masked else int((table[:, :, 0] >= table[:, :, 1]).any(axis=1).sum())

@@ -53,7 +53,9 @@ def remarks(result: StabilityResult) -> Iterator[Remark]:
 def _sizes(result: StabilityResult) -> Iterator[Remark]:
     number, units = len(result.models), result.plan.units
     if number < FEWEST_MODELS:
-        yield Remark("few-models", "two models are one pair: nothing can be said of other trainings")
+        yield Remark(
+            "few-models", "two models are one pair: nothing can be said of other trainings"
+        )
     elif number < FEW_MODELS:
         yield Remark(
             "few-models",
@@ -63,7 +65,9 @@ def _sizes(result: StabilityResult) -> Iterator[Remark]:
         told = f"{units.number} {plural(units.name)}: too few for an interval over {plural(units.name)}"
         yield Remark("few-bags", told)
     elif units.number < FEW_UNITS:
-        yield Remark("few-bags", f"{units.number} {plural(units.name)}: intervals over so few are rough")
+        yield Remark(
+            "few-bags", f"{units.number} {plural(units.name)}: intervals over so few are rough"
+        )
 
 
 def _undefined(result: StabilityResult) -> Iterator[Remark]:

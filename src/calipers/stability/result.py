@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of `calipers.stability`: rows of estimates, and every further question, answered from the evidence."""
+"""The result of `calipers.stability`: rows of estimates, and every further question, answered from
+the evidence.
+"""
 
 from __future__ import annotations
 
@@ -48,9 +50,10 @@ I64 = NDArray[np.int64]
 class StabilityResult(RowsDocument):
     """What `calipers.stability` returns.
 
-    ``found["APJ"]`` is the estimate of a score over all models: the mean over bags of the mean over pairs of models,
-    with an interval over bags or patients. Its ``n_images`` are the bags that were used; of those that have a value,
-    ``n_references`` are the ones that are known to be positive and ``n_predictions`` the maps of all models.
+    ``found["APJ"]`` is the estimate of a score over all models: the mean over bags of the mean over
+    pairs of models, with an interval over bags or patients. Its ``n_images`` are the bags that were
+    used; of those that have a value, ``n_references`` are the ones that are known to be positive
+    and ``n_predictions`` the maps of all models.
     """
 
     plan: Plan
@@ -59,7 +62,9 @@ class StabilityResult(RowsDocument):
     stability_rows: tuple[Row, ...]
     localized: Localization
     remarks: tuple[Remark, ...] = ()
-    source: Bags | None = field(default=None, repr=False, compare=False)  # the maps, for pictures of single bags
+    source: Bags | None = field(
+        default=None, repr=False, compare=False
+    )  # the maps, for pictures of single bags
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -93,7 +98,9 @@ class StabilityResult(RowsDocument):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """All estimates: scores, the second summary of undefined pairs, the sweep, then every model by itself."""
+        """All estimates: scores, the second summary of undefined pairs, the sweep, then every model
+        by itself.
+        """
         return (*self.stability_rows, *self.localized.rows)
 
     @property
@@ -103,7 +110,9 @@ class StabilityResult(RowsDocument):
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The codes of what may mislead, such as ``kappa-paradox``, ``undefined-pairs``, ``few-models``."""
+        """The codes of what may mislead, such as ``kappa-paradox``, ``undefined-pairs``,
+        ``few-models``.
+        """
         return tuple(remark.code for remark in self.remarks if remark.flag)
 
     def __getitem__(self, name: str) -> Estimate:
@@ -111,14 +120,20 @@ class StabilityResult(RowsDocument):
         return self.get(name)
 
     def get(self, metric: str, *, model: str = ALL_MODELS, **group: str | float) -> Estimate:
-        """Return one estimate, such as ``get("APJ", threshold=0.3)`` or ``get("DICE", model="seed 1")``."""
+        """Return one estimate, such as ``get("APJ", threshold=0.3)`` or ``get("DICE", model="seed
+        1")``.
+        """
         metric, model = word("a score", metric), word("a model", model)
-        wanted = {name: value if isinstance(value, str) else shown(value) for name, value in group.items()}
+        wanted = {
+            name: value if isinstance(value, str) else shown(value) for name, value in group.items()
+        }
         found = self._by_key.get((model, metric, tuple(sorted(wanted.items()))))
         if found is not None:
             return found
         if model not in (ALL_MODELS, *self.models):
-            raise UsageError(f"no model {model!r}; {did_you_mean(model, (ALL_MODELS, *self.models))}")
+            raise UsageError(
+                f"no model {model!r}; {did_you_mean(model, (ALL_MODELS, *self.models))}"
+            )
         known = dict.fromkeys(row.metric for row in self.rows if row.model == model)
         if metric in known:
             raise UsageError(f"no row of {metric!r} with {wanted or 'no group'}")
@@ -127,7 +142,9 @@ class StabilityResult(RowsDocument):
         raise UsageError(f"no score {metric!r} of {model}; {said}")
 
     def per_bag(self, name: str) -> F64:
-        """Return (n_used,): the mean of a score over the pairs of models on every bag; NaN where it is undefined."""
+        """Return (n_used,): the mean of a score over the pairs of models on every bag; NaN where it
+        is undefined.
+        """
         self._check(name)
         return bag_values(self.evidence, name, self._here, self.plan.undefined)
 
@@ -138,14 +155,18 @@ class StabilityResult(RowsDocument):
         return float(known.std(ddof=ddof)) if len(known) > ddof else float("nan")
 
     def ranked(self, name: str) -> I64:
-        """Return the places of the bags that have a value, least stable first; ties in the order of the bags."""
+        """Return the places of the bags that have a value, least stable first; ties in the order of
+        the bags.
+        """
         values = self.per_bag(name)
         sign = -1.0 if name == "called-by-some" else 1.0
         known = np.flatnonzero(~np.isnan(values))
         return known[np.argsort(sign * values[known], kind="stable")]
 
     def per_pair(self, name: str) -> F64:
-        """Return (n_models, n_models): the mean of a score over bags for every pair; NaN on the diagonal."""
+        """Return (n_models, n_models): the mean of a score over bags for every pair; NaN on the
+        diagonal.
+        """
         scores = self._pairs(name)
         first, second = pair_index(len(self.models))
         found = np.full((len(self.models), len(self.models)), np.nan)
@@ -161,12 +182,16 @@ class StabilityResult(RowsDocument):
         return Undefined.of(name, self._pairs(name, "skip"))
 
     def with_convention(self, name: str) -> Estimate:
-        """Return the estimate in which two maps that call everything alike count as 1: the second summary."""
+        """Return the estimate in which two maps that call everything alike count as 1: the second
+        summary.
+        """
         self._check(name)
         return self.get(name, **IDENTICAL) if conventional(name) else self.get(name)
 
     def leave_one_out(self, name: str) -> LeaveOneOut:
-        """Return a score without each model in turn, and its interval over models: what holds for other trainings."""
+        """Return a score without each model in turn, and its interval over models: what holds for
+        other trainings.
+        """
         self._pairs(name)
         level, undefined = self.plan.certainty.level, self.plan.undefined
         return leave_one_out(self.evidence, name, self._here, undefined, self.models, level)
@@ -178,7 +203,9 @@ class StabilityResult(RowsDocument):
     def correlation(self, method: str = "spearman") -> ScoreCorrelation:
         """Return the correlations between scores over bags, by ``spearman`` or ``pearson``."""
         word("a correlation", method)
-        return correlate(self.names, np.stack([self.per_bag(name) for name in self.names], axis=1), method)
+        return correlate(
+            self.names, np.stack([self.per_bag(name) for name in self.names], axis=1), method
+        )
 
     def sweep(self, name: str) -> tuple[F64, list[Estimate]]:
         """Return the thresholds of the sweep and the estimates of a score at them."""
@@ -188,12 +215,16 @@ class StabilityResult(RowsDocument):
         return np.array(self.plan.sweep), [self.get(name, threshold=t) for t in self.plan.sweep]
 
     def called(self, threshold: float | None = None) -> Called:
-        """Return how many models call an instance positive, at the chosen threshold or one of the sweep."""
+        """Return how many models call an instance positive, at the chosen threshold or one of the
+        sweep.
+        """
         at = self.threshold if threshold is None else finite("threshold", threshold)
         return Called(at, self.evidence.called[:, self.evidence.at(at)])
 
     def bag(self, i: int) -> Bag:
-        """Return the maps of all models on the i-th bag that was used; it may be read from disk now."""
+        """Return the maps of all models on the i-th bag that was used; it may be read from disk
+        now.
+        """
         if self.source is None:
             raise UsageError("this result has lost its maps")
         positive = self.source.positive
@@ -203,20 +234,24 @@ class StabilityResult(RowsDocument):
 
     def margins(self) -> F64:
         """Return (n_used, n_models): negative less positive calls of every model (n0* - n1*)."""
-        return np.asarray(self.evidence.n[:, None] - 2 * self.evidence.ones[:, self._here], np.float64)
+        return np.asarray(
+            self.evidence.n[:, None] - 2 * self.evidence.ones[:, self._here], np.float64
+        )
 
     def paradox(self) -> Paradox:
         """Return on how many pairs prevalence makes AJ and APJ misleading."""
         return paradox(self.evidence, self._here)
 
-    def localization(self, pooling: str = "max", least_jaccard: float = LEAST_JACCARD) -> Localization:
+    def localization(
+        self, pooling: str = "max", least_jaccard: float = LEAST_JACCARD
+    ) -> Localization:
         """Return the models against the reference.
 
         Parameters
         ----------
         pooling
-            How a map becomes a score of its bag, for the AUC, where no bag scores were given: ``max``, ``mean``,
-            ``noisy-or`` or ``lse``.
+            How a map becomes a score of its bag, for the AUC, where no bag scores were given:
+            ``max``, ``mean``, ``noisy-or`` or ``lse``.
         least_jaccard
             From which Jaccard index on a bag counts as found, for the accuracy.
         """
@@ -235,7 +270,8 @@ class StabilityResult(RowsDocument):
         Parameters
         ----------
         name
-            ``pairs``, ``models``, ``called``, ``bags``, ``images``, ``sweep``, ``scores``, ``dice`` or ``auc``.
+            ``pairs``, ``models``, ``called``, ``bags``, ``images``, ``sweep``, ``scores``, ``dice``
+            or ``auc``.
         choices
             Such as ``score="Spearman"``, or ``bag="image 7"`` of ``bags`` and ``called``.
         """
@@ -250,7 +286,9 @@ class StabilityResult(RowsDocument):
         return draw(self.figure(name, **choices), ax)
 
     def report(self, path: str | Path, **options: Any) -> Path:
-        """Write the page alone, whole or not at all; ``images``, ``objects`` and ``command`` as in `save`."""
+        """Write the page alone, whole or not at all; ``images``, ``objects`` and ``command`` as in
+        `save`.
+        """
         from calipers.report.stability import write_stability_page
 
         return write_stability_page(self, Path(path), **options)
@@ -264,14 +302,16 @@ class StabilityResult(RowsDocument):
         images: str | Path | None = None,
         objects: ObjectStability | None = None,
     ) -> Path:
-        """Write ``stability.html``, ``stability.json``, ``stability.csv``, ``bags.csv`` and figures; return the page.
+        """Write ``stability.html``, ``stability.json``, ``stability.csv``, ``bags.csv`` and
+        figures; return the page.
 
         Parameters
         ----------
         folder
             New or empty, and not the folder of an input.
         force
-            Allow a folder that holds something; an earlier result in it is replaced, other files stay.
+            Allow a folder that holds something; an earlier result in it is replaced, other files
+            stay.
         command
             How it was asked for; shown in the page.
         images
@@ -281,7 +321,9 @@ class StabilityResult(RowsDocument):
         """
         from calipers.report.stability import write_stability
 
-        return write_stability(self, Path(folder), force=force, command=command, images=images, objects=objects)
+        return write_stability(
+            self, Path(folder), force=force, command=command, images=images, objects=objects
+        )
 
     def _repr_html_(self) -> str:
         from calipers.report.stability import of_stability
@@ -297,7 +339,10 @@ class StabilityResult(RowsDocument):
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, str, tuple[tuple[str, str], ...]], Estimate]:
-        return {(r.model, r.metric, tuple(sorted((r.group or {}).items()))): r.estimate for r in self.rows}
+        return {
+            (r.model, r.metric, tuple(sorted((r.group or {}).items()))): r.estimate
+            for r in self.rows
+        }
 
     @property
     def _here(self) -> int:

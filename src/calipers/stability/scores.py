@@ -37,7 +37,9 @@ class Score:
 
 SCORES: Mapping[str, Score] = {
     "PJ": Score("Jaccard index of the positive instances of two models", reason="no_positives"),
-    "PO": Score("overlap of the positive instances, relative to the smaller set", reason="no_positives"),
+    "PO": Score(
+        "overlap of the positive instances, relative to the smaller set", reason="no_positives"
+    ),
     "APO": Score("PO, corrected for chance", (-INF, 1.0), reason="no_positives"),
     "HAPJ": Score("PJ less the overlap that cannot be avoided"),
     "APJ": Score("PJ, corrected for chance: adjusted positive Jaccard", (-1 / 3, 1.0)),
@@ -48,18 +50,32 @@ SCORES: Mapping[str, Score] = {
     "PABAK": Score("2 TAR - 1: kappa without prevalence and bias", (-1.0, 1.0)),
     "AC1": Score("Gwet's AC1: chance that does not grow with prevalence", (-1.0, 1.0)),
     "PAR-NAR": Score("positive less negative agreement", (-INF, INF), None),
-    "prevalence-index": Score("(n11 - n00) / N: near -1 if nearly all is negative", (-INF, INF), None),
-    "bias-index": Score("|n10 - n01| / N: how much oftener one of two models calls positive", (0.0, INF), None),
-    "positive_share": Score("share of instances that two models both call positive", (0.0, INF), None),
-    "called-by-all": Score("of instances that any model calls positive, those that all do", reason="no_positives"),
-    "called-by-some": Score("share of instances that some but not all models call positive", (0.0, INF), 0.0),
+    "prevalence-index": Score(
+        "(n11 - n00) / N: near -1 if nearly all is negative", (-INF, INF), None
+    ),
+    "bias-index": Score(
+        "|n10 - n01| / N: how much oftener one of two models calls positive", (0.0, INF), None
+    ),
+    "positive_share": Score(
+        "share of instances that two models both call positive", (0.0, INF), None
+    ),
+    "called-by-all": Score(
+        "of instances that any model calls positive, those that all do", reason="no_positives"
+    ),
+    "called-by-some": Score(
+        "share of instances that some but not all models call positive", (0.0, INF), 0.0
+    ),
     "Pearson": Score("correlation of the values of two maps", (-1.0, 1.0), reason="constant_input"),
     "Spearman": Score("correlation of the ranks of two maps", (-1.0, 1.0), reason="constant_input"),
     "Kendall-b": Score(
-        "Kendall's tau-b: pairs of instances in one order, ties left out", (-1.0, 1.0), reason="constant_input"
+        "Kendall's tau-b: pairs of instances in one order, ties left out",
+        (-1.0, 1.0),
+        reason="constant_input",
     ),
     "Kendall-a": Score(
-        "Kendall's tau-a: pairs of instances in one order, of all pairs", (-1.0, 1.0), reason="constant_input"
+        "Kendall's tau-a: pairs of instances in one order, of all pairs",
+        (-1.0, 1.0),
+        reason="constant_input",
     ),
 }
 
@@ -76,7 +92,9 @@ def metric_id(name: str) -> str:
 
 
 def called_values(called: I64, name: str) -> F64:
-    """Return (B,) shares of counts (B, K + 1) of instances by the number of models that call them; NaN for 0/0."""
+    """Return (B,) shares of counts (B, K + 1) of instances by the number of models that call them;
+    NaN for 0/0.
+    """
     n, by_any, by_all = called.sum(axis=1), called[:, 1:].sum(axis=1), called[:, -1]
     part, whole = (by_all, by_any) if name == "called-by-all" else (by_any - by_all, n)
     return np.asarray(np.divide(part, whole, out=np.full(len(n), np.nan), where=whole > 0))
@@ -92,7 +110,9 @@ def bag_values(evidence: BagPairs, name: str, threshold_index: int, undefined: s
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One number to estimate: a score at a threshold under a rule for undefined pairs, for which group of rows."""
+    """One number to estimate: a score at a threshold under a rule for undefined pairs, for which
+    group of rows.
+    """
 
     name: str
     threshold_index: int
@@ -100,8 +120,11 @@ class Asked:
     group: tuple[tuple[str, str], ...] = ()
 
 
-def cases(evidence: BagPairs, positive: I64, asked: Sequence[Asked]) -> Iterator[tuple[list[Asked], Any]]:
-    """Yield the numbers that share their bounds, and their (metric, evidence) for `statistics.estimates`.
+def cases(
+    evidence: BagPairs, positive: I64, asked: Sequence[Asked]
+) -> Iterator[tuple[list[Asked], Any]]:
+    """Yield the numbers that share their bounds, and their (metric, evidence) for
+    `statistics.estimates`.
 
     Behind a number stand the positive bags (``positive``, (B,) 0 or 1) and the maps of all models.
     """
@@ -110,7 +133,9 @@ def cases(evidence: BagPairs, positive: I64, asked: Sequence[Asked]) -> Iterator
         kinds.setdefault((SCORES[one.name].bounds, SCORES[one.name].best), []).append(one)
     maps = np.full(evidence.n_images, evidence.n_models, np.int64)
     for (bounds, best), members in kinds.items():
-        values = [bag_values(evidence, one.name, one.threshold_index, one.undefined) for one in members]
+        values = [
+            bag_values(evidence, one.name, one.threshold_index, one.undefined) for one in members
+        ]
         names = [one.name for one in members]
         reasons = [SCORES[name].reason for name in names]
         metric = BagMean(names, [metric_id(name) for name in names], bounds, best, reasons)

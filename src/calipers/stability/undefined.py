@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often a score is 0/0, which is printed beside it: undefined pairs are no evidence for or against stability."""
+"""How often a score is 0/0, which is printed beside it: undefined pairs are no evidence for or
+against stability.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stability analysis in sentences, for somebody who wants to know how far the maps can be trusted."""
+"""A stability analysis in sentences, for somebody who wants to know how far the maps can be
+trusted.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ if TYPE_CHECKING:
     from calipers.stability.result import StabilityResult
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-MOSTLY, PARTLY = 0.8, 0.5  # of PAR, which does not fall with every further model: judgement, said with the number
+MOSTLY, PARTLY = (
+    0.8,
+    0.5,
+)  # of PAR, which does not fall with every further model: judgement, said with the number
 SHOWN = 3
 
 
@@ -28,11 +33,19 @@ def counted(n: int) -> str:
 
 def sentences(result: StabilityResult) -> list[str]:
     """Return the verdict, what it rests on, and where it does not hold."""
-    return [*_same_places(result), *_chance(result), *_undefined(result), *_worst(result), *_right(result)]
+    return [
+        *_same_places(result),
+        *_chance(result),
+        *_undefined(result),
+        *_worst(result),
+        *_right(result),
+    ]
 
 
 def shared(result: StabilityResult) -> str:
-    """Return mostly, partly or hardly: how far two models mark the same places; empty if none marks anything."""
+    """Return mostly, partly or hardly: how far two models mark the same places; empty if none marks
+    anything.
+    """
     share = result["PAR"].value
     if share != share:
         return ""
@@ -74,7 +87,9 @@ def _chance(result: StabilityResult) -> Iterator[str]:
 
 
 def _reach(result: StabilityResult, apj: Estimate) -> str:
-    """Return for which images and which trainings the score speaks; without an interval, only the second."""
+    """Return for which images and which trainings the score speaks; without an interval, only the
+    second.
+    """
     trainings = _other_trainings(result.leave_one_out("APJ"))
     if apj.low != apj.low:
         return trainings[0].upper() + trainings[1:]
@@ -119,7 +134,9 @@ def _right(result: StabilityResult) -> Iterator[str]:
         )
         together = correlation(result.per_bag("APJ")[found.places], found.per_bag("DICE")[0])
         yield text + (
-            f"; its rank correlation with APJ over images is {together:.2f}." if together == together else "."
+            f"; its rank correlation with APJ over images is {together:.2f}."
+            if together == together
+            else "."
         )
     if found.has("AUC"):
         auc = found.get("AUC")
@@ -135,7 +152,9 @@ def _value(estimate: Estimate) -> str:
 
 
 def _images(result: StabilityResult) -> str:
-    kind = "positive " if result.plan.positive is not None and result.plan.bags == "positive" else ""
+    kind = (
+        "positive " if result.plan.positive is not None and result.plan.bags == "positive" else ""
+    )
     return f"{result.n_used} {kind}{'image' if result.n_used == 1 else 'images'}"
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agreement of localization criteria with the ratings of clinicians, and of clinicians with each other."""
+"""Agreement of localization criteria with the ratings of clinicians, and of clinicians with each
+other.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,8 @@ def agreement(
     Parameters
     ----------
     ratings
-        A table with a row per rating: a file (CSV, TSV, parquet), a mapping of columns, or a pandas frame.
+        A table with a row per rating: a file (CSV, TSV, parquet), a mapping of columns, or a pandas
+        frame.
     rating, criteria, rater, item
         Columns; found by their names if left out.
     distances
@@ -83,9 +86,10 @@ def agreement(
 
     Notes
     -----
-    A criterion accepts a prediction if its value is at least the threshold (above it at 0; at most, for a distance).
-    Sensitivity is the share of useful predictions that it accepts, specificity the share of not useful ones that it
-    rejects. See `calipers.agreement_scores` for all scores, `calipers.statistics.raters` for several raters.
+    A criterion accepts a prediction if its value is at least the threshold (above it at 0; at most,
+    for a distance). Sensitivity is the share of useful predictions that it accepts, specificity the
+    share of not useful ones that it rejects. See `calipers.agreement_scores` for all scores,
+    `calipers.statistics.raters` for several raters.
 
     Examples
     --------
@@ -100,7 +104,8 @@ def agreement(
     >>> round(useful.value, 3), useful.n_predictions, useful.unit, useful.n_units
     (0.714, 14, 'patient', 10)
     >>> found.sentences()[0]
-    'Of 14 predictions rated useful, box-iou at 0.5 accepts 71 % (...); of 6 predictions rated not useful it ...'
+    'Of 14 predictions rated useful, box-iou at 0.5 accepts 71 % (...); of 6 predictions rated not
+    useful it ...'
     """
     _check(level, replicates, seed)
     choices = Choices(
@@ -124,12 +129,19 @@ def agreement(
         rows, flags = [*rows, *among], flags | said
     settings = {"level": level, "replicates": replicates, "seed": seed, "unit": how.units.name}
     settings["n_units"] = how.units.number
-    warnings = [*_remarks(table, decisions, how), *in_words(sorted(flags), how.units.name, how.units.number)]
-    return Agreement(table, tuple(decisions), tuple(rows), tuple(comparisons), settings, tuple(warnings))
+    warnings = [
+        *_remarks(table, decisions, how),
+        *in_words(sorted(flags), how.units.name, how.units.number),
+    ]
+    return Agreement(
+        table, tuple(decisions), tuple(rows), tuple(comparisons), settings, tuple(warnings)
+    )
 
 
 def panel_of(ratings: Ratings) -> Panel:
-    """Return the ratings as items by raters; raters without a name take the places in order of the rows."""
+    """Return the ratings as items by raters; raters without a name take the places in order of the
+    rows.
+    """
     rater = ratings.rater.code if ratings.rater is not None else _place(ratings.item.code)
     codes = np.full((len(ratings.item), int(rater.max()) + 1), -1, np.int64)
     codes[ratings.item.code, rater] = ratings.code
@@ -144,15 +156,24 @@ def _criteria(
         return [], [], set()
     if table.useful is None:
         shown = ", ".join(table.categories)
-        raise UsageError(f"which ratings count as useful? Say --useful VALUE,... (useful=...); there are: {shown}")
+        raise UsageError(
+            f"which ratings count as useful? Say --useful VALUE,... (useful=...); there are: {shown}"
+        )
     view, model = View.of(table, decisions), table.name
-    point, drawn = measure(view, iter([np.ones((1, len(table)), np.int64)])), measure(view, how.blocks())
+    point, drawn = (
+        measure(view, iter([np.ones((1, len(table)), np.int64)])),
+        measure(view, how.blocks()),
+    )
     rows, flags = decision_rows(view, point, drawn, how, model=model, names=tuple(BOUNDS))
     areas, said = criterion_rows(view, point, drawn, how, model=model)
     best = threshold_rows(view, point, drawn, how, model=model, distances=table.distances)
     graded = [row for row in best if not table.yes_no((row.group or {})["criterion"])]
     by_rater = _by_rater(table, view, how)
-    return [*rows, *areas, *graded, *by_rater], compare_criteria(view, point, drawn, how), flags | said
+    return (
+        [*rows, *areas, *graded, *by_rater],
+        compare_criteria(view, point, drawn, how),
+        flags | said,
+    )
 
 
 def _by_rater(table: Ratings, view: View, how: Resampling) -> list[Row]:
@@ -163,9 +184,14 @@ def _by_rater(table: Ratings, view: View, how: Resampling) -> list[Row]:
     for k, name in enumerate(table.rater.names):
         rows = np.flatnonzero(table.rater.code == k)
         part, own = view.take(rows), how.part(rows)
-        point, drawn = measure(part, iter([np.ones((1, len(rows)), np.int64)])), measure(part, own.blocks())
+        point, drawn = (
+            measure(part, iter([np.ones((1, len(rows)), np.int64)])),
+            measure(part, own.blocks()),
+        )
         group = {"rater": name}
-        found += decision_rows(part, point, drawn, own, model=table.name, names=BY_RATER, group=group)[0]
+        found += decision_rows(
+            part, point, drawn, own, model=table.name, names=BY_RATER, group=group
+        )[0]
         found += criterion_rows(part, point, drawn, own, model=table.name, group=group)[0]
     return found
 
@@ -212,7 +238,9 @@ def _criterion_remarks(table: Ratings, decisions: Sequence[Decision], how: Resam
         share = float(table.useful.mean())
         if share in (0.0, 1.0):
             only = "useful" if share else "not useful"
-            said.append(f"all {len(table)} ratings are {only}: scores that compare two kinds of ratings are undefined")
+            said.append(
+                f"all {len(table)} ratings are {only}: scores that compare two kinds of ratings are undefined"
+            )
         elif max(share, 1 - share) > UNBALANCED:
             said.append(
                 f"{100 * share:.0f} % of the ratings are useful: kappa, pi, alpha and MCC are small for that alone; "
@@ -227,7 +255,9 @@ def _criterion_remarks(table: Ratings, decisions: Sequence[Decision], how: Resam
             )
     if len(table.criteria) > 1 and how.units.number < FEWEST_FOR_P:
         smallest = 2 / 2**how.units.number
-        said.append(f"{how.units.number} {plural(how.units.name)}: no p value by units can be below {smallest:g}")
+        said.append(
+            f"{how.units.number} {plural(how.units.name)}: no p value by units can be below {smallest:g}"
+        )
     return said
 
 

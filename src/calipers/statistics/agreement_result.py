@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of `calipers.agreement`: rows of estimates, comparisons of criteria, and what must be known of them."""
+"""The result of `calipers.agreement`: rows of estimates, comparisons of criteria, and what must be
+known of them.
+"""
 
 from __future__ import annotations
 
@@ -46,32 +48,47 @@ class Agreement(RowsDocument):
         if not named:
             known = dict.fromkeys(row.metric for row in self.rows)
             raise UsageError(f"no metric {metric!r} in this result; {did_you_mean(metric, known)}")
-        wanted = {name: f"{value:g}" if isinstance(value, int | float) else value for name, value in group.items()}
+        wanted = {
+            name: f"{value:g}" if isinstance(value, int | float) else value
+            for name, value in group.items()
+        }
         found = [row for row in named if wanted.items() <= dict(row.group or {}).items()]
         if "rater" not in wanted and any("rater" not in (row.group or {}) for row in found):
             found = [row for row in found if "rater" not in (row.group or {})]
         if len(found) != 1:
             groups = "; ".join(str(dict(row.group or {})) for row in (found or named)[:4])
-            raise UsageError(f"{len(found)} rows of {metric!r} with {group}; say which, such as {groups}")
+            raise UsageError(
+                f"{len(found)} rows of {metric!r} with {group}; say which, such as {groups}"
+            )
         return found[0].estimate
 
     def headlines(self) -> list[Decision]:
-        """Return one decision per criterion that has any: the one at 0.5 if it was looked at, else the first."""
+        """Return one decision per criterion that has any: the one at 0.5 if it was looked at, else
+        the first.
+        """
         found = []
         for criterion in self.ratings.criteria:
             own = [decision for decision in self.decisions if decision.criterion == criterion]
-            found += [next((decision for decision in own if decision.threshold == HEADLINE), own[0])] if own else []
+            found += (
+                [next((decision for decision in own if decision.threshold == HEADLINE), own[0])]
+                if own
+                else []
+            )
         return found
 
     def sentences(self) -> list[str]:
-        """Return in words what every criterion at its headline threshold does to useful and not useful predictions."""
+        """Return in words what every criterion at its headline threshold does to useful and not
+        useful predictions.
+        """
         return [self._sentence(decision) for decision in self.headlines()]
 
     def _sentence(self, decision: Decision) -> str:
         accepted = self.get("sensitivity", **decision.group)
         rejected = self.get("specificity", **decision.group)
         what = "ratings that say" if self.ratings.repeated else "predictions rated"
-        first = f"Of {accepted.n_predictions} {what} useful, {decision} accepts {_percent(accepted)}"
+        first = (
+            f"Of {accepted.n_predictions} {what} useful, {decision} accepts {_percent(accepted)}"
+        )
         second = f"of {rejected.n_predictions} {what} not useful it rejects {_percent(rejected)}"
         return f"{first}; {second}."
 
@@ -118,4 +135,8 @@ def in_words(flags: Sequence[str], unit: str, n_units: int) -> list[str]:
 
 
 def _percent(estimate: Estimate) -> str:
-    return "nothing that could be counted" if estimate.value != estimate.value else as_share(estimate, FAULTLESS)
+    return (
+        "nothing that could be counted"
+        if estimate.value != estimate.value
+        else as_share(estimate, FAULTLESS)
+    )

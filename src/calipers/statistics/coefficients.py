@@ -22,8 +22,8 @@ NAN = float("nan")
 class Coefficient:
     """How much the response changes with one column of the design, all others held.
 
-    The interval is ``value -+ q * se`` with q of the t distribution with ``df`` degrees of freedom, or of the normal
-    distribution if ``df`` is infinite. ``p`` is two-sided, for a value of 0.
+    The interval is ``value -+ q * se`` with q of the t distribution with ``df`` degrees of freedom,
+    or of the normal distribution if ``df`` is infinite. ``p`` is two-sided, for a value of 0.
     """
 
     name: str
@@ -43,7 +43,9 @@ class Coefficient:
     reason: str | None = None  # why a number is missing: one of results.REASONS
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the coefficient for JSON; null for undefined, and for the infinite df of a normal distribution."""
+        """Return the coefficient for JSON; null for undefined, and for the infinite df of a normal
+        distribution.
+        """
         return {
             "name": self.name,
             "term": self.term,
@@ -75,7 +77,9 @@ class Support:
 
 
 def quantile(level: float, df: float) -> float:
-    """Return the two-sided quantile of the t distribution, or of the normal one for infinite ``df``."""
+    """Return the two-sided quantile of the t distribution, or of the normal one for infinite
+    ``df``.
+    """
     from scipy.special import ndtri, stdtrit
 
     return float(ndtri((1 + level) / 2) if math.isinf(df) else stdtrit(df, (1 + level) / 2))
@@ -89,7 +93,13 @@ def two_sided(statistic: float, df: float) -> float:
 
 
 def coefficients(
-    effects: Sequence[Effect], values: F64, covariance: F64, supports: Sequence[Support], *, level: float, n_rows: int
+    effects: Sequence[Effect],
+    values: F64,
+    covariance: F64,
+    supports: Sequence[Support],
+    *,
+    level: float,
+    n_rows: int,
 ) -> tuple[Coefficient, ...]:
     """Return the coefficients of all effects; a value that is NaN stays without interval."""
     found = []

@@ -4,25 +4,26 @@
 With ``theta`` a metric, A and B two models and ``d = theta_A - theta_B``:
 
 bootstrap
-    Units are drawn, and both models are judged on what was drawn. The replicates of d give its standard error,
-    ``sqrt(K / (K - 1)) SD(d*)``, from which the t interval of `intervals` and the p value of the same t with K - 1
-    degrees of freedom come: the interval leaves 0 out exactly if p < 1 - level, unless the units are so few that no p
-    value is (see the end). The share of replicates on the other side of 0, ``2 min(P(d* <= 0), P(d* >= 0))``, is given
-    beside it. It rejects a true null too often with few units:
-    in .135, .087, .075 and .072 of 400 simulations with 6, 10, 20 and 50 units for AP, the t in .050, .065, .070 and
-    .065, at a nominal .05.
+    Units are drawn, and both models are judged on what was drawn. The replicates of d give its
+    standard error, ``sqrt(K / (K - 1)) SD(d*)``, from which the t interval of `intervals` and the p
+    value of the same t with K - 1 degrees of freedom come: the interval leaves 0 out exactly if p <
+    1 - level, unless the units are so few that no p value is (see the end). The share of replicates
+    on the other side of 0, ``2 min(P(d* <= 0), P(d* >= 0))``, is given beside it. It rejects a true
+    null too often with few units: in .135, .087, .075 and .072 of 400 simulations with 6, 10, 20
+    and 50 units for AP, the t in .050, .065, .070 and .065, at a nominal .05.
 permutation
-    If it made no difference which model is which, the models could trade their predictions on any unit. One image is
-    then two, that of A and that of B, of which one has weight 1 and the other 0: a trade exchanges the weights.
-    ``p = (1 + number of |d| at least as large as the observed one) / (1 + replicates)``; with at most 16 units all
-    2^K trades are made, and p is their exact share.
+    If it made no difference which model is which, the models could trade their predictions on any
+    unit. One image is then two, that of A and that of B, of which one has weight 1 and the other 0:
+    a trade exchanges the weights. ``p = (1 + number of |d| at least as large as the observed one) /
+    (1 + replicates)``; with at most 16 units all 2^K trades are made, and p is their exact share.
 
-Trading under a ranking metric mixes the scores of two models in one list. Its null is then that the models are
-interchangeable, scores included, not that their metric is equal: such metrics have ``Facts.swap = False`` and are
-tested by the bootstrap unless asked otherwise.
+Trading under a ranking metric mixes the scores of two models in one list. Its null is then that the
+models are interchangeable, scores included, not that their metric is equal: such metrics have
+``Facts.swap = False`` and are tested by the bootstrap unless asked otherwise.
 
-No p value here is below ``2 / 2^K``: K units that all favour one model are no rarer than that by chance. With 5 units
-that is .0625: at a level of .95 the interval may leave 0 out, and p is still not below .05.
+No p value here is below ``2 / 2^K``: K units that all favour one model are no rarer than that by
+chance. With 5 units that is .0625: at a level of .95 the interval may leave 0 out, and p is still
+not below .05.
 """
 
 from __future__ import annotations
@@ -36,7 +37,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.metrics.contract import Evidence, Metric
-from calipers.statistics.intervals import FEWEST_UNITS, MOST_UNDEFINED, Interval, Support, intervals, none
+from calipers.statistics.intervals import (
+    FEWEST_UNITS,
+    MOST_UNDEFINED,
+    Interval,
+    Support,
+    intervals,
+    none,
+)
 from calipers.statistics.weights import BLOCK, Units, Weights, bootstrap, exact_swaps, swaps
 
 F64 = NDArray[np.float64]
@@ -68,7 +76,8 @@ def bootstrapped(
     rows: int = 1,
     progress: Progress | None = None,
 ) -> list[list[F64]]:
-    """Return, per model and metric, (B, rows, names): values under bootstrap weights that all of them share.
+    """Return, per model and metric, (B, rows, names): values under bootstrap weights that all of
+    them share.
 
     Parameters
     ----------
@@ -104,7 +113,10 @@ def traded(
     exact = exact_swaps(units)
     parts: list[list[F64]] = [[] for _ in metrics]
     for trades in swaps(units, replicates, seed):
-        one, other = (np.concatenate(halves, axis=1) for halves in ((trades ^ 1, trades), (trades, trades ^ 1)))
+        one, other = (
+            np.concatenate(halves, axis=1)
+            for halves in ((trades ^ 1, trades), (trades, trades ^ 1))
+        )
         for k, metric in enumerate(metrics):
             evidence = joined[metric.recipe.key]
             values = metric.value(evidence, one)[:, :rows]
@@ -112,7 +124,8 @@ def traded(
         if progress is not None:
             progress()
     found = [np.concatenate(blocks) for blocks in parts]
-    # Among all trades the opposite of the r-th is the r-th from the end: every set of weights is needed only once.
+    # Among all trades the opposite of the r-th is the r-th from the end: every set of weights is
+    # needed only once.
     return [values - values[::-1] for values in found] if exact else found
 
 
@@ -124,7 +137,8 @@ def judge(d: F64, replicates: F64, trades: F64 | None, units: Units, level: floa
     replicates
         (B, m) differences under bootstrap weights; not looked at with fewer than 5 units.
     trades
-        (T, m) differences after trades: the p value is that of the permutation. None: that of the bootstrap.
+        (T, m) differences after trades: the p value is that of the permutation. None: that of the
+        bootstrap.
     """
     n = units.number
     if n < FEWEST_UNITS:
@@ -141,12 +155,17 @@ def judge(d: F64, replicates: F64, trades: F64 | None, units: Units, level: floa
         lost = np.isnan(trades).sum(axis=0)
         enough = lost <= MOST_UNDEFINED * len(trades)
         p = np.where(enough, permutation_p(d, trades, exact=exact_swaps(units)), np.nan)
-        found = [i if ok or i.reason else replace(i, reason="too_many_undefined") for i, ok in zip(found, enough)]
+        found = [
+            i if ok or i.reason else replace(i, reason="too_many_undefined")
+            for i, ok in zip(found, enough)
+        ]
     return Judgement(found, p, p_share, lost)
 
 
 def against_margin(low: float, high: float, margin: float, *, higher_is_better: bool) -> str:
-    """Return what the interval of a - b says about a margin: one of results.difference.MARGIN_VERDICTS."""
+    """Return what the interval of a - b says about a margin: one of
+    results.difference.MARGIN_VERDICTS.
+    """
     if not higher_is_better:
         low, high = -high, -low
     a_holds, b_holds = low > -margin, high < margin  # false for NaN
@@ -164,7 +183,8 @@ def n_blocks(test: str, units: Units, replicates: int) -> int:
 
 
 def bootstrap_p(d: F64, replicates: F64, n_units: int, freedom: int | None = None) -> F64:
-    """Return two-sided p values (m,) of differences (m,) with bootstrap replicates (B, m); NaN below 2 units.
+    """Return two-sided p values (m,) of differences (m,) with bootstrap replicates (B, m); NaN
+    below 2 units.
 
     ``freedom`` is ``n_units - 1`` if left out; every stratum takes one.
     """
@@ -173,13 +193,17 @@ def bootstrap_p(d: F64, replicates: F64, n_units: int, freedom: int | None = Non
 
 
 def superiority_p(d: F64, replicates: F64, n_units: int, freedom: int | None = None) -> F64:
-    """Return one-sided p values (m,) of differences (m,): small if the first model is larger; see `bootstrap_p`."""
+    """Return one-sided p values (m,) of differences (m,): small if the first model is larger; see
+    `bootstrap_p`.
+    """
     free = n_units - 1 if freedom is None else freedom
     return np.clip(_tail(d, replicates, n_units, free), smallest_p(n_units) / 2.0, 1.0)
 
 
 def share_p(replicates: F64, n_units: int) -> F64:
-    """Return twice the smaller share of the replicates (B, m) on either side of 0, with 1 added to all counts."""
+    """Return twice the smaller share of the replicates (B, m) on either side of 0, with 1 added to
+    all counts.
+    """
     defined = (~np.isnan(replicates)).sum(axis=0)
     below, above = (replicates <= 0.0).sum(axis=0), (replicates >= 0.0).sum(axis=0)
     p = 2.0 * (1.0 + np.minimum(below, above)) / (1.0 + defined)
@@ -193,11 +217,19 @@ def _tail(d: F64, replicates: F64, n_units: int, freedom: int) -> F64:
     defined = ~np.isnan(replicates)
     n = defined.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        base = np.where(defined, replicates - d, 0.0)  # replicates that agree shall have an error of exactly 0
+        base = np.where(
+            defined, replicates - d, 0.0
+        )  # replicates that agree shall have an error of exactly 0
         centred = np.where(defined, base - base.sum(axis=0) / n, 0.0)
-        error = np.sqrt((centred**2).sum(axis=0) / (n - 1) * n_units / freedom) if freedom > 0 else np.nan * d
+        error = (
+            np.sqrt((centred**2).sum(axis=0) / (n - 1) * n_units / freedom)
+            if freedom > 0
+            else np.nan * d
+        )
         steps = np.where(error == 0.0, np.sign(d) * np.inf, d / error)
-        return np.asarray(stdtr(float(max(freedom, 1)), -np.where((error == 0.0) & (d == 0.0), 0.0, steps)))
+        return np.asarray(
+            stdtr(float(max(freedom, 1)), -np.where((error == 0.0) & (d == 0.0), 0.0, steps))
+        )
 
 
 def permutation_p(d: F64, trades: F64, *, exact: bool) -> F64:
@@ -210,24 +242,32 @@ def permutation_p(d: F64, trades: F64, *, exact: bool) -> F64:
 
 
 def smallest_p(n_units: int) -> float:
-    """Return the smallest two-sided p value that K units can give: all of them favour the same model."""
+    """Return the smallest two-sided p value that K units can give: all of them favour the same
+    model.
+    """
     return min(1.0, 2.0 ** (1 - n_units))
 
 
 def least_p(test: str, units: Units, replicates: int) -> float:
-    """Return the smallest p value that a test can give; replicates only matter if the trades are random."""
+    """Return the smallest p value that a test can give; replicates only matter if the trades are
+    random.
+    """
     random = test == "permutation" and not exact_swaps(units)
     return 1.0 / (1.0 + replicates) if random else smallest_p(units.number)
 
 
 def alone(metric: Metric[Any], evidence: Evidence, units: Units, *, rows: int = 1) -> F64:
-    """Return (n_drawn, rows, names): the metric on every drawn unit alone, NaN where it is undefined there."""
+    """Return (n_drawn, rows, names): the metric on every drawn unit alone, NaN where it is
+    undefined there.
+    """
     order = np.argsort(units.code, kind="stable")
     ends = np.cumsum(np.bincount(units.code, minlength=units.n_drawn))
     parts = []
     for first, last in _spans(units.n_drawn):
         images = order[ends[first - 1] if first else 0 : ends[last - 1]]
-        mine: Weights = (units.code[images][None, :] == np.arange(first, last)[:, None]).astype(np.uint8)
+        mine: Weights = (units.code[images][None, :] == np.arange(first, last)[:, None]).astype(
+            np.uint8
+        )
         parts.append(metric.value(evidence.take(images), mine)[:, :rows])
     return np.concatenate(parts)
 

@@ -21,8 +21,8 @@ RESIDUAL = "residual"
 class Component:
     """The standard deviation between the groups of one level, or of the residual.
 
-    ``share`` is the part of the whole variance. ``icc`` is the correlation of two rows that lie in one such group:
-    for nested groups the shares of this level and of all outer ones together.
+    ``share`` is the part of the whole variance. ``icc`` is the correlation of two rows that lie in
+    one such group: for nested groups the shares of this level and of all outer ones together.
     """
 
     name: str
@@ -59,7 +59,9 @@ class Component:
 
 
 def components(problem: Problem, fit: Fit, *, level: float, reml: bool) -> tuple[Component, ...]:
-    """Return the components, outermost first, with profile-likelihood intervals where groups are nested."""
+    """Return the components, outermost first, with profile-likelihood intervals where groups are
+    nested.
+    """
     names = [(one.name, len(one)) for one in problem.levels] + [(RESIDUAL, len(problem.y))]
     variances = np.append(fit.relative, 1.0) * fit.sigma2
     shares = variances / variances.sum()

@@ -50,29 +50,36 @@ class AgreementScores:
         return {name: self[name] for name in SCORES}
 
 
-def agreement_scores(n00: ArrayLike, n01: ArrayLike, n10: ArrayLike, n11: ArrayLike) -> AgreementScores:
+def agreement_scores(
+    n00: ArrayLike, n01: ArrayLike, n10: ArrayLike, n11: ArrayLike
+) -> AgreementScores:
     """Return every score of agreement between two parties that call N things positive or negative.
 
     Parameters
     ----------
     n00, n01, n10, n11
-        Things that neither calls positive, only the second, only the first, both. Numbers, or arrays of one shape.
+        Things that neither calls positive, only the second, only the first, both. Numbers, or
+        arrays of one shape.
 
     Notes
     -----
     With ``n1* = n11 + n10``, ``n*1 = n11 + n01`` and ``E = n1* n*1 / N``:
 
-    - ``PJ`` (``Jaccard``) n11/(n11+n10+n01); ``PO`` n11/(min(n10,n01)+n11); ``APO`` (n11-E)/(min(n1*,n*1)-E);
-      ``HAPJ`` is PJ less max(n1*+n*1-N, 0) in both parts; ``APJ`` (n11-E)/(n11+n10+n01-E).
-    - ``AJ`` (``kappa``) Cohen's kappa, ``Scott-pi``, ``alpha`` (Krippendorff, two raters), ``AC1`` (Gwet),
-      ``PABAK`` 2po-1, ``MCC``. ``APJ = AJ / (2 - AJ)``, so over single tables they rank alike.
-    - ``TAR`` (``po``, ``accuracy``) (n11+n00)/N; ``PAR`` (``positive-agreement``) 2n11/(2n11+n10+n01); ``NAR``
-      (``negative-agreement``) alike; ``PAR-NAR``; ``positive_share`` n11/N; ``prevalence-index`` (n11-n00)/N;
-      ``bias-index`` (n10-n01)/N; ``n0*-n1*`` and ``n*0-n*1``.
-    - With the first as decision and the second as reference: ``sensitivity``, ``specificity``, ``PPV``, ``NPV``,
-      ``balanced-accuracy``.
+    - ``PJ`` (``Jaccard``) n11/(n11+n10+n01); ``PO`` n11/(min(n10,n01)+n11); ``APO``
+      (n11-E)/(min(n1*,n*1)-E); ``HAPJ`` is PJ less max(n1*+n*1-N, 0) in both parts; ``APJ``
+      (n11-E)/(n11+n10+n01-E).
+    - ``AJ`` (``kappa``) Cohen's kappa, ``Scott-pi``, ``alpha`` (Krippendorff, two raters), ``AC1``
+      (Gwet), ``PABAK`` 2po-1, ``MCC``. ``APJ = AJ / (2 - AJ)``, so over single tables they rank
+      alike.
+    - ``TAR`` (``po``, ``accuracy``) (n11+n00)/N; ``PAR`` (``positive-agreement``)
+      2n11/(2n11+n10+n01); ``NAR`` (``negative-agreement``) alike; ``PAR-NAR``; ``positive_share``
+      n11/N; ``prevalence-index`` (n11-n00)/N; ``bias-index`` (n10-n01)/N; ``n0*-n1*`` and
+      ``n*0-n*1``.
+    - With the first as decision and the second as reference: ``sensitivity``, ``specificity``,
+      ``PPV``, ``NPV``, ``balanced-accuracy``.
 
-    If both call everything alike, kappa, pi, alpha, MCC, APJ and HAPJ are 0/0 and NaN; po and AC1 are 1.
+    If both call everything alike, kappa, pi, alpha, MCC, APJ and HAPJ are 0/0 and NaN; po and AC1
+    are 1.
 
     Examples
     --------
@@ -97,5 +104,7 @@ def agreement_scores(n00: ArrayLike, n01: ArrayLike, n10: ArrayLike, n11: ArrayL
     for name, count in counts.items():
         wrong = np.extract(~((count >= 0) & (count <= 2.0**53)), count)
         if len(wrong):
-            raise UsageError(f"counts are finite and not negative, and at most 2^53; {name} has {wrong[0]:g}")
+            raise UsageError(
+                f"counts are finite and not negative, and at most 2^53; {name} has {wrong[0]:g}"
+            )
     return AgreementScores(**counts)

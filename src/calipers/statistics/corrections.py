@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many tests at once: p values adjusted so that chance has no more say than in one test.
 
-``holm`` bounds the probability of one or more false claims in the whole family; ``bh`` (Benjamini and Hochberg) the
-expected share of false ones among the claims, for exploration; ``none`` adjusts nothing. A test without a p value is no
-member of the family: it stays NaN and the family shrinks, which the size that is returned tells.
+``holm`` bounds the probability of one or more false claims in the whole family; ``bh`` (Benjamini
+and Hochberg) the expected share of false ones among the claims, for exploration; ``none`` adjusts
+nothing. A test without a p value is no member of the family: it stays NaN and the family shrinks,
+which the size that is returned tells.
 """
 
 from __future__ import annotations

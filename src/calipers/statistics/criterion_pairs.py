@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two criteria on the same ratings: which one reproduces them better, and could that be chance?
 
-Decisions are compared by how often each agrees with the rating. McNemar's exact test looks at the ratings that only one
-of them reproduces and takes them for independent; the test by units swaps the two criteria in all ratings of a unit
-together, in every way or in as many random ways as there are replicates, and stays valid when a patient has several
-ratings. Areas are compared by the bootstrap that draws the same units for both: interval and p value come from the same
-t, with the units of the rarer kind of rating as for a single area.
+Decisions are compared by how often each agrees with the rating. McNemar's exact test looks at the
+ratings that only one of them reproduces and takes them for independent; the test by units swaps the
+two criteria in all ratings of a unit together, in every way or in as many random ways as there are
+replicates, and stays valid when a patient has several ratings. Areas are compared by the bootstrap
+that draws the same units for both: interval and p value come from the same t, with the units of the
+rarer kind of rating as for a single area.
 """
 
 from __future__ import annotations
@@ -58,10 +59,15 @@ class CriterionDifference:
     def as_dict(self) -> dict[str, object]:
         """Return the comparison for JSON output."""
         found = {name: getattr(self, name) for name in self.__slots__}
-        return {name: number(value) if isinstance(value, float) else value for name, value in found.items()}
+        return {
+            name: number(value) if isinstance(value, float) else value
+            for name, value in found.items()
+        }
 
 
-def compare_criteria(view: View, point: Measured, drawn: Measured, how: Resampling) -> list[CriterionDifference]:
+def compare_criteria(
+    view: View, point: Measured, drawn: Measured, how: Resampling
+) -> list[CriterionDifference]:
     """Return all comparisons, decisions first, with p values adjusted by Holm."""
     found = [*_decisions(view, point, drawn, how), *_areas(view, point, drawn, how)]
     corrected = adjusted(np.array([entry.p for entry in found]), CORRECTION)[0]
@@ -71,7 +77,8 @@ def compare_criteria(view: View, point: Measured, drawn: Measured, how: Resampli
 def compared(decisions: Sequence[Decision]) -> list[tuple[int, int]]:
     """Return the pairs of decisions that are worth comparing.
 
-    Of two criteria, those at equal thresholds; if one of them has a single decision, that one with all of the other.
+    Of two criteria, those at equal thresholds; if one of them has a single decision, that one with
+    all of the other.
     """
     of: dict[str, list[int]] = {}
     for k, decision in enumerate(decisions):
@@ -80,7 +87,9 @@ def compared(decisions: Sequence[Decision]) -> list[tuple[int, int]]:
     for first, second in combinations(of.values(), 2):
         alone = 1 in (len(first), len(second))
         pairs += [
-            (a, b) for a, b in product(first, second) if alone or decisions[a].threshold == decisions[b].threshold
+            (a, b)
+            for a, b in product(first, second)
+            if alone or decisions[a].threshold == decisions[b].threshold
         ]
     return pairs
 
@@ -106,7 +115,9 @@ def swapped_gains(gain: I64, replicates: int, seed: int) -> F64:
     return np.concatenate(signed).astype(np.float64)
 
 
-def _decisions(view: View, point: Measured, drawn: Measured, how: Resampling) -> Iterator[CriterionDifference]:
+def _decisions(
+    view: View, point: Measured, drawn: Measured, how: Resampling
+) -> Iterator[CriterionDifference]:
     pairs = compared(view.decisions)
     if not pairs or not len(view.useful):
         return
@@ -117,7 +128,13 @@ def _decisions(view: View, point: Measured, drawn: Measured, how: Resampling) ->
     exact = exact_swaps(how.units)
     p = permutation_p(gain.sum(axis=0), swapped_gains(gain, how.replicates, how.seed), exact=exact)
     difference, spread = (m.score("po")[:, a] - m.score("po")[:, b] for m in (point, drawn))
-    made = intervals(difference[0], spread, [Support(how.units.number)] * len(pairs), level=how.level, bounds=INFINITE)
+    made = intervals(
+        difference[0],
+        spread,
+        [Support(how.units.number)] * len(pairs),
+        level=how.level,
+        bounds=INFINITE,
+    )
     method = "all swaps of units" if exact else "random swaps of units"
     for k, found in enumerate(made):
         only = [int((right[:, i[k]] > right[:, j[k]]).sum()) for i, j in ((a, b), (b, a))]
@@ -143,7 +160,9 @@ def _decisions(view: View, point: Measured, drawn: Measured, how: Resampling) ->
         )
 
 
-def _areas(view: View, point: Measured, drawn: Measured, how: Resampling) -> Iterator[CriterionDifference]:
+def _areas(
+    view: View, point: Measured, drawn: Measured, how: Resampling
+) -> Iterator[CriterionDifference]:
     support = order_support(view, how)  # that of a single area
     for (i, first), (j, second) in combinations(enumerate(view.values), 2):
         difference = point.area[:, i] - point.area[:, j]
@@ -172,7 +191,9 @@ def _areas(view: View, point: Measured, drawn: Measured, how: Resampling) -> Ite
 
 
 def _why_no_area(difference: float, reason: str | None, how: Resampling) -> str | None:
-    """Return the reason of a missing difference or interval in terms of ratings: no kind of them may be missing."""
+    """Return the reason of a missing difference or interval in terms of ratings: no kind of them
+    may be missing.
+    """
     if difference != difference:
         return "single_category"
     return "too_few_units" if reason == "one_unit" and how.units.number > 1 else reason

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well criteria reproduce ratings: scores of every decision, the area over all thresholds, the best threshold."""
+"""How well criteria reproduce ratings: scores of every decision, the area over all thresholds, the
+best threshold.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 INFINITE = (float("-inf"), float("inf"))
 
-# The scores in the order of the result, with their bounds; the first two are the shares of useful predictions that are
-# accepted and of not useful ones that are rejected.
+# The scores in the order of the result, with their bounds; the first two are the shares of useful
+# predictions that are accepted and of not useful ones that are rejected.
 BOUNDS: Mapping[str, tuple[float, float]] = {
     "sensitivity": (0.0, 1.0),
     "specificity": (0.0, 1.0),
@@ -57,8 +59,22 @@ ABOUT: Mapping[str, Callable[[Flags, Flags], Flags]] = {
     "Jaccard": lambda d, r: d | r,
     "negative-agreement": lambda d, r: ~d | ~r,
 }
-SIMPLE = ("sensitivity", "specificity", "PPV", "NPV", "accuracy", "po")  # shares of rows that are right
-BOTH = ("balanced-accuracy", "MCC", "kappa", "Scott-pi", "alpha", "APJ")  # need useful and not useful ones
+SIMPLE = (
+    "sensitivity",
+    "specificity",
+    "PPV",
+    "NPV",
+    "accuracy",
+    "po",
+)  # shares of rows that are right
+BOTH = (
+    "balanced-accuracy",
+    "MCC",
+    "kappa",
+    "Scott-pi",
+    "alpha",
+    "APJ",
+)  # need useful and not useful ones
 
 
 @dataclass(frozen=True)
@@ -77,14 +93,23 @@ class View:
         assert ratings.useful is not None
         columns = [decision.accepts(ratings.criteria[decision.criterion]) for decision in decisions]
         accepted = np.stack(columns, axis=1) if columns else np.zeros((len(ratings), 0), np.bool_)
-        values = {name: -values if name in ratings.distances else values for name, values in ratings.criteria.items()}
-        return cls(decisions, accepted, values, ratings.useful, (ratings.image or ratings.item).code)
+        values = {
+            name: -values if name in ratings.distances else values
+            for name, values in ratings.criteria.items()
+        }
+        return cls(
+            decisions, accepted, values, ratings.useful, (ratings.image or ratings.item).code
+        )
 
     def take(self, rows: I64) -> View:
         """Return some rows."""
         values = {name: column[rows] for name, column in self.values.items()}
         return replace(
-            self, accepted=self.accepted[rows], values=values, useful=self.useful[rows], image=self.image[rows]
+            self,
+            accepted=self.accepted[rows],
+            values=values,
+            useful=self.useful[rows],
+            image=self.image[rows],
         )
 
 
@@ -115,7 +140,9 @@ def measure(view: View, blocks: Iterator[NDArray[Any]]) -> Measured:
     whole = Counts(*(np.concatenate(cells) for cells in zip(*counts)))
     empty = np.zeros((len(whole.n11), 0))
     columns = [
-        np.stack([np.concatenate([block[m][k] for block in curves]) for m in range(len(ranks))], axis=1)
+        np.stack(
+            [np.concatenate([block[m][k] for block in curves]) for m in range(len(ranks))], axis=1
+        )
         if ranks
         else empty
         for k in range(4)
@@ -128,7 +155,10 @@ def _curve(ranks: roc.Ranked, plain: F64, weights: NDArray[Any]) -> tuple[F64, F
     best = roc.best_cut(found)
     height = roc.youden(found)[np.arange(len(best)), best]
     undefined = np.isnan(height)
-    back, cut = np.where(undefined, np.nan, plain[best]), np.where(undefined, np.nan, ranks.values[best])
+    back, cut = (
+        np.where(undefined, np.nan, plain[best]),
+        np.where(undefined, np.nan, ranks.values[best]),
+    )
     return roc.area(found), height, cut, back
 
 
@@ -148,7 +178,12 @@ def decision_rows(
     for name in names:
         behind, support = _behind(view, name), _support(view, how, name)
         made, said = estimates(
-            point.score(name)[0], drawn.score(name), how, behind, support=support, bounds=BOUNDS[name]
+            point.score(name)[0],
+            drawn.score(name),
+            how,
+            behind,
+            support=support,
+            bounds=BOUNDS[name],
         )
         for k, estimate in enumerate(made):
             where = {**view.decisions[k].group, **(group or {})}
@@ -164,19 +199,29 @@ def criterion_rows(
     support, behind = _criterion_support(view, how)
     made, flags = estimates(point.area[0], drawn.area, how, behind, support=support)
     groups = [{"criterion": name, **(group or {})} for name in view.values]
-    return [Row(model, "AUROC", "agreement.auroc@1", None, at, one) for at, one in zip(groups, made)], flags
+    return [
+        Row(model, "AUROC", "agreement.auroc@1", None, at, one) for at, one in zip(groups, made)
+    ], flags
 
 
 def threshold_rows(
-    view: View, point: Measured, drawn: Measured, how: Resampling, *, model: str, distances: frozenset[str]
+    view: View,
+    point: Measured,
+    drawn: Measured,
+    how: Resampling,
+    *,
+    model: str,
+    distances: frozenset[str],
 ) -> list[Row]:
-    """Return the threshold of the largest Youden index, the index, and the index without its optimism.
+    """Return the threshold of the largest Youden index, the index, and the index without its
+    optimism.
 
     Notes
     -----
-    A threshold chosen on the data looks better on them than elsewhere. The optimism is the mean over replicates of the
-    index at the replicate's own best threshold, minus the index of that threshold on the data as they are; its interval
-    is that of the replicates, moved by the optimism. The interval of the threshold is its spread over replicates.
+    A threshold chosen on the data looks better on them than elsewhere. The optimism is the mean
+    over replicates of the index at the replicate's own best threshold, minus the index of that
+    threshold on the data as they are; its interval is that of the replicates, moved by the
+    optimism. The interval of the threshold is its spread over replicates.
     """
     support, behind = _criterion_support(view, how)
     sign = np.array([-1.0 if name in distances else 1.0 for name in view.values])
@@ -186,7 +231,12 @@ def threshold_rows(
         optimism = gap / np.isfinite(drawn.youden).sum(axis=0).clip(1)
     bounds = (-1.0, 1.0)
     corrected, _ = estimates(
-        point.youden[0] - optimism, drawn.youden - optimism, how, behind, support=support, bounds=bounds
+        point.youden[0] - optimism,
+        drawn.youden - optimism,
+        how,
+        behind,
+        support=support,
+        bounds=bounds,
     )
     cut, _ = estimates(
         point.cut[0] * sign + 0.0,
@@ -197,7 +247,9 @@ def threshold_rows(
         bounds=INFINITE,
         method="percentile",
     )
-    apparent, _ = estimates(point.youden[0], drawn.youden, how, behind, support=support, bounds=bounds)
+    apparent, _ = estimates(
+        point.youden[0], drawn.youden, how, behind, support=support, bounds=bounds
+    )
     found = []
     for k, name in enumerate(view.values):
         for metric, estimate in (
@@ -205,12 +257,23 @@ def threshold_rows(
             ("Youden", _without_interval(apparent[k])),
             ("Youden-corrected", corrected[k]),
         ):
-            found.append(Row(model, metric, f"agreement.{metric.lower()}@1", None, {"criterion": name}, estimate))
+            found.append(
+                Row(
+                    model,
+                    metric,
+                    f"agreement.{metric.lower()}@1",
+                    None,
+                    {"criterion": name},
+                    estimate,
+                )
+            )
     return found
 
 
 def _without_interval(estimate: Estimate) -> Estimate:
-    """Return the value alone: an interval around a value that was chosen to be large would repeat its optimism."""
+    """Return the value alone: an interval around a value that was chosen to be large would repeat
+    its optimism.
+    """
     reason = estimate.reason if estimate.value != estimate.value else "not_requested"
     return replace(estimate, low=NAN, high=NAN, method="none", reason=reason)
 
@@ -218,14 +281,19 @@ def _without_interval(estimate: Estimate) -> Estimate:
 def _rows_about(view: View, name: str) -> Flags:
     """Return (n, C) the rows that stand behind a score."""
     rule = ABOUT.get(name)
-    return np.ones_like(view.accepted) if rule is None else rule(view.accepted, view.useful[:, None])
+    return (
+        np.ones_like(view.accepted) if rule is None else rule(view.accepted, view.useful[:, None])
+    )
 
 
 def _behind(view: View, name: str) -> list[Behind]:
     about = _rows_about(view, name)
     images = holding(view.image, about)
     useful = (about & view.useful[:, None]).sum(axis=0)
-    return [Behind(*entry) for entry in zip(images.tolist(), useful.tolist(), about.sum(axis=0).tolist())]
+    return [
+        Behind(*entry)
+        for entry in zip(images.tolist(), useful.tolist(), about.sum(axis=0).tolist())
+    ]
 
 
 def _support(view: View, how: Resampling, name: str) -> list[Support]:
@@ -236,7 +304,9 @@ def _support(view: View, how: Resampling, name: str) -> list[Support]:
     if name not in SIMPLE:
         return [Support(how.units.number, n, n) for n in positive.tolist()]
     wrong = how.units_with(about & (view.accepted != view.useful[:, None]))
-    return [Support(how.units.number, n, n, bad) for n, bad in zip(positive.tolist(), wrong.tolist())]
+    return [
+        Support(how.units.number, n, n, bad) for n, bad in zip(positive.tolist(), wrong.tolist())
+    ]
 
 
 def order_support(view: View, how: Resampling) -> Support:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Crossed random intercepts (every reader reads many images, every image has many readers), solved by statsmodels."""
+"""Crossed random intercepts (every reader reads many images, every image has many readers), solved
+by statsmodels.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ F64 = NDArray[np.float64]
 
 
 def solve(x: F64, y: F64, levels: Sequence[Level], *, reml: bool) -> Fit | None:
-    """Return the optimum of a model with one random intercept per level, none of them inside another."""
+    """Return the optimum of a model with one random intercept per level, none of them inside
+    another.
+    """
     import warnings
 
     mixed_lm = _statsmodels()
@@ -33,7 +37,9 @@ def solve(x: F64, y: F64, levels: Sequence[Level], *, reml: bool) -> Fit | None:
     )
     model = mixed_lm.MixedLM(y, x, np.zeros(n), exog_vc=spec)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # "MLE may be on the boundary" appears on good fits too; singular says it
+        warnings.simplefilter(
+            "ignore"
+        )  # "MLE may be on the boundary" appears on good fits too; singular says it
         found = model.fit(reml=reml)
     return Fit(
         relative=np.asarray(found.vcomp, np.float64) / float(found.scale),
@@ -47,7 +53,9 @@ def solve(x: F64, y: F64, levels: Sequence[Level], *, reml: bool) -> Fit | None:
 
 
 def intercepts(x: F64, y: F64, levels: Sequence[Level], relative: F64) -> list[tuple[F64, F64]]:
-    """Return the predicted intercepts of each level and their variance divided by that of the residual."""
+    """Return the predicted intercepts of each level and their variance divided by that of the
+    residual.
+    """
     tables = [_indicators(level) for level in levels]
     v = np.eye(len(y)) + sum(g * z @ z.T for g, z in zip(relative, tables))
     solved = np.linalg.solve(v, np.column_stack([x, y]))

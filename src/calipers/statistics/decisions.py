@@ -22,7 +22,9 @@ EVERY = "*"  # key of thresholds for all criteria that have none of their own
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A criterion at a threshold. ``threshold`` is None for a criterion that says yes or no by itself."""
+    """A criterion at a threshold. ``threshold`` is None for a criterion that says yes or no by
+    itself.
+    """
 
     criterion: str
     threshold: float | None
@@ -39,10 +41,16 @@ class Decision:
             return self.criterion
         if self.distance:
             return f"{self.criterion} up to {self.threshold:g}"
-        return f"{self.criterion} above 0" if self.threshold == 0 else f"{self.criterion} at {self.threshold:g}"
+        return (
+            f"{self.criterion} above 0"
+            if self.threshold == 0
+            else f"{self.criterion} at {self.threshold:g}"
+        )
 
     def accepts(self, values: NDArray[np.float64]) -> Flags:
-        """Return which values are accepted: ``>=``, strictly above a threshold of 0, ``<=`` for distances."""
+        """Return which values are accepted: ``>=``, strictly above a threshold of 0, ``<=`` for
+        distances.
+        """
         if self.threshold is None:
             return np.asarray(values == 1)
         if self.distance:
@@ -55,14 +63,21 @@ def decisions_of(ratings: Ratings, thresholds: Thresholds = None) -> list[Decisi
 
     Notes
     -----
-    A criterion of zeros and ones needs no threshold. Distances have no default, because pixels, millimetres and
-    fractions have nothing in common; thresholds for all criteria are not meant for them where there are overlaps too.
+    A criterion of zeros and ones needs no threshold. Distances have no default, because pixels,
+    millimetres and fractions have nothing in common; thresholds for all criteria are not meant for
+    them where there are overlaps too.
     """
     given = _by_criterion(thresholds)
-    overlaps = [name for name in ratings.criteria if name not in ratings.distances and not ratings.yes_no(name)]
+    overlaps = [
+        name
+        for name in ratings.criteria
+        if name not in ratings.distances and not ratings.yes_no(name)
+    ]
     for name in given:
         if name != EVERY and name not in ratings.criteria:
-            raise UsageError(f"thresholds for {name!r}, which is no criterion; {did_you_mean(name, ratings.criteria)}")
+            raise UsageError(
+                f"thresholds for {name!r}, which is no criterion; {did_you_mean(name, ratings.criteria)}"
+            )
     found = []
     for name in ratings.criteria:
         distance = name in ratings.distances
@@ -86,7 +101,9 @@ def _by_criterion(thresholds: Thresholds) -> dict[str, list[float]]:
     found = {}
     for name, entry in given.items():
         try:
-            numbers = [float(number) for number in np.atleast_1d(np.asarray(entry, np.float64)).tolist()]
+            numbers = [
+                float(number) for number in np.atleast_1d(np.asarray(entry, np.float64)).tolist()
+            ]
         except (TypeError, ValueError):
             raise UsageError(f"thresholds are numbers, got {entry!r}") from None
         if not numbers or not all(map(math.isfinite, numbers)):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The design matrix of a formula: numbers as they are, categories against their first level.
 
-A category gets a column for each level but the first, which is the *reference level*: coefficients say how much
-another level differs from it. Where the term without the category is not in the model, the category gets a column for
-every level instead (Wilkinson and Rogers 1973, as in R).
+A category gets a column for each level but the first, which is the *reference level*: coefficients
+say how much another level differs from it. Where the term without the category is not in the model,
+the category gets a column for every level instead (Wilkinson and Rogers 1973, as in R).
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from calipers.statistics.frames import Frame
 
 F64 = NDArray[np.float64]
 INTERCEPT = "intercept"
-Piece = tuple[frozenset[str], frozenset[str]]  # categories against their first level, categories with every level
+Piece = tuple[
+    frozenset[str], frozenset[str]
+]  # categories against their first level, categories with every level
 DEPENDENT = 1e-9  # of a column's length that the columns before it do not explain
 
 
@@ -56,24 +58,36 @@ def design(frame: Frame, formula: Formula) -> Design:
     spanned = {frozenset[str]()} if formula.intercept else set[frozenset[str]]()
     for term in formula.terms:
         for contrasted, whole in _coding([name for name in term if name in levels], term, spanned):
-            kept = [name for name in term if name not in levels or name in contrasted or name in whole]
-            shown = [levels[n] if n in whole else levels[n][1:] if n in levels else (None,) for n in kept]
+            kept = [
+                name for name in term if name not in levels or name in contrasted or name in whole
+            ]
+            shown = [
+                levels[n] if n in whole else levels[n][1:] if n in levels else (None,) for n in kept
+            ]
             alone = levels[kept[0]][0] if len(kept) == 1 and kept[0] in contrasted else None
-            effects += [_effect(term, tuple(zip(kept, chosen)), alone) for chosen in product(*shown)]
+            effects += [
+                _effect(term, tuple(zip(kept, chosen)), alone) for chosen in product(*shown)
+            ]
     columns = [_column(frame, effect.parts) for effect in effects]
     found = Design(np.column_stack(columns), tuple(effects), levels)
     check_rank(found, frame.table.file)
     return found
 
 
-def _coding(categories: Sequence[str], term: Sequence[str], spanned: set[frozenset[str]]) -> list[Piece]:
+def _coding(
+    categories: Sequence[str], term: Sequence[str], spanned: set[frozenset[str]]
+) -> list[Piece]:
     """Return the pieces of a term that the model does not span yet.
 
-    The term spans the products of contrasts of every subset of its categories. Two pieces that differ in one category
-    are together that category with a column for every level.
+    The term spans the products of contrasts of every subset of its categories. Two pieces that
+    differ in one category are together that category with a column for every level.
     """
     numbers = frozenset(term) - set(categories)
-    subsets = [frozenset(part) for size in range(len(categories) + 1) for part in combinations(categories, size)]
+    subsets = [
+        frozenset(part)
+        for size in range(len(categories) + 1)
+        for part in combinations(categories, size)
+    ]
     pieces = [(part, frozenset[str]()) for part in subsets if part | numbers not in spanned]
     spanned |= {part | numbers for part in subsets}
     while (pair := _neighbours(pieces)) is not None:
@@ -118,7 +132,9 @@ def check_rank(found: Design, file: str) -> None:
         hint = "it is zero in every row: no row has this combination, leave it out or join levels"
     else:
         weights = np.linalg.lstsq(matrix[:, :k], matrix[:, k], rcond=None)[0]
-        of = [found.names[j] for j in np.flatnonzero(np.abs(weights) * length[:k] > 1e-6 * length[k])]
+        of = [
+            found.names[j] for j in np.flatnonzero(np.abs(weights) * length[:k] > 1e-6 * length[k])
+        ]
         hint = f"it is made of {', '.join(of)}: leave one of them out"
     raise InputError(
         "columns that do not determine each other",
@@ -139,7 +155,9 @@ def _levels(frame: Frame, name: str) -> tuple[str, ...]:
             if value not in declared:
                 row = int(np.flatnonzero(frame.texts(name) == value)[0])
                 hint = did_you_mean(value, declared)
-                problem = frame.table.problem(row, name, "unknown-level", "one of the declared levels", value, hint)
+                problem = frame.table.problem(
+                    row, name, "unknown-level", "one of the declared levels", value, hint
+                )
                 raise problem.as_error(frame.table.file)
         present = [value for value in dict.fromkeys(declared) if value in present]
     if len(present) < 2:
@@ -161,6 +179,8 @@ def _column(frame: Frame, parts: Sequence[tuple[str, str | None]]) -> F64:
     return column
 
 
-def _effect(term: Sequence[str], parts: tuple[tuple[str, str | None], ...], reference: str | None) -> Effect:
+def _effect(
+    term: Sequence[str], parts: tuple[tuple[str, str | None], ...], reference: str | None
+) -> Effect:
     name = ":".join(column if level is None else f"{column}[{level}]" for column, level in parts)
     return Effect(name or INTERCEPT, term_name(tuple(term)), parts, reference)

@@ -42,7 +42,9 @@ def reason_of(estimate: Estimate) -> str:
 def _stated(estimate: Estimate, number: Callable[[float], str], sign: str, faultless: str) -> str:
     if estimate.low != estimate.low:
         known = f"no interval: {reason_of(estimate)}"
-    elif estimate.method == "clopper-pearson-units":  # the bounds are shares of units, whatever the value is
+    elif (
+        estimate.method == "clopper-pearson-units"
+    ):  # the bounds are shares of units, whatever the value is
         span = f"{percent(estimate.low)} to {percent(estimate.high)}"
         known = f"{faultless.format(span=span, units=plural(estimate.unit))}, at {100 * estimate.level:g} %"
     else:

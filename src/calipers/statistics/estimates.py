@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a metric and its evidence to estimates: the value at weights 1, its replicates, its interval."""
+"""From a metric and its evidence to estimates: the value at weights 1, its replicates, its
+interval.
+"""
 
 from __future__ import annotations
 
@@ -49,14 +51,25 @@ def estimates(
     values = [metric.value(evidence, plain)[0] for metric, evidence in cases]
     _check(certainty, units)
     if not certainty.replicates or units.number < making.FEWEST_UNITS:
-        reason = "not_requested" if not certainty.replicates else "one_unit" if units.number == 1 else "too_few_units"
+        reason = (
+            "not_requested"
+            if not certainty.replicates
+            else "one_unit"
+            if units.number == 1
+            else "too_few_units"
+        )
         nothing = making.none(reason)
-        return [_stated(case, v, units, certainty, lambda row, k: nothing) for case, v in zip(cases, values)]
+        return [
+            _stated(case, v, units, certainty, lambda row, k: nothing)
+            for case, v in zip(cases, values)
+        ]
     drawn = replicates(cases, units, certainty, progress)
     found = []
     for case, value, sample in zip(cases, values, drawn):
         of_case = _intervals(case, value, sample, units, certainty)
-        found.append(_stated(case, value, units, certainty, lambda row, k, known=of_case: known[row][k]))  # type: ignore[misc]
+        found.append(
+            _stated(case, value, units, certainty, lambda row, k, known=of_case: known[row][k])
+        )  # type: ignore[misc]
     return found
 
 
@@ -66,13 +79,17 @@ def _check(certainty: Certainty, units: Units) -> None:
     if certainty.replicates:
         making.check_replicates(certainty.replicates)
     if units.n_strata > 1 and certainty.method in (*WITH_JACKKNIFE, "studentized"):
-        raise UsageError(f"the interval {certainty.method!r} knows no strata; use bootse-t-logit or percentile")
+        raise UsageError(
+            f"the interval {certainty.method!r} knows no strata; use bootse-t-logit or percentile"
+        )
 
 
 def replicates(
     cases: Sequence[Case], units: Units, certainty: Certainty, progress: Progress | None = None
 ) -> list[F64]:
-    """Return (B, 1 + n_classes, n_names) bootstrap replicates of every case, all under the same weights."""
+    """Return (B, 1 + n_classes, n_names) bootstrap replicates of every case, all under the same
+    weights.
+    """
     blocks = bootstrap(units, certainty.replicates, certainty.seed)
     total = -(-certainty.replicates // BLOCK)
     return [parts[0] for parts in weighed(cases, blocks, _told(progress, total), _whole)]
@@ -103,21 +120,34 @@ def _told(progress: Progress | None, total: int) -> Callable[[], None]:
     return lambda: progress(next(number), total) if progress is not None else None
 
 
-def _intervals(case: Case, value: F64, sample: F64, units: Units, certainty: Certainty) -> list[list[Interval]]:
+def _intervals(
+    case: Case, value: F64, sample: F64, units: Units, certainty: Certainty
+) -> list[list[Interval]]:
     """Return the intervals of one case, class row by name."""
     metric, evidence = case
     support = metric.support(evidence, units.whole, units.number)
     n_rows = value.shape[0] if metric.facts.per_class else 1
     table = []
     without = _jackknifed(case, units, n_rows) if certainty.method in WITH_JACKKNIFE else None
-    errors = _standard_errors(case, units, certainty, n_rows) if certainty.method == "studentized" else None
+    errors = (
+        _standard_errors(case, units, certainty, n_rows)
+        if certainty.method == "studentized"
+        else None
+    )
     for k, name in enumerate(metric.facts.names):
         own = errors[k] if errors is not None else None
-        method = "bootse-t-logit" if certainty.method == "studentized" and own is None else certainty.method
+        method = (
+            "bootse-t-logit"
+            if certainty.method == "studentized" and own is None
+            else certainty.method
+        )
         found = making.intervals(
             value[:n_rows, k],
             sample[:, :n_rows, k],
-            [Support(units.number, a, b, c, units.freedom) for a, b, c in support[:n_rows, k].tolist()],
+            [
+                Support(units.number, a, b, c, units.freedom)
+                for a, b, c in support[:n_rows, k].tolist()
+            ],
             level=certainty.level,
             bounds=metric.facts.bounds,
             method=method,
@@ -125,10 +155,15 @@ def _intervals(case: Case, value: F64, sample: F64, units: Units, certainty: Cer
             errors=own,
         )
         if certainty.method in RATIO_METHODS and metric.facts.proportion:
-            found = [_of_proportion(entry, case, value, row, k, certainty) for row, entry in enumerate(found)]
+            found = [
+                _of_proportion(entry, case, value, row, k, certainty)
+                for row, entry in enumerate(found)
+            ]
         if without is not None and name in metric.facts.rough:
             found = [_flagged(entry, "rough_metric") for entry in found]
-        partial = _partial(value[1:, k], sample[:, 1:, k]) if name in metric.facts.class_means else 0
+        partial = (
+            _partial(value[1:, k], sample[:, 1:, k]) if name in metric.facts.class_means else 0
+        )
         found[0] = replace(found[0], partial=partial)
         if partial > making.MOST_UNDEFINED * len(sample):
             found[0] = _flagged(found[0], "classes_left_out")
@@ -141,7 +176,8 @@ def _flagged(found: Interval, flag: str) -> Interval:
 
 
 def _partial(value: F64, sample: F64) -> int:
-    """Return in how many replicates (B, n_classes) a mean over classes (n_classes,) loses one of them.
+    """Return in how many replicates (B, n_classes) a mean over classes (n_classes,) loses one of
+    them.
 
     A single class cannot be left out of its mean: without it the replicate is undefined.
     """
@@ -149,17 +185,32 @@ def _partial(value: F64, sample: F64) -> int:
     return int(np.isnan(sample[:, known]).any(axis=1).sum()) if known.sum() > 1 else 0
 
 
-def _of_proportion(found: Interval, case: Case, value: F64, row: int, k: int, certainty: Certainty) -> Interval:
-    """Return the interval of a share of objects, as if each were drawn by itself; flagged, because they are not."""
+def _of_proportion(
+    found: Interval, case: Case, value: F64, row: int, k: int, certainty: Certainty
+) -> Interval:
+    """Return the interval of a share of objects, as if each were drawn by itself; flagged, because
+    they are not.
+    """
     metric, evidence = case
     n = metric.proportion_of(evidence)[row][k]  # type: ignore[attr-defined]
     if n is None or found.reason is not None:
         return found
     make = making.wilson if certainty.method == "wilson" else making.clopper_pearson
     low, high = make(round(float(value[row, k]) * n), n, certainty.level)
-    few = [flag for flag in found.flags if flag == "few_units"]  # the others are of an interval that is not shown
+    few = [
+        flag for flag in found.flags if flag == "few_units"
+    ]  # the others are of an interval that is not shown
     flags = (*few, "independent_objects")
-    return Interval(low, high, certainty.method, found.bias, found.undefined, None, found.percentile, flags=flags)
+    return Interval(
+        low,
+        high,
+        certainty.method,
+        found.bias,
+        found.undefined,
+        None,
+        found.percentile,
+        flags=flags,
+    )
 
 
 def _jackknifed(case: Case, units: Units, n_rows: int) -> F64:
@@ -169,7 +220,9 @@ def _jackknifed(case: Case, units: Units, n_rows: int) -> F64:
 def _standard_errors(
     case: Case, units: Units, certainty: Certainty, n_rows: int
 ) -> list[tuple[F64, F64] | None] | None:
-    """Return the standard errors of the estimates and of their replicates, for the names that are ratios."""
+    """Return the standard errors of the estimates and of their replicates, for the names that are
+    ratios.
+    """
     metric, evidence = case
     if units.nested or not hasattr(metric, "ratio_parts"):
         return None
@@ -182,14 +235,18 @@ def _standard_errors(
             continue
         top, bottom = (table[:, :n_rows] for table in parts)
         blocks = bootstrap(units, certainty.replicates, certainty.seed)
-        of_replicates = np.concatenate([_ratio_error(top, bottom, block[:, first]) for block in blocks])
+        of_replicates = np.concatenate(
+            [_ratio_error(top, bottom, block[:, first]) for block in blocks]
+        )
         of_value = _ratio_error(top, bottom, np.ones((1, units.number), np.int64))
         found.append((of_value[0], of_replicates))
     return found
 
 
 def _ratio_error(top: F64, bottom: F64, weights: Weights) -> F64:
-    """Return (R, rows): the linearised standard error of a ratio of sums over units, (K, rows) each."""
+    """Return (R, rows): the linearised standard error of a ratio of sums over units, (K, rows)
+    each.
+    """
     w = weights.astype(np.float64)
     number = w.sum(axis=1)[:, None]
     a, b = w @ top, w @ bottom
@@ -200,7 +257,11 @@ def _ratio_error(top: F64, bottom: F64, weights: Weights) -> F64:
 
 
 def _stated(
-    case: Case, value: F64, units: Units, certainty: Certainty, interval_of: Callable[[int, int], Interval]
+    case: Case,
+    value: F64,
+    units: Units,
+    certainty: Certainty,
+    interval_of: Callable[[int, int], Interval],
 ) -> list[list[Estimate]]:
     """Return the estimates of one case: class row by name."""
     metric, evidence = case
@@ -211,7 +272,9 @@ def _stated(
     def one(row: int, k: int) -> Estimate:
         number, counted = numbers[row][k], counts[row][k]
         reason = reasons.get((row, k), "no_objects") if number != number else None
-        return interval_of(row, k).around(number, certainty.level, (units.name, units.number), tuple(counted), reason)
+        return interval_of(row, k).around(
+            number, certainty.level, (units.name, units.number), tuple(counted), reason
+        )
 
     n_rows = len(numbers) if metric.facts.per_class else 1
     return [[one(row, k) for k in range(len(metric.facts.names))] for row in range(n_rows)]

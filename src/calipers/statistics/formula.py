@@ -8,14 +8,18 @@ from dataclasses import dataclass
 
 from calipers.errors import UsageError
 
-TOKEN = re.compile(r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\W\d][\w.]*)|(?P<number>[01])(?!\w)|(?P<sign>[+\-:]))")
+TOKEN = re.compile(
+    r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\W\d][\w.]*)|(?P<number>[01])(?!\w)|(?P<sign>[+\-:]))"
+)
 PLAIN = re.compile(r"[^\W\d][\w.]*")
 GRAMMAR = "write y ~ a + b + a:b; -1 takes the intercept away, names with other signs stand in `backquotes`"
 
 
 @dataclass(frozen=True)
 class Formula:
-    """A response and the terms that explain it; a term is one column, or several for an interaction."""
+    """A response and the terms that explain it; a term is one column, or several for an
+    interaction.
+    """
 
     response: str  # "" if the formula leaves it out
     terms: tuple[tuple[str, ...], ...]  # main effects before interactions
@@ -31,7 +35,9 @@ class Formula:
         (('size',), ('type',), ('type', 'size'))
         """
         if "|" in text:
-            raise UsageError(f"random intercepts are not part of the formula {text!r}: name their columns as groups")
+            raise UsageError(
+                f"random intercepts are not part of the formula {text!r}: name their columns as groups"
+            )
         left, sign, right = text.partition("~")
         if not sign or "~" in right:
             raise UsageError(f"a formula has one ~, not {text!r}; {GRAMMAR}")
@@ -72,7 +78,9 @@ def _tokens(text: str, whole: str) -> list[tuple[str, str]]:
     while text[at:].strip():
         match = TOKEN.match(text, at)
         if match is None:
-            raise UsageError(f"cannot read {text[at:].strip()!r} in the formula {whole!r}; {GRAMMAR}")
+            raise UsageError(
+                f"cannot read {text[at:].strip()!r} in the formula {whole!r}; {GRAMMAR}"
+            )
         kind = match.lastgroup or ""
         found.append(("name" if kind == "quoted" else kind, match[kind]))
         at = match.end()

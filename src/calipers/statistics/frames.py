@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any table (pandas frame, arrow table, mapping of columns, file) as columns of numbers and of texts.
+"""Any table (pandas frame, arrow table, mapping of columns, file) as columns of numbers and of
+texts.
 
-A column of a CSV file is a number if every cell is one, and a text if none is; in between, somebody has to say. Tables
-in memory and parquet files say it themselves.
+A column of a CSV file is a number if every cell is one, and a text if none is; in between, somebody
+has to say. Tables in memory and parquet files say it themselves.
 """
 
 from __future__ import annotations
@@ -32,13 +33,16 @@ class Frame:
     )  # columns that are categories, whatever they hold
 
     @classmethod
-    def of(cls, given: Any, wanted: Sequence[str], levels: Mapping[str, Sequence[Any]] | None = None) -> Frame:
+    def of(
+        cls, given: Any, wanted: Sequence[str], levels: Mapping[str, Sequence[Any]] | None = None
+    ) -> Frame:
         """Return the frame of any table.
 
         Parameters
         ----------
         wanted
-            The columns that will be used; those of tables in memory are converted, others are not looked at.
+            The columns that will be used; those of tables in memory are converted, others are not
+            looked at.
         levels
             Declares columns as categories, in this order.
         """
@@ -50,7 +54,9 @@ class Frame:
         else:
             columns, orders = _columns(given, [*wanted, *declared])
             n = len(next(iter(columns.values()), ()))
-            frame = cls(Table(MEMORY, "memory", columns, np.arange(n), False), {**orders, **declared})
+            frame = cls(
+                Table(MEMORY, "memory", columns, np.arange(n), False), {**orders, **declared}
+            )
         for name in (*wanted, *declared):
             frame.require(name)
         return frame
@@ -63,7 +69,9 @@ class Frame:
         _require(name, self.table.names, self.table.file)
 
     def is_category(self, name: str) -> bool:
-        """Return whether a column holds categories; a mixture of numbers and other texts is an error."""
+        """Return whether a column holds categories; a mixture of numbers and other texts is an
+        error.
+        """
         cells = self.table.columns[name]
         if name in self.orders:
             return True
@@ -76,22 +84,30 @@ class Frame:
             row, problem = next(iter(bad.items()))
             hint = problem.hint or "if these are categories, declare them as levels"
             expected = "a number, as in other rows"
-            raise self.table.problem(row, name, "type", expected, cells[row], hint).as_error(self.table.file)
+            raise self.table.problem(row, name, "type", expected, cells[row], hint).as_error(
+                self.table.file
+            )
         return bool(bad)
 
     def numbers(self, name: str) -> F64:
-        """Return a column as numbers, NaN where a cell is empty; a text is an error that says where."""
+        """Return a column as numbers, NaN where a cell is empty; a text is an error that says
+        where.
+        """
         cells = self.table.columns[name]
         values, bad = numbers(self.table, name)
         for problem in bad.values():
             raise problem.as_error(self.table.file)
         if isinstance(cells, list) and self.table.format != "csv" and not empty(cells).all():
             row = int(np.flatnonzero(~empty(cells))[0])
-            raise self.table.problem(row, name, "type", "a number", cells[row]).as_error(self.table.file)
+            raise self.table.problem(row, name, "type", "a number", cells[row]).as_error(
+                self.table.file
+            )
         infinite = np.flatnonzero(np.isinf(values))
         if len(infinite):
             row = int(infinite[0])
-            raise self.table.problem(row, name, "non-finite", "a finite number", values[row]).as_error(self.table.file)
+            raise self.table.problem(
+                row, name, "non-finite", "a finite number", values[row]
+            ).as_error(self.table.file)
         return values
 
     def texts(self, name: str) -> NDArray[np.str_]:
@@ -99,7 +115,9 @@ class Frame:
         return np.array(texts(self.table, name), np.str_)
 
     def missing(self, name: str, *, as_text: bool = False) -> Flags:
-        """Return which cells of a column hold nothing; a number that is NaN is nothing, a text ``nan`` is a text."""
+        """Return which cells of a column hold nothing; a number that is NaN is nothing, a text
+        ``nan`` is a text.
+        """
         if as_text or self.is_category(name):
             return empty(self.table.columns[name])
         return np.isnan(self.numbers(name))
@@ -109,7 +127,9 @@ class Frame:
         return Frame(self.table.rows(rows), self.orders)
 
     def with_column(self, name: str, cells: Cells, order: tuple[str, ...] | None = None) -> Frame:
-        """Return the frame with a column added or replaced; with an ``order`` it is one of categories."""
+        """Return the frame with a column added or replaced; with an ``order`` it is one of
+        categories.
+        """
         orders = {key: value for key, value in self.orders.items() if key != name}
         table = replace(self.table, columns={**self.table.columns, name: cells})
         return Frame(table, orders if order is None else {**orders, name: order})
@@ -118,11 +138,17 @@ class Frame:
 def _require(name: str, known: Sequence[str], file: str) -> None:
     if name not in known:
         hint = did_you_mean(name, known)
-        raise InputError(f"a column {name!r}", rule="missing-column", file=file, field=name, hint=hint)
+        raise InputError(
+            f"a column {name!r}", rule="missing-column", file=file, field=name, hint=hint
+        )
 
 
-def _columns(given: Any, wanted: Sequence[str]) -> tuple[dict[str, Cells], dict[str, tuple[str, ...]]]:
-    """Return some columns of a table in memory, and the order of those that are declared as categories."""
+def _columns(
+    given: Any, wanted: Sequence[str]
+) -> tuple[dict[str, Cells], dict[str, tuple[str, ...]]]:
+    """Return some columns of a table in memory, and the order of those that are declared as
+    categories.
+    """
 
     def take(name: str) -> Any:
         return given.column(name).to_pylist() if hasattr(given, "column_names") else given[name]
@@ -139,7 +165,9 @@ def _columns(given: Any, wanted: Sequence[str]) -> tuple[dict[str, Cells], dict[
     for name in wanted:
         _require(name, names, MEMORY)
     taken = {name: take(name) for name in dict.fromkeys(wanted)}
-    orders = {name: tuple(map(str, c.cat.categories)) for name, c in taken.items() if _categorical(c)}
+    orders = {
+        name: tuple(map(str, c.cat.categories)) for name, c in taken.items() if _categorical(c)
+    }
     columns = {name: _cells(name, column) for name, column in taken.items()}
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
@@ -152,10 +180,14 @@ def _categorical(column: Any) -> bool:
 
 
 def _cells(name: str, column: Any) -> Cells:
-    """Return numbers as an array and anything else as texts; missing values are NaN or an empty text."""
+    """Return numbers as an array and anything else as texts; missing values are NaN or an empty
+    text.
+    """
     array = np.asarray(column)
     if array.ndim != 1:
-        raise InputError("one value per row", rule="length", file=MEMORY, field=name, value=array.shape)
+        raise InputError(
+            "one value per row", rule="length", file=MEMORY, field=name, value=array.shape
+        )
     if array.dtype.kind in "biuf":
         return array.astype(np.float64) if array.dtype.kind in "bf" else array
     if array.dtype.kind in "US":
@@ -171,4 +203,8 @@ def _cells(name: str, column: Any) -> Cells:
 
 
 def _nothing(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, float) and cell != cell) or type(cell).__name__ in ("NAType", "NaTType")
+    return (
+        cell is None
+        or (isinstance(cell, float) and cell != cell)
+        or type(cell).__name__ in ("NAType", "NaTType")
+    )

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Intervals from replicates, for many estimates at once.
 
-The default is *bootSE-t*: the standard deviation of the bootstrap replicates, times ``sqrt(K / (K - 1))`` for K units,
-is taken as the standard error on the metric's own scale (logit for [0, 1], log for [0, inf)), and a t interval with
-K - 1 degrees of freedom is laid around the estimate; K - H of both if units are drawn inside H strata. Nothing is
-clipped. In simulations with 6 to 150 units it covered
-the truth in .92 to .99 of the cases at a nominal .95, where the percentile interval had .77 to .96.
+The default is *bootSE-t*: the standard deviation of the bootstrap replicates, times ``sqrt(K / (K -
+1))`` for K units, is taken as the standard error on the metric's own scale (logit for [0, 1], log
+for [0, inf)), and a t interval with K - 1 degrees of freedom is laid around the estimate; K - H of
+both if units are drawn inside H strata. Nothing is clipped. In simulations with 6 to 150 units it
+covered the truth in .92 to .99 of the cases at a nominal .95, where the percentile interval had .77
+to .96.
 
-Rules that come first, in this order: no interval for fewer than 5 units, or where more than 5 % of the replicates are
-undefined; near perfection (fewer than 5 units with an error, and fewer than half) the Clopper-Pearson bound on the
-share of error-free units; a width of zero if all replicates agree; the percentile interval instead of a t interval if
-more than 5 % of the replicates lie on a bound. The last two are flagged.
+Rules that come first, in this order: no interval for fewer than 5 units, or where more than 5 % of
+the replicates are undefined; near perfection (fewer than 5 units with an error, and fewer than
+half) the Clopper-Pearson bound on the share of error-free units; a width of zero if all replicates
+agree; the percentile interval instead of a t interval if more than 5 % of the replicates lie on a
+bound. The last two are flagged.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ FEWEST_REPLICATES, MOST_REPLICATES = 100, 10_000_000
 MOST_UNDEFINED = 0.05
 MOST_ON_BOUND = 0.05
 BATCHES = 10  # for the Monte-Carlo error of a bound
-ROUNDING = 1e-12  # of a metric; pycocotools' epsilon makes a perfect average precision a little less than 1
+# of a metric; pycocotools' epsilon makes a perfect average precision a little less than 1
+ROUNDING = 1e-12
 
 
 def check_level(level: float) -> None:
@@ -49,7 +52,9 @@ def check_level(level: float) -> None:
 def check_replicates(replicates: int) -> None:
     """Raise for so few replicates that a tail has none."""
     if whole("replicates", replicates, 0, MOST_REPLICATES) < FEWEST_REPLICATES:
-        raise UsageError(f"an interval needs at least {FEWEST_REPLICATES} replicates, got {replicates}")
+        raise UsageError(
+            f"an interval needs at least {FEWEST_REPLICATES} replicates, got {replicates}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,8 @@ class Interval:
     undefined: int = 0  # replicates without a value
     reason: str | None = None  # why there is none: one of results.REASONS
     percentile: tuple[float, float] = NOWHERE  # what papers use, for comparison
-    mc_error: tuple[float, float] = NOWHERE  # standard error of either bound that comes from the number of replicates
+    # standard error of either bound that comes from the number of replicates
+    mc_error: tuple[float, float] = NOWHERE
     flags: tuple[str, ...] = field(default=())  # see results.estimate.FLAGS
     partial: int = 0  # replicates in which a mean over classes lost one of them
 
@@ -117,10 +123,12 @@ class Support:
     """What an estimate rests on, besides its replicates."""
 
     n_units: int
-    n_positive: int | None = None  # units without which there is no value, such as those with references; None = all
+    # units without which there is no value, such as those with references; None = all
+    n_positive: int | None = None
     n_tried: int | None = None  # units in which something could go wrong; None = all
     n_error: int | None = None  # units in which something did; None = unknown
-    freedom: int | None = None  # degrees of freedom; None = n_units - 1, fewer if units are drawn inside strata
+    # degrees of freedom; None = n_units - 1, fewer if units are drawn inside strata
+    freedom: int | None = None
 
 
 def interval(
@@ -137,7 +145,15 @@ def interval(
     column = None if jackknife is None else np.asarray(jackknife, np.float64)[:, None]
     sample = np.asarray(replicates, np.float64)[:, None]
     support = [Support(n_units)]
-    return intervals(np.array([theta]), sample, support, level=level, bounds=bounds, method=method, jackknife=column)[0]
+    return intervals(
+        np.array([theta]),
+        sample,
+        support,
+        level=level,
+        bounds=bounds,
+        method=method,
+        jackknife=column,
+    )[0]
 
 
 def intervals(
@@ -209,7 +225,11 @@ class Sample:
         return cls(theta, replicates, level, bounds, undefined, spread, mean - theta, found)
 
     def bounds_of(
-        self, method: str, support: Sequence[Support], jackknife: F64 | None, errors: tuple[F64, F64] | None
+        self,
+        method: str,
+        support: Sequence[Support],
+        jackknife: F64 | None,
+        errors: tuple[F64, F64] | None,
     ) -> Limits:
         """Return the bounds of one method for all estimates."""
         n_units = np.array([entry.n_units for entry in support])
@@ -217,7 +237,9 @@ class Sample:
             return self.percentile
         if method == "basic":
             p = self.percentile
-            return Limits("basic", 2 * self.theta - p.high, 2 * self.theta - p.low, p.mc_high, p.mc_low)
+            return Limits(
+                "basic", 2 * self.theta - p.high, 2 * self.theta - p.low, p.mc_high, p.mc_low
+            )
         if method in ("bca", "jackknife-t"):
             if jackknife is None:
                 raise UsageError(f"the interval {method!r} needs the jackknife")
@@ -225,18 +247,28 @@ class Sample:
             return make(self, jackknife, n_units)
         if method == "studentized":
             if errors is None:
-                raise UsageError("studentized intervals need a standard error: only metrics that are ratios have one")
+                raise UsageError(
+                    "studentized intervals need a standard error: only metrics that are ratios have one"
+                )
             return studentized(self, *errors)
-        freedom = np.array([entry.n_units - 1 if entry.freedom is None else entry.freedom for entry in support])
+        freedom = np.array(
+            [entry.n_units - 1 if entry.freedom is None else entry.freedom for entry in support]
+        )
         return boot_se_t(self, n_units, freedom)
 
 
-def boot_se_t(sample: Sample, n_units: NDArray[np.int64], freedom: NDArray[np.int64] | None = None) -> Limits:
+def boot_se_t(
+    sample: Sample, n_units: NDArray[np.int64], freedom: NDArray[np.int64] | None = None
+) -> Limits:
     """Return the t interval with the bootstrap's standard error, on the scale of the metric.
 
-    Draws inside a stratum of n units vary by ``(n - 1) / n`` too little, over H strata by about ``(K - H) / K``.
+    Draws inside a stratum of n units vary by ``(n - 1) / n`` too little, over H strata by about
+    ``(K - H) / K``.
     """
-    scale, free = Scale.of(sample.bounds), np.maximum(n_units - 1 if freedom is None else freedom, 1)
+    scale, free = (
+        Scale.of(sample.bounds),
+        np.maximum(n_units - 1 if freedom is None else freedom, 1),
+    )
     factor = np.sqrt(n_units / free) * _t(free, sample.level)
 
     def limits(rows: F64) -> tuple[F64, F64]:
@@ -246,7 +278,9 @@ def boot_se_t(sample: Sample, n_units: NDArray[np.int64], freedom: NDArray[np.in
 
 
 def bca(sample: Sample, jackknife: F64, n_units: NDArray[np.int64]) -> Limits:
-    """Return the bias-corrected and accelerated bootstrap interval; NaN where all replicates are on one side."""
+    """Return the bias-corrected and accelerated bootstrap interval; NaN where all replicates are on
+    one side.
+    """
     from scipy.special import ndtr, ndtri
 
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -268,7 +302,9 @@ def bca(sample: Sample, jackknife: F64, n_units: NDArray[np.int64]) -> Limits:
 
 
 def jackknife_t(sample: Sample, jackknife: F64, n_units: NDArray[np.int64]) -> Limits:
-    """Return the t interval with the jackknife's standard error; only for smooth metrics, not for 101-point AP."""
+    """Return the t interval with the jackknife's standard error; only for smooth metrics, not for
+    101-point AP.
+    """
     centred = jackknife - _mean(jackknife)
     error = np.sqrt((n_units - 1) / n_units * np.nansum(centred**2, axis=0))
     half = _t(np.maximum(n_units - 1, 1), sample.level) * error
@@ -277,7 +313,9 @@ def jackknife_t(sample: Sample, jackknife: F64, n_units: NDArray[np.int64]) -> L
 
 
 def studentized(sample: Sample, error: F64, errors: F64) -> Limits:
-    """Return the bootstrap-t interval: quantiles of (replicate - estimate) / standard error of the replicate."""
+    """Return the bootstrap-t interval: quantiles of (replicate - estimate) / standard error of the
+    replicate.
+    """
 
     def limits(rows: F64) -> tuple[F64, F64]:
         values, own = rows[:, : len(error)], rows[:, len(error) :]
@@ -291,7 +329,9 @@ def studentized(sample: Sample, error: F64, errors: F64) -> Limits:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The scale on which a metric's error is symmetric: logit between two bounds, log above one, else its own."""
+    """The scale on which a metric's error is symmetric: logit between two bounds, log above one,
+    else its own.
+    """
 
     low: float
     high: float
@@ -309,7 +349,9 @@ class Scale:
         return "bootse-t-log" if math.isfinite(self.low) else "bootse-t"
 
     def around(self, theta: F64, half: F64) -> tuple[F64, F64]:
-        """Return theta -+ half, taken on this scale to first order; NaN on a bound, where the scale ends."""
+        """Return theta -+ half, taken on this scale to first order; NaN on a bound, where the scale
+        ends.
+        """
         if not math.isfinite(self.low):
             return theta - half, theta + half
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -372,7 +414,9 @@ def _quantile(ordered: F64, n: NDArray[np.int64], q: float) -> F64:
 def _ruled(sample: Sample, k: int, support: Support, chosen: Limits) -> Interval:
     """Return the interval of one estimate after the rules that come before any method."""
     theta, level, undefined = float(sample.theta[k]), sample.level, int(sample.undefined[k])
-    free = support.n_units if support.freedom is None else support.freedom + 1  # units that vary: strata fix one each
+    free = (
+        support.n_units if support.freedom is None else support.freedom + 1
+    )  # units that vary: strata fix one each
     flags = ("few_units",) if free < FEW_UNITS else ()
     positive = support.n_units if support.n_positive is None else support.n_positive
     if theta != theta:
@@ -387,7 +431,9 @@ def _ruled(sample: Sample, k: int, support: Support, chosen: Limits) -> Interval
         "percentile": (float(sample.percentile.low[k]), float(sample.percentile.high[k])),
     }
     on_bound = _on_bound(theta, sample.bounds)
-    if math.isinf(sample.bounds[1]) and (on_bound or _near_perfect(support)):  # a share says nothing of a rate
+    if math.isinf(sample.bounds[1]) and (
+        on_bound or _near_perfect(support)
+    ):  # a share says nothing of a rate
         return none("constant_input" if on_bound else "too_few_units", flags=flags, **known)
     if on_bound or _near_perfect(support):
         free, tried = _error_free(theta, sample.bounds, support)
@@ -415,11 +461,17 @@ def _ruled(sample: Sample, k: int, support: Support, chosen: Limits) -> Interval
 def _near_perfect(support: Support) -> bool:
     """Return whether fewer than 5 units are in error, and these are the exception, not the rule."""
     tried = support.n_units if support.n_tried is None else support.n_tried
-    return support.n_error is not None and support.n_error < FEWEST_UNITS and 2 * support.n_error < tried
+    return (
+        support.n_error is not None
+        and support.n_error < FEWEST_UNITS
+        and 2 * support.n_error < tried
+    )
 
 
 def _error_free(theta: float, bounds: tuple[float, float], support: Support) -> tuple[int, int]:
-    """Return how many units are free of errors, of how many; on a bound all that was seen says the same."""
+    """Return how many units are free of errors, of how many; on a bound all that was seen says the
+    same.
+    """
     tried = support.n_units if support.n_tried is None else support.n_tried
     if _on_bound(theta, bounds):
         return 0 if _on_bound(theta, bounds[:1]) else tried, tried
@@ -444,7 +496,9 @@ def _limits(method: str, rows: F64, make: object) -> Limits:
     lows, highs = np.stack([a for a, _ in batches]), np.stack([b for _, b in batches])
     root = math.sqrt(BATCHES)
     with np.errstate(invalid="ignore"):
-        return Limits(method, low, high, lows.std(axis=0, ddof=1) / root, highs.std(axis=0, ddof=1) / root)
+        return Limits(
+            method, low, high, lows.std(axis=0, ddof=1) / root, highs.std(axis=0, ddof=1) / root
+        )
 
 
 def _moments(rows: F64, missing: NDArray[np.bool_]) -> tuple[F64, F64]:
@@ -452,7 +506,9 @@ def _moments(rows: F64, missing: NDArray[np.bool_]) -> tuple[F64, F64]:
     n = (~missing).sum(axis=0)
     filled = np.where(missing, 0.0, rows)
     first = rows[0] if len(rows) else np.zeros(rows.shape[1])
-    base = np.where(np.isnan(first), 0.0, first)  # equal replicates shall have a spread of exactly 0
+    base = np.where(
+        np.isnan(first), 0.0, first
+    )  # equal replicates shall have a spread of exactly 0
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = base + np.where(missing, 0.0, filled - base).sum(axis=0) / n
         square = (np.where(missing, 0.0, filled - mean) ** 2).sum(axis=0)

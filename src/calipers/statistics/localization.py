@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What localization quality depends on, asked three times of the references of one model.
 
-IoU is bounded and has a heap at 0, the misses. A linear model of it mixes two questions, so the two parts always stand
-beside it: how good is the overlap of what was hit, and how probable is a hit?
+IoU is bounded and has a heap at 0, the misses. A linear model of it mixes two questions, so the two
+parts always stand beside it: how good is the overlap of what was hit, and how probable is a hit?
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ Fitted = TypeVar("Fitted", MixedModel, LogisticModel)
 
 @dataclass(frozen=True)
 class LocalizationModels:
-    """Three fits of one model: best overlap with 0 for misses, overlap of the hits, probability of a hit."""
+    """Three fits of one model: best overlap with 0 for misses, overlap of the hits, probability of
+    a hit.
+    """
 
     model: str
     best: MixedModel
@@ -45,7 +47,9 @@ class LocalizationModels:
         found = []
         for part in PARTS:
             fit = getattr(self, part)
-            facts = {"kind": "none", "problem": self.problems[part]} if fit is None else fit.as_dict()
+            facts = (
+                {"kind": "none", "problem": self.problems[part]} if fit is None else fit.as_dict()
+            )
             found.append({"model": self.model, "part": part, **facts})
         return found
 
@@ -74,7 +78,8 @@ def localization_models(
     view, cuts
         As in `reference_table`.
     level, levels, missing, options
-        As in `calipers.mixed_model`; sizes are compared with large ones unless ``levels`` says otherwise.
+        As in `calipers.mixed_model`; sizes are compared with large ones unless ``levels`` says
+        otherwise.
 
     Examples
     --------
@@ -88,9 +93,15 @@ def localization_models(
         groups = [name for name in USUAL if name in table]
     parsed = Formula.parse(formula)
     if parsed.response not in ("", RESPONSE):
-        raise UsageError(f"the response of references is {RESPONSE}, not {parsed.response!r}: write ~ size + type")
+        raise UsageError(
+            f"the response of references is {RESPONSE}, not {parsed.response!r}: write ~ size + type"
+        )
     of_iou, of_hit = (str(replace(parsed, response=name)) for name in (RESPONSE, "hit"))
-    shared: dict[str, Any] = {"level": level, "levels": {"size": SIZES, **(levels or {})}, "missing": missing}
+    shared: dict[str, Any] = {
+        "level": level,
+        "levels": {"size": SIZES, **(levels or {})},
+        "missing": missing,
+    }
     with _of_model(model):
         best = mixed_model(table, of_iou, groups, **shared, **options)
     hits = np.flatnonzero(table["hit"] == 1.0)

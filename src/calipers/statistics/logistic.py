@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`logistic_model`: what the probability of a hit depends on, with standard errors by patient or centre."""
+"""`logistic_model`: what the probability of a hit depends on, with standard errors by patient or
+centre.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ from calipers.statistics.weights import plural
 
 F64 = NDArray[np.float64]
 NAN = float("nan")
-RUNAWAY = 20.0  # standard error in logits per standard deviation of a column: the coefficient has no finite value
+# standard error in logits per standard deviation of a column: the coefficient has no finite value
+RUNAWAY = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,9 @@ class LogisticModel:
         for coefficient in self.coefficients:
             if coefficient.name == name:
                 return coefficient
-        raise UsageError(f"no coefficient {name!r}; {did_you_mean(name, [c.name for c in self.coefficients])}")
+        raise UsageError(
+            f"no coefficient {name!r}; {did_you_mean(name, [c.name for c in self.coefficients])}"
+        )
 
     def odds_ratio(self, name: str) -> tuple[float, float, float]:
         """Return the odds ratio of a coefficient and its interval."""
@@ -123,17 +128,25 @@ def logistic_model(
     frame, formula, levels, missing, few_groups
         As in `calipers.mixed_model`; the response is 0 or 1.
     groups
-        Outermost first. Clusters are the outermost groups of which there are at least ``few_groups``; fewer ones become
-        a fixed effect.
+        Outermost first. Clusters are the outermost groups of which there are at least
+        ``few_groups``; fewer ones become a fixed effect.
 
     Notes
     -----
-    Coefficients are those of rows taken as independent; the standard errors allow rows of one cluster to depend on
-    each other in any way (sandwich estimator), intervals use the t distribution with K - 1 degrees of freedom for K
-    clusters. A coefficient is undefined (``single_category``) where all rows of a level have the same outcome.
+    Coefficients are those of rows taken as independent; the standard errors allow rows of one
+    cluster to depend on each other in any way (sandwich estimator), intervals use the t
+    distribution with K - 1 degrees of freedom for K clusters. A coefficient is undefined
+    (``single_category``) where all rows of a level have the same outcome.
     """
     ready = prepare(
-        frame, formula, groups, levels=levels, missing=missing, few_groups=few_groups, crossed=False, level=level
+        frame,
+        formula,
+        groups,
+        levels=levels,
+        missing=missing,
+        few_groups=few_groups,
+        crossed=False,
+        level=level,
     )
     y = ready.y
     _check_binary(ready)
@@ -143,9 +156,13 @@ def logistic_model(
     notes = [note for note in ready.notes if "least squares" not in note]
     fit, covariance, undefined, told = _fitted(ready, code)
     reasons = ["single_category" if gone else _too_few(n_units) for gone in undefined.tolist()]
-    supports = [Support("sandwich-t", float(n_units - 1), unit, n_units, reason) for reason in reasons]
+    supports = [
+        Support("sandwich-t", float(n_units - 1), unit, n_units, reason) for reason in reasons
+    ]
     values = np.where(undefined, NAN, fit.beta)
-    shown = coefficients(ready.design.effects, values, covariance, supports, level=level, n_rows=len(y))
+    shown = coefficients(
+        ready.design.effects, values, covariance, supports, level=level, n_rows=len(y)
+    )
     return LogisticModel(
         formula=str(ready.formula),
         response=ready.formula.response,
@@ -163,11 +180,17 @@ def logistic_model(
     )
 
 
-def _fitted(ready: Prepared, code: NDArray[np.int64]) -> tuple[logistic.LogisticFit, F64, NDArray[np.bool_], list[str]]:
-    """Return the fit, its covariance by cluster, which coefficients are undefined, and what is to be told of them."""
+def _fitted(
+    ready: Prepared, code: NDArray[np.int64]
+) -> tuple[logistic.LogisticFit, F64, NDArray[np.bool_], list[str]]:
+    """Return the fit, its covariance by cluster, which coefficients are undefined, and what is to
+    be told of them.
+    """
     y, x = ready.y, ready.design.matrix
     if len(np.unique(y)) == 1:
-        fit = logistic.LogisticFit(np.full(x.shape[1], NAN), np.full((x.shape[1],) * 2, NAN), y, 0.0, True)
+        fit = logistic.LogisticFit(
+            np.full(x.shape[1], NAN), np.full((x.shape[1],) * 2, NAN), y, 0.0, True
+        )
         told = [f"every {ready.formula.response} is {y[0]:g}: there is nothing to explain"]
         return fit, fit.bread, np.ones(x.shape[1], np.bool_), told
     fit = logistic.fit(x, y)
@@ -180,7 +203,9 @@ def _check_binary(ready: Prepared) -> None:
     wrong = np.flatnonzero((ready.y != 0.0) & (ready.y != 1.0))
     if len(wrong):
         row, name = int(wrong[0]), ready.formula.response
-        problem = ready.frame.table.problem(row, name, "binary-response", "0 or 1", float(ready.y[row]))
+        problem = ready.frame.table.problem(
+            row, name, "binary-response", "0 or 1", float(ready.y[row])
+        )
         raise problem.as_error(ready.file)
     if len(ready.y) <= ready.design.matrix.shape[1]:
         expected = f"more rows than the {ready.design.matrix.shape[1]} coefficients"
@@ -229,13 +254,19 @@ def _probabilities(
         for one in levels:
             n = int((texts == one).sum())
             if np.isnan(fit.beta).any():
-                found.append(Adjusted(column, one, float(ready.y[0]), NAN, NAN, n, "single_category"))
+                found.append(
+                    Adjusted(column, one, float(ready.y[0]), NAN, NAN, n, "single_category")
+                )
                 continue
             x = hypothetical(ready.frame, ready.design, column, one)
             p = 1.0 / (1.0 + np.exp(-np.clip(x @ fit.beta, -logistic.STEEPEST, logistic.STEEPEST)))
             value, slope = float(p.mean()), (x * (p * (1.0 - p))[:, None]).mean(axis=0)
             reason = support.reason or ("single_category" if not 1e-6 < value < 1 - 1e-6 else None)
-            low, high = (NAN, NAN) if reason else _between(value, float(slope @ covariance @ slope), support, level)
+            low, high = (
+                (NAN, NAN)
+                if reason
+                else _between(value, float(slope @ covariance @ slope), support, level)
+            )
             found.append(Adjusted(column, one, value, low, high, n, reason))
     return tuple(found)
 

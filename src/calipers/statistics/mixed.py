@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mixed_model`: what explains a measurement, when rows come from the same image, patient and centre.
+"""`mixed_model`: what explains a measurement, when rows come from the same image, patient and
+centre.
 
-Rows of one patient are more alike than rows of two, so that 1,400 polyps of 6 centres are much less than 1,400
-independent facts. The model ``y = X b + u_centre + u_patient + u_image + e`` gives every centre, patient and image an
-intercept of its own, drawn from a normal distribution, and estimates the effects b together with the variances.
+Rows of one patient are more alike than rows of two, so that 1,400 polyps of 6 centres are much less
+than 1,400 independent facts. The model ``y = X b + u_centre + u_patient + u_image + e`` gives every
+centre, patient and image an intercept of its own, drawn from a normal distribution, and estimates
+the effects b together with the variances.
 """
 
 from __future__ import annotations
@@ -58,37 +60,40 @@ def mixed_model(
     frame
         A pandas frame, an arrow table, a mapping of columns.
     formula
-        ``"iou ~ size + type"``, with ``size:type`` for an interaction and ``-1`` for no intercept. Text columns are
-        categories, compared with their first level; numbers are numbers.
+        ``"iou ~ size + type"``, with ``size:type`` for an interaction and ``-1`` for no intercept.
+        Text columns are categories, compared with their first level; numbers are numbers.
     groups
-        Columns with the random intercepts, outermost first: ``["centre", "patient", "image"]``. They are nested:
-        patient 1 of centre A is not patient 1 of centre B.
+        Columns with the random intercepts, outermost first: ``["centre", "patient", "image"]``.
+        They are nested: patient 1 of centre A is not patient 1 of centre B.
     reml
         Restricted maximum likelihood (default), else maximum likelihood.
     level
         Of the intervals.
     levels
-        ``{"size": ["large", "medium", "small"]}``: makes a column one of categories, and orders it; the first level is
-        the one that others are compared with. Sorted if left out.
+        ``{"size": ["large", "medium", "small"]}``: makes a column one of categories, and orders it;
+        the first level is the one that others are compared with. Sorted if left out.
     missing
-        What happens to rows with an empty cell: ``"refuse"`` them with an error, or ``"drop"`` and count them.
+        What happens to rows with an empty cell: ``"refuse"`` them with an error, or ``"drop"`` and
+        count them.
     few_groups
         With fewer groups than this, a variance is not estimated: the groups become a fixed effect.
     crossed
         The groups are not nested (readers and images); needs statsmodels.
     bootstrap
-        Replicates of a parametric and of a cluster bootstrap, as a check of the intervals; see `MixedModel.checks`.
+        Replicates of a parametric and of a cluster bootstrap, as a check of the intervals; see
+        `MixedModel.checks`.
     seed
         Of the bootstrap.
 
     Notes
     -----
-    Intervals of coefficients are ``b -+ q se``. For columns that are constant within the outermost groups (the
-    intercept, everything that describes a centre) q is of the t distribution with K - 1 degrees of freedom for K
-    groups, else of the normal distribution. Standard deviations have profile-likelihood intervals.
+    Intervals of coefficients are ``b -+ q se``. For columns that are constant within the outermost
+    groups (the intercept, everything that describes a centre) q is of the t distribution with K - 1
+    degrees of freedom for K groups, else of the normal distribution. Standard deviations have
+    profile-likelihood intervals.
 
-    Taken out, and told in `notes`: a group with one row each everywhere; a group with one subgroup each everywhere;
-    fewer than ``few_groups`` groups, which become a fixed effect.
+    Taken out, and told in `notes`: a group with one row each everywhere; a group with one subgroup
+    each everywhere; fewer than ``few_groups`` groups, which become a fixed effect.
 
     Examples
     --------
@@ -105,7 +110,14 @@ def mixed_model(
     if bootstrap < 0 or seed < 0:
         raise UsageError("bootstrap and seed are not negative")
     ready = prepare(
-        frame, formula, groups, levels=levels, missing=missing, few_groups=few_groups, crossed=crossed, level=level
+        frame,
+        formula,
+        groups,
+        levels=levels,
+        missing=missing,
+        few_groups=few_groups,
+        crossed=crossed,
+        level=level,
     )
     _check_response(ready)
     problem = Problem.of(ready.y, ready.design, ready.structure.levels, crossed=crossed)
@@ -114,7 +126,9 @@ def mixed_model(
     if fit is None:
         raise AssertionError("the design has full rank, it was checked")
     supports = _supports(problem)
-    found = coefficients(ready.design.effects, fit.beta, fit.covariance, supports, level=level, n_rows=len(ready.y))
+    found = coefficients(
+        ready.design.effects, fit.beta, fit.covariance, supports, level=level, n_rows=len(ready.y)
+    )
     return MixedModel(
         formula=str(ready.formula),
         response=ready.formula.response,
@@ -139,7 +153,9 @@ def mixed_model(
 
 @dataclass(frozen=True)
 class MixedModel:
-    """A fitted linear mixed model. Made by `mixed_model`; what costs time is computed when it is first asked for."""
+    """A fitted linear mixed model. Made by `mixed_model`; what costs time is computed when it is
+    first asked for.
+    """
 
     formula: str
     response: str
@@ -165,7 +181,9 @@ class MixedModel:
         for coefficient in self.coefficients:
             if coefficient.name == name:
                 return coefficient
-        raise UsageError(f"no coefficient {name!r}; {did_you_mean(name, [c.name for c in self.coefficients])}")
+        raise UsageError(
+            f"no coefficient {name!r}; {did_you_mean(name, [c.name for c in self.coefficients])}"
+        )
 
     @property
     def log_likelihood(self) -> float:
@@ -179,7 +197,9 @@ class MixedModel:
 
     @cached_property
     def term_tests(self) -> tuple[LikelihoodRatio, ...]:
-        """For every term of the formula, the likelihood-ratio test of the model without it; always by ML."""
+        """For every term of the formula, the likelihood-ratio test of the model without it; always
+        by ML.
+        """
         return term_tests(self.problem)
 
     @cached_property
@@ -190,15 +210,18 @@ class MixedModel:
     def lr_test(self, other: MixedModel) -> LikelihoodRatio:
         """Compare with a model on the same rows that has more terms, or one random intercept more.
 
-        Terms are compared by ML, whatever the criterion of the two models: restricted likelihoods of different designs
-        are not comparable. For a random intercept the p is halved, because a variance cannot be negative (the 50:50
-        mixture of chi-squared with 0 and 1 degrees of freedom).
+        Terms are compared by ML, whatever the criterion of the two models: restricted likelihoods
+        of different designs are not comparable. For a random intercept the p is halved, because a
+        variance cannot be negative (the 50:50 mixture of chi-squared with 0 and 1 degrees of
+        freedom).
         """
         return compare(self.problem, other.problem, reml=self.criterion == "REML")
 
     @cached_property
     def diagnostics(self) -> Diagnostics:
-        """Fitted values, residuals, points of a QQ plot, and the predicted intercept of every group."""
+        """Fitted values, residuals, points of a QQ plot, and the predicted intercept of every
+        group.
+        """
         return diagnose(self.problem, self.fit)
 
     @cached_property
@@ -209,7 +232,10 @@ class MixedModel:
         # Groups that cross cannot be drawn one by one.
         kinds: tuple[Kind, ...] = ("parametric",) if self.crossed else ("parametric", "cluster")
         draws = Draws(self.replicates, self.seed, self.level)
-        return tuple(check(self.problem, self.fit, kind, draws, reml=self.criterion == "REML") for kind in kinds)
+        return tuple(
+            check(self.problem, self.fit, kind, draws, reml=self.criterion == "REML")
+            for kind in kinds
+        )
 
     def sentences(self) -> tuple[str, ...]:
         """Say every effect in words."""
@@ -217,7 +243,9 @@ class MixedModel:
 
     def __str__(self) -> str:
         counts = ", ".join(f"{n} of {name}" for name, n in self.n_groups.items())
-        head = f"{self.formula}, {self.criterion}, {self.n_rows} rows" + (f" ({counts})" if counts else "")
+        head = f"{self.formula}, {self.criterion}, {self.n_rows} rows" + (
+            f" ({counts})" if counts else ""
+        )
         return "\n".join([head, *self.sentences(), *self.notes])
 
     def to_frame(self) -> pd.DataFrame:
@@ -277,7 +305,9 @@ def _check_response(ready: Prepared) -> None:
 
 
 def _check_within(problem: Problem, ready: Prepared) -> None:
-    """Refuse rows that do not differ within their innermost groups: the residual variance would be nothing."""
+    """Refuse rows that do not differ within their innermost groups: the residual variance would be
+    nothing.
+    """
     if not problem.levels or problem.crossed:
         return
     code = problem.levels[-1].code
@@ -298,11 +328,18 @@ def _check_within(problem: Problem, ready: Prepared) -> None:
 
 
 def _supports(problem: Problem) -> list[Support]:
-    """Return t with K - 1 degrees of freedom for columns that are constant within the outermost groups, else z."""
+    """Return t with K - 1 degrees of freedom for columns that are constant within the outermost
+    groups, else z.
+    """
     found = []
     for column in problem.x.T:
-        # Of crossed groups the smallest number counts; of nested ones the outermost has the smallest.
-        around = [one for one in problem.levels[: None if problem.crossed else 1] if _constant(column, one.code)]
+        # Of crossed groups the smallest number counts; of nested ones the outermost has the
+        # smallest.
+        around = [
+            one
+            for one in problem.levels[: None if problem.crossed else 1]
+            if _constant(column, one.code)
+        ]
         if around:
             few = min(around, key=len)
             found.append(Support("wald-t", float(len(few) - 1), few.name, len(few)))
@@ -321,9 +358,13 @@ def _notes(problem: Problem, fit: Fit) -> list[str]:
     notes = []
     for level, g in zip(problem.levels, fit.relative.tolist()):
         if g < SINGULAR**2:
-            notes.append(f"the variance between {plural(level.name)} is estimated as zero (a singular fit)")
+            notes.append(
+                f"the variance between {plural(level.name)} is estimated as zero (a singular fit)"
+            )
         elif g > ALONE**2:
-            notes.append(f"rows of one {level.name} hardly differ: next to its variance the residual one is nothing")
+            notes.append(
+                f"rows of one {level.name} hardly differ: next to its variance the residual one is nothing"
+            )
     if not fit.converged:
         notes.append("the search for the variances did not converge")
     if set(np.unique(problem.y).tolist()) <= {0.0, 1.0}:

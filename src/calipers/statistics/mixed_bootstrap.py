@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two checks of a mixed model's intervals: data simulated from the fit, and outermost groups drawn again.
+"""Two checks of a mixed model's intervals: data simulated from the fit, and outermost groups drawn
+again.
 
-The parametric bootstrap believes the model and shows what its asymptotics leave out. The cluster bootstrap believes
-only that the outermost groups are independent: if its standard errors are much larger, the model misses something.
+The parametric bootstrap believes the model and shows what its asymptotics leave out. The cluster
+bootstrap believes only that the outermost groups are independent: if its standard errors are much
+larger, the model misses something.
 """
 
 from __future__ import annotations
@@ -105,16 +107,40 @@ def check(problem: Problem, fit: Fit, kind: Kind, draws: Draws, *, reml: bool) -
     names = [*problem.design.names, *(one.name for one in problem.levels), RESIDUAL]
     found = []
     for k, name in enumerate(names):
-        # A standard deviation lies on its bound of 0 too often for a t interval, and so does nothing in a simulation.
+        # A standard deviation lies on its bound of 0 too often for a t interval, and so does
+        # nothing in a simulation.
         by_quantile = parametric or k >= n_beta
-        made = _interval(point[k], rows[:, k], n_units, draws.level, by_quantile=by_quantile, counted=not parametric)
-        spread = float(np.nanstd(rows[:, k], ddof=1)) if np.isfinite(rows[:, k]).sum() > 1 else float("nan")
-        bias = float(np.nanmean(rows[:, k]) - point[k]) if np.isfinite(rows[:, k]).any() else float("nan")
+        made = _interval(
+            point[k],
+            rows[:, k],
+            n_units,
+            draws.level,
+            by_quantile=by_quantile,
+            counted=not parametric,
+        )
+        spread = (
+            float(np.nanstd(rows[:, k], ddof=1))
+            if np.isfinite(rows[:, k]).sum() > 1
+            else float("nan")
+        )
+        bias = (
+            float(np.nanmean(rows[:, k]) - point[k])
+            if np.isfinite(rows[:, k]).any()
+            else float("nan")
+        )
         found.append(Checked(name, float(point[k]), spread, bias, *made))
     undefined = int(np.isnan(rows).any(axis=1).sum())
     coefficients, components = tuple(found[:n_beta]), tuple(found[n_beta:])
     return BootstrapCheck(
-        kind, unit, n_units, draws.replicates, undefined, draws.seed, draws.level, coefficients, components
+        kind,
+        unit,
+        n_units,
+        draws.replicates,
+        undefined,
+        draws.seed,
+        draws.level,
+        coefficients,
+        components,
     )
 
 
@@ -147,7 +173,9 @@ def _simulated(problem: Problem, fit: Fit, draws: Draws, reml: bool) -> Iterator
 
 
 def _redrawn(problem: Problem, fit: Fit, draws: Draws, reml: bool) -> Iterator[Fit | None]:
-    """Yield the fits in which outermost groups (without any: rows) count as often as they were drawn."""
+    """Yield the fits in which outermost groups (without any: rows) count as often as they were
+    drawn.
+    """
     start = np.maximum(np.sqrt(fit.relative), START)
     n = len(problem.levels[0]) if problem.levels else len(problem.y)
     for block in bootstrap(Units.of("group", None, n), draws.replicates, draws.seed):

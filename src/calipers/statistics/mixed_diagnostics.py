@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What shows whether a mixed model fits: residuals, QQ points, predicted intercepts. Data, no pictures."""
+"""What shows whether a mixed model fits: residuals, QQ points, predicted intercepts. Data, no
+pictures.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ F64 = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class GroupEffects:
-    """The predicted intercept of every group of a level, shrunk towards 0 as far as its rows are few (BLUP)."""
+    """The predicted intercept of every group of a level, shrunk towards 0 as far as its rows are
+    few (BLUP).
+    """
 
     name: str
     labels: tuple[str, ...]
@@ -34,7 +38,9 @@ class Diagnostics:
     fitted: F64  # with the intercepts of the groups
     expected: F64  # without them
     residuals: F64  # response minus fitted
-    qq: tuple[F64, F64]  # normal quantiles, and the sorted residuals divided by their standard deviation
+    qq: tuple[
+        F64, F64
+    ]  # normal quantiles, and the sorted residuals divided by their standard deviation
     effects: Mapping[str, GroupEffects]  # by level
 
     def as_dict(self) -> dict[str, Any]:
@@ -47,7 +53,9 @@ class Diagnostics:
             "effects": {
                 name: [
                     {"group": label, "value": value, "se": se, "n_rows": n}
-                    for label, value, se, n in zip(one.labels, one.value.tolist(), one.se.tolist(), one.n_rows.tolist())
+                    for label, value, se, n in zip(
+                        one.labels, one.value.tolist(), one.se.tolist(), one.n_rows.tolist()
+                    )
                 ]
                 for name, one in self.effects.items()
             },
@@ -62,7 +70,9 @@ def diagnose(problem: Problem, fit: Fit) -> Diagnostics:
     for level, (value, variance) in zip(problem.levels, problem.intercepts(fit.relative)):
         fitted = fitted + value[level.code]
         rows = np.bincount(level.code, minlength=len(level))
-        effects[level.name] = GroupEffects(level.name, level.labels, value, np.sqrt(variance * fit.sigma2), rows)
+        effects[level.name] = GroupEffects(
+            level.name, level.labels, value, np.sqrt(variance * fit.sigma2), rows
+        )
     residuals = problem.y - fitted
     return Diagnostics(
         fitted=problem.restored(fitted),
@@ -74,7 +84,9 @@ def diagnose(problem: Problem, fit: Fit) -> Diagnostics:
 
 
 def qq_points(values: F64) -> tuple[F64, F64]:
-    """Return the normal quantiles at (k - 1/2) / n and the sorted values: a straight line if they are normal."""
+    """Return the normal quantiles at (k - 1/2) / n and the sorted values: a straight line if they
+    are normal.
+    """
     from scipy.special import ndtri
 
     n = len(values)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers of a mixed model: response, design and levels of groups, in the order that the kernel wants."""
+"""The numbers of a mixed model: response, design and levels of groups, in the order that the kernel
+wants.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,15 @@ class Problem:
     def of(cls, y: F64, design: Design, levels: Sequence[Level], *, crossed: bool) -> Problem:
         """Return the problem with its rows sorted by group."""
         # The innermost code counts within the outer groups, so that sorting by it sorts by all.
-        order = np.argsort(levels[-1].code, kind="stable") if levels and not crossed else np.arange(len(y))
+        order = (
+            np.argsort(levels[-1].code, kind="stable")
+            if levels and not crossed
+            else np.arange(len(y))
+        )
         sorted_levels = tuple(level.rows(order) for level in levels)
-        return cls(y[order], replace(design, matrix=design.matrix[order]), sorted_levels, crossed, order)
+        return cls(
+            y[order], replace(design, matrix=design.matrix[order]), sorted_levels, crossed, order
+        )
 
     @property
     def x(self) -> F64:
@@ -44,8 +52,12 @@ class Problem:
         """Return the sums that the nested kernel works on."""
         return nested.nest(self.x, self.y, [level.code for level in reversed(self.levels)], times)
 
-    def solve(self, *, reml: bool, start: F64 | None = None, times: F64 | None = None) -> nested.Fit | None:
-        """Return the optimum, with the levels outermost first; None where the design has no full rank."""
+    def solve(
+        self, *, reml: bool, start: F64 | None = None, times: F64 | None = None
+    ) -> nested.Fit | None:
+        """Return the optimum, with the levels outermost first; None where the design has no full
+        rank.
+        """
         if self.crossed:
             from calipers.statistics.crossed import solve
 
@@ -57,7 +69,9 @@ class Problem:
         return found._replace(relative=found.relative[::-1], gradient=found.gradient[::-1])
 
     def intercepts(self, relative: F64) -> list[tuple[F64, F64]]:
-        """Return the predicted intercepts of each level and their variance divided by that of the residual."""
+        """Return the predicted intercepts of each level and their variance divided by that of the
+        residual.
+        """
         if self.crossed:
             from calipers.statistics.crossed import intercepts
 

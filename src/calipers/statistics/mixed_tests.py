@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Likelihood-ratio tests of terms (by ML) and of random intercepts (with the chi-bar-squared mixture)."""
+"""Likelihood-ratio tests of terms (by ML) and of random intercepts (with the chi-bar-squared
+mixture).
+"""
 
 from __future__ import annotations
 
@@ -56,26 +58,38 @@ def term_tests(problem: Problem) -> tuple[LikelihoodRatio, ...]:
 def component_tests(problem: Problem, *, reml: bool) -> tuple[LikelihoodRatio, ...]:
     """Test every random intercept against the model without it."""
     whole = _deviance(problem, reml=reml)
-    return tuple(_of_level(one.name, problem.without_level(one.name), whole, reml) for one in problem.levels)
+    return tuple(
+        _of_level(one.name, problem.without_level(one.name), whole, reml) for one in problem.levels
+    )
 
 
 def compare(first: Problem, second: Problem, *, reml: bool) -> LikelihoodRatio:
     """Test two models on the same rows, one of which contains the other."""
     y, other = first.restored(first.y), second.restored(second.y)
     if len(y) != len(other) or not np.array_equal(y, other):
-        raise UsageError("the two models have different rows or responses: their likelihoods are not comparable")
+        raise UsageError(
+            "the two models have different rows or responses: their likelihoods are not comparable"
+        )
     names = [{level.name for level in problem.levels} for problem in (first, second)]
-    small, large = sorted((first, second), key=lambda problem: (problem.x.shape[1], len(problem.levels)))
+    small, large = sorted(
+        (first, second), key=lambda problem: (problem.x.shape[1], len(problem.levels))
+    )
     same_terms = small.x.shape[1] == large.x.shape[1]
     if not _contains(large, small):
-        raise UsageError("neither model contains the other: a likelihood-ratio test needs one that does")
+        raise UsageError(
+            "neither model contains the other: a likelihood-ratio test needs one that does"
+        )
     if names[0] == names[1] and not same_terms:
-        what = " + ".join(dict.fromkeys(e.term for e in large.design.effects if e not in small.design.effects))
+        what = " + ".join(
+            dict.fromkeys(e.term for e in large.design.effects if e not in small.design.effects)
+        )
         return _of_terms(what, small, _deviance(large, reml=False), large.x.shape[1])
     extra = names[0] ^ names[1]
     if same_terms and len(extra) == 1 and (names[0] < names[1] or names[1] < names[0]):
         return _of_level(extra.pop(), small, _deviance(large, reml=reml), reml)
-    raise UsageError("the models must differ in terms, or in one random intercept, not in both and not in more")
+    raise UsageError(
+        "the models must differ in terms, or in one random intercept, not in both and not in more"
+    )
 
 
 def _of_terms(what: str, small: Problem, whole: float, columns: int) -> LikelihoodRatio:
@@ -86,12 +100,16 @@ def _of_terms(what: str, small: Problem, whole: float, columns: int) -> Likeliho
 
 
 def _of_level(name: str, small: Problem, whole: float, reml: bool) -> LikelihoodRatio:
-    """Half of the chi-squared tail: under the null the estimate is 0, and the gain nothing, half of the time."""
+    """Half of the chi-squared tail: under the null the estimate is 0, and the gain nothing, half of
+    the time.
+    """
     from scipy.special import chdtrc
 
     gain = max(_deviance(small, reml=reml) - whole, 0.0)
     p = 1.0 if gain < NOTHING else 0.5 * float(chdtrc(1, gain))
-    return LikelihoodRatio(name, "component", gain, 1, p, "REML" if reml else "ML", "chi-bar-squared")
+    return LikelihoodRatio(
+        name, "component", gain, 1, p, "REML" if reml else "ML", "chi-bar-squared"
+    )
 
 
 def _deviance(problem: Problem, *, reml: bool) -> float:
@@ -100,7 +118,9 @@ def _deviance(problem: Problem, *, reml: bool) -> float:
 
 
 def _contains(large: Problem, small: Problem) -> bool:
-    """Return whether the columns of one design are combinations of those of the other, row by row of the table."""
+    """Return whether the columns of one design are combinations of those of the other, row by row
+    of the table.
+    """
     ours, theirs = large.restored(large.x), small.restored(small.x)
     left = theirs - ours @ np.linalg.lstsq(ours, theirs, rcond=None)[0]
     return bool(np.abs(left).max(initial=0.0) < 1e-8 * max(np.abs(theirs).max(initial=0.0), 1.0))

@@ -20,7 +20,9 @@ def sentences(response: str, coefficients: Sequence[Coefficient]) -> tuple[str, 
 
 
 def digits(coefficients: Sequence[Coefficient]) -> int:
-    """Return how many decimals the numbers of one table deserve: two digits of the largest standard error."""
+    """Return how many decimals the numbers of one table deserve: two digits of the largest standard
+    error.
+    """
     errors = [one.se for one in coefficients if math.isfinite(one.se) and one.se > 0.0]
     return min(max(1 - math.floor(math.log10(max(errors))), 0), MOST_DIGITS) if errors else 3
 
@@ -36,7 +38,9 @@ def probability(p: float) -> str:
 
 
 def _sentence(response: str, one: Coefficient, n: int) -> str:
-    where = f"({percent(one.level)} interval {one.low:.{n}f} to {one.high:.{n}f}, {probability(one.p)})"
+    where = (
+        f"({percent(one.level)} interval {one.low:.{n}f} to {one.high:.{n}f}, {probability(one.p)})"
+    )
     if math.isnan(one.low):
         where = "(no interval)"
     amount, direction = f"{abs(one.value):.{n}f}", "lower" if one.value < 0 else "higher"

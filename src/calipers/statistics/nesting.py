@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which random intercepts a table can carry: levels of groups, from large to small, and what has to go.
+"""Which random intercepts a table can carry: levels of groups, from large to small, and what has to
+go.
 
-A group that cannot be told from another one, or of which there are too few to speak of a variance, is taken out and
-said so; nothing is taken out silently.
+A group that cannot be told from another one, or of which there are too few to speak of a variance,
+is taken out and said so; nothing is taken out silently.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class Level:
 
 @dataclass(frozen=True)
 class Structure:
-    """The random intercepts that are left, the group that became a fixed effect, and what was decided."""
+    """The random intercepts that are left, the group that became a fixed effect, and what was
+    decided.
+    """
 
     levels: tuple[Level, ...]  # outermost first
     fixed: Level | None
@@ -60,7 +63,9 @@ def check_groups(groups: Sequence[str], response: str) -> tuple[str, ...]:
 
 
 def nested_levels(frame: Frame, names: Sequence[str]) -> tuple[list[Level], list[str]]:
-    """Return the levels, outermost first; equal ids in different outer groups are different groups, and said so."""
+    """Return the levels, outermost first; equal ids in different outer groups are different groups,
+    and said so.
+    """
     levels: list[Level] = []
     notes = []
     for name in names:
@@ -87,8 +92,11 @@ def single_level(frame: Frame, name: str) -> Level:
     return Level(name, code.astype(np.int64), tuple(labels.tolist()))
 
 
-def resolve(levels: Sequence[Level], explained: Sequence[str], few: int, *, crossed: bool = False) -> Structure:
-    """Take out what cannot be estimated. Crossed groups stay as they are, but for those that are the rows themselves.
+def resolve(
+    levels: Sequence[Level], explained: Sequence[str], few: int, *, crossed: bool = False
+) -> Structure:
+    """Take out what cannot be estimated. Crossed groups stay as they are, but for those that are
+    the rows themselves.
 
     Parameters
     ----------
@@ -125,9 +133,13 @@ def _distinct(levels: list[Level], notes: list[str], crossed: bool) -> list[Leve
     left: list[Level] = []
     for level in levels:
         if len(level) == len(level.code):
-            notes.append(f"one row per {level.name} everywhere: {level.name} is part of the residual")
+            notes.append(
+                f"one row per {level.name} everywhere: {level.name} is part of the residual"
+            )
         elif left and len(level) == len(left[-1]) and not crossed:
-            notes.append(f"one {level.name} per {left[-1].name} everywhere: {level.name} is part of {left[-1].name}")
+            notes.append(
+                f"one {level.name} per {left[-1].name} everywhere: {level.name} is part of {left[-1].name}"
+            )
         else:
             left.append(level)
     return left

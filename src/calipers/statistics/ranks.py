@@ -4,22 +4,24 @@
 Ranks are "min": equal values share the better rank. What is ranked:
 
 ``data-set``
-    the metric on all images, as tables show it. The only way for metrics that mean little on a single case, such as AP.
+    the metric on all images, as tables show it. The only way for metrics that mean little on a
+    single case, such as AP.
 ``mean-then-rank``, ``median-then-rank``, ``quantile-then-rank``
     the mean, median or a quantile of the metric over the cases.
 ``rank-then-mean``, ``rank-then-median``
     the mean or median over the cases of the rank in each.
 ``test-then-rank``
-    the number of other models against which a one-sided signed-rank test over the cases is significant (Holm).
+    the number of other models against which a one-sided signed-rank test over the cases is
+    significant (Holm).
 
-A case is a unit on its own. Units are drawn again and again, the models are ranked on what was drawn, and the ranks are
-counted: how often a model had which rank (the blobs), how much the orders agree (Kendall's tau-b), how often the winner
-stayed.
+A case is a unit on its own. Units are drawn again and again, the models are ranked on what was
+drawn, and the ranks are counted: how often a model had which rank (the blobs), how much the orders
+agree (Kendall's tau-b), how often the winner stayed.
 
 References
 ----------
-Wiesenfarth et al., Methods and open-source toolkit for analyzing and visualizing challenge results, Scientific Reports
-2021.
+Wiesenfarth et al., Methods and open-source toolkit for analyzing and visualizing challenge results,
+Scientific Reports 2021.
 """
 
 from __future__ import annotations
@@ -64,14 +66,18 @@ class Rule:
 
     @property
     def higher_wins(self) -> bool:
-        """Whether the larger number is the better one: ranks are better when small, tests when many are won."""
+        """Whether the larger number is the better one: ranks are better when small, tests when many
+        are won.
+        """
         if self.method == "test-then-rank":
             return True
         return self.higher_is_better and not self.method.startswith("rank-then")
 
 
 class Standing(NamedTuple):
-    """The numbers that are ranked, (M,) and in B replicates (B, M), and one-sided tests of all pairs (M, M)."""
+    """The numbers that are ranked, (M,) and in B replicates (B, M), and one-sided tests of all
+    pairs (M, M).
+    """
 
     scores: F64
     replicates: F64
@@ -81,14 +87,18 @@ class Standing(NamedTuple):
 
 
 def ranks(scores: F64, *, higher_wins: bool) -> F64:
-    """Return (R, M): 1 + the number of models that are better; NaN for all models where one has no value."""
+    """Return (R, M): 1 + the number of models that are better; NaN for all models where one has no
+    value.
+    """
     oriented = scores if higher_wins else -scores
     found = 1.0 + (oriented[:, None, :] > oriented[:, :, None]).sum(axis=2)
     return np.where(np.isnan(scores).any(axis=1, keepdims=True), np.nan, found)
 
 
 def kendall_tau_b(one: F64, others: F64) -> F64:
-    """Return (R,): tau-b of the ranks (M,) with each of (R, M); NaN where one side is all tied or undefined."""
+    """Return (R,): tau-b of the ranks (M,) with each of (R, M); NaN where one side is all tied or
+    undefined.
+    """
     i, j = np.triu_indices(len(one), k=1)
     x, y = np.sign(one[i] - one[j]), np.sign(others[:, i] - others[:, j])
     norm = np.sqrt(np.sum(x**2) * np.sum(y**2, axis=1))
@@ -98,7 +108,8 @@ def kendall_tau_b(one: F64, others: F64) -> F64:
 def standing_of_values(
     theta: F64, replicates: F64, n_units: int, *, higher_is_better: bool, freedom: int | None = None
 ) -> Standing:
-    """Return what is ranked for a data-set metric: its values (M,) and those under bootstrap weights (B, M).
+    """Return what is ranked for a data-set metric: its values (M,) and those under bootstrap
+    weights (B, M).
 
     ``freedom`` is ``n_units - 1`` if left out; every stratum takes one.
     """
@@ -114,9 +125,15 @@ def standing_of_values(
 
 
 def standing_of_cases(values: F64, weights: Iterable[NDArray[Any]], rule: Rule) -> Standing:
-    """Return what is ranked for values (K, M) on single cases; ``weights`` are blocks (R, K) of bootstrap weights."""
+    """Return what is ranked for values (K, M) on single cases; ``weights`` are blocks (R, K) of
+    bootstrap weights.
+    """
     once = np.ones((1, len(values)), np.int64)
-    cases = ranks(values, higher_wins=rule.higher_is_better) if rule.method.startswith("rank-then") else values
+    cases = (
+        ranks(values, higher_wins=rule.higher_is_better)
+        if rule.method.startswith("rank-then")
+        else values
+    )
     replicates = [aggregated(cases, block, rule) for block in weights]
     p = case_tests(values, once, higher_is_better=rule.higher_is_better)[0]
     return Standing(
@@ -129,9 +146,13 @@ def standing_of_cases(values: F64, weights: Iterable[NDArray[Any]], rule: Rule) 
 
 
 def aggregated(cases: F64, weights: NDArray[Any], rule: Rule) -> F64:
-    """Return (R, M): one number per model from cases (K, M) under weights (R, K); NaN where no case has weight."""
+    """Return (R, M): one number per model from cases (K, M) under weights (R, K); NaN where no case
+    has weight.
+    """
     if rule.method == "test-then-rank":
-        return tests_won(case_tests(cases, weights, higher_is_better=rule.higher_is_better), 1.0 - rule.level)
+        return tests_won(
+            case_tests(cases, weights, higher_is_better=rule.higher_is_better), 1.0 - rule.level
+        )
     if rule.method.endswith("mean") or rule.method.startswith("mean"):
         total = weights.sum(axis=1, dtype=np.float64)[:, None]
         sums = weights.astype(np.float64) @ cases
@@ -144,7 +165,9 @@ def aggregated(cases: F64, weights: NDArray[Any], rule: Rule) -> F64:
 
 
 def case_tests(values: F64, weights: NDArray[Any], *, higher_is_better: bool) -> F64:
-    """Return (R, M, M): one-sided p values of the row's model being better than the column's over the cases."""
+    """Return (R, M, M): one-sided p values of the row's model being better than the column's over
+    the cases.
+    """
     m, sign = values.shape[1], 1.0 if higher_is_better else -1.0
     p = np.full((len(weights), m, m), np.nan)
     for i in range(m):
@@ -155,8 +178,12 @@ def case_tests(values: F64, weights: NDArray[Any], *, higher_is_better: bool) ->
 
 
 def tests_won(p: F64, size: float) -> F64:
-    """Return (R, M): in how many tests of p (R, M, M) a model is significantly better, Holm over all of them."""
-    return np.stack([(adjusted(rows.ravel())[0].reshape(rows.shape) < size).sum(axis=1) for rows in p]).astype(float)
+    """Return (R, M): in how many tests of p (R, M, M) a model is significantly better, Holm over
+    all of them.
+    """
+    return np.stack(
+        [(adjusted(rows.ravel())[0].reshape(rows.shape) < size).sum(axis=1) for rows in p]
+    ).astype(float)
 
 
 def places(models: Sequence[str], standing: Standing, level: float) -> tuple[Place, ...]:
@@ -167,9 +194,20 @@ def places(models: Sequence[str], standing: Standing, level: float) -> tuple[Pla
     found = []
     for k in np.argsort(full, kind="stable").tolist():
         column = drawn[:, k]
-        low, median, high = np.quantile(column, at, method="inverted_cdf") if len(column) else (NAN, NAN, NAN)
-        shares = [float((column == rank).mean()) if len(column) else NAN for rank in range(1, m + 1)]
-        place = (float(standing.scores[k]), int(full[k]), float(median), float(low), float(high), tuple(shares))
+        low, median, high = (
+            np.quantile(column, at, method="inverted_cdf") if len(column) else (NAN, NAN, NAN)
+        )
+        shares = [
+            float((column == rank).mean()) if len(column) else NAN for rank in range(1, m + 1)
+        ]
+        place = (
+            float(standing.scores[k]),
+            int(full[k]),
+            float(median),
+            float(low),
+            float(high),
+            tuple(shares),
+        )
         found.append(Place(models[k], *place))
     return tuple(found)
 
@@ -181,7 +219,9 @@ def defined_ranks(standing: Standing) -> F64:
 
 
 def agreement(standing: Standing, level: float) -> tuple[TauSummary, float]:
-    """Return tau-b between the ranking and those of the replicates, and the share with the same models on rank 1."""
+    """Return tau-b between the ranking and those of the replicates, and the share with the same
+    models on rank 1.
+    """
     full = ranks(standing.scores[None], higher_wins=standing.higher_wins)[0]
     drawn = defined_ranks(standing)
     if not len(drawn):
@@ -195,12 +235,16 @@ def agreement(standing: Standing, level: float) -> tuple[TauSummary, float]:
     return TauSummary(float(known.mean()), low, high, len(tau) - len(known)), kept
 
 
-def significance_map(models: Sequence[str], standing: Standing, level: float) -> tuple[tuple[Superiority, ...], int]:
+def significance_map(
+    models: Sequence[str], standing: Standing, level: float
+) -> tuple[tuple[Superiority, ...], int]:
     """Return the tests of all ordered pairs, Holm over all of them, and how many there are."""
     corrected, family = adjusted(standing.p.ravel())
     table = corrected.reshape(standing.p.shape)
     found = [
-        Superiority(a, b, float(standing.p[i, j]), float(table[i, j]), bool(table[i, j] < 1.0 - level))
+        Superiority(
+            a, b, float(standing.p[i, j]), float(table[i, j]), bool(table[i, j] < 1.0 - level)
+        )
         for i, a in enumerate(models)
         for j, b in enumerate(models)
         if i != j
@@ -209,7 +253,9 @@ def significance_map(models: Sequence[str], standing: Standing, level: float) ->
 
 
 def missing_reason(n_units: int, standing: Standing, freedom: int | None = None) -> str | None:
-    """Return why nothing can be said about replicates, or None; ``freedom`` is ``n_units - 1`` if left out."""
+    """Return why nothing can be said about replicates, or None; ``freedom`` is ``n_units - 1`` if
+    left out.
+    """
     if min(n_units, n_units if freedom is None else freedom + 1) < FEWEST_UNITS:
         return "one_unit" if n_units == 1 else "too_few_units"
     undefined = len(standing.replicates) - len(defined_ranks(standing))

@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Agreement among several raters who may each have rated only some of the items.
 
-With ``r_ik`` ratings of item i in category k, ``r_i`` of them in all, and weights ``w_kl`` for partial agreement
-(1 on the diagonal):
+With ``r_ik`` ratings of item i in category k, ``r_i`` of them in all, and weights ``w_kl`` for
+partial agreement (1 on the diagonal):
 
-- ``po``: mean over items with two ratings or more of the share of agreeing pairs, ``sum_k r_ik (sum_l w_kl r_il - 1) /
-  (r_i (r_i - 1))``.
-- ``Fleiss``, ``Conger``, ``AC1``/``AC2``: ``(po - pe) / (1 - pe)``. With ``p_k`` the mean over items of ``r_ik / r_i``:
-  Fleiss has ``pe = sum w_kl p_k p_l``; Gwet ``pe = sum w_kl / (q (q - 1)) * sum p_k (1 - p_k)``; Conger takes the mean
-  of ``sum w_kl p_gk p_hl`` over pairs of different raters g and h with their own margins, which for two is Cohen.
-- ``alpha`` (Krippendorff): ``1 - Do / De`` from the coincidences in items with two ratings or more, with squared
-  distances: 1 (nominal), between mid-ranks (ordinal), between values (interval).
+- ``po``: mean over items with two ratings or more of the share of agreeing pairs, ``sum_k r_ik
+  (sum_l w_kl r_il - 1) / (r_i (r_i - 1))``.
+- ``Fleiss``, ``Conger``, ``AC1``/``AC2``: ``(po - pe) / (1 - pe)``. With ``p_k`` the mean over
+  items of ``r_ik / r_i``: Fleiss has ``pe = sum w_kl p_k p_l``; Gwet ``pe = sum w_kl / (q (q - 1))
+  * sum p_k (1 - p_k)``; Conger takes the mean of ``sum w_kl p_gk p_hl`` over pairs of different
+  raters g and h with their own margins, which for two is Cohen.
+- ``alpha`` (Krippendorff): ``1 - Do / De`` from the coincidences in items with two ratings or more,
+  with squared distances: 1 (nominal), between mid-ranks (ordinal), between values (interval).
 
-Weights are 0/1 on a nominal scale, Gwet's ordinal weights on an ordinal one, quadratic on an interval scale; the
-coefficient of Gwet is called AC1 without and AC2 with partial agreement.
+Weights are 0/1 on a nominal scale, Gwet's ordinal weights on an ordinal one, quadratic on an
+interval scale; the coefficient of Gwet is called AC1 without and AC2 with partial agreement.
 
-References: Fleiss 1971; Conger 1980; Gwet, Handbook of Inter-Rater Reliability, 2014; Krippendorff, Content Analysis,
-2004.
+References: Fleiss 1971; Conger 1980; Gwet, Handbook of Inter-Rater Reliability, 2014; Krippendorff,
+Content Analysis, 2004.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ I64 = NDArray[np.int64]
 class Panel:
     """Who called what how.
 
-    ``codes`` is (n_items, n_raters) with the category of each rating, -1 where there is none. If raters are not
-    ``named``, columns are no raters: only the number of ratings per category means something.
+    ``codes`` is (n_items, n_raters) with the category of each rating, -1 where there is none. If
+    raters are not ``named``, columns are no raters: only the number of ratings per category means
+    something.
     """
 
     codes: I64
@@ -57,7 +59,9 @@ class Panel:
     @property
     def counts(self) -> F64:
         """(n_items, q) ratings of every item in every category."""
-        return np.asarray((self.codes[:, :, None] == np.arange(self.n_categories)).sum(axis=1), np.float64)
+        return np.asarray(
+            (self.codes[:, :, None] == np.arange(self.n_categories)).sum(axis=1), np.float64
+        )
 
     @property
     def paired(self) -> NDArray[np.bool_]:
@@ -104,8 +108,13 @@ def krippendorff(counts: F64, scale: Scale, values: F64, w: F64) -> F64:
     if scale == "nominal":
         distance = np.broadcast_to(1 - np.eye(q), coincidences.shape)
     else:
-        # The ordinal distance of two categories, the ratings between them, is the distance of their mid-ranks.
-        at = margins.cumsum(axis=1) - margins / 2 if scale == "ordinal" else np.broadcast_to(values, margins.shape)
+        # The ordinal distance of two categories, the ratings between them, is the distance of their
+        # mid-ranks.
+        at = (
+            margins.cumsum(axis=1) - margins / 2
+            if scale == "ordinal"
+            else np.broadcast_to(values, margins.shape)
+        )
         distance = (at[:, :, None] - at[:, None, :]) ** 2
     observed = (coincidences * distance).sum(axis=(1, 2))
     expected = (margins[:, :, None] * margins[:, None, :] * distance).sum(axis=(1, 2))
@@ -127,7 +136,10 @@ def rater_agreement(panel: Panel, how: Resampling, model: str) -> tuple[list[Row
     behind = Behind(int(paired.sum()), 0, int((panel.codes[paired] >= 0).sum()))
     n_paired = int(how.units_with(paired[:, None])[0])
     support = Support(how.units.number, n_paired, n_paired)
-    group = {"raters": str(panel.codes.shape[1]) if panel.named else "not named", "scale": panel.scale}
+    group = {
+        "raters": str(panel.codes.shape[1]) if panel.named else "not named",
+        "scale": panel.scale,
+    }
     rows, flags = [], set[str]()
     for name, value in point.items():
         replicates = np.concatenate([block[name] for block in blocks])[:, None]
@@ -169,7 +181,9 @@ def _conger_chance(panel: Panel, partial: F64, w: F64) -> F64:
     with np.errstate(divide="ignore", invalid="ignore"):
         margin = calls / calls.sum(axis=2, keepdims=True)
         mean = margin.sum(axis=1)
-        pairs = np.einsum("rk,kl,rl->r", mean, partial, mean) - np.einsum("rgk,kl,rgl->r", margin, partial, margin)
+        pairs = np.einsum("rk,kl,rl->r", mean, partial, mean) - np.einsum(
+            "rgk,kl,rgl->r", margin, partial, margin
+        )
         return np.asarray(pairs / (raters * (raters - 1)))
 
 

@@ -30,17 +30,18 @@ def reference_table(
     Parameters
     ----------
     view
-        Criterion, assignment, threshold and class rule; box IoU at 0.5 if left out. The criterion has to be an overlap
-        between 0 and 1.
+        Criterion, assignment, threshold and class rule; box IoU at 0.5 if left out. The criterion
+        has to be an overlap between 0 and 1.
     cuts
         Areas that separate small from medium and medium from large.
 
     Returns
     -------
     dict
-        ``iou``: the best overlap with any prediction of its class, 0 if there is none. ``iou_matched``: the overlap
-        with its assigned prediction, NaN if it was missed. ``hit``: 1 or 0. ``class``, ``area``, ``size``, ``image``,
-        then the groups of the image and the facts of the reference. Ignored references are not in the table.
+        ``iou``: the best overlap with any prediction of its class, 0 if there is none.
+        ``iou_matched``: the overlap with its assigned prediction, NaN if it was missed. ``hit``: 1
+        or 0. ``class``, ``area``, ``size``, ``image``, then the groups of the image and the facts
+        of the reference. Ignored references are not in the table.
 
     Examples
     --------
@@ -73,11 +74,15 @@ def reference_table(
     }
     further = {name: column[image] for name, column in cohort.images.groups.items()}
     further |= {name: column[counted] for name, column in references.facts.items()}
-    return table | {f"group_{name}" if name in table else name: column for name, column in further.items()}
+    return table | {
+        f"group_{name}" if name in table else name: column for name, column in further.items()
+    }
 
 
 def _best(matches: Matches, view: View, n: int) -> F64:
-    """Return the largest overlap of every reference with a prediction that takes part, 0 if there is none."""
+    """Return the largest overlap of every reference with a prediction that takes part, 0 if there
+    is none.
+    """
     there = (matches.rank < view.max_dets) & (matches.score >= view.score_cut)
     pairs = matches.pairs
     kept = there[pairs.prediction]

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wilcoxon's signed-rank test, one-sided, under whole-number weights: weight 2 is the same as listing a case twice.
+"""Wilcoxon's signed-rank test, one-sided, under whole-number weights: weight 2 is the same as
+listing a case twice.
 
-Differences of 0 are left out. Without equal differences and with at most 50 of them the p value is exact; else it is
-that of the normal distribution, with the variance corrected for ties and without a continuity correction.
+Differences of 0 are left out. Without equal differences and with at most 50 of them the p value is
+exact; else it is that of the normal distribution, with the variance corrected for ties and without
+a continuity correction.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ MOST_EXACT = 50
 
 
 def signed_rank_p(differences: F64, weights: NDArray[Any]) -> F64:
-    """Return (R, 2): p values for "larger than 0" and for "smaller than 0" of differences (n,) under weights (R, n).
+    """Return (R, 2): p values for "larger than 0" and for "smaller than 0" of differences (n,)
+    under weights (R, n).
 
     1 for both where no difference is left.
     """
@@ -37,7 +40,9 @@ def signed_rank_p(differences: F64, weights: NDArray[Any]) -> F64:
     positive = np.add.reduceat(weight * (differences[order] > 0.0), starts, axis=1)
     total, n = (positive * rank).sum(axis=1), tied.sum(axis=1)
     variance = n * (n + 1.0) * (2.0 * n + 1.0) / 24.0 - (tied**3 - tied).sum(axis=1) / 48.0
-    z = np.divide(total - n * (n + 1.0) / 4.0, np.sqrt(variance), out=np.zeros(len(n)), where=variance > 0)
+    z = np.divide(
+        total - n * (n + 1.0) / 4.0, np.sqrt(variance), out=np.zeros(len(n)), where=variance > 0
+    )
     result = np.where((n > 0)[:, None], np.stack([ndtr(-z), ndtr(z)], axis=1), 1.0)
     for r in np.flatnonzero((tied.max(axis=1) <= 1.0) & (n > 0) & (n <= MOST_EXACT)):
         upper = _upper_tail(int(n[r]))
@@ -48,7 +53,9 @@ def signed_rank_p(differences: F64, weights: NDArray[Any]) -> F64:
 
 @lru_cache(maxsize=MOST_EXACT)
 def _upper_tail(n: int) -> F64:
-    """Return P(sum of the ranks that got a plus >= s) for s = 0 ... n (n + 1) / 2 when signs are thrown at random."""
+    """Return P(sum of the ranks that got a plus >= s) for s = 0 ... n (n + 1) / 2 when signs are
+    thrown at random.
+    """
     ways = np.zeros(n * (n + 1) // 2 + 1)
     ways[0] = 1.0
     for rank in range(1, n + 1):

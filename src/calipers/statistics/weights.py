@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights of images: bootstrap, jackknife and permutation are all the same metric under other weights.
+"""Weights of images: bootstrap, jackknife and permutation are all the same metric under other
+weights.
 
-What is drawn is a *unit*: an image, or all images of a patient or a centre together. Replicate b of a seed comes from
-``Generator(Philox(key=[seed, b]))``, so that it does not depend on who computes it, in which order, or on how many
-there are. Weights come in blocks of 64 replicates, (64, n_images), never as one matrix: 10,000 replicates of 200,000
-images pass through blocks of 13 MB.
+What is drawn is a *unit*: an image, or all images of a patient or a centre together. Replicate b of
+a seed comes from ``Generator(Philox(key=[seed, b]))``, so that it does not depend on who computes
+it, in which order, or on how many there are. Weights come in blocks of 64 replicates, (64,
+n_images), never as one matrix: 10,000 replicates of 200,000 images pass through blocks of 13 MB.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ MOST_EXACT = 16  # 2^16 ways of swapping are few enough to try them all
 class Units:
     """What is resampled: the unit of every image, and how the units are drawn.
 
-    Without ``parent`` all units are drawn from one urn. With it every unit lies in a parent: a *stratum* that keeps its
-    number of units in every replicate (the claim is about these strata), or, if ``nested``, itself a unit that is drawn
-    first (the claim generalises to other parents).
+    Without ``parent`` all units are drawn from one urn. With it every unit lies in a parent: a
+    *stratum* that keeps its number of units in every replicate (the claim is about these strata),
+    or, if ``nested``, itself a unit that is drawn first (the claim generalises to other parents).
     """
 
     name: str
@@ -56,11 +57,20 @@ class Units:
 
     @classmethod
     def within(
-        cls, names: tuple[str, str], parents: NDArray[Any], column: NDArray[Any] | None, *, nested: bool
+        cls,
+        names: tuple[str, str],
+        parents: NDArray[Any],
+        column: NDArray[Any] | None,
+        *,
+        nested: bool,
     ) -> Units:
         """Return units that lie in parents: patient 1 of centre A is not patient 1 of centre B."""
         outer = np.unique(np.asarray(parents), return_inverse=True)[1].astype(np.int64)
-        inner = np.arange(len(outer)) if column is None else np.unique(np.asarray(column), return_inverse=True)[1]
+        inner = (
+            np.arange(len(outer))
+            if column is None
+            else np.unique(np.asarray(column), return_inverse=True)[1]
+        )
         pairs, code = np.unique(np.stack([outer, inner]), axis=1, return_inverse=True)
         n_parents, n_inner = int(outer.max(initial=-1)) + 1, pairs.shape[1]
         number = n_parents if nested else n_inner
@@ -97,7 +107,15 @@ class Units:
             return Units(self.name, code.astype(np.int64), len(kept), len(kept))
         parent = np.unique(self.parent[kept], return_inverse=True)[1].astype(np.int64)
         number = int(parent.max(initial=-1)) + 1 if self.nested else len(kept)
-        return Units(self.name, code.astype(np.int64), number, len(kept), parent, self.parent_name, self.nested)
+        return Units(
+            self.name,
+            code.astype(np.int64),
+            number,
+            len(kept),
+            parent,
+            self.parent_name,
+            self.nested,
+        )
 
     def generalises_to(self) -> str:
         """Return in words what an interval over these units speaks for."""
@@ -117,7 +135,10 @@ def plural(name: str) -> str:
 
 
 def units_of(
-    groups: Mapping[str, NDArray[Any]], n_images: int, cluster: str | Sequence[str] = "auto", strata: str | None = None
+    groups: Mapping[str, NDArray[Any]],
+    n_images: int,
+    cluster: str | Sequence[str] = "auto",
+    strata: str | None = None,
 ) -> Units:
     """Return the units that a protocol's ``cluster`` and ``strata`` name.
 
@@ -126,23 +147,30 @@ def units_of(
     groups
         Columns of the images.
     cluster
-        ``auto`` (patient if known, else image), ``image``, a column, or two of them such as ``("centre", "patient")``:
-        centres are drawn, then patients in each.
+        ``auto`` (patient if known, else image), ``image``, a column, or two of them such as
+        ``("centre", "patient")``: centres are drawn, then patients in each.
     strata
         A column whose groups are fixed: units are drawn inside each of them.
     """
     names = [cluster] if isinstance(cluster, str) else several("cluster", cluster)
     if names == ["auto"]:
         names = ["patient" if "patient" in groups else "image"]
-    for option, name in [*(("cluster", name) for name in names), *([("strata", strata)] if strata else [])]:
+    for option, name in [
+        *(("cluster", name) for name in names),
+        *([("strata", strata)] if strata else []),
+    ]:
         known = [*groups] if option == "strata" else ["image", *groups]
         if not isinstance(name, str) or name not in known:
-            raise UsageError(f"{option}: the images have no column {name!r}; {did_you_mean(name, known)}")
+            raise UsageError(
+                f"{option}: the images have no column {name!r}; {did_you_mean(name, known)}"
+            )
     columns = [None if name == "image" else groups[name] for name in names]
     for name in [*names, *([strata] if strata else [])]:
         _check_known(name, groups.get(name) if name != "image" else None)
     if strata in names:
-        raise UsageError(f"strata and cluster are both {strata!r}: units are drawn inside larger strata")
+        raise UsageError(
+            f"strata and cluster are both {strata!r}: units are drawn inside larger strata"
+        )
     if strata and len(names) > 1:
         raise UsageError(
             f"strata go with one cluster column, not with {' and '.join(names)}: centres are drawn or fixed"
@@ -158,13 +186,21 @@ def units_of(
 
 
 def _check_known(name: str, column: NDArray[Any] | None) -> None:
-    """Raise if the unit of some images is not known: together they would be one large unit, which they are not."""
+    """Raise if the unit of some images is not known: together they would be one large unit, which
+    they are not.
+    """
     if column is None:
         return
-    unknown = [k for k, value in enumerate(column.tolist()) if value is None or value == "" or value != value]
+    unknown = [
+        k
+        for k, value in enumerate(column.tolist())
+        if value is None or value == "" or value != value
+    ]
     if unknown:
         told = f"{len(unknown)} of {len(column)} images have no {name}, the first is image number {unknown[0] + 1}"
-        raise UsageError(f"cluster: {told}; fill them in, or resample by image (cluster = 'image', --cluster image)")
+        raise UsageError(
+            f"cluster: {told}; fill them in, or resample by image (cluster = 'image', --cluster image)"
+        )
 
 
 def bootstrap(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
@@ -193,9 +229,11 @@ def exact_swaps(units: Units) -> bool:
 
 
 def swaps(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
-    """Yield blocks of 0/1: whether the models trade places on an image, the same for all images of a unit.
+    """Yield blocks of 0/1: whether the models trade places on an image, the same for all images of
+    a unit.
 
-    All ``2^K`` ways if they are at most ``2^16``, the first being no swap at all; else ``replicates`` random ones.
+    All ``2^K`` ways if they are at most ``2^16``, the first being no swap at all; else
+    ``replicates`` random ones.
     """
     whole, number = units.whole, units.number
     n_ways = 2**number if exact_swaps(units) else replicates
@@ -209,9 +247,13 @@ def swaps(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
 
 
 def _draw_within(units: Units, rng: np.random.Generator) -> I64:
-    """Return the units that one replicate draws from their strata, or from the parents that it draws first."""
+    """Return the units that one replicate draws from their strata, or from the parents that it
+    draws first.
+    """
     assert units.parent is not None
     sizes = np.bincount(units.parent)
     starts = ragged.from_counts(sizes)[:-1]
     urns = rng.integers(0, len(sizes), len(sizes)) if units.nested else np.arange(len(sizes))
-    return np.repeat(starts[urns], sizes[urns]) + rng.integers(0, np.repeat(sizes[urns], sizes[urns]))
+    return np.repeat(starts[urns], sizes[urns]) + rng.integers(
+        0, np.repeat(sizes[urns], sizes[urns])
+    )

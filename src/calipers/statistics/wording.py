@@ -32,7 +32,11 @@ class Manner:
 
     def unit(self, value: float) -> str:
         """Return ``points`` or nothing."""
-        return (" point" if self.amount(value).lstrip("-") == "1.0" else " points") if self.points else ""
+        return (
+            (" point" if self.amount(value).lstrip("-") == "1.0" else " points")
+            if self.points
+            else ""
+        )
 
 
 def describe(d: Difference, manner: Manner) -> str:
@@ -42,7 +46,9 @@ def describe(d: Difference, manner: Manner) -> str:
         where += " (lower is better)"
     e = d.estimate
     if math.isnan(e.value):
-        blank = " and ".join(m for m, v in ((d.model_a, d.value_a), (d.model_b, d.value_b)) if math.isnan(v))
+        blank = " and ".join(
+            m for m, v in ((d.model_a, d.value_a), (d.model_b, d.value_b)) if math.isnan(v)
+        )
         return f"{d.model_a} and {d.model_b} cannot be compared in {where}: undefined for {blank} ({_words(e.reason)})."
     turned = d.verdict == "b_better"  # the better model comes first, and the numbers follow it
     first, second = (d.model_b, d.model_a) if turned else (d.model_a, d.model_b)
@@ -68,7 +74,11 @@ def _evidence(d: Difference, manner: Manner, turned: bool) -> str:
         low, high = (-e.high, -e.low) if turned else (e.low, e.high)
         parts.append(f"{100 * e.level:g} % interval {manner.amount(low)} to {manner.amount(high)}")
     if not math.isnan(d.p):
-        over = f", {CORRECTED[d.correction]} over {d.family}" if d.correction in CORRECTED and d.family > 1 else ""
+        over = (
+            f", {CORRECTED[d.correction]} over {d.family}"
+            if d.correction in CORRECTED and d.family > 1
+            else ""
+        )
         parts.append(p_value(d.p_adjusted) + over)
     return "; ".join([*parts, f"{e.n_units} {plural(e.unit) if e.n_units != 1 else e.unit}"])
 
@@ -94,7 +104,9 @@ def _margin(d: Difference, manner: Manner) -> list[str]:
         return [f"Equivalent within {within}: the whole interval lies inside."]
     if d.margin_verdict == "not_shown":
         return [f"Neither equivalence nor non-inferiority within {within} is shown."]
-    one, other = (d.model_a, d.model_b) if str(d.margin_verdict).startswith("a_") else (d.model_b, d.model_a)
+    one, other = (
+        (d.model_a, d.model_b) if str(d.margin_verdict).startswith("a_") else (d.model_b, d.model_a)
+    )
     if str(d.margin_verdict).endswith("superior"):
         return [f"{one} is superior to {other} by more than {within}."]
     return [f"{one} is not inferior to {other} by {within} or more; equivalence is not shown."]

@@ -14,13 +14,22 @@ __all__ = ["STUDIES", "StudyResult", "load_study", "run_study"]
 
 # name -> (where it is, what it asks in one line); a study is imported when it is run.
 STUDIES: Mapping[str, tuple[str, str]] = {
-    "rodeo": ("calipers.studies.rodeo:STUDY", "what AP, accuracy and RoDeO see of errors made on purpose (MIDL 2023)"),
-    "anomaly": ("calipers.studies.anomaly:STUDY", "what metrics of anomaly maps see, and a benchmark (2024)"),
+    "rodeo": (
+        "calipers.studies.rodeo:STUDY",
+        "what AP, accuracy and RoDeO see of errors made on purpose (MIDL 2023)",
+    ),
+    "anomaly": (
+        "calipers.studies.anomaly:STUDY",
+        "what metrics of anomaly maps see, and a benchmark (2024)",
+    ),
     "stability": (
         "calipers.studies.stability:STUDY",
         "do repeated trainings find the same places; what scores see of it",
     ),
-    "monitors": ("calipers.studies.monitors:STUDY", "whether OOD labels rank runtime monitors as failures do (2025)"),
+    "monitors": (
+        "calipers.studies.monitors:STUDY",
+        "whether OOD labels rank runtime monitors as failures do (2025)",
+    ),
 }
 
 
@@ -56,9 +65,11 @@ def run_study(
     predictions
         Files of models for the table of given predictions, by name.
     ranking
-        A file in which people rank the algorithms of a benchmark: columns ``algorithm`` and ``rank``.
+        A file in which people rank the algorithms of a benchmark: columns ``algorithm`` and
+        ``rank``.
     ood
-        Which images of ``data`` are out of distribution: a column of flags, or ``column=value,value``.
+        Which images of ``data`` are out of distribution: a column of flags, or
+        ``column=value,value``.
     runs
         With other random numbers each; as in the paper if left out.
     seed
@@ -70,7 +81,13 @@ def run_study(
     """
     study = load_study(name)
     options = StudyOptions(
-        data=data, predictions=predictions or {}, ranking=ranking, ood=ood, runs=runs, seed=seed, quick=quick
+        data=data,
+        predictions=predictions or {},
+        ranking=ranking,
+        ood=ood,
+        runs=runs,
+        seed=seed,
+        quick=quick,
     )
     study.check(options)
     return study.run(options, progress)

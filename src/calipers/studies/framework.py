@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a study is: a published experiment that can be run, and what it leaves behind, as data.
 
-A study names the statements of its paper. A run gives figures, tables and one claim per statement, judged by numbers.
-Where a statement does not hold, the claim says so; the experiment is never bent.
+A study names the statements of its paper. A run gives figures, tables and one claim per statement,
+judged by numbers. Where a statement does not hold, the claim says so; the experiment is never bent.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Claim:
     held: bool | None  # None: in part
     evidence: str  # the numbers, in words
     note: str = ""  # why, and what a reader should make of it
-    tested: bool = True  # False if the run had nothing to judge it by; `evidence` says what is missing
+    # False if the run had nothing to judge it by; `evidence` says what is missing
+    tested: bool = True
 
     @property
     def verdict(self) -> str:
@@ -64,7 +65,9 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class StudyFigure:
-    """One figure of the paper, made anew: panels side by side, with a finding above and a caption below."""
+    """One figure of the paper, made anew: panels side by side, with a finding above and a caption
+    below.
+    """
 
     name: str  # "figure-3": letters, digits and dashes; panels are "figure-3a", "figure-3b", ...
     title: str  # the finding, a short sentence
@@ -127,7 +130,8 @@ class StudyOptions:
     data: str | Path | None = None  # None: data that Calipers makes
     predictions: Mapping[str, str] = field(default_factory=dict)  # model -> file
     ranking: str | Path | None = None  # of algorithms, by people
-    ood: str | None = None  # which images of the data are out of distribution: a column, or column=value,value
+    # which images of the data are out of distribution: a column, or column=value,value
+    ood: str | None = None
     runs: int | None = None  # None: what the paper has
     seed: int = 0
     quick: bool = False  # coarser grids, less data: to try it out, not to cite
@@ -158,7 +162,9 @@ class StudyResult:
 
     def counts(self) -> dict[str, int]:
         """Return how many claims have each verdict."""
-        return {verdict: sum(claim.verdict == verdict for claim in self.claims) for verdict in VERDICTS}
+        return {
+            verdict: sum(claim.verdict == verdict for claim in self.claims) for verdict in VERDICTS
+        }
 
     def summary(self) -> str:
         """Return the counts as a sentence: 12 of 15 claims held, 2 held in part, 1 did not hold."""
@@ -186,9 +192,13 @@ class StudyResult:
             "summary": self.summary(),
             "claims": [claim.as_dict() for claim in self.claims],
             "figures": [
-                {"name": f.name, "title": f.title, "caption": f.caption, **_columns(f.table())} for f in self.figures
+                {"name": f.name, "title": f.title, "caption": f.caption, **_columns(f.table())}
+                for f in self.figures
             ],
-            "tables": [{"name": t.name, "title": t.title, "note": t.note, **_columns(t.table)} for t in self.tables],
+            "tables": [
+                {"name": t.name, "title": t.title, "note": t.note, **_columns(t.table)}
+                for t in self.tables
+            ],
             "warnings": list(self.warnings),
             "inputs": [dict(entry) for entry in self.inputs],
         }
@@ -196,7 +206,10 @@ class StudyResult:
 
 def _columns(table: Table) -> dict[str, Any]:
     """Return a table for JSON; what is not finite is null."""
-    rows = [[None if isinstance(c, float) and not math.isfinite(c) else c for c in row] for row in table.rows]
+    rows = [
+        [None if isinstance(c, float) and not math.isfinite(c) else c for c in row]
+        for row in table.rows
+    ]
     return {"columns": list(table.columns), "rows": rows}
 
 
@@ -209,13 +222,17 @@ class Study:
     citation: str
     statements: tuple[Statement, ...]
     run: Callable[[StudyOptions, Progress], StudyResult]
-    takes: frozenset[str] = frozenset()  # of "data", "predictions", "ranking", "ood", "runs": what a run can be given
+    takes: frozenset[str] = (
+        frozenset()
+    )  # of "data", "predictions", "ranking", "ood", "runs": what a run can be given
 
     def statement(self, name: str) -> Statement:
         """Return one statement."""
         return next(statement for statement in self.statements if statement.name == name)
 
-    def claim(self, name: str, held: bool | None, evidence: str, note: str = "", *, tested: bool = True) -> Claim:
+    def claim(
+        self, name: str, held: bool | None, evidence: str, note: str = "", *, tested: bool = True
+    ) -> Claim:
         """Judge a statement."""
         said = self.statement(name)
         return Claim(said.name, said.text, said.where, held, evidence, note, tested)
@@ -230,4 +247,6 @@ class Study:
             if was_given and name not in self.takes:
                 raise UsageError(f"the study {self.name!r} takes no {name}")
         if options.runs is not None and options.runs < 2:
-            raise UsageError(f"runs is a number of at least 2, so that there is a band, not {options.runs!r}")
+            raise UsageError(
+                f"runs is a number of at least 2, so that there is a band, not {options.runs!r}"
+            )

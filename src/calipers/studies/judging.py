@@ -46,7 +46,15 @@ class Claims(Generic[Found]):
         for said, judge in self.entries:
             verdict = judge(found)
             claims.append(
-                Claim(said.name, said.text, said.where, verdict.held, verdict.evidence, verdict.note, verdict.tested)
+                Claim(
+                    said.name,
+                    said.text,
+                    said.where,
+                    verdict.held,
+                    verdict.evidence,
+                    verdict.note,
+                    verdict.tested,
+                )
             )
         return tuple(claims)
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a study: claims first, then figures, tables, methods, and how to get the same numbers again."""
+"""The page of a study: claims first, then figures, tables, methods, and how to get the same numbers
+again.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ from calipers.report.markup import data_table, details, paragraph, text
 from calipers.results.provenance import environment
 from calipers.studies.framework import VERDICTS, Claim, StudyFigure, StudyResult, StudyTable
 
-PANEL_WIDTHS = {1: 560, 2: 480, 3: 380}  # by how many stand in a row; text has the same size in all of them
+PANEL_WIDTHS = {
+    1: 560,
+    2: 480,
+    3: 380,
+}  # by how many stand in a row; text has the same size in all of them
 NARROW = 290
 MOST_ROWS = 250  # of a table on the page; the files have all
 MARKS = dict(zip(VERDICTS, ("held", "in-part", "not", "untested")))
@@ -49,7 +55,8 @@ def _claims(result: StudyResult) -> str:
     """Return what held and what did not, with the numbers."""
     rows = "\n".join(map(_claim, result.claims))
     head = "".join(
-        f'<th scope="col">{words}</th>' for words in ("What the paper says", "Verdict", "What the numbers say")
+        f'<th scope="col">{words}</th>'
+        for words in ("What the paper says", "Verdict", "What the numbers say")
     )
     table = (
         '<table class="claims"><caption>Every claim of the experiments, in the order of the paper, judged by the '
@@ -77,7 +84,9 @@ def _figure(figure: StudyFigure) -> str:
     """Return one figure: its finding, its panels, its caption, its numbers on demand."""
     rows = "\n".join(_row(row, figure.name) for row in figure.layout())
     name, file = f"{figure.name}-numbers", f"{figure.name}.csv"
-    numbers = data_table(figure.table(), name, f"Numbers of {figure.heading}", MOST_ROWS, all_in=file)
+    numbers = data_table(
+        figure.table(), name, f"Numbers of {figure.heading}", MOST_ROWS, all_in=file
+    )
     return (
         f'<div class="study-figure" id="{figure.name}">\n<h3>{text(f"{figure.heading}. {figure.title}")}</h3>\n'
         f"{rows}\n{paragraph(figure.caption, 'note')}\n"
@@ -107,12 +116,16 @@ def _table(table: StudyTable) -> str:
 
 def _methods(result: StudyResult) -> str:
     cited = "".join(f"<li>{text(entry)}</li>" for entry in (result.citation, *result.references))
-    settings = Table(("setting", "value"), tuple((name, _said(value)) for name, value in result.settings.items()))
+    settings = Table(
+        ("setting", "value"), tuple((name, _said(value)) for name, value in result.settings.items())
+    )
     return "\n".join(
         [
             *(paragraph(words) for words in result.methods),
             f'<ol class="citations">{cited}</ol>',
-            details("Settings", data_table(settings, "table-settings", "Everything that was chosen")),
+            details(
+                "Settings", data_table(settings, "table-settings", "Everything that was chosen")
+            ),
         ]
     )
 
@@ -139,5 +152,9 @@ def _reproduce(result: StudyResult, command: Sequence[str]) -> str:
     ]
     if result.inputs:
         rows = tuple((str(e["file"]), int(e["bytes"]), str(e["sha256"])) for e in result.inputs)
-        parts.append(data_table(Table(("file", "bytes", "sha256"), rows), "table-inputs", "Files that were read"))
+        parts.append(
+            data_table(
+                Table(("file", "bytes", "sha256"), rows), "table-inputs", "Files that were read"
+            )
+        )
     return "\n".join(part for part in parts if part)

@@ -38,7 +38,8 @@ def write_study(
     Parameters
     ----------
     force
-        Allow a folder that holds something; files of an earlier study in it are replaced or removed, others stay.
+        Allow a folder that holds something; files of an earlier study in it are replaced or
+        removed, others stay.
     command
         What was called, for the page and the document.
     step
@@ -48,8 +49,14 @@ def write_study(
     -----
     PDF needs matplotlib (extra ``mpl``); without it, and for quick runs, figures are SVG only.
     """
-    folder = check_folder(folder, force=force, inputs=tuple(str(entry["file"]) for entry in result.inputs))
-    old = [file.name for file in folder.iterdir() if OURS.fullmatch(file.name)] if folder.is_dir() else []
+    folder = check_folder(
+        folder, force=force, inputs=tuple(str(entry["file"]) for entry in result.inputs)
+    )
+    old = (
+        [file.name for file in folder.iterdir() if OURS.fullmatch(file.name)]
+        if folder.is_dir()
+        else []
+    )
     with staged_folder(folder, owned=old) as stage:
         _write_figures(result, stage, step)
         for table in result.tables:
@@ -69,7 +76,10 @@ def _write_figures(result: StudyResult, stage: Path, step: Step) -> None:
         step(figure.heading.lower())
         write_atomically(stage / f"{figure.name}.csv", as_csv(figure.table()))
         for name, panel in figure.parts():
-            write_atomically(stage / f"{name}.svg", svg(panel, width=SVG_WIDTH, name=name, standalone=True) + "\n")
+            write_atomically(
+                stage / f"{name}.svg",
+                svg(panel, width=SVG_WIDTH, name=name, standalone=True) + "\n",
+            )
             if pdf:
                 from calipers.plots.mpl import save
 

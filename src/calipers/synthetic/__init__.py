@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Made-up data: the demo cohort, volumes with maps, families of models, shifted images, and random cohorts."""
+"""Made-up data: the demo cohort, volumes with maps, families of models, shifted images, and random
+cohorts.
+"""
 
 from calipers.synthetic.bags import demo_bags, write_bags
 from calipers.synthetic.demo import demo_cohort, draw_images

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A schematic chest: where lungs and heart are, and where each kind of finding occurs.
 
-All lengths are fractions of the image width (x) and height (y), so that one patient fits images of any size.
+All lengths are fractions of the image width (x) and height (y), so that one patient fits images of
+any size.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Ellipse:
     def box(self) -> F64:
         """(4,) corners of the box around it."""
         return np.array(
-            [self.x - self.across, self.y - self.along, self.x + self.across, self.y + self.along], np.float64
+            [self.x - self.across, self.y - self.along, self.x + self.across, self.y + self.along],
+            np.float64,
         )
 
 
@@ -101,7 +103,12 @@ def clip(box: F64, size: F64) -> F64:
 
 def _enlarged_heart(anatomy: Anatomy, random: Generator) -> Ellipse:
     across, along = random.uniform(0.205, 0.245), random.uniform(0.17, 0.195)
-    return Ellipse(anatomy.spine + 0.05 + random.normal(0.0, 0.01), 0.60 + random.normal(0.0, 0.01), across, along)
+    return Ellipse(
+        anatomy.spine + 0.05 + random.normal(0.0, 0.01),
+        0.60 + random.normal(0.0, 0.01),
+        across,
+        along,
+    )
 
 
 def _effusion(anatomy: Anatomy, random: Generator) -> F64:

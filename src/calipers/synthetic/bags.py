@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Made-up families of models: the same images under several trainings that agree on the right place, or do not."""
+"""Made-up families of models: the same images under several trainings that agree on the right
+place, or do not.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ Write = Callable[[Path, NDArray[Any], Sequence[float] | None], None]
 class DemoBags:
     """Bags that are drawn when they are asked for; `demo_bags` makes it.
 
-    It is a source of bags (`calipers.tables.bags.Bags`). Bag ``i`` depends on the seed and on ``i`` alone.
+    It is a source of bags (`calipers.tables.bags.Bags`). Bag ``i`` depends on the seed and on ``i``
+    alone.
     """
 
     kind: str
@@ -64,7 +67,9 @@ class DemoBags:
     def positive(self) -> Flags:
         """(n_bags,) patients with a lesion are spread evenly; all bags of a patient are alike."""
         patient = np.arange(self.n_bags) // VISITS
-        return np.asarray(np.floor((patient + 1) * self.share_positive) > np.floor(patient * self.share_positive))
+        return np.asarray(
+            np.floor((patient + 1) * self.share_positive) > np.floor(patient * self.share_positive)
+        )
 
     @cached_property
     def groups(self) -> dict[str, Column]:
@@ -78,13 +83,20 @@ class DemoBags:
     @cached_property
     def bag_scores(self) -> F64:
         """(n_models, n_bags) in (0, 1): equally good in all families, wherever their maps point."""
-        draws = np.stack([self._stream(i, "score").standard_normal(self.n_models) for i in range(self.n_bags)], axis=1)
+        draws = np.stack(
+            [self._stream(i, "score").standard_normal(self.n_models) for i in range(self.n_bags)],
+            axis=1,
+        )
         return np.asarray(_sigmoid(draws + SEPARATION * (self.positive - 0.5)))
 
     @property
     def boxes(self) -> dict[str, F64]:
-        """Bag -> (n, 4) box around its lesion in pixels of its image; (0, 4) if it has none. Maps of two axes only."""
-        return {bag: self._boxes(i) for i, bag in enumerate(self.ids)} if len(self.shape) == 2 else {}
+        """Bag -> (n, 4) box around its lesion in pixels of its image; (0, 4) if it has none. Maps
+        of two axes only.
+        """
+        return (
+            {bag: self._boxes(i) for i, bag in enumerate(self.ids)} if len(self.shape) == 2 else {}
+        )
 
     @property
     def sizes(self) -> dict[str, tuple[float, float]]:
@@ -101,11 +113,15 @@ class DemoBags:
         i = range(self.n_bags)[i]
         centre, radius = self._lesion(i)
         values = np.stack([self._map(i, k, centre, radius).ravel() for k in range(self.n_models)])
-        inside = self._inside(centre, radius) if self.positive[i] else np.zeros(self.shape, np.bool_)
+        inside = (
+            self._inside(centre, radius) if self.positive[i] else np.zeros(self.shape, np.bool_)
+        )
         return Bag(self.ids[i], values, self.shape, inside.ravel())
 
     def lesion(self, i: int) -> tuple[tuple[float, ...], float] | None:
-        """Return centre (in instances, the last axis first) and radius of the lesion of a bag; None if it has none."""
+        """Return centre (in instances, the last axis first) and radius of the lesion of a bag; None
+        if it has none.
+        """
         centre, radius = self._lesion(range(self.n_bags)[i])
         return (tuple(centre.tolist()), radius) if self.positive[i] else None
 
@@ -127,10 +143,15 @@ class DemoBags:
         return np.asarray(random.uniform(edge, self._sides - edge))
 
     def _elsewhere(self, random: Generator, lesion: F64, radius: float) -> F64:
-        """Return a place whose disc does not meet that of the lesion; the farthest of those tried if there is none."""
+        """Return a place whose disc does not meet that of the lesion; the farthest of those tried
+        if there is none.
+        """
         tried = [self._place(random, radius) for _ in range(ATTEMPTS)]
         away = [math.dist(place, lesion) for place in tried]
-        return next((place for place, far in zip(tried, away) if far > 2 * radius + 1), tried[int(np.argmax(away))])
+        return next(
+            (place for place, far in zip(tried, away) if far > 2 * radius + 1),
+            tried[int(np.argmax(away))],
+        )
 
     def _map(self, i: int, k: int, lesion: F64, radius: float) -> F64:
         """Return what model ``k`` says of bag ``i``."""
@@ -142,13 +163,17 @@ class DemoBags:
             if self.kind == "stable-wrong":
                 shared = self._elsewhere(self._stream(i, "decoy"), lesion, radius)
             place = shared + JITTER * radius * random.standard_normal(len(self.shape))
-        inside = 1.0 - self._distance(place) / radius if self.positive[i] else np.full(self.shape, -1.0)
+        inside = (
+            1.0 - self._distance(place) / radius if self.positive[i] else np.full(self.shape, -1.0)
+        )
         return _sigmoid(self.sharpness * inside + self.noise * random.standard_normal(self.shape))
 
     def _distance(self, centre: F64) -> F64:
         """Return how far the centre of every instance is from a place."""
         axes = [np.arange(n) + 0.5 - middle for n, middle in zip(self.shape, centre[::-1])]
-        return np.asarray(np.sqrt(sum(axis**2 for axis in np.meshgrid(*axes, indexing="ij", sparse=True))))
+        return np.asarray(
+            np.sqrt(sum(axis**2 for axis in np.meshgrid(*axes, indexing="ij", sparse=True)))
+        )
 
     def _inside(self, centre: F64, radius: float) -> Flags:
         if len(self.shape) == 1:
@@ -159,7 +184,9 @@ class DemoBags:
         centre, radius = self._lesion(i)
         if not self.positive[i]:
             return np.empty((0, 4))
-        corners = np.concatenate([np.maximum(centre - radius, 0), np.minimum(centre + radius, self._sides)])
+        corners = np.concatenate(
+            [np.maximum(centre - radius, 0), np.minimum(centre + radius, self._sides)]
+        )
         return corners[None] * CELL
 
 
@@ -179,21 +206,22 @@ def demo_bags(
     Parameters
     ----------
     kind
-        ``"stable-good"``: all models mark the lesion. ``"stable-wrong"``: all mark the same place, and it is not the
-        lesion. ``"unstable"``: every model marks a place of its own.
+        ``"stable-good"``: all models mark the lesion. ``"stable-wrong"``: all mark the same place,
+        and it is not the lesion. ``"unstable"``: every model marks a place of its own.
     shape
         Of a map: one, two or three axes, ``[z, ]y, x``.
     noise
         Standard deviation of normal noise on the logit of every instance, drawn for every model.
     sharpness
-        Logit at the centre of what a model marks; it falls to 0 at the rim, and goes on falling outside.
+        Logit at the centre of what a model marks; it falls to 0 at the rim, and goes on falling
+        outside.
     share_positive
         Of the patients that have a lesion; in the others no model marks anything.
 
     Notes
     -----
-    The same seed gives the same lesions, patients and scores of bags in all families, so they differ in where the
-    maps point and in nothing else: scores of whole bags are equally good.
+    The same seed gives the same lesions, patients and scores of bags in all families, so they
+    differ in where the maps point and in nothing else: scores of whole bags are equally good.
 
     Examples
     --------
@@ -205,26 +233,35 @@ def demo_bags(
     if kind not in FAMILIES:
         raise UsageError(f"no family {kind!r} of models; {did_you_mean(kind, FAMILIES)}")
     if n_bags < 1 or n_models < 1 or len(shape) not in (1, 2, 3) or min(shape) < 2:
-        raise UsageError("demo_bags makes at least 1 bag of at least 1 model, with 1 to 3 axes of at least 2 instances")
+        raise UsageError(
+            "demo_bags makes at least 1 bag of at least 1 model, with 1 to 3 axes of at least 2 instances"
+        )
     if noise < 0 or sharpness <= 0 or not 0 <= share_positive <= 1:
-        raise UsageError("noise is not negative, sharpness above 0, and the share of positive bags in [0, 1]")
+        raise UsageError(
+            "noise is not negative, sharpness above 0, and the share of positive bags in [0, 1]"
+        )
     sides = tuple(int(n) for n in shape)
-    return DemoBags(kind, n_bags, n_models, sides, seed, float(noise), float(sharpness), float(share_positive))
+    return DemoBags(
+        kind, n_bags, n_models, sides, seed, float(noise), float(sharpness), float(share_positive)
+    )
 
 
 def write_bags(folder: Path | str, bags: DemoBags, write: Write | None = None) -> int:
-    """Write a folder per model with a file per bag, the folder ``masks``, ``labels.csv`` and ``scores.csv``.
+    """Write a folder per model with a file per bag, the folder ``masks``, ``labels.csv`` and
+    ``scores.csv``.
 
     Parameters
     ----------
     write
-        Called with the path without suffix, the array and None; None writes npz files that hold ``arr``.
+        Called with the path without suffix, the array and None; None writes npz files that hold
+        ``arr``.
 
     Returns
     -------
     n
-        How many bags were written. ``labels.csv`` has a row for each: label, patient, centre, and, for maps of two
-        axes, the box of its lesion and the size of its image; ``scores.csv`` has a column per model.
+        How many bags were written. ``labels.csv`` has a row for each: label, patient, centre, and,
+        for maps of two axes, the box of its lesion and the size of its image; ``scores.csv`` has a
+        column per model.
     """
     root, write = Path(folder), write or _write_npz
     for part in ("masks", *bags.models):
@@ -233,9 +270,16 @@ def write_bags(folder: Path | str, bags: DemoBags, write: Write | None = None) -
         bag = bags[i]
         for model, values in zip(bags.models, bag.values):
             write(root / model / bag.id, values.reshape(bag.shape).astype(np.float32), None)
-        inside = np.zeros(bag.shape, np.uint8) if bag.instances is None else bag.instances.reshape(bag.shape)
+        inside = (
+            np.zeros(bag.shape, np.uint8)
+            if bag.instances is None
+            else bag.instances.reshape(bag.shape)
+        )
         write(root / "masks" / bag.id, inside.astype(np.uint8), None)
-    columns: dict[str, list[Any]] = {"bag": list(bags.ids), "label": bags.positive.astype(int).tolist()}
+    columns: dict[str, list[Any]] = {
+        "bag": list(bags.ids),
+        "label": bags.positive.astype(int).tolist(),
+    }
     columns |= {name: column.tolist() for name, column in bags.groups.items()}
     write_atomically(root / "labels.csv", delimited({**columns, **_box_columns(bags)}))
     said = {model: row.tolist() for model, row in zip(bags.models, bags.bag_scores)}
@@ -250,7 +294,10 @@ def _box_columns(bags: DemoBags) -> dict[str, list[Any]]:
     rows = [boxes[0].tolist() if len(boxes) else [None] * 4 for boxes in bags.boxes.values()]
     sizes = list(bags.sizes.values())
     corners = {name: [row[k] for row in rows] for k, name in enumerate(("x0", "y0", "x1", "y1"))}
-    return {**corners, **{name: [size[k] for size in sizes] for k, name in enumerate(("width", "height"))}}
+    return {
+        **corners,
+        **{name: [size[k] for size in sizes] for k, name in enumerate(("width", "height"))},
+    }
 
 
 def _write_npz(path: Path, array: NDArray[Any], spacing: Sequence[float] | None) -> None:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with a planted character: what they find, how they name it, what they add, how sure they are."""
+"""Models with a planted character: what they find, how they name it, what they add, how sure they
+are.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from calipers.synthetic.anatomy import CLASSES, Anatomy, clip, place
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
-# What a class is taken for when it is taken for another one: row = true class, in the order of CLASSES.
+# What a class is taken for when it is taken for another one: row = true class, in the order of
+# CLASSES.
 CONFUSED_WITH = np.array(
     [
         [0.00, 0.80, 0.12, 0.08],
@@ -30,8 +33,9 @@ FALSE_ALARM_CLASSES = np.array([0.50, 0.20, 0.22, 0.08])
 class Character:
     """How a made-up model behaves.
 
-    A finding of area A is seen with probability ``found / (1 + (half_seen / A) ** steepness)``; its box is
-    moved by ``position`` (deviation relative to its sides) and scaled by ``scale`` (deviation of the log).
+    A finding of area A is seen with probability ``found / (1 + (half_seen / A) ** steepness)``; its
+    box is moved by ``position`` (deviation relative to its sides) and scaled by ``scale``
+    (deviation of the log).
     """
 
     found: float = 0.97
@@ -57,7 +61,12 @@ CHARACTERS = {
         false_score=(3.0, 4.0),
     ),
     "overpredicts": Character(
-        position=0.035, scale=0.045, confusion=0.02, duplicates=1.3, false_alarms=2.6, score=(11.0, 2.5)
+        position=0.035,
+        scale=0.045,
+        confusion=0.02,
+        duplicates=1.3,
+        false_alarms=2.6,
+        score=(11.0, 2.5),
     ),
     "misses-small": Character(
         found=0.98,
@@ -85,7 +94,9 @@ class Scene:
 Found = list[tuple[F64, int, float]]  # box, label, score
 
 
-def predict(character: Character, scene: Scene, random: Generator) -> dict[str, NDArray[np.generic]]:
+def predict(
+    character: Character, scene: Scene, random: Generator
+) -> dict[str, NDArray[np.generic]]:
     """Return what a model of that character says about an image: boxes, labels, scores."""
     found: Found = []
     for box, label in zip(scene.boxes, scene.labels.tolist()):
@@ -109,7 +120,9 @@ def _seen(character: Character, box: F64, scene: Scene) -> float:
 
 
 def _finding(character: Character, box: F64, label: int, scene: Scene, random: Generator) -> Found:
-    """The prediction for one finding, its duplicates, and the false alarms that keep the score calibrated."""
+    """The prediction for one finding, its duplicates, and the false alarms that keep the score
+    calibrated.
+    """
     score = float(random.beta(*character.score))
     confused = random.random() < character.confusion * min(scene.difficulty, 1.2)
     said = int(random.choice(len(CLASSES), p=CONFUSED_WITH[label])) if confused else label

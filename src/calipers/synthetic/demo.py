@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo cohort: made-up chest images from four centres, and three models that fail in different ways."""
+"""The demo cohort: made-up chest images from four centres, and three models that fail in different
+ways.
+"""
 
 from __future__ import annotations
 
@@ -67,9 +69,10 @@ HEALTHY = 19  # patients without findings
 def demo_cohort(seed: int = 0) -> Cohort:
     """Return 120 images of 80 patients with references and the predictions of three models.
 
-    ``mislabels`` finds nearly everything and often names it wrongly; ``overpredicts`` finds and names nearly
-    everything and adds duplicates and false alarms with lower scores; ``misses-small`` is excellent on large
-    findings and hardly sees nodules. Average precision and RoDeO rank the three differently.
+    ``mislabels`` finds nearly everything and often names it wrongly; ``overpredicts`` finds and
+    names nearly everything and adds duplicates and false alarms with lower scores; ``misses-small``
+    is excellent on large findings and hardly sees nodules. Average precision and RoDeO rank the
+    three differently.
 
     Examples
     --------
@@ -87,7 +90,9 @@ def demo_cohort(seed: int = 0) -> Cohort:
             references.append(record)
             for name, character in CHARACTERS.items():
                 random = stream(seed, name, record["image_id"])
-                predictions[name].append({"image_id": record["image_id"], **predict(character, scene, random)})
+                predictions[name].append(
+                    {"image_id": record["image_id"], **predict(character, scene, random)}
+                )
     return Cohort.from_arrays(references, predictions, classes=CLASSES)
 
 
@@ -111,7 +116,9 @@ def draw_images(cohort: Cohort, folder: Path | str, seed: int = 0) -> list[Path]
     centres = cohort.group("centre")
     for k, image_id in enumerate(cohort.images.ids):
         if str(centres[k]) not in looks:
-            raise UsageError(f"draw_images draws demo cohorts only, and {str(centres[k])!r} is not a centre of one")
+            raise UsageError(
+                f"draw_images draws demo cohorts only, and {str(centres[k])!r} is not a centre of one"
+            )
         rows = slice(int(references.offsets[k]), int(references.offsets[k + 1]))
         width, height = cohort.images.size[k].astype(int).tolist()
         pixels = draw_phantom(
@@ -128,12 +135,17 @@ def draw_images(cohort: Cohort, folder: Path | str, seed: int = 0) -> list[Path]
 
 
 def _patients(seed: int) -> list[Patient]:
-    """Return the patients, centre by centre; visits and health are dealt at random in fixed numbers."""
+    """Return the patients, centre by centre; visits and health are dealt at random in fixed
+    numbers.
+    """
     random = stream(seed, "patients")
     centres = [centre for centre in CENTRES for _ in range(centre.patients)]
     visits = random.permutation(VISITS).tolist()
     healthy = (random.permutation(len(centres)) < HEALTHY).tolist()
-    return [Patient(f"P{number:03d}", *facts) for number, facts in enumerate(zip(centres, visits, healthy), start=1)]
+    return [
+        Patient(f"P{number:03d}", *facts)
+        for number, facts in enumerate(zip(centres, visits, healthy), start=1)
+    ]
 
 
 def _images(seed: int, patient: Patient) -> list[tuple[dict[str, Any], Scene]]:
@@ -191,7 +203,9 @@ def _touch(a: F64, b: F64) -> bool:
 
 
 def _moved(boxes: F64, size: F64, random: Generator) -> F64:
-    """Return the boxes as an annotator drew them on one image: shifted with the patient, whole pixels."""
+    """Return the boxes as an annotator drew them on one image: shifted with the patient, whole
+    pixels.
+    """
     shift = np.tile(random.normal(0.0, 1.5, 2), 2)
     drawn = boxes + shift + random.normal(0.0, 0.6, boxes.shape)
     return np.asarray(np.round(np.clip(drawn, 0.0, np.tile(size, 2))), np.float64)

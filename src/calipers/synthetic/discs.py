@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Discs and spheres: objects whose size, place and overlap are known, and soft maps of them.
 
-Arrays are ``[z, ]y, x``; centres and spacings are x, y[, z]. A voxel covers ``[x, x + 1)``: its centre is at x + 0.5.
+Arrays are ``[z, ]y, x``; centres and spacings are x, y[, z]. A voxel covers ``[x, x + 1)``: its
+centre is at x + 0.5.
 """
 
 from __future__ import annotations
@@ -34,7 +35,12 @@ class Disc:
         return disc(shape, self.centre, self.radius)
 
 
-def disc(shape: Sequence[int], centre: Sequence[float], radius: float, spacing: Sequence[float] | None = None) -> Flags:
+def disc(
+    shape: Sequence[int],
+    centre: Sequence[float],
+    radius: float,
+    spacing: Sequence[float] | None = None,
+) -> Flags:
     """Return the mask of a disc or sphere.
 
     Parameters
@@ -50,7 +56,8 @@ def disc(shape: Sequence[int], centre: Sequence[float], radius: float, spacing: 
 
     Notes
     -----
-    A voxel belongs to it if its centre is at most ``radius`` away. A small radius may hold no voxel.
+    A voxel belongs to it if its centre is at most ``radius`` away. A small radius may hold no
+    voxel.
 
     Examples
     --------
@@ -66,7 +73,10 @@ def disc(shape: Sequence[int], centre: Sequence[float], radius: float, spacing: 
     window, total = [], np.zeros(())
     for axis, (middle, step) in enumerate(zip(reversed(centre), reversed(steps))):
         reach = radius / step
-        part = slice(max(0, math.floor(middle - reach)), max(0, min(shape[axis], math.ceil(middle + reach) + 1)))
+        part = slice(
+            max(0, math.floor(middle - reach)),
+            max(0, min(shape[axis], math.ceil(middle + reach) + 1)),
+        )
         away = (np.arange(part.start, part.stop) + 0.5 - middle) * step
         total = total[..., None] + away**2
         window.append(part)
@@ -84,13 +94,18 @@ def scatter(
     radii
         One for all, or one each.
     gap
-        Smallest distance between the rims of two discs. From 2 on, no voxels of two discs touch, not even at a corner.
+        Smallest distance between the rims of two discs. From 2 on, no voxels of two discs touch,
+        not even at a corner.
 
     Notes
     -----
     Large ones are placed first. If one finds no room in 2000 attempts, that is a `UsageError`.
     """
-    given = [float(radii)] * n if isinstance(radii, int | float) else [float(radius) for radius in radii]
+    given = (
+        [float(radii)] * n
+        if isinstance(radii, int | float)
+        else [float(radius) for radius in radii]
+    )
     if len(given) != n:
         raise UsageError(f"{n} discs need {n} radii, not {len(given)}")
     random = stream(seed, "scatter")
@@ -111,7 +126,9 @@ def labelled(discs: Sequence[Disc], shape: Sequence[int]) -> NDArray[np.int32]:
     return found
 
 
-def soft_map(mask: NDArray[Any], blur: float = 1.0, noise: float = 0.0, seed: int = 0) -> NDArray[np.float32]:
+def soft_map(
+    mask: NDArray[Any], blur: float = 1.0, noise: float = 0.0, seed: int = 0
+) -> NDArray[np.float32]:
     """Return scores in [0, 1] for a mask, or for any map in [0, 1].
 
     Parameters
@@ -131,14 +148,20 @@ def soft_map(mask: NDArray[Any], blur: float = 1.0, noise: float = 0.0, seed: in
     return np.clip(values, 0.0, 1.0).astype(np.float32)
 
 
-def _free_place(radius: float, side: F64, others: Sequence[Disc], gap: float, random: np.random.Generator) -> Disc:
+def _free_place(
+    radius: float, side: F64, others: Sequence[Disc], gap: float, random: np.random.Generator
+) -> Disc:
     for _ in range(ATTEMPTS):
         centre = random.uniform(radius, side - radius)
         if all(math.dist(centre, other.centre) >= radius + other.radius + gap for other in others):
             return Disc(tuple(centre.tolist()), radius)
-    raise UsageError(f"no room for a disc of radius {radius:g} beside {len(others)} others: fewer, smaller, less gap")
+    raise UsageError(
+        f"no room for a disc of radius {radius:g} beside {len(others)} others: fewer, smaller, less gap"
+    )
 
 
 def _check(shape: Sequence[int], centre: Sequence[float]) -> None:
     if len(shape) not in (2, 3) or len(centre) != len(shape):
-        raise UsageError(f"shape and centre have 2 or 3 numbers each, not {len(shape)} and {len(centre)}")
+        raise UsageError(
+            f"shape and centre have 2 or 3 numbers each, not {len(shape)} and {len(centre)}"
+        )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Made-up endoscopy frames with several classes: flat lesions are hard, shifts harm the detector or not."""
+"""Made-up endoscopy frames with several classes: flat lesions are hard, shifts harm the detector or
+not.
+"""
 
 from __future__ import annotations
 
@@ -33,29 +35,35 @@ SHIFTS = (
     Shift("tint", 0.22, ood=True, fails=(0.04, 0.50)),  # harmless: another lamp
     Shift("fog", 0.10, ood=True, fails=(0.50, 0.90)),
     Shift("blur", 0.08, ood=True, fails=(0.35, 0.85)),
-    Shift("new-class", 0.10, ood=True, fails=(0.04, 0.50), extra=1.0),  # diverticula, which are called ulcers
+    Shift(
+        "new-class", 0.10, ood=True, fails=(0.04, 0.50), extra=1.0
+    ),  # diverticula, which are called ulcers
 )
 SIDE = 128
-CELLS = 3  # objects lie in the cells of a grid of 3 x 3, one in each at most, so none touches another
+# objects lie in the cells of a grid of 3 x 3, one in each at most, so none touches another
+CELLS = 3
 COLOURS = np.array([[0.80, 0.35, 0.35], [0.78, 0.48, 0.42], [0.75, 0.78, 0.80], [0.85, 0.75, 0.45]])
 STRANGE = np.array([0.20, 0.06, 0.06])
 JITTER = 0.05
 
 
 def endoscopy_cohort(n: int = 600, seed: int = 0, *, frames: int = 5) -> ShiftedCohort:
-    """Return n frames with objects of four classes, the predictions of a detector and the alarms of three monitors.
+    """Return n frames with objects of four classes, the predictions of a detector and the alarms of
+    three monitors.
 
     Parameters
     ----------
     frames
-        Frames of one patient, at most; the groups ``patient`` tell who. Shifts are dealt frame by frame.
+        Frames of one patient, at most; the groups ``patient`` tell who. Shifts are dealt frame by
+        frame.
 
     Notes
     -----
-    A frame has one to three objects. It is hard if one of them is a flat lesion (one frame in four). Where the
-    detector fails it finds none of the objects, and calls one of them by another class in half of the cases; else it
-    finds all of them with an IoU of at least 0.8. It adds a false alarm with probability 0.05; under ``new-class``
-    always: a diverticulum, which no class is declared for, is called an ulcer.
+    A frame has one to three objects. It is hard if one of them is a flat lesion (one frame in
+    four). Where the detector fails it finds none of the objects, and calls one of them by another
+    class in half of the cases; else it finds all of them with an IoU of at least 0.8. It adds a
+    false alarm with probability 0.05; under ``new-class`` always: a diverticulum, which no class is
+    declared for, is called an ulcer.
 
     =========  =====  ===  ==========  ==========
     shift      share  OOD  fails easy  fails hard
@@ -67,13 +75,15 @@ def endoscopy_cohort(n: int = 600, seed: int = 0, *, frames: int = 5) -> Shifted
     new-class  0.10   yes  0.04        0.50
     =========  =====  ===  ==========  ==========
 
-    Averaged over the classes that are present (or micro-averaged), s is 0 where the detector fails, and at least 1/2
-    (micro: 2/3) elsewhere; so the failures are the frames with s < tau for every tau up to 1/2. Averaged over all four
-    declared classes, a failure that misses one class has s = 3/4, which no tau up to that rejects: the trap of absent
-    classes.
+    Averaged over the classes that are present (or micro-averaged), s is 0 where the detector fails,
+    and at least 1/2 (micro: 2/3) elsewhere; so the failures are the frames with s < tau for every
+    tau up to 1/2. Averaged over all four declared classes, a failure that misses one class has s =
+    3/4, which no tau up to that rejects: the trap of absent classes.
     """
     if n < 1 or frames < 1:
-        raise UsageError(f"an endoscopy cohort has at least one image and one frame per patient, got {n} and {frames}")
+        raise UsageError(
+            f"an endoscopy cohort has at least one image and one frame per patient, got {n} and {frames}"
+        )
     kinds = dealt(SHIFTS, n, stream(seed, "endoscopy shifts"))
     records, found, strange = [], [], []
     for k, shift in enumerate(kinds):
@@ -82,7 +92,12 @@ def endoscopy_cohort(n: int = 600, seed: int = 0, *, frames: int = 5) -> Shifted
         hard = bool(random.random() < 0.25)
         record = _record(k, cells, hard, random)
         fails = bool(random.random() < shift.fails[int(hard)])
-        record |= {"patient": f"P{k // frames:04d}", "shift": shift.name, "ood": shift.ood, "hard": hard}
+        record |= {
+            "patient": f"P{k // frames:04d}",
+            "shift": shift.name,
+            "ood": shift.ood,
+            "hard": hard,
+        }
         records.append(record | {"fails": fails})
         spare = _box(int(cells[-1]), random)
         strange.append(spare if shift.name == "new-class" else None)
@@ -90,7 +105,9 @@ def endoscopy_cohort(n: int = 600, seed: int = 0, *, frames: int = 5) -> Shifted
     cohort = Cohort.from_arrays(records, {"detector": found}, classes=CLASSES)
     ood, failing = (np.asarray(cohort.group(name), np.bool_) for name in ("ood", "fails"))
     cohort = cohort.with_groups({"split": dealt_splits(ood, stream(seed, "endoscopy splits"))})
-    columns = {name: cohort.images.groups[name] for name in ("ood", "shift", "split", "hard", "fails")}
+    columns = {
+        name: cohort.images.groups[name] for name in ("ood", "shift", "split", "hard", "fails")
+    }
     alarms = simulated_alarms(ood, failing, stream(seed, "endoscopy monitors"))
 
     def draw(k: int) -> U8:
@@ -105,18 +122,30 @@ def _record(k: int, cells: I64, hard: bool, random: Generator) -> dict[str, Any]
     if hard:
         labels[0] = FLAT
     boxes = np.array([_box(cell, random) for cell in cells[: len(labels)].tolist()])
-    return {"image_id": f"frame-{k:05d}", "boxes": boxes, "labels": labels, "width": SIDE, "height": SIDE}
+    return {
+        "image_id": f"frame-{k:05d}",
+        "boxes": boxes,
+        "labels": labels,
+        "width": SIDE,
+        "height": SIDE,
+    }
 
 
 def _box(cell: int, random: Generator) -> F64:
     """Return a (4,) box inside of a cell of the grid, away from its edges."""
     step = SIDE / CELLS
     sides = random.uniform(0.35, 0.75, 2) * step
-    corner = np.array([cell % CELLS, cell // CELLS]) * step + 3.0 + random.random(2) * (step - 6.0 - sides)
+    corner = (
+        np.array([cell % CELLS, cell // CELLS]) * step
+        + 3.0
+        + random.random(2) * (step - 6.0 - sides)
+    )
     return np.round(np.concatenate([corner, corner + sides]), 2)
 
 
-def _detected(record: dict[str, Any], shift: Shift, spare: F64, random: Generator) -> dict[str, Any]:
+def _detected(
+    record: dict[str, Any], shift: Shift, spare: F64, random: Generator
+) -> dict[str, Any]:
     """Return what the detector says of a frame."""
     boxes, labels = np.asarray(record["boxes"]), np.asarray(record["labels"])
     low, high = boxes[:, :2], boxes[:, 2:]
@@ -129,14 +158,20 @@ def _detected(record: dict[str, Any], shift: Shift, spare: F64, random: Generato
         wrong = (labels + random.integers(1, len(CLASSES), len(labels))) % len(CLASSES)
         moved, labels, score = moved[:kept], wrong[:kept], random.beta(3.0, 4.0, kept)
     if random.random() < shift.extra:
-        named = CLASSES.index("ulcer") if shift.name == "new-class" else int(random.integers(len(CLASSES)))
+        named = (
+            CLASSES.index("ulcer")
+            if shift.name == "new-class"
+            else int(random.integers(len(CLASSES)))
+        )
         moved, labels = np.vstack([moved, spare]), np.append(labels, named)
         score = np.append(score, random.beta(2.0, 5.0))
     return {"image_id": record["image_id"], "boxes": moved, "labels": labels, "scores": score}
 
 
 def _drawn(record: dict[str, Any], strange: F64 | None, random: Generator) -> U8:
-    """Return a (128, 128, 3) picture: ellipses in the colours of their classes on red ground, lit in the middle."""
+    """Return a (128, 128, 3) picture: ellipses in the colours of their classes on red ground, lit
+    in the middle.
+    """
     y, x = np.mgrid[:SIDE, :SIDE] + 0.5
     away = np.hypot(x - SIDE / 2.0, y - SIDE / 2.0) / SIDE
     picture = np.array([0.70, 0.33, 0.28]) * (1.15 - 0.7 * away)[..., None]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drawings that look like chest radiographs: enough to see what a box is about, no patient behind them."""
+"""Drawings that look like chest radiographs: enough to see what a box is about, no patient behind
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from numpy.typing import NDArray
 from calipers.synthetic.anatomy import CARDIOMEGALY, EFFUSION, MASS, Anatomy, Ellipse
 
 F64 = NDArray[np.float64]
-Pixels = NDArray[np.floating[Any]]  # single precision where possible: enough for grey values, and faster
+Pixels = NDArray[
+    np.floating[Any]
+]  # single precision where possible: enough for grey values, and faster
 
 RIBS = 9
 
@@ -44,9 +48,14 @@ class Canvas:
         return cls(x, y, random)
 
     def texture(self, coarseness: float) -> Pixels:
-        """Return (height, width) smooth noise of mean 0 and deviation 1; ``coarseness`` is in pixels."""
+        """Return (height, width) smooth noise of mean 0 and deviation 1; ``coarseness`` is in
+        pixels.
+        """
         white = self.random.standard_normal((self.y.shape[0], self.x.shape[1]), np.float32)
-        rows, columns = np.fft.fftfreq(white.shape[0])[:, None], np.fft.rfftfreq(white.shape[1])[None, :]
+        rows, columns = (
+            np.fft.fftfreq(white.shape[0])[:, None],
+            np.fft.rfftfreq(white.shape[1])[None, :],
+        )
         smooth = np.fft.irfft2(
             np.fft.rfft2(white) * np.exp(-2.0 * (np.pi * coarseness) ** 2 * (rows**2 + columns**2)),
             white.shape,
@@ -84,7 +93,9 @@ def draw_phantom(
     hearts = [_inside(box) for box, label in zip(scaled, labels) if label == CARDIOMEGALY]
     dry = np.ones((size[1], size[0]), np.float32)
     for box in scaled[np.asarray(labels) == EFFUSION]:
-        dry = dry * (1.0 - 0.94 * _fluid(canvas, box, on_right=bool(box[[0, 2]].mean() > anatomy.spine)))
+        dry = dry * (
+            1.0 - 0.94 * _fluid(canvas, box, on_right=bool(box[[0, 2]].mean() > anatomy.spine))
+        )
     density = _chest(canvas, anatomy, hearts[0] if hearts else anatomy.heart, dry)
     for box, label in zip(scaled, labels):
         if label not in (EFFUSION, CARDIOMEGALY):
@@ -106,7 +117,9 @@ def _inside(box: F64) -> Ellipse:
 
 
 def _disc(canvas: Canvas, ellipse: Ellipse, softness: float) -> Pixels:
-    radius = np.hypot((canvas.x - ellipse.x) / ellipse.across, (canvas.y - ellipse.y) / ellipse.along)
+    radius = np.hypot(
+        (canvas.x - ellipse.x) / ellipse.across, (canvas.y - ellipse.y) / ellipse.along
+    )
     return _soft(1.0 - radius, softness)
 
 
@@ -124,17 +137,30 @@ def _lung(canvas: Canvas, lung: Ellipse, on_right: bool) -> Pixels:
 def _chest(canvas: Canvas, anatomy: Anatomy, heart: Ellipse, dry: Pixels) -> Pixels:
     """Return the density, 0 for air to 1 for bone; ``dry`` is 0 where fluid stands in the lungs."""
     x, y, spine = canvas.x, canvas.y, anatomy.spine
-    shoulders = anatomy.width + 0.10 * np.exp(-(((y - 0.14) / 0.12) ** 2)) - 0.40 * np.exp(-((y / 0.07) ** 2))
+    shoulders = (
+        anatomy.width
+        + 0.10 * np.exp(-(((y - 0.14) / 0.12) ** 2))
+        - 0.40 * np.exp(-((y / 0.07) ** 2))
+    )
     body = _soft(shoulders - np.abs(x - spine), 0.03)
     flank = 1.0 - 0.35 * np.clip(np.abs(x - spine) / anatomy.width, 0.0, 1.0) ** 4
     lungs = [_lung(canvas, lung, bool(on_right)) for on_right, lung in enumerate(anatomy.lungs)]
     shadow = _heart(canvas, heart)
-    vessels = _soft(0.050 + 0.02 * np.exp(-(((y - 0.32) / 0.08) ** 2)) - np.abs(x - spine - 0.008), 0.018)
-    air = np.maximum(*lungs) * dry * (1.0 - 0.95 * shadow) * (1.0 - 0.85 * vessels * _soft(0.75 - y, 0.05))
+    vessels = _soft(
+        0.050 + 0.02 * np.exp(-(((y - 0.32) / 0.08) ** 2)) - np.abs(x - spine - 0.008), 0.018
+    )
+    air = (
+        np.maximum(*lungs)
+        * dry
+        * (1.0 - 0.95 * shadow)
+        * (1.0 - 0.85 * vessels * _soft(0.75 - y, 0.05))
+    )
     abdomen = _soft(y - 0.70, 0.04)
     density = flank * (0.60 + 0.05 * abdomen) - 0.40 * air + 0.065 * shadow * (1.0 - 0.55 * abdomen)
     density = density + 0.05 * vessels * (1.0 - abdomen) + _spine(canvas, spine)
-    density = density - 0.10 * _soft(0.016 - np.abs(x - spine), 0.008) * _soft(0.30 - y, 0.03)  # the windpipe
+    density = density - 0.10 * _soft(0.016 - np.abs(x - spine), 0.008) * _soft(
+        0.30 - y, 0.03
+    )  # the windpipe
     density = density + _ribs(canvas, anatomy) * (0.25 + 0.75 * air) + _clavicles(canvas, spine)
     return np.asarray(density * body + _markings(canvas, anatomy, air))
 
@@ -145,7 +171,9 @@ def _heart(canvas: Canvas, heart: Ellipse) -> Pixels:
     upper = Ellipse(heart.x - 0.28 * across, heart.y - 0.08 * along, 0.72 * across, 0.92 * along)
     lower = Ellipse(heart.x + 0.25 * across, heart.y + 0.24 * along, 0.75 * across, 0.76 * along)
     middle = Ellipse(heart.x + 0.02 * across, heart.y + 0.12 * along, 0.82 * across, 0.86 * along)
-    return np.asarray(np.max([_disc(canvas, part, 0.08) for part in (upper, middle, lower)], axis=0))
+    return np.asarray(
+        np.max([_disc(canvas, part, 0.08) for part in (upper, middle, lower)], axis=0)
+    )
 
 
 def _spine(canvas: Canvas, spine: float) -> Pixels:
@@ -160,7 +188,9 @@ def _ribs(canvas: Canvas, anatomy: Anatomy) -> Pixels:
     """
     outward = np.abs(canvas.x - anatomy.spine) * (1.0 / anatomy.width)
     fall = outward**2.4
-    behind = _arcs(canvas.y, 0.13 - 0.10 * outward * (1.0 - outward) + 0.10 * fall, 0.068 + 0.022 * fall, RIBS)
+    behind = _arcs(
+        canvas.y, 0.13 - 0.10 * outward * (1.0 - outward) + 0.10 * fall, 0.068 + 0.022 * fall, RIBS
+    )
     before = _arcs(canvas.y, 0.33 - 0.17 * (outward - 0.15), np.full_like(fall, 0.068), RIBS - 3)
     ribs = 0.075 * behind + 0.030 * before * _soft(outward - 0.35, 0.06)
     return np.asarray(ribs * _soft(outward - 0.10, 0.03) * _soft(0.93 - outward, 0.03))
@@ -189,7 +219,12 @@ def _markings(canvas: Canvas, anatomy: Anatomy, air: Pixels) -> Pixels:
     near = np.zeros_like(air)
     for lung in anatomy.lungs:
         hilum = Ellipse(0.55 * lung.x + 0.45 * anatomy.spine, lung.y + 0.02, 0.13, 0.20)
-        near += np.exp(-((canvas.x - hilum.x) ** 2 / hilum.across**2 + (canvas.y - hilum.y) ** 2 / hilum.along**2))
+        near += np.exp(
+            -(
+                (canvas.x - hilum.x) ** 2 / hilum.across**2
+                + (canvas.y - hilum.y) ** 2 / hilum.along**2
+            )
+        )
     threads = np.clip(1.0 - np.abs(canvas.texture(3.2)) / 0.35, 0.0, None)
     return np.asarray(air * (0.018 * canvas.texture(6.0) + near * (0.055 + 0.075 * threads)))
 
@@ -203,7 +238,9 @@ def _round(canvas: Canvas, box: F64, *, lobed: bool) -> Pixels:
     waves = sum(np.cos((k + 2) * angle + phase) / (k + 2) for k, phase in enumerate(phases))
     edge = 0.90 + (0.16 if lobed else 0.05) * waves
     dome = np.sqrt(np.clip(1.0 - 0.55 * np.clip(radius, 0.0, 1.0) ** 2, 0.0, 1.0))
-    return np.asarray((0.30 if lobed else 0.27) * _soft(edge - radius, 0.10 if lobed else 0.17) * dome)
+    return np.asarray(
+        (0.30 if lobed else 0.27) * _soft(edge - radius, 0.10 if lobed else 0.17) * dome
+    )
 
 
 def _fluid(canvas: Canvas, box: F64, *, on_right: bool) -> Pixels:

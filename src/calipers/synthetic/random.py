@@ -50,7 +50,8 @@ def random_cohort(
     dimensions: int = 2,
     size: int = 320,
 ) -> Cohort:
-    """Return a cohort of random boxes with predictions that are jittered copies, wrong classes and noise.
+    """Return a cohort of random boxes with predictions that are jittered copies, wrong classes and
+    noise.
 
     Parameters
     ----------
@@ -65,7 +66,8 @@ def random_cohort(
     tie_levels
         Number of different scores, to provoke ties; None for continuous scores.
     grid
-        Coordinates are multiples of this many pixels, to provoke ties in overlap; None for continuous ones.
+        Coordinates are multiples of this many pixels, to provoke ties in overlap; None for
+        continuous ones.
     declared_areas
         Declare areas that differ from the area of the box, as masks would.
     dimensions
@@ -98,9 +100,17 @@ def random_cohort(
     return Cohort(images, classes, references, predictions, Intake(tuple(files)))
 
 
-def _check(n_images: int, n_classes: int, shares: tuple[float, ...], dimensions: int, tie_levels: int | None) -> None:
+def _check(
+    n_images: int,
+    n_classes: int,
+    shares: tuple[float, ...],
+    dimensions: int,
+    tie_levels: int | None,
+) -> None:
     if n_images < 0 or n_classes < 1:
-        raise UsageError(f"a random cohort needs n_images >= 0 and n_classes >= 1, got {n_images} and {n_classes}")
+        raise UsageError(
+            f"a random cohort needs n_images >= 0 and n_classes >= 1, got {n_images} and {n_classes}"
+        )
     if not all(0.0 <= share <= 1.0 for share in shares):
         raise UsageError(f"shares lie between 0 and 1, got {shares}")
     if dimensions not in (2, 3):
@@ -114,7 +124,9 @@ def _images(n: int, plan: _Plan, random: Generator) -> Images:
     patients = random.integers(0, max(1, (2 * n) // 3), n)
     groups = {
         "patient": np.array([f"P{k + 1}" for k in patients.tolist()], np.str_),
-        "centre": np.array([f"C{k + 1}" for k in (patients % 3).tolist()], np.str_),  # a patient has one centre
+        "centre": np.array(
+            [f"C{k + 1}" for k in (patients % 3).tolist()], np.str_
+        ),  # a patient has one centre
     }
     ids = tuple(f"image-{k}" for k in range(n))
     return Images(ids, np.tile(plan.sides, (n, 1)), np.full((n, dimensions), np.nan), groups)
@@ -136,7 +148,11 @@ def _references(images: Images, plan: _Plan, empty_share: float, random: Generat
 
 
 def _with_flags(
-    references: References, crowd_share: float, ignore_share: float, declared_areas: bool, random: Generator
+    references: References,
+    crowd_share: float,
+    ignore_share: float,
+    declared_areas: bool,
+    random: Generator,
 ) -> References:
     n = len(references)
     crowd, ignore = random.random(n) < crowd_share, random.random(n) < ignore_share
@@ -144,23 +160,34 @@ def _with_flags(
     return replace(references, crowd=crowd, ignore=ignore | crowd, area=area)
 
 
-def _predictions(references: References, images: Images, plan: _Plan, random: Generator) -> Predictions:
+def _predictions(
+    references: References, images: Images, plan: _Plan, random: Generator
+) -> Predictions:
     n_images, dimensions = len(images), references.dimensions
     copies = random.choice(len(COPIES), len(references), p=COPIES)
     low, high = np.split(np.repeat(references.boxes, copies, axis=0), 2, axis=1)
     moved = int(copies.sum())
-    # Small and large displacements alike, so that overlaps spread over the whole range of thresholds.
-    spread = np.exp(random.uniform(np.log(0.01), np.log(0.3), moved)) * (random.random(moved) >= EXACT)
+    # Small and large displacements alike, so that overlaps spread over the whole range of
+    # thresholds.
+    spread = np.exp(random.uniform(np.log(0.01), np.log(0.3), moved)) * (
+        random.random(moved) >= EXACT
+    )
     sides = (high - low) * np.exp(random.normal(0.0, 1.0, (moved, dimensions)) * spread[:, None])
-    centres = (low + high) / 2.0 + random.normal(0.0, 1.0, (moved, dimensions)) * spread[:, None] * (high - low)
+    centres = (low + high) / 2.0 + random.normal(0.0, 1.0, (moved, dimensions)) * spread[
+        :, None
+    ] * (high - low)
     label = np.repeat(references.label.astype(np.int64), copies)
-    label = np.where(random.random(moved) < RIGHT_CLASS, label, random.integers(0, plan.n_classes, moved))
+    label = np.where(
+        random.random(moved) < RIGHT_CLASS, label, random.integers(0, plan.n_classes, moved)
+    )
     score = 0.9 * random.beta(3.0, 2.0, moved) + 0.1 * (1.0 - spread)
 
     extra = random.poisson(NOISE, n_images)
     n_extra = int(extra.sum())
     elsewhere, extent = _noise(n_extra, plan, random)
-    image = np.concatenate([np.repeat(references.image, copies), np.repeat(np.arange(n_images), extra)])
+    image = np.concatenate(
+        [np.repeat(references.image, copies), np.repeat(np.arange(n_images), extra)]
+    )
     label = np.concatenate([label, random.integers(0, plan.n_classes, n_extra)])
     score = np.concatenate([score, random.beta(2.0, 3.0, n_extra)])
     order = np.lexsort([random.random(len(image)), image])
@@ -179,7 +206,9 @@ def _noise(n: int, plan: _Plan, random: Generator) -> tuple[F64, F64]:
     """Return (n, 2|3) centres anywhere and sides from a fiftieth to two thirds of the image."""
     scale = np.exp(random.uniform(np.log(0.02), np.log(0.66), (n, 1)))
     sides = scale * random.uniform(0.7, 1.3, (n, len(plan.sides))) * plan.sides
-    return random.uniform(0.0, 1.0, (n, len(plan.sides))) * plan.sides, np.minimum(sides, 0.9 * plan.sides)
+    return random.uniform(0.0, 1.0, (n, len(plan.sides))) * plan.sides, np.minimum(
+        sides, 0.9 * plan.sides
+    )
 
 
 def _tied(score: F64, levels: int | None) -> F64:

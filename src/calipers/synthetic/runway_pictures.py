@@ -39,14 +39,17 @@ def draw_runway(corners: F64, shift: str, random: Generator) -> U8:
     corners
         (4, 2) near left, near right, far right, far left.
     shift
-        ``sky`` changes the colours of sky and ground, ``taxiway`` adds a strip on the first spot, `shifted` does the
-        rest.
+        ``sky`` changes the colours of sky and ground, ``taxiway`` adds a strip on the first spot,
+        `shifted` does the rest.
     """
     width, height = SIZE
     y, x = np.mgrid[:height, :width] + 0.5
     horizon = float(corners[:, 1].min()) - 4.0
     depth = np.clip((y - horizon) / height, 0.0, 1.0)[..., None]
-    sky = SKY.get(shift, USUAL_SKY) * (1.0 - 0.25 * np.clip((horizon - y) / height, 0.0, 1.0))[..., None]
+    sky = (
+        SKY.get(shift, USUAL_SKY)
+        * (1.0 - 0.25 * np.clip((horizon - y) / height, 0.0, 1.0))[..., None]
+    )
     ground = GROUND.get(shift, USUAL_GROUND) * (0.8 + 0.4 * depth)
     texture = random.normal(0.0, 0.035, (height, width, 1)) * (0.3 + depth)
     picture = np.where((y < horizon)[..., None], sky, ground + texture)
@@ -63,13 +66,19 @@ def draw_runway(corners: F64, shift: str, random: Generator) -> U8:
 def _centre_line(corners: F64) -> F64:
     """Return the corners of a strip along the middle, a twelfth as wide as the runway."""
     near, far = corners[:2], corners[2:]
-    parts = [near.mean(axis=0) + (near - near.mean(axis=0)) / 12.0, far.mean(axis=0) + (far - far.mean(axis=0)) / 12.0]
+    parts = [
+        near.mean(axis=0) + (near - near.mean(axis=0)) / 12.0,
+        far.mean(axis=0) + (far - far.mean(axis=0)) / 12.0,
+    ]
     return np.concatenate(parts)
 
 
 def _inside(corners: F64, x: F64, y: F64) -> Flags:
     """Return which points lie in a convex polygon."""
     following = np.roll(corners, -1, axis=0)
-    sides = [(bx - ax) * (y - ay) - (by - ay) * (x - ax) for (ax, ay), (bx, by) in zip(corners, following)]
+    sides = [
+        (bx - ax) * (y - ay) - (by - ay) * (x - ax)
+        for (ax, ay), (bx, by) in zip(corners, following)
+    ]
     turns = np.stack(sides)
     return np.asarray((turns >= 0).all(axis=0) | (turns <= 0).all(axis=0))

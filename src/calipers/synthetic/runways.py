@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Made-up landing approaches: one runway per image, a detector that misses far runways, shifts that harm it or not."""
+"""Made-up landing approaches: one runway per image, a detector that misses far runways, shifts that
+harm it or not.
+"""
 
 from __future__ import annotations
 
@@ -26,36 +28,50 @@ CLASS = "runway"
 SHIFTS = (
     Shift("none", 0.50, ood=False, fails=(0.03, 0.40)),
     Shift("sky", 0.20, ood=True, fails=(0.03, 0.40)),  # harmless: another colour of sky and ground
-    Shift("taxiway", 0.08, ood=True, fails=(0.03, 0.40), extra=1.0),  # a strange strip, always a false alarm
+    Shift(
+        "taxiway", 0.08, ood=True, fails=(0.03, 0.40), extra=1.0
+    ),  # a strange strip, always a false alarm
     Shift("fog", 0.08, ood=True, fails=(0.45, 0.90)),
     Shift("blur", 0.07, ood=True, fails=(0.30, 0.80)),
     Shift("night", 0.07, ood=True, fails=(0.55, 0.90)),
 )
 FAR_SHARE, FAR = 0.3, 4500.0  # metres: from here on a runway is hard to see
 NEAREST, FARTHEST = 1000.0, 8000.0
-WIDTH, LENGTH, FOCAL, GLIDE = 60.0, 3000.0, 900.0, np.tan(np.radians(3.0))  # metres, metres, pixels, slope
+WIDTH, LENGTH, FOCAL, GLIDE = (
+    60.0,
+    3000.0,
+    900.0,
+    np.tan(np.radians(3.0)),
+)  # metres, metres, pixels, slope
 HORIZON = 30.0
 JITTER = 0.05  # of the sides: a hit has an IoU of at least 0.8
 AIRPORTS = ("LFAA", "LFBB", "EDCC", "EDDD", "KEEE")
 
 
 def runway_cohort(
-    n: int = 600, seed: int = 0, *, shares: Mapping[str, float] | None = None, far: float = FAR_SHARE
+    n: int = 600,
+    seed: int = 0,
+    *,
+    shares: Mapping[str, float] | None = None,
+    far: float = FAR_SHARE,
 ) -> ShiftedCohort:
-    """Return n images of runways with the predictions of a detector and the alarms of three monitors.
+    """Return n images of runways with the predictions of a detector and the alarms of three
+    monitors.
 
     Parameters
     ----------
     shares
-        Shift -> share of the images, instead of those of `SHIFTS`; a shift that is not named has none.
+        Shift -> share of the images, instead of those of `SHIFTS`; a shift that is not named has
+        none.
     far
         Share of runways that are at least 4500 m away, in every shift.
 
     Notes
     -----
-    The detector fails with the probabilities below (near, far runways). If it does not, its box has an IoU of at least
-    0.8 with the reference. If it fails, it finds nothing (in half of the cases) or something on the ground that does
-    not touch the runway. Apart from that it adds one false alarm with probability 0.05, always under ``taxiway``.
+    The detector fails with the probabilities below (near, far runways). If it does not, its box has
+    an IoU of at least 0.8 with the reference. If it fails, it finds nothing (in half of the cases)
+    or something on the ground that does not touch the runway. Apart from that it adds one false
+    alarm with probability 0.05, always under ``taxiway``.
 
     ========  =====  ===  ==========  ==========
     shift     share  OOD  fails near  fails far
@@ -68,11 +84,12 @@ def runway_cohort(
     night     0.07   yes  0.55        0.90
     ========  =====  ===  ==========  ==========
 
-    So the F1 of an image, s = 2 TP / (predictions + 1), is 1, 2/3 (a hit and a false alarm) or 0 (a failure): images
-    with s < tau are the failures for every tau up to 2/3. With the default shares 14 % of the usual images fail, 14 %
-    of those with a harmless shift, 33 % of all OOD images. The ``shift-detector`` therefore wins by OOD labels (AUROC
-    about 0.98 to 0.58) and the ``failure-predictor`` by OMS labels (about 0.92 to 0.63): `expected_auroc` has the
-    exact numbers.
+    So the F1 of an image, s = 2 TP / (predictions + 1), is 1, 2/3 (a hit and a false alarm) or 0 (a
+    failure): images with s < tau are the failures for every tau up to 2/3. With the default shares
+    14 % of the usual images fail, 14 % of those with a harmless shift, 33 % of all OOD images. The
+    ``shift-detector`` therefore wins by OOD labels (AUROC about 0.98 to 0.58) and the
+    ``failure-predictor`` by OMS labels (about 0.92 to 0.63): `expected_auroc` has the exact
+    numbers.
 
     Every image has its own random numbers: its runway does not depend on n.
 
@@ -86,7 +103,9 @@ def runway_cohort(
     (120, 160, 3)
     """
     if n < 1 or not 0.0 <= far <= 1.0:
-        raise UsageError(f"a runway cohort has at least one image and a share of far runways, got {n} and {far}")
+        raise UsageError(
+            f"a runway cohort has at least one image and a share of far runways, got {n} and {far}"
+        )
     chosen = _shifts(shares)
     kinds = dealt(chosen, n, stream(seed, "runway shifts"))
     records, found, corners = [], [], []
@@ -104,7 +123,9 @@ def runway_cohort(
     ood, failing = np.asarray(groups["ood"], np.bool_), np.asarray(groups["fails"], np.bool_)
     split = dealt_splits(ood, stream(seed, "runway splits"))
     cohort = _with_corners(cohort.with_groups({"split": split}), np.array(corners))
-    columns = {name: cohort.images.groups[name] for name in ("ood", "shift", "split", "hard", "fails")}
+    columns = {
+        name: cohort.images.groups[name] for name in ("ood", "shift", "split", "hard", "fails")
+    }
     alarms = simulated_alarms(ood, failing, stream(seed, "runway monitors"))
 
     def draw(k: int) -> NDArray[np.uint8]:
@@ -113,8 +134,11 @@ def runway_cohort(
     return ShiftedCohort(cohort, columns, alarms, draw, seed)
 
 
-def write_runways(folder: Path | str, made: ShiftedCohort | None = None, *, pictures: bool = True) -> list[Path]:
-    """Write a runway cohort as files: ``lard.csv``, ``detector.csv``, ``alarms.csv``, and ``images/*.png``.
+def write_runways(
+    folder: Path | str, made: ShiftedCohort | None = None, *, pictures: bool = True
+) -> list[Path]:
+    """Write a runway cohort as files: ``lard.csv``, ``detector.csv``, ``alarms.csv``, and
+    ``images/*.png``.
 
     Parameters
     ----------
@@ -123,9 +147,9 @@ def write_runways(folder: Path | str, made: ShiftedCohort | None = None, *, pict
 
     Notes
     -----
-    ``lard.csv`` is what the format ``lard`` reads: semicolons, corners A to D sorted by row and then by column.
-    ``alarms.csv`` has a row per image: the monitors, ``ood``, ``split`` and ``shift``. Files that are there are
-    replaced.
+    ``lard.csv`` is what the format ``lard`` reads: semicolons, corners A to D sorted by row and
+    then by column. ``alarms.csv`` has a row per image: the monitors, ``ood``, ``split`` and
+    ``shift``. Files that are there are replaced.
     """
     from PIL import Image
 
@@ -157,7 +181,9 @@ def _shifts(shares: Mapping[str, float] | None) -> tuple[Shift, ...]:
     known = {shift.name: shift for shift in SHIFTS}
     strange = [name for name in shares if name not in known]
     if strange or not sum(shares.values()) > 0.0 or min(shares.values()) < 0.0:
-        raise UsageError(f"shares are not negative, one is above 0, and are of {', '.join(known)}; got {dict(shares)}")
+        raise UsageError(
+            f"shares are not negative, one is above 0, and are of {', '.join(known)}; got {dict(shares)}"
+        )
     return tuple(replace(known[name], share=share) for name, share in shares.items())
 
 
@@ -167,7 +193,9 @@ def _distance(hard: bool, random: Generator) -> float:
 
 
 def _corners(distance: float, random: Generator) -> F64:
-    """Return the (4, 2) corners: seen from the glide path, turned by a roll, moved into the picture."""
+    """Return the (4, 2) corners: seen from the glide path, turned by a roll, moved into the
+    picture.
+    """
     aside = distance * np.tan(np.radians(random.uniform(-2.5, 2.5)))
     forward = np.array([distance, distance, distance + LENGTH, distance + LENGTH])
     across = np.array([-0.5, 0.5, 0.5, -0.5]) * WIDTH + aside
@@ -181,7 +209,9 @@ def _corners(distance: float, random: Generator) -> F64:
     return np.asarray(np.round(placed, 2), np.float64)
 
 
-def _record(k: int, quad: F64, distance: float, shift: Shift, hard: bool, fails: bool) -> dict[str, Any]:
+def _record(
+    k: int, quad: F64, distance: float, shift: Shift, hard: bool, fails: bool
+) -> dict[str, Any]:
     return {
         "image_id": f"images/{k:05d}.png",
         "boxes": [[*quad.min(axis=0), *quad.max(axis=0)]],
@@ -198,11 +228,19 @@ def _record(k: int, quad: F64, distance: float, shift: Shift, hard: bool, fails:
 
 
 def _with_corners(cohort: Cohort, corners: F64) -> Cohort:
-    """Return the cohort with the corners as facts of the references, A to D by row and then by column as in LARD."""
+    """Return the cohort with the corners as facts of the references, A to D by row and then by
+    column as in LARD.
+    """
     order = np.array([np.lexsort((quad[:, 0], quad[:, 1])) for quad in corners])
     ordered = np.take_along_axis(corners, order[..., None], axis=1)
-    facts = {f"{axis}_{name}": ordered[:, k, a] for k, name in enumerate("ABCD") for a, axis in enumerate("xy")}
-    return replace(cohort, references=replace(cohort.references, facts={**cohort.references.facts, **facts}))
+    facts = {
+        f"{axis}_{name}": ordered[:, k, a]
+        for k, name in enumerate("ABCD")
+        for a, axis in enumerate("xy")
+    }
+    return replace(
+        cohort, references=replace(cohort.references, facts={**cohort.references.facts, **facts})
+    )
 
 
 def _detected(record: dict[str, Any], shift: Shift, random: Generator) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples for demo and tests: volumes with lesions, and the maps of two models that fail in different ways."""
+"""Samples for demo and tests: volumes with lesions, and the maps of two models that fail in
+different ways.
+"""
 
 from __future__ import annotations
 
@@ -41,16 +43,20 @@ class Blob:
     phases: tuple[float, ...]  # where the bumps are
 
 
-def demo_samples(n: int = 24, dimensions: int = 3, size: int = 64, seed: int = 0) -> Iterator[Sample]:
+def demo_samples(
+    n: int = 24, dimensions: int = 3, size: int = 64, seed: int = 0
+) -> Iterator[Sample]:
     """Return samples with lesions in the lungs, and the maps of two models, one at a time.
 
-    ``sharp`` draws large lesions exactly and hardly sees small ones; it raises almost no false alarm. ``diffuse`` finds
-    every lesion, but its maps are blurred beyond the rims, and it marks healthy places too.
+    ``sharp`` draws large lesions exactly and hardly sees small ones; it raises almost no false
+    alarm. ``diffuse`` finds every lesion, but its maps are blurred beyond the rims, and it marks
+    healthy places too.
 
     Parameters
     ----------
     n
-        Samples; every patient has two, patients come from three centres, and every fourth one is healthy.
+        Samples; every patient has two, patients come from three centres, and every fourth one is
+        healthy.
     dimensions
         2 for slices, 3 for volumes.
     size
@@ -58,7 +64,8 @@ def demo_samples(n: int = 24, dimensions: int = 3, size: int = 64, seed: int = 0
 
     Notes
     -----
-    Labels are 0 and 1; lesions do not touch. Sample k depends on the seed and on k alone. Voxels are 1 x 1 x 2 mm.
+    Labels are 0 and 1; lesions do not touch. Sample k depends on the seed and on k alone. Voxels
+    are 1 x 1 x 2 mm.
 
     Examples
     --------
@@ -68,7 +75,9 @@ def demo_samples(n: int = 24, dimensions: int = 3, size: int = 64, seed: int = 0
     ((32, 32, 32), ['diffuse', 'sharp'], (1.0, 1.0, 2.0))
     """
     if dimensions not in (2, 3) or size < 32 or n < 1:
-        raise UsageError("demo_samples makes at least 1 sample of 2 or 3 dimensions and at least 32 voxels a side")
+        raise UsageError(
+            "demo_samples makes at least 1 sample of 2 or 3 dimensions and at least 32 voxels a side"
+        )
     return (_sample(k, dimensions, size, seed) for k in range(n))
 
 
@@ -141,7 +150,9 @@ def _filled(blob: Blob, shape: tuple[int, ...], spacing: Sequence[float]) -> F32
     return found
 
 
-def _sharp(parts: Sequence[F32], seen: Sequence[bool], shape: tuple[int, ...], random: Generator) -> F32:
+def _sharp(
+    parts: Sequence[F32], seen: Sequence[bool], shape: tuple[int, ...], random: Generator
+) -> F32:
     values = np.zeros(shape, np.float32)
     for part, found in zip(parts, seen):
         height = random.uniform(0.85, 0.98) if found else random.uniform(0.05, 0.25)
@@ -150,7 +161,11 @@ def _sharp(parts: Sequence[F32], seen: Sequence[bool], shape: tuple[int, ...], r
 
 
 def _diffuse(
-    blobs: Sequence[Blob], chest: Torso, shape: tuple[int, ...], spacing: Sequence[float], random: Generator
+    blobs: Sequence[Blob],
+    chest: Torso,
+    shape: tuple[int, ...],
+    spacing: Sequence[float],
+    random: Generator,
 ) -> F32:
     """Return wide bells on lesions and on a few healthy places, each with a peak of its own."""
     size, values = shape[-1], np.zeros(shape, np.float32)
@@ -162,11 +177,15 @@ def _diffuse(
         peak = random.uniform(0.70, 0.97) if k < len(blobs) else random.uniform(0.35, 0.75)
         shift = random.normal(0.0, 0.15 * blob.radius, len(shape)) / spacing
         centre = tuple(c + d for c, d in zip(blob.centre, shift.tolist()))
-        values = np.maximum(values, np.float32(peak) * _bell(centre, 0.9 * blob.radius + 1.5, shape, spacing))
+        values = np.maximum(
+            values, np.float32(peak) * _bell(centre, 0.9 * blob.radius + 1.5, shape, spacing)
+        )
     return soft_map(values, 0.0, 0.03, seed=int(random.integers(1 << 31)))
 
 
-def _bell(centre: Sequence[float], width: float, shape: tuple[int, ...], spacing: Sequence[float]) -> F32:
+def _bell(
+    centre: Sequence[float], width: float, shape: tuple[int, ...], spacing: Sequence[float]
+) -> F32:
     """Return a Gaussian of height 1; ``width`` is its deviation in mm."""
     found = np.ones((), np.float32)
     for n, middle, step in zip(shape, reversed(centre), reversed(spacing)):
@@ -176,18 +195,20 @@ def _bell(centre: Sequence[float], width: float, shape: tuple[int, ...], spacing
 
 
 def write_samples(folder: Path | str, samples: Iterable[Sample], write: Write | None = None) -> int:
-    """Write samples into the folders ``references``, ``images`` and one per model, a file per sample.
+    """Write samples into the folders ``references``, ``images`` and one per model, a file per
+    sample.
 
     Parameters
     ----------
     write
-        Called with the path without suffix, the array and the spacing; None writes npz files that hold ``arr`` and
-        ``spacing``.
+        Called with the path without suffix, the array and the spacing; None writes npz files that
+        hold ``arr`` and ``spacing``.
 
     Returns
     -------
     n
-        How many samples were written. ``samples.csv`` has a row for each: its name as ``image``, and its groups.
+        How many samples were written. ``samples.csv`` has a row for each: its name as ``image``,
+        and its groups.
     """
     root, write = Path(folder), write or _write_npz
     columns: dict[str, list[Any]] = {}

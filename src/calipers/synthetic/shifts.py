@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shifts of made-up images, a simulated detector that some of them harm, and monitors that see one or the other.
+"""Shifts of made-up images, a simulated detector that some of them harm, and monitors that see one
+or the other.
 
-The point of these cohorts is that two questions have different, known answers: is an image out of distribution (OOD),
-and does the detector fail on it (it is out of the model's scope, OMS)? Three plain facts make the difference:
+The point of these cohorts is that two questions have different, known answers: is an image out of
+distribution (OOD), and does the detector fail on it (it is out of the model's scope, OMS)? Three
+plain facts make the difference:
 
-- harmless shifts (``sky``, ``tint``) are OOD, and the detector is as good on them as on usual images;
+- harmless shifts (``sky``, ``tint``) are OOD, and the detector is as good on them as on usual
+  images;
 - harmful shifts (``fog``, ``blur``, ``night``) are OOD, and the detector often fails;
-- hard images (far runways, flat lesions) are in distribution, and the detector often fails all the same.
+- hard images (far runways, flat lesions) are in distribution, and the detector often fails all the
+  same.
 """
 
 from __future__ import annotations
@@ -31,7 +35,10 @@ Flags = NDArray[np.bool_]
 SPLITS = ("fit", "tuning", "test")
 FIT_SHARE = 0.3  # of the usual images; shifted ones are never for fitting
 TUNING_SHARE = 0.25  # of the images that are not for fitting
-SEES_SHIFT, SEES_FAILURE = 3.0, 2.0  # standard deviations between the means of the two groups that a monitor sees
+SEES_SHIFT, SEES_FAILURE = (
+    3.0,
+    2.0,
+)  # standard deviations between the means of the two groups that a monitor sees
 MONITORS = ("shift-detector", "failure-predictor", "random")
 
 
@@ -39,8 +46,8 @@ MONITORS = ("shift-detector", "failure-predictor", "random")
 class Shift:
     """A kind of image.
 
-    ``fails`` are the probabilities that the detector fails on an easy and on a hard image; ``extra`` is the
-    probability of a false alarm beside whatever else it finds.
+    ``fails`` are the probabilities that the detector fails on an easy and on a hard image;
+    ``extra`` is the probability of a false alarm beside whatever else it finds.
     """
 
     name: str
@@ -52,13 +59,16 @@ class Shift:
 
 @dataclass(frozen=True)
 class ShiftedCohort:
-    """A cohort with the model ``detector``, what was planted in it, and the alarms of three monitors.
+    """A cohort with the model ``detector``, what was planted in it, and the alarms of three
+    monitors.
 
-    ``columns`` has one entry per image: ``ood`` (bool), ``shift`` (its name), ``split`` (``fit``, ``tuning`` or
-    ``test``), ``hard`` (bool) and ``fails`` (bool: the detector was made to fail). They are groups of the cohort too.
+    ``columns`` has one entry per image: ``ood`` (bool), ``shift`` (its name), ``split`` (``fit``,
+    ``tuning`` or ``test``), ``hard`` (bool) and ``fails`` (bool: the detector was made to fail).
+    They are groups of the cohort too.
 
-    ``alarms`` are normal with deviation 1. ``shift-detector`` lies 3 higher on OOD images and knows nothing else;
-    ``failure-predictor`` lies 2 higher where the detector fails and knows nothing else; ``random`` knows nothing.
+    ``alarms`` are normal with deviation 1. ``shift-detector`` lies 3 higher on OOD images and knows
+    nothing else; ``failure-predictor`` lies 2 higher where the detector fails and knows nothing
+    else; ``random`` knows nothing.
     """
 
     cohort: Cohort
@@ -79,20 +89,24 @@ class ShiftedCohort:
         return np.asarray(self.columns["split"] == name)
 
     def expected_auroc(self, monitor: str, paradigm: str, images: Flags | None = None) -> float:
-        """Return what AUROC a monitor has for ``"ood"`` or ``"oms"`` labels, given the planted labels.
+        """Return what AUROC a monitor has for ``"ood"`` or ``"oms"`` labels, given the planted
+        labels.
 
         Notes
         -----
-        With A = Phi(d / sqrt 2) for a monitor whose own groups lie d apart, and p and q the shares of its upper group
-        among the positives and the negatives of the paradigm, it is ``1/2 + (p - q) (A - 1/2)``: A for its own labels,
-        one half for ``random``. Positives of ``"oms"`` are the images on which the detector fails; the makers
-        of cohorts say for which tau these are the images with s < tau. NaN without positives or negatives.
+        With A = Phi(d / sqrt 2) for a monitor whose own groups lie d apart, and p and q the shares
+        of its upper group among the positives and the negatives of the paradigm, it is ``1/2 + (p -
+        q) (A - 1/2)``: A for its own labels, one half for ``random``. Positives of ``"oms"`` are
+        the images on which the detector fails; the makers of cohorts say for which tau these are
+        the images with s < tau. NaN without positives or negatives.
         """
         chosen = np.ones(self.cohort.n_images, np.bool_) if images is None else images
         seen = {"shift-detector": ("ood", SEES_SHIFT), "failure-predictor": ("fails", SEES_FAILURE)}
         labels = {"ood": "ood", "oms": "fails"}
         if monitor not in MONITORS or paradigm not in labels:
-            raise UsageError(f"monitors: {', '.join(MONITORS)}; paradigms: ood, oms; got {monitor!r}, {paradigm!r}")
+            raise UsageError(
+                f"monitors: {', '.join(MONITORS)}; paradigms: ood, oms; got {monitor!r}, {paradigm!r}"
+            )
         positive = np.asarray(self.columns[labels[paradigm]], np.bool_)[chosen]
         if positive.all() or not positive.any():
             return float("nan")
@@ -138,7 +152,9 @@ def dealt(shifts: Sequence[Shift], n: int, random: Generator) -> list[Shift]:
 
 
 def dealt_splits(ood: Flags, random: Generator) -> Column:
-    """Return the split of every image: some usual images for fitting; of the others a quarter for tuning."""
+    """Return the split of every image: some usual images for fitting; of the others a quarter for
+    tuning.
+    """
     chance = random.random((2, len(ood)))
     fit = ~ood & (chance[0] < FIT_SHARE)
     return np.where(fit, "fit", np.where(chance[1] < TUNING_SHARE, "tuning", "test"))
@@ -155,7 +171,9 @@ def simulated_alarms(ood: Flags, fails: Flags, random: Generator) -> dict[str, F
 
 
 def shifted(picture: F64, shift: str, random: Generator) -> F64:
-    """Return a (height, width, 3) picture of 0 to 1 under a shift; names without an effect leave it as it is."""
+    """Return a (height, width, 3) picture of 0 to 1 under a shift; names without an effect leave it
+    as it is.
+    """
     if shift == "fog":
         return np.asarray(0.25 * picture + 0.75 * np.array([0.78, 0.80, 0.82]))
     if shift == "blur":

@@ -54,7 +54,10 @@ def torso(seed: int, patient: str, dimensions: int) -> Torso:
 
     return Torso(
         body=part(0.0, 0.0, 0.0, 0.46, 0.36, 2.0),
-        lungs=(part(-0.20, -0.02, 0.0, 0.17, 0.25, 0.48), part(0.20, -0.01, 0.02, 0.16, 0.25, 0.47)),
+        lungs=(
+            part(-0.20, -0.02, 0.0, 0.17, 0.25, 0.48),
+            part(0.20, -0.01, 0.02, 0.16, 0.25, 0.47),
+        ),
         heart=part(0.05, -0.12, 0.10, 0.14, 0.13, 0.24),
         spine=part(0.0, 0.24, 0.0, 0.055, 0.06, 2.0),
     )
@@ -77,7 +80,9 @@ def draw_volume(chest: Torso, lesions: NDArray[Any], random: Generator) -> NDArr
     ribs = np.exp(-(((shell - 0.17) / 0.03) ** 2)) * _stripes(grid) * (1.0 - air)
     grain = _texture(shape, random)
     density = 0.52 - 0.12 * fat + 0.06 * heart - 0.40 * air + 0.30 * ribs
-    density = density + 0.36 * _soft(chest.spine.depth(grid), 0.12) + 0.05 * grain * (0.4 + 0.6 * air)
+    density = (
+        density + 0.36 * _soft(chest.spine.depth(grid), 0.12) + 0.05 * grain * (0.4 + 0.6 * air)
+    )
     density = density + (0.62 - density) * np.clip(lesions, 0.0, 1.0) * 0.85
     noisy = 0.03 + density * body + 0.012 * random.standard_normal(shape, np.float32)
     return np.asarray(np.round(255.0 * np.clip(noisy, 0.0, 1.0)), np.uint8)
@@ -96,12 +101,16 @@ def _soft(depth: Voxels, width: float) -> Voxels:
 def _stripes(grid: tuple[Voxels, ...]) -> Voxels:
     """Return ribs: they fall towards the front, so a cross-section cuts them in pieces."""
     along = grid[2] if len(grid) == 3 else np.float32(0.3)
-    return np.asarray(0.5 + 0.5 * np.tanh(3.0 * np.cos(2.0 * np.pi * (7.0 * along + 2.5 * grid[1]))))
+    return np.asarray(
+        0.5 + 0.5 * np.tanh(3.0 * np.cos(2.0 * np.pi * (7.0 * along + 2.5 * grid[1])))
+    )
 
 
 def _texture(shape: tuple[int, ...], random: Generator) -> Voxels:
     """Return smooth noise of mean 0 and deviation 1."""
     from scipy import ndimage
 
-    smooth = ndimage.gaussian_filter(random.standard_normal(shape, np.float32), 1.2, mode="wrap", truncate=2.5)
+    smooth = ndimage.gaussian_filter(
+        random.standard_normal(shape, np.float32), 1.2, mode="wrap", truncate=2.5
+    )
     return np.asarray((smooth - smooth.mean()) / smooth.std())

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data of an evaluation as frozen structs of arrays: images, references, predictions, the cohort."""
+"""The data of an evaluation as frozen structs of arrays: images, references, predictions, the
+cohort.
+"""
 
 from calipers.tables.boxes import BOX_FORMATS, BoxFormat, to_corners
 from calipers.tables.cohort import Cohort, Images

@@ -64,16 +64,17 @@ class ArrayBags:
         Parameters
         ----------
         maps
-            An array (models, bags, ...instances...); a list with one (models, ...instances...) array per bag; or
-            ``{"model": maps}``, where ``maps`` is an array (bags, ...instances...), a list with one map per bag, or
-            ``{"bag": map}``. Maps without bag ids are paired by their place.
+            An array (models, bags, ...instances...); a list with one (models, ...instances...)
+            array per bag; or ``{"model": maps}``, where ``maps`` is an array (bags,
+            ...instances...), a list with one map per bag, or ``{"bag": map}``. Maps without bag ids
+            are paired by their place.
         labels
             (bags,) 0 or 1: whether there is something to find.
         groups
             ``{"patient": column, ...}``, one entry per bag.
         instances
-            What is positive in the reference: one array of 0 and 1 per bag, of the shape of its maps, None where a bag
-            is not annotated.
+            What is positive in the reference: one array of 0 and 1 per bag, of the shape of its
+            maps, None where a bag is not annotated.
         bag_scores
             (models, bags): what each model says of the whole bag.
         """
@@ -82,11 +83,16 @@ class ArrayBags:
         bag_ids = checked_ids(ids if ids is not None else own_ids, len(found))
         for bag_id, values in zip(bag_ids, found):
             check_bag(values, bag_id, names)
-        flat, said = checked_instances(instances, bag_ids, [values.shape[1:] for values in found]), []
+        flat, said = (
+            checked_instances(instances, bag_ids, [values.shape[1:] for values in found]),
+            [],
+        )
         positive = checked_flags(labels, bag_ids, flat)
         if positive is None and flat and all(marked is not None for marked in flat):
             positive = np.array([bool(marked is not None and marked.any()) for marked in flat])
-            said.append("no bag labels were given: a bag counts as positive if one of its instances is")
+            said.append(
+                "no bag labels were given: a bag counts as positive if one of its instances is"
+            )
         return cls(
             models=names,
             ids=bag_ids,
@@ -106,7 +112,12 @@ class ArrayBags:
         """Return one bag."""
         values = self.maps[i]
         flat = np.ascontiguousarray(values.reshape(len(values), -1), np.float64)
-        return Bag(self.ids[i], flat, tuple(values.shape[1:]), self.instances[i] if self.instances else None)
+        return Bag(
+            self.ids[i],
+            flat,
+            tuple(values.shape[1:]),
+            self.instances[i] if self.instances else None,
+        )
 
 
 def _gathered(maps: Any) -> tuple[tuple[str, ...] | None, Maps, tuple[str, ...] | None]:
@@ -118,12 +129,20 @@ def _gathered(maps: Any) -> tuple[tuple[str, ...] | None, Maps, tuple[str, ...] 
     array = numbers(maps, "maps")
     if array.ndim < 3:
         hint = "give an array (models, bags, instances), or a list with one (models, instances) array per bag"
-        raise refuse("three or more axes: models, bags, instances", "shape-mismatch", "maps", array.shape, hint)
+        raise refuse(
+            "three or more axes: models, bags, instances",
+            "shape-mismatch",
+            "maps",
+            array.shape,
+            hint,
+        )
     return None, tuple(array[:, i] for i in range(array.shape[1])), None
 
 
 def _by_model(maps: Mapping[Any, Any]) -> tuple[tuple[str, ...], Maps, tuple[str, ...] | None]:
-    """Return the bags of ``{"model": maps}``, paired by their ids if all models have some, else by their place."""
+    """Return the bags of ``{"model": maps}``, paired by their ids if all models have some, else by
+    their place.
+    """
     names = tuple(str(name) for name in maps)
     own: list[tuple[str, ...]] = []
     columns: list[list[NDArray[Any]]] = []
@@ -131,9 +150,13 @@ def _by_model(maps: Mapping[Any, Any]) -> tuple[tuple[str, ...], Maps, tuple[str
         if isinstance(given, Mapping):
             own.append(tuple(str(key) for key in given))
             given = list(given.values())
-        columns.append([numbers(one, f"model {name!r}, bag {i}") for i, one in enumerate(_listed(given, name))])
+        columns.append(
+            [numbers(one, f"model {name!r}, bag {i}") for i, one in enumerate(_listed(given, name))]
+        )
     if own and len(own) < len(names):
-        raise refuse("bag ids for all models or for none", "bags-differ", f"models {', '.join(names)}", None)
+        raise refuse(
+            "bag ids for all models or for none", "bags-differ", f"models {', '.join(names)}", None
+        )
     for name, keys in zip(names[1:], own[1:]):
         _same_ids(names[0], own[0], name, keys)
     for name, column in zip(names[1:], columns[1:]):
@@ -146,7 +169,9 @@ def _listed(given: Any, name: str) -> Any:
         return given
     array = numbers(given, f"model {name!r}")
     if array.ndim < 2:
-        raise refuse("two or more axes: bags, instances", "shape-mismatch", f"model {name!r}", array.shape)
+        raise refuse(
+            "two or more axes: bags, instances", "shape-mismatch", f"model {name!r}", array.shape
+        )
     return array
 
 
@@ -159,21 +184,45 @@ def _same_ids(first: str, expected: tuple[str, ...], name: str, keys: tuple[str,
     extra = [key for key in keys if key not in here]
     if missing or extra:
         told = f"no bag {missing[0]!r}" if missing else f"a bag {extra[0]!r} that {first!r} has not"
-        raise refuse(f"the bags of {first!r}", "bags-differ", f"model {name!r}", told, "give every model the same bags")
+        raise refuse(
+            f"the bags of {first!r}",
+            "bags-differ",
+            f"model {name!r}",
+            told,
+            "give every model the same bags",
+        )
     at = next(i for i, (a, b) in enumerate(zip(expected, keys)) if a != b)
     hint = "give the bags of all models in one order"
-    raise refuse(f"bag {expected[at]!r} as in {first!r}", "bags-differ", f"model {name!r}, bag {at}", keys[at], hint)
+    raise refuse(
+        f"bag {expected[at]!r} as in {first!r}",
+        "bags-differ",
+        f"model {name!r}, bag {at}",
+        keys[at],
+        hint,
+    )
 
 
 def _same_bags(
-    first: str, expected: list[NDArray[Any]], name: str, column: list[NDArray[Any]], ids: tuple[str, ...] | None
+    first: str,
+    expected: list[NDArray[Any]],
+    name: str,
+    column: list[NDArray[Any]],
+    ids: tuple[str, ...] | None,
 ) -> None:
     """Raise where two models have other numbers of bags, or maps of other shapes."""
     if len(column) != len(expected):
         told = f"{len(expected)} bags as {first!r} has"
-        raise refuse(told, "bags-differ", f"model {name!r}", len(column), "give every model the same bags in one order")
+        raise refuse(
+            told,
+            "bags-differ",
+            f"model {name!r}",
+            len(column),
+            "give every model the same bags in one order",
+        )
     for i, (a, b) in enumerate(zip(expected, column)):
         if a.shape != b.shape:
             place = f"model {name!r}, bag {ids[i] if ids else i}"
             hint = "maps are not resized: bring all models to one grid"
-            raise refuse(f"the shape {a.shape} that {first!r} has", "shape-mismatch", place, b.shape, hint)
+            raise refuse(
+                f"the shape {a.shape} that {first!r} has", "shape-mismatch", place, b.shape, hint
+            )

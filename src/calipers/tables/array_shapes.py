@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masks and points that come as arrays, one entry of a record per object: checked, and turned into columns."""
+"""Masks and points that come as arrays, one entry of a record per object: checked, and turned into
+columns.
+"""
 
 from __future__ import annotations
 
@@ -55,14 +57,27 @@ def masks_of(records: Sequence[Record], where: str, dimensions: int) -> list[Mas
 
 
 def _masks(given: Any, where: str, dimensions: int) -> Masks:
-    masks = given if isinstance(given, Masks) else Masks.from_dense(_stack(given, where, dimensions))
+    masks = (
+        given if isinstance(given, Masks) else Masks.from_dense(_stack(given, where, dimensions))
+    )
     if masks.dimensions != dimensions:
         said, field = f"{masks.dimensions}D masks", "masks"
-        raise InputError(f"{dimensions}D masks", rule="mask-shape", location=where, field=field, value=said)
+        raise InputError(
+            f"{dimensions}D masks", rule="mask-shape", location=where, field=field, value=said
+        )
     empty = np.flatnonzero(masks.voxels == 0)
     if len(empty):
-        place, hint = f"{where}['masks'][{int(empty[0])}]", "remove the object, or give it its pixels"
-        raise InputError("a mask with at least one pixel", rule="empty-mask", location=place, field="masks", hint=hint)
+        place, hint = (
+            f"{where}['masks'][{int(empty[0])}]",
+            "remove the object, or give it its pixels",
+        )
+        raise InputError(
+            "a mask with at least one pixel",
+            rule="empty-mask",
+            location=place,
+            field="masks",
+            hint=hint,
+        )
     return masks
 
 
@@ -73,11 +88,17 @@ def _stack(given: Any, where: str, dimensions: int) -> NDArray[Any]:
         array = np.asarray(given)
     except ValueError:
         said = f"{count(given)} arrays of different shapes"
-        raise InputError(wanted, rule="mask-shape", location=where, field="masks", value=said) from None
+        raise InputError(
+            wanted, rule="mask-shape", location=where, field="masks", value=said
+        ) from None
     if not (np.issubdtype(array.dtype, np.number) or array.dtype == np.bool_):
-        raise InputError("arrays of 0 and 1", rule="type", location=where, field="masks", value=given)
+        raise InputError(
+            "arrays of 0 and 1", rule="type", location=where, field="masks", value=given
+        )
     if array.ndim != dimensions + 1:
-        raise InputError(wanted, rule="mask-shape", location=where, field="masks", value=array.shape)
+        raise InputError(
+            wanted, rule="mask-shape", location=where, field="masks", value=array.shape
+        )
     _check_values(array, where)
     return array
 
@@ -89,7 +110,9 @@ def _check_values(array: NDArray[Any], where: str) -> None:
     if odd.any():
         k = int(np.argwhere(odd)[0, 0])
         values = np.unique(array[k])
-        said = ", ".join(str(value) for value in values[:SHOWN].tolist()) + (", ..." if len(values) > SHOWN else "")
+        said = ", ".join(str(value) for value in values[:SHOWN].tolist()) + (
+            ", ..." if len(values) > SHOWN else ""
+        )
         raise InputError(
             "a mask of 0 and 1",
             rule="mask-values",
@@ -105,14 +128,24 @@ def points_of(given: Any, n: int, where: str, dimensions: int) -> F64:
     try:
         points = np.asarray(given, np.float64)
     except (TypeError, ValueError):
-        raise InputError("numbers", rule="type", location=where, field="points", value=given) from None
+        raise InputError(
+            "numbers", rule="type", location=where, field="points", value=given
+        ) from None
     if points.size == 0 and n == 0:
         return np.zeros((0, dimensions))
     if points.shape != (n, dimensions):
         wanted = f"points of shape ({n}, {dimensions}), one per object"
-        raise InputError(wanted, rule="point-shape", location=where, field="points", value=points.shape)
+        raise InputError(
+            wanted, rule="point-shape", location=where, field="points", value=points.shape
+        )
     odd = np.flatnonzero(~np.isfinite(points).all(axis=1))
     if len(odd):
         place = f"{where}['points'][{int(odd[0])}]"
-        raise InputError("finite coordinates", rule="non-finite", location=place, field="points", value=points[odd[0]])
+        raise InputError(
+            "finite coordinates",
+            rule="non-finite",
+            location=place,
+            field="points",
+            value=points[odd[0]],
+        )
     return points

@@ -27,7 +27,12 @@ PER_OBJECT = {
 }
 SHAPES = ("boxes", "masks", "points")
 PER_IMAGE = ("image_id", "width", "height", "depth", "spacing")
-RESERVED = {*SHAPES, *PER_OBJECT["references"], *PER_OBJECT["predictions"], *PER_IMAGE}  # never group columns
+RESERVED = {
+    *SHAPES,
+    *PER_OBJECT["references"],
+    *PER_OBJECT["predictions"],
+    *PER_IMAGE,
+}  # never group columns
 Records = Sequence[Mapping[str, Any]]
 
 
@@ -47,7 +52,9 @@ def cohort_from_arrays(
     dimensions = _dimensions(references, predictions)
     images = _images(references, ids, dimensions)
     form = (box_format, dimensions)
-    delivery = _delivery(references, range(len(ids)), "references", "references", len(classes), form)
+    delivery = _delivery(
+        references, range(len(ids)), "references", "references", len(classes), form
+    )
     _learn_sizes(images, delivery)
     settle(delivery, examine(delivery, images.size, "references"), _source("references"))
     files = [_intake("references", "references", references, len(delivery))]
@@ -61,27 +68,44 @@ def cohort_from_arrays(
         settle(found, findings, _source(where))
         models[name] = as_predictions(found, images.size)
         files.append(_intake("predictions", f"predictions of {name}", records, len(found)))
-    return Cohort(images, classes, as_references(delivery, images.size), models, Intake(tuple(files)))
+    return Cohort(
+        images, classes, as_references(delivery, images.size), models, Intake(tuple(files))
+    )
 
 
 def _check_options(classes: tuple[str, ...], box_format: str, score_scale: str) -> None:
     if box_format not in BOX_FORMATS:
         hint = did_you_mean(box_format, BOX_FORMATS)
-        raise InputError("a known box format", rule="box-format", field="box_format", value=box_format, hint=hint)
+        raise InputError(
+            "a known box format", rule="box-format", field="box_format", value=box_format, hint=hint
+        )
     if score_scale not in ("unit", "raw"):
-        raise InputError("'unit' or 'raw'", rule="score-scale", field="score_scale", value=score_scale)
+        raise InputError(
+            "'unit' or 'raw'", rule="score-scale", field="score_scale", value=score_scale
+        )
     if not classes or any(not isinstance(name, str) for name in classes):
-        raise InputError("at least one class name, all text", rule="classes", field="classes", value=classes)
+        raise InputError(
+            "at least one class name, all text", rule="classes", field="classes", value=classes
+        )
     if len(set(classes)) < len(classes):
-        raise InputError("class names that differ", rule="dup-category", field="classes", value=classes)
+        raise InputError(
+            "class names that differ", rule="dup-category", field="classes", value=classes
+        )
 
 
 def _check_records(records: object, where: str) -> None:
     if not isinstance(records, Sequence) or isinstance(records, str):
-        raise InputError("a list with one mapping per image", rule="type", location=where, value=records)
+        raise InputError(
+            "a list with one mapping per image", rule="type", location=where, value=records
+        )
     for k, record in enumerate(records):
         if not isinstance(record, Mapping):
-            raise InputError("a mapping with boxes and labels", rule="type", location=f"{where}[{k}]", value=record)
+            raise InputError(
+                "a mapping with boxes and labels",
+                rule="type",
+                location=f"{where}[{k}]",
+                value=record,
+            )
 
 
 def _models(predictions: Records | Mapping[str, Records] | None) -> Mapping[str, Records]:
@@ -94,7 +118,9 @@ def _ids(records: Records, where: str) -> list[str]:
     given = ["image_id" in record for record in records]
     if any(given) and not all(given):
         k = given.index(False)
-        raise InputError("image_id in every record or in none", rule="missing-id", location=f"{where}[{k}]")
+        raise InputError(
+            "image_id in every record or in none", rule="missing-id", location=f"{where}[{k}]"
+        )
     ids = [str(record.get("image_id", k)) for k, record in enumerate(records)]
     seen: set[str] = set()
     for k, name in enumerate(ids):
@@ -139,7 +165,9 @@ def _pair(records: Records, ids: Sequence[str], model: str) -> Sequence[int]:
 
 
 def _dimensions(references: Records, predictions: Records | Mapping[str, Records] | None) -> int:
-    """Return 3 if the first box that is not missing has six numbers, or the first mask three axes, else 2."""
+    """Return 3 if the first box that is not missing has six numbers, or the first mask three axes,
+    else 2.
+    """
     for records in [references, *_models(predictions).values()]:
         for record in records:
             said = None if has(record, "boxes") else dimensions_of(record)
@@ -182,14 +210,22 @@ def _lengths(given: Any, name: str, shape: tuple[int, ...], k: int) -> NDArray[n
     except (TypeError, ValueError):
         value = np.zeros(())
     if value.shape != shape or not (np.isnan(value) | ((value > 0) & np.isfinite(value))).all():
-        raise InputError(wanted, rule="image-size", location=f"references[{k}]", field=name, value=given)
+        raise InputError(
+            wanted, rule="image-size", location=f"references[{k}]", field=name, value=given
+        )
     return value
 
 
 def _group(records: Records, name: str) -> NDArray[Any]:
     if name == UNIT:
         hint = "the key of an image is 'image_id'; call a group something else"
-        raise InputError("another name for a group", rule="group-name", location="references", field=name, hint=hint)
+        raise InputError(
+            "another name for a group",
+            rule="group-name",
+            location="references",
+            field=name,
+            hint=hint,
+        )
     missing = [k for k, record in enumerate(records) if name not in record]
     if missing:
         raise InputError(
@@ -211,10 +247,17 @@ def _group(records: Records, name: str) -> NDArray[Any]:
 
 
 def _delivery(
-    records: Records, index: Iterable[int], role: Role, where: str, n_classes: int, form: tuple[str, int]
+    records: Records,
+    index: Iterable[int],
+    role: Role,
+    where: str,
+    n_classes: int,
+    form: tuple[str, int],
 ) -> Delivery:
     box_format, dimensions = form
-    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in ("boxes", "points", *PER_OBJECT[role])}
+    columns: dict[str, list[NDArray[Any]]] = {
+        name: [] for name in ("boxes", "points", *PER_OBJECT[role])
+    }
     optional = ("ignore", "crowd", "area")
     used = {name for name in optional if any(name in record for record in records)}
     masks = masks_of(records, where, dimensions)
@@ -225,11 +268,15 @@ def _delivery(
         place = f"{where}[{k}]"
         if masks is not None:
             _check_masks(record, masks[k], place, made=made)
-        boxes = masks[k].boxes() if masks is not None and made else _boxes(record, place, dimensions)
+        boxes = (
+            masks[k].boxes() if masks is not None and made else _boxes(record, place, dimensions)
+        )
         counts.append(len(boxes))
         columns["boxes"].append(boxes)
         if pointed:
-            columns["points"].append(points_of(record.get("points", ()), len(boxes), place, dimensions))
+            columns["points"].append(
+                points_of(record.get("points", ()), len(boxes), place, dimensions)
+            )
         for name in PER_OBJECT[role]:
             if name not in optional or name in used:
                 default = np.nan if name == "area" else False
@@ -261,7 +308,12 @@ def _check_masks(record: Mapping[str, Any], masks: Masks, where: str, *, made: b
     for key in ("masks",) if made else ("masks", "boxes"):
         if said and key not in said:
             hint = f"{key} are for all images that have objects, or for none"
-            raise InputError(f"the key {key!r}, as other images have", rule="missing-key", location=where, hint=hint)
+            raise InputError(
+                f"the key {key!r}, as other images have",
+                rule="missing-key",
+                location=where,
+                hint=hint,
+            )
     counted = "labels" if made else "boxes"
     n = count(record.get(counted))
     if n != len(masks):
@@ -275,7 +327,9 @@ def _boxes(record: Mapping[str, Any], where: str, dimensions: int) -> NDArray[np
     try:
         boxes = np.asarray(record["boxes"], np.float64)
     except (TypeError, ValueError):
-        raise InputError("numbers", rule="type", location=where, field="boxes", value=record["boxes"]) from None
+        raise InputError(
+            "numbers", rule="type", location=where, field="boxes", value=record["boxes"]
+        ) from None
     if boxes.size == 0:
         return np.zeros((0, 2 * dimensions))
     if boxes.ndim != 2 or boxes.shape[1] != 2 * dimensions:
@@ -296,7 +350,13 @@ def _column(given: Any, name: str, n: int, where: str) -> NDArray[Any]:
         raise InputError(f"the key {name!r}", rule="missing-key", location=where)
     column = np.asarray(given)
     if column.shape != (n,) and not (column.size == 0 and n == 0):
-        raise InputError(f"{n} entries, one per box", rule="length", location=where, field=name, value=column.shape)
+        raise InputError(
+            f"{n} entries, one per box",
+            rule="length",
+            location=where,
+            field=name,
+            value=column.shape,
+        )
     if n and not (np.issubdtype(column.dtype, np.number) or column.dtype == np.bool_):
         raise InputError("numbers", rule="type", location=where, field=name, value=given)
     if name in ("ignore", "crowd") and not np.isin(column, (0, 1)).all():
@@ -325,7 +385,9 @@ def _intake(role: Role, title: str, records: Records, n: int) -> FileIntake:
 def _notes(records: Records, role: Role) -> Iterator[str]:
     """Say which keys were given and not used; further keys of references are group columns."""
     used = {*SHAPES, *PER_OBJECT[role], *(PER_IMAGE if role == "references" else ("image_id",))}
-    given = Counter(name for record in records for name, value in record.items() if value is not None)
+    given = Counter(
+        name for record in records for name, value in record.items() if value is not None
+    )
     for name, n in given.items():
         if name not in used and (role == "predictions" or name in RESERVED):
             yield f"{name} given for {n} images; not used for {role}"

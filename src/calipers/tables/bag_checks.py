@@ -26,13 +26,17 @@ def refuse(expected: str, rule: str, location: str, value: object, hint: str = "
 def numbers(given: Any, where: str) -> NDArray[Any]:
     """Return an array of real numbers or flags; whole numbers and flags stay what they are."""
     array = entries(given, where)
-    if not (array.dtype == np.bool_ or np.issubdtype(array.dtype, np.number)) or np.iscomplexobj(array):
+    if not (array.dtype == np.bool_ or np.issubdtype(array.dtype, np.number)) or np.iscomplexobj(
+        array
+    ):
         raise refuse("numbers", "type", where, array.dtype.name if array.dtype != object else given)
     return array
 
 
 def entries(given: Any, where: str) -> NDArray[Any]:
-    """Return an array of anything; entries that are marked as unknown (masked) are refused, not read as numbers."""
+    """Return an array of anything; entries that are marked as unknown (masked) are refused, not
+    read as numbers.
+    """
     if np.ma.is_masked(given):
         hint = "fill them, or leave these images out"
         raise refuse("values for all entries", "type", where, "an array with masked entries", hint)
@@ -57,7 +61,9 @@ def check_models(
         if values.ndim < 2:
             raise refuse("an array (models, instances)", "shape-mismatch", f"bag {i}", values.shape)
         if len(values) != len(maps[0]):
-            raise refuse(f"{len(maps[0])} models as in bag 0", "bags-differ", f"bag {i}", len(values))
+            raise refuse(
+                f"{len(maps[0])} models as in bag 0", "bags-differ", f"bag {i}", len(values)
+            )
     number = len(maps[0])
     if number < FEWEST_MODELS:
         raise refuse("two or more models", "one-model", "maps", number, ANOTHER)
@@ -71,7 +77,13 @@ def check_models(
 def check_bag(values: NDArray[Any], bag_id: str, models: tuple[str, ...]) -> None:
     """Raise unless the maps (n_models, ...) of a bag hold instances with values in [0, 1]."""
     if values.size == 0:
-        raise refuse("at least one instance", "no-bags", f"bag {bag_id!r}", values.shape[1:], "leave empty bags out")
+        raise refuse(
+            "at least one instance",
+            "no-bags",
+            f"bag {bag_id!r}",
+            values.shape[1:],
+            "leave empty bags out",
+        )
     low, high = values.min(), values.max()
     if low >= 0 and high <= 1:  # false for NaN
         return
@@ -82,7 +94,9 @@ def check_bag(values: NDArray[Any], bag_id: str, models: tuple[str, ...]) -> Non
     where = f"model {models[int(first[0])]!r}, bag {bag_id!r}, instance ({place})"
     value, n = values[first].item(), int(wrong.sum())
     if not finite.all():
-        raise refuse("finite numbers", "non-finite", where, value, f"{n} of {values.size} values of this bag")
+        raise refuse(
+            "finite numbers", "non-finite", where, value, f"{n} of {values.size} values of this bag"
+        )
     raise refuse("values in [0, 1]", "score-range", where, value, PROBABILITIES)
 
 
@@ -101,7 +115,9 @@ def checked_ids(given: Sequence[Any] | None, n_bags: int) -> tuple[str, ...]:
     return ids
 
 
-def checked_flags(given: Any, ids: tuple[str, ...], instances: tuple[Flags | None, ...]) -> Flags | None:
+def checked_flags(
+    given: Any, ids: tuple[str, ...], instances: tuple[Flags | None, ...]
+) -> Flags | None:
     """Return which bags are positive; None if nobody said."""
     if given is None:
         return None
@@ -111,17 +127,23 @@ def checked_flags(given: Any, ids: tuple[str, ...], instances: tuple[Flags | Non
     odd = (labels != 0) & (labels != 1)
     if odd.any():
         i = int(np.argmax(odd))
-        raise refuse("a label of 0 or 1", "labels-differ", f"labels[{i}], bag {ids[i]!r}", labels[i].item())
+        raise refuse(
+            "a label of 0 or 1", "labels-differ", f"labels[{i}], bag {ids[i]!r}", labels[i].item()
+        )
     positive = labels.astype(np.bool_)
     for i, marked in enumerate(instances):
         if marked is not None and marked.any() and not positive[i]:
             hint = "a bag with a positive instance is positive"
             told = f"{int(marked.sum())} positive instances in a bag that is labelled 0"
-            raise refuse("labels that fit the instances", "labels-differ", f"bag {ids[i]!r}", told, hint)
+            raise refuse(
+                "labels that fit the instances", "labels-differ", f"bag {ids[i]!r}", told, hint
+            )
     return positive
 
 
-def checked_instances(given: Any, ids: tuple[str, ...], shapes: Sequence[tuple[int, ...]]) -> tuple[Flags | None, ...]:
+def checked_instances(
+    given: Any, ids: tuple[str, ...], shapes: Sequence[tuple[int, ...]]
+) -> tuple[Flags | None, ...]:
     """Return the flat reference of every bag, None where there is none; nothing if no bag has one."""
     if given is None:
         return ()
@@ -143,9 +165,19 @@ def _reference(given: Any, bag_id: str, shape: tuple[int, ...]) -> Flags | None:
         return None
     array = numbers(given, f"instances of bag {bag_id!r}")
     if array.shape != shape:
-        raise refuse(f"the shape {shape} of its maps", "shape-mismatch", f"instances of bag {bag_id!r}", array.shape)
+        raise refuse(
+            f"the shape {shape} of its maps",
+            "shape-mismatch",
+            f"instances of bag {bag_id!r}",
+            array.shape,
+        )
     if not ((array == 0) | (array == 1)).all():
-        raise refuse("0 or 1", "labels-differ", f"instances of bag {bag_id!r}", np.unique(array)[:10].tolist())
+        raise refuse(
+            "0 or 1",
+            "labels-differ",
+            f"instances of bag {bag_id!r}",
+            np.unique(array)[:10].tolist(),
+        )
     return np.asarray(array, np.bool_).reshape(-1)
 
 
@@ -155,7 +187,12 @@ def checked_scores(given: Any, models: tuple[str, ...], ids: tuple[str, ...]) ->
         return None
     scores = numbers(given, "bag_scores")
     if scores.shape != (len(models), len(ids)):
-        raise refuse(f"an array {(len(models), len(ids))} (models, bags)", "bags-differ", "bag_scores", scores.shape)
+        raise refuse(
+            f"an array {(len(models), len(ids))} (models, bags)",
+            "bags-differ",
+            "bag_scores",
+            scores.shape,
+        )
     wrong = ~np.isfinite(scores)
     if wrong.any():
         k, i = (int(at) for at in np.argwhere(wrong)[0])
@@ -167,11 +204,15 @@ def checked_scores(given: Any, models: tuple[str, ...], ids: tuple[str, ...]) ->
 def checked_groups(given: Mapping[str, Any] | None, n_bags: int) -> dict[str, Column]:
     """Return the columns of the bags."""
     if given is not None and not isinstance(given, Mapping):
-        raise UsageError(f"groups takes columns by name, such as {{'patient': [...]}}, not {shown(given)}")
+        raise UsageError(
+            f"groups takes columns by name, such as {{'patient': [...]}}, not {shown(given)}"
+        )
     found = {}
     for name, column in (given or {}).items():
         array = entries(column, f"groups[{name!r}]")
         if array.shape != (n_bags,):
-            raise refuse(f"{n_bags} entries, one per bag", "labels-differ", f"groups[{name!r}]", array.shape)
+            raise refuse(
+                f"{n_bags} entries, one per bag", "labels-differ", f"groups[{name!r}]", array.shape
+            )
         found[str(name)] = array
     return found

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bags: images on which several models, trained alike, each give a map of scores to the same instances."""
+"""Bags: images on which several models, trained alike, each give a map of scores to the same
+instances.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,14 @@ class Bag:
     id: str
     values: F64  # (n_models, n_instances), in [0, 1]
     shape: tuple[int, ...]  # of the map: (n,), (rows, columns) or (slices, rows, columns)
-    instances: Flags | None = None  # (n_instances,) which are positive in the reference; None: not annotated
+    # (n_instances,) which are positive in the reference; None: not annotated
+    instances: Flags | None = None
 
 
 class Bags(Protocol):
-    """A source of bags that is gone through one by one, so that folders of volumes need not fit into memory."""
+    """A source of bags that is gone through one by one, so that folders of volumes need not fit
+    into memory.
+    """
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 F64 = NDArray[np.float64]
 
 BoxFormat = Literal[
-    "xyxy", "xywh", "cxcywh", "xyxy-normalised", "xywh-normalised", "cxcywh-normalised", "xyxy-inclusive"
+    "xyxy",
+    "xywh",
+    "cxcywh",
+    "xyxy-normalised",
+    "xywh-normalised",
+    "cxcywh-normalised",
+    "xyxy-inclusive",
 ]
 BOX_FORMATS: tuple[str, ...] = get_args(BoxFormat)
 
@@ -25,7 +31,8 @@ def to_corners(boxes: F64, box_format: str, sizes: F64 | None = None) -> tuple[F
     Parameters
     ----------
     boxes
-        (n, 4) or (n, 6); in 3D the order is all first coordinates, then all second ones (``x y z w h d``).
+        (n, 4) or (n, 6); in 3D the order is all first coordinates, then all second ones (``x y z w
+        h d``).
     box_format
         One of `BOX_FORMATS`. ``xyxy-inclusive`` is 1-based with both ends inside, as in VOC XML.
     sizes
@@ -34,8 +41,9 @@ def to_corners(boxes: F64, box_format: str, sizes: F64 | None = None) -> tuple[F
     Returns
     -------
     corners, extent
-        (n, 4|6) corners and the (n,) area (volume) of each box, from the sides as delivered: `(x + w) - x`
-        is not always `w` in floating point, and size cuts such as 32 x 32 sit exactly on that edge.
+        (n, 4|6) corners and the (n,) area (volume) of each box, from the sides as delivered: `(x +
+        w) - x` is not always `w` in floating point, and size cuts such as 32 x 32 sit exactly on
+        that edge.
     """
     boxes = np.asarray(boxes, np.float64)
     if box_format.endswith("-normalised"):

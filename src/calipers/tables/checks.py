@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules that objects must keep, each with a stable name. One function a rule, vectorised, no I/O."""
+"""The rules that objects must keep, each with a stable name. One function a rule, vectorised, no
+I/O.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ Flags = NDArray[np.bool_]
 Role = Literal["references", "predictions"]
 
 OUTSIDE_TOLERANCE = 1.0  # pixels; annotation tools round
-LARGEST = {2: 1e150, 3: 1e100}  # coordinates up to which the box around any two boxes has a finite area (volume)
+LARGEST = {
+    2: 1e150,
+    3: 1e100,
+}  # coordinates up to which the box around any two boxes has a finite area (volume)
 SIDES = " (two formats, such as xywh,xyxy, are for references and predictions)"
 SUSPECT_SHARE = 0.2
 
@@ -78,7 +83,14 @@ def _found(
 
 def _non_finite(delivery: Delivery) -> Iterable[Finding]:
     bad = np.asarray(~np.isfinite(delivery.boxes).all(axis=1))
-    return _found(delivery, bad, "non-finite", "bbox", "finite coordinates", hint="remove or repair the record")
+    return _found(
+        delivery,
+        bad,
+        "non-finite",
+        "bbox",
+        "finite coordinates",
+        hint="remove or repair the record",
+    )
 
 
 def _scores(delivery: Delivery, score_scale: str) -> Iterator[Finding]:
@@ -90,7 +102,9 @@ def _scores(delivery: Delivery, score_scale: str) -> Iterator[Finding]:
     if score_scale == "unit":
         out = finite & ((score < 0) | (score > 1))
         hint = "scores that are not probabilities: pass --score-scale raw (score_scale='raw')"
-        yield from _found(delivery, out, "score-range", "score", "a score in [0, 1]", values=score, hint=hint)
+        yield from _found(
+            delivery, out, "score-range", "score", "a score in [0, 1]", values=score, hint=hint
+        )
 
 
 def _areas(delivery: Delivery) -> Iterable[Finding]:
@@ -98,14 +112,23 @@ def _areas(delivery: Delivery) -> Iterable[Finding]:
     if delivery.area is None:
         return []
     bad = (delivery.area < 0) | np.isinf(delivery.area)
-    return _found(delivery, bad, "area-range", "area", "a finite area that is not negative", values=delivery.area)
+    return _found(
+        delivery,
+        bad,
+        "area-range",
+        "area",
+        "a finite area that is not negative",
+        values=delivery.area,
+    )
 
 
 def _unsized(delivery: Delivery, per_box: F64) -> Iterable[Finding]:
     if not delivery.box_format.endswith("-normalised"):
         return []
     bad = np.asarray(np.isnan(per_box).any(axis=1))
-    return _found(delivery, bad, "size-unknown", "bbox", "an image size, because the boxes are normalised")
+    return _found(
+        delivery, bad, "size-unknown", "bbox", "an image size, because the boxes are normalised"
+    )
 
 
 def _mask_sizes(delivery: Delivery, per_box: F64) -> Iterator[Finding]:
@@ -114,10 +137,11 @@ def _mask_sizes(delivery: Delivery, per_box: F64) -> Iterator[Finding]:
     size = delivery.masks.size
     rows = np.flatnonzero(((size != per_box) & np.isfinite(per_box)).any(axis=1))
     if len(rows):
-        said = [f"{_by(size[row])} in an image of {_by(per_box[row])}" for row in rows[: InputProblems.SHOWN]]
-        hint = (
-            "masks must come on the grid of their image: check that axes are [z, ]y, x, resize them yourself if need be"
-        )
+        said = [
+            f"{_by(size[row])} in an image of {_by(per_box[row])}"
+            for row in rows[: InputProblems.SHOWN]
+        ]
+        hint = "masks must come on the grid of their image: check that axes are [z, ]y, x, resize them yourself if need be"
         expected = "a mask of the size of its image (width x height[ x depth])"
         yield Finding("mask-size", "masks", expected, rows, said, hint)
 
@@ -127,7 +151,9 @@ def _by(size: NDArray[Any]) -> str:
 
 
 def _format_suspect(delivery: Delivery, per_box: F64, sound: Flags) -> Iterator[Finding]:
-    """Corners that were delivered as sides, or fractions that were delivered as pixels: never guess, ask."""
+    """Corners that were delivered as sides, or fractions that were delivered as pixels: never
+    guess, ask.
+    """
     known = sound & np.isfinite(per_box).all(axis=1)
     boxes, size = delivery.boxes[known], per_box[known]
     if not len(boxes) or delivery.box_format.endswith("-normalised"):
@@ -136,7 +162,9 @@ def _format_suspect(delivery: Delivery, per_box: F64, sound: Flags) -> Iterator[
     if len(boxes) >= 3 and (boxes >= 0).all() and (boxes <= 1).all() and (size > 2).all():
         said = f"{len(boxes)} of {len(boxes)} boxes lie within 0..1"
         hint = f"if the boxes are fractions of the image pass --box-format {delivery.box_format}-normalised{SIDES}"
-        yield Finding("box-format-suspect", "bbox", "boxes in pixels", rows, [said], hint, whole_file=True)
+        yield Finding(
+            "box-format-suspect", "bbox", "boxes in pixels", rows, [said], hint, whole_file=True
+        )
         return
     if delivery.box_format != "xywh":
         return
@@ -149,16 +177,27 @@ def _format_suspect(delivery: Delivery, per_box: F64, sound: Flags) -> Iterator[
             f"if the boxes are corners pass --box-format xyxy{SIDES}, or name table columns x0 y0 x1 y1; "
             "if they really are xywh pass --box-format xywh"
         )
-        yield Finding("box-format-suspect", "bbox", "boxes as xywh", rows, [said], hint, whole_file=True)
+        yield Finding(
+            "box-format-suspect", "bbox", "boxes as xywh", rows, [said], hint, whole_file=True
+        )
 
 
 def _sides(delivery: Delivery, corners: F64, extent: F64, sized: Flags) -> Iterator[Finding]:
     low, high = np.split(corners, 2, axis=1)
     negative = sized & (high < low).any(axis=1)
     hint = "check the box format (--box-format); the second corner must not lie before the first"
-    yield from _found(delivery, negative, "neg-size", "bbox", "sides that are not negative", hint=hint)
+    yield from _found(
+        delivery, negative, "neg-size", "bbox", "sides that are not negative", hint=hint
+    )
     empty = sized & ~negative & ((high <= low).any(axis=1) | ~(extent > 0))
-    yield from _found(delivery, empty, "zero-area", "bbox", "a box with an area above zero", hint="remove the record")
+    yield from _found(
+        delivery,
+        empty,
+        "zero-area",
+        "bbox",
+        "a box with an area above zero",
+        hint="remove the record",
+    )
     largest = LARGEST[low.shape[1]]
     huge = sized & ~negative & (np.abs(corners) > largest).any(axis=1)
     yield from _found(delivery, huge, "non-finite", "bbox", f"coordinates of at most {largest:g}")
@@ -167,4 +206,6 @@ def _sides(delivery: Delivery, corners: F64, extent: F64, sized: Flags) -> Itera
 def _outside(delivery: Delivery, corners: F64, per_box: F64, sized: Flags) -> Iterable[Finding]:
     bad = sized & outside_image(corners, per_box)
     hint = "check width and height of the image and the box format"
-    return _found(delivery, bad, "outside", "bbox", "a reference inside its image (1 px tolerance)", hint=hint)
+    return _found(
+        delivery, bad, "outside", "bbox", "a reference inside its image (1 px tolerance)", hint=hint
+    )

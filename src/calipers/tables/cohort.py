@@ -54,7 +54,8 @@ class Images:
 class Cohort:
     """Everything an evaluation needs, validated once when it was read.
 
-    Build one with `calipers.read` or `Cohort.from_arrays`. The display order of models is their insertion order.
+    Build one with `calipers.read` or `Cohort.from_arrays`. The display order of models is their
+    insertion order.
     """
 
     images: Images
@@ -62,7 +63,9 @@ class Cohort:
     references: References
     models: Mapping[str, Predictions]
     intake: Intake
-    maps: Mapping[str, Maps] = field(default_factory=dict)  # model -> what is left of its maps, where there were any
+    maps: Mapping[str, Maps] = field(
+        default_factory=dict
+    )  # model -> what is left of its maps, where there were any
 
     @property
     def n_images(self) -> int:
@@ -75,16 +78,24 @@ class Cohort:
         return self.references.dimensions
 
     def predictions(self, model: str) -> Predictions:
-        """Return the predictions of one model; an unknown name is an error that names the nearest one."""
+        """Return the predictions of one model; an unknown name is an error that names the nearest
+        one.
+        """
         if word("the model", model) not in self.models:
-            raise UsageError(f"no model {model!r} in this cohort; {did_you_mean(model, self.models)}")
+            raise UsageError(
+                f"no model {model!r} in this cohort; {did_you_mean(model, self.models)}"
+            )
         return self.models[model]
 
     def model_named(self, model: str | None) -> str:
-        """Return the name of a model of this cohort; None is the only one, and an error if there are several."""
+        """Return the name of a model of this cohort; None is the only one, and an error if there
+        are several.
+        """
         if not self.models:
             raise InputError(
-                "at least one model", rule="no-predictions", hint="give predictions to read or from_arrays"
+                "at least one model",
+                rule="no-predictions",
+                hint="give predictions to read or from_arrays",
             )
         if model is None:
             if len(self.models) != 1:
@@ -98,11 +109,15 @@ class Cohort:
         if name == UNIT:
             return np.arange(self.n_images)
         if name not in self.images.groups:
-            raise UsageError(f"no group column {name!r}; {did_you_mean(name, [UNIT, *self.images.groups])}")
+            raise UsageError(
+                f"no group column {name!r}; {did_you_mean(name, [UNIT, *self.images.groups])}"
+            )
         return self.images.groups[name]
 
     def take(self, images: NDArray[Any]) -> Cohort:
-        """Return the cohort of the images ``images`` (indices, or one flag per image), in that order."""
+        """Return the cohort of the images ``images`` (indices, or one flag per image), in that
+        order.
+        """
         chosen = _chosen(np.asarray(images), self.n_images)
         return replace(
             self,
@@ -118,14 +133,18 @@ class Cohort:
             self,
             images=self.images.span(start, stop),
             references=self.references.span(start, stop),
-            models={name: predictions.span(start, stop) for name, predictions in self.models.items()},
+            models={
+                name: predictions.span(start, stop) for name, predictions in self.models.items()
+            },
             maps={name: maps.span(start, stop) for name, maps in self.maps.items()},
         )
 
     def with_predictions(self, model: str, predictions: Predictions) -> Cohort:
         """Return the cohort with one more model (or the model replaced)."""
         if predictions.n_images != self.n_images:
-            raise UsageError(f"{model!r} has {predictions.n_images} images, the cohort has {self.n_images}")
+            raise UsageError(
+                f"{model!r} has {predictions.n_images} images, the cohort has {self.n_images}"
+            )
         return replace(self, models={**self.models, model: predictions})
 
     def with_groups(self, groups: Mapping[str, Column]) -> Cohort:
@@ -134,7 +153,9 @@ class Cohort:
             if name == UNIT:
                 raise UsageError(f"no group may be called {UNIT!r}: that is the image itself")
             if len(column) != self.n_images:
-                raise UsageError(f"group {name!r} has {len(column)} entries, the cohort has {self.n_images} images")
+                raise UsageError(
+                    f"group {name!r} has {len(column)} entries, the cohort has {self.n_images} images"
+                )
         columns = {name: np.asarray(column) for name, column in groups.items()}
         return replace(self, images=replace(self.images, groups={**self.images.groups, **columns}))
 
@@ -144,27 +165,41 @@ class Cohort:
         first = parts[0]
         for part in parts[1:]:
             if part.classes != first.classes:
-                raise UsageError(f"cohorts differ in their classes: {first.classes} and {part.classes}")
+                raise UsageError(
+                    f"cohorts differ in their classes: {first.classes} and {part.classes}"
+                )
             if list(part.models) != list(first.models):
-                raise UsageError(f"cohorts differ in their models: {list(first.models)} and {list(part.models)}")
+                raise UsageError(
+                    f"cohorts differ in their models: {list(first.models)} and {list(part.models)}"
+                )
             if part.dimensions != first.dimensions:
                 raise UsageError("2D and 3D cohorts cannot be joined")
         ids = tuple(image for part in parts for image in part.images.ids)
         if len(set(ids)) < len(ids):
             twice = Counter(ids).most_common(1)[0][0]
             raise UsageError(f"image {twice!r} is in more than one cohort")
-        shared = [name for name in first.images.groups if all(name in part.images.groups for part in parts)]
+        shared = [
+            name
+            for name in first.images.groups
+            if all(name in part.images.groups for part in parts)
+        ]
         images = Images(
             ids=ids,
             size=np.concatenate([part.images.size for part in parts]),
             spacing=np.concatenate([part.images.spacing for part in parts]),
-            groups={name: np.concatenate([part.images.groups[name] for part in parts]) for name in shared},
+            groups={
+                name: np.concatenate([part.images.groups[name] for part in parts])
+                for name in shared
+            },
         )
         return cls(
             images=images,
             classes=first.classes,
             references=References.concat([part.references for part in parts]),
-            models={name: Predictions.concat([part.models[name] for part in parts]) for name in first.models},
+            models={
+                name: Predictions.concat([part.models[name] for part in parts])
+                for name in first.models
+            },
             intake=first.intake.merged([part.intake for part in parts[1:]]),
             maps={
                 name: Maps.concat([part.maps[name] for part in parts])
@@ -177,7 +212,9 @@ class Cohort:
     def from_arrays(
         cls,
         references: Sequence[Mapping[str, Any]],
-        predictions: Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+        predictions: Sequence[Mapping[str, Any]]
+        | Mapping[str, Sequence[Mapping[str, Any]]]
+        | None = None,
         *,
         classes: Sequence[str],
         box_format: str = "xyxy",
@@ -188,16 +225,17 @@ class Cohort:
         Parameters
         ----------
         references
-            One mapping per image: ``boxes`` (n, 4) or (n, 6), ``labels`` (n,) index into ``classes``;
-            optional ``image_id``, ``ignore``, ``crowd``, ``area``, ``width``, ``height``, ``depth``,
-            ``spacing``, ``patient``, ``centre``; any other scalar is a further group column. An ``area`` of NaN is not
-            declared. ``masks`` (n, height, width), in 3D (n, depth, height, width), of 0 and 1, or a
-            `calipers.tables.masks.Masks`, for criteria such as ``mask-iou``; boxes may then be left out. ``points``
-            (n, d) as x, y[, z] are where the objects are; without them that is the centre of a box.
+            One mapping per image: ``boxes`` (n, 4) or (n, 6), ``labels`` (n,) index into
+            ``classes``; optional ``image_id``, ``ignore``, ``crowd``, ``area``, ``width``,
+            ``height``, ``depth``, ``spacing``, ``patient``, ``centre``; any other scalar is a
+            further group column. An ``area`` of NaN is not declared. ``masks`` (n, height, width),
+            in 3D (n, depth, height, width), of 0 and 1, or a `calipers.tables.masks.Masks`, for
+            criteria such as ``mask-iou``; boxes may then be left out. ``points`` (n, d) as x, y[,
+            z] are where the objects are; without them that is the centre of a box.
         predictions
-            One mapping per image with ``boxes``, ``labels``, ``scores``, and ``masks`` and ``points`` as above; or
-            ``{"model": list, ...}``; or None.
-            Paired with the references by ``image_id`` if present, else by position.
+            One mapping per image with ``boxes``, ``labels``, ``scores``, and ``masks`` and
+            ``points`` as above; or ``{"model": list, ...}``; or None. Paired with the references by
+            ``image_id`` if present, else by position.
         classes
             Names of the classes, declared: also those that no object has.
         box_format
@@ -231,5 +269,7 @@ def _chosen(images: NDArray[Any], n: int) -> I64:
         raise UsageError(f"images are chosen by whole numbers or flags, not by {images.dtype}")
     chosen = images.astype(np.int64)
     if ((chosen < -n) | (chosen >= n)).any():
-        raise UsageError(f"the cohort has {n} images, numbered from 0; one beyond that was asked for")
+        raise UsageError(
+            f"the cohort has {n} images, numbered from 0; one beyond that was asked for"
+        )
     return np.where(chosen < 0, chosen + n, chosen)

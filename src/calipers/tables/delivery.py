@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects as an input delivers them, and the step that turns them into checked tables.
 
-Every reader and `Cohort.from_arrays` fills a `Delivery`; `checks.examine` finds what is wrong with it; `settle` raises
-(strict) or sets the records aside (lenient); `as_references` and `as_predictions` build the frozen tables.
+Every reader and `Cohort.from_arrays` fills a `Delivery`; `checks.examine` finds what is wrong with
+it; `settle` raises (strict) or sets the records aside (lenient); `as_references` and
+`as_predictions` build the frozen tables.
 """
 
 from __future__ import annotations
@@ -51,9 +52,15 @@ class Delivery:
 
     def rows(self, rows: I64 | Flags) -> Delivery:
         """Return the delivery with only these records."""
-        columns = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("box_format", "facts")}
+        columns = {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if f.name not in ("box_format", "facts")
+        }
         kept = {name: column[rows] for name, column in columns.items() if column is not None}
-        return replace(self, **kept, facts={name: column[rows] for name, column in self.facts.items()})
+        return replace(
+            self, **kept, facts={name: column[rows] for name, column in self.facts.items()}
+        )
 
 
 @dataclass(frozen=True)
@@ -102,7 +109,9 @@ def settle(
     return delivery.rows(rule_of < 0), Counter(record.rule for record in records), records
 
 
-def _as_errors(delivery: Delivery, findings: Sequence[Finding], source: Source) -> tuple[list[InputError], int]:
+def _as_errors(
+    delivery: Delivery, findings: Sequence[Finding], source: Source
+) -> tuple[list[InputError], int]:
     errors = []
     for finding in findings:
         for row, value in zip(finding.rows[: InputProblems.SHOWN].tolist(), finding.values):
@@ -124,7 +133,9 @@ def _as_errors(delivery: Delivery, findings: Sequence[Finding], source: Source) 
 
 
 def as_references(delivery: Delivery, sizes: F64) -> References:
-    """Build the references of ``len(sizes)`` images from a settled delivery; input order is kept inside an image."""
+    """Build the references of ``len(sizes)`` images from a settled delivery; input order is kept
+    inside an image.
+    """
     order, shared = _arranged(delivery, sizes)
     n = len(delivery)
     crowd = np.zeros(n, np.bool_) if delivery.crowd is None else delivery.crowd[order]
@@ -138,7 +149,9 @@ def as_references(delivery: Delivery, sizes: F64) -> References:
 
 
 def as_predictions(delivery: Delivery, sizes: F64) -> Predictions:
-    """Build the predictions of ``len(sizes)`` images from a settled delivery; input order is kept inside an image."""
+    """Build the predictions of ``len(sizes)`` images from a settled delivery; input order is kept
+    inside an image.
+    """
     order, shared = _arranged(delivery, sizes)
     return Predictions(
         **shared,
@@ -158,13 +171,17 @@ def _areas(delivery: Delivery, order: I64, shared: Mapping[str, Any]) -> F64:
 
 
 def _arranged(delivery: Delivery, sizes: F64) -> tuple[I64, dict[str, Any]]:
-    """Return the order of the objects by image, and what references and predictions have alike in that order."""
+    """Return the order of the objects by image, and what references and predictions have alike in
+    that order.
+    """
     if len(delivery) > MOST_OBJECTS:
         raise InputError(f"at most {MOST_OBJECTS} objects", rule="too-large", value=len(delivery))
     order = np.argsort(delivery.image, kind="stable")
     offsets = ragged.from_owner(delivery.image, len(sizes))
     corners, extent = np.empty(delivery.boxes.shape), np.empty(len(order))
-    for start in range(0, len(order), BLOCK):  # millions of boxes: the copies of one block are enough
+    for start in range(
+        0, len(order), BLOCK
+    ):  # millions of boxes: the copies of one block are enough
         block = slice(start, start + BLOCK)
         rows = order[block]
         corners[block], extent[block] = to_corners(
@@ -184,7 +201,9 @@ def _arranged(delivery: Delivery, sizes: F64) -> tuple[I64, dict[str, Any]]:
 
 
 def _own_area(shared: Mapping[str, Any]) -> F64:
-    """Return what size cuts see of objects that declare no area: the pixels of their masks, else their boxes."""
+    """Return what size cuts see of objects that declare no area: the pixels of their masks, else
+    their boxes.
+    """
     masks: Masks | None = shared["masks"]
     extent: F64 = shared["extent"]
     return extent if masks is None else masks.voxels.astype(np.float64)

@@ -37,8 +37,8 @@ def instances_of(values: NDArray[Any], called: NDArray[np.bool_], connectivity: 
 def measured(values: NDArray[Any], masks: Masks) -> Instances:
     """Return the objects of one map, of which the masks are known; no mask gives empty columns.
 
-    The centroid is ``sum(v c) / sum(v)`` over the values v and centres c of the voxels of an object; where a value is
-    negative or their sum is 0, it is the mean of the centres.
+    The centroid is ``sum(v c) / sum(v)`` over the values v and centres c of the voxels of an
+    object; where a value is negative or their sum is 0, it is the mean of the centres.
     """
     flat = values.reshape(-1)
     size = np.array(values.shape[::-1], np.int64)

@@ -24,7 +24,9 @@ class FileIntake:
 
     def __post_init__(self) -> None:
         if self.read != self.used + sum(self.quarantined.values()):
-            raise AssertionError(f"{self.file}: {self.read} records read, {self.used} used: the account is off")
+            raise AssertionError(
+                f"{self.file}: {self.read} records read, {self.used} used: the account is off"
+            )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the account for JSON output."""
@@ -71,5 +73,8 @@ class Intake:
     def merged(self, others: Sequence[Intake]) -> Intake:
         """Return the account of this cohort and others together."""
         files = [*self.files, *(file for other in others for file in other.files)]
-        quarantine = [*self.quarantine, *(record for other in others for record in other.quarantine)]
+        quarantine = [
+            *self.quarantine,
+            *(record for other in others for record in other.quarantine),
+        ]
         return Intake(tuple(files), tuple(quarantine))

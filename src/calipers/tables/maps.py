@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left of the maps of one model: per image sums of scores, and how many voxels have which score.
+"""What is left of the maps of one model: per image sums of scores, and how many voxels have which
+score.
 
-Small, and the evidence of every metric on maps: a hundred volumes of 256^3 voxels leave less than 100 MB.
+Small, and the evidence of every metric on maps: a hundred volumes of 256^3 voxels leave less than
+100 MB.
 """
 
 from __future__ import annotations
@@ -25,18 +27,20 @@ COUNTED = ("positives", "negatives", "overlap")
 
 @dataclass(frozen=True, slots=True)
 class Histograms:
-    """How many voxels of every image have which score, in its references and outside of them; sparse.
+    """How many voxels of every image have which score, in its references and outside of them;
+    sparse.
 
-    Bins are those of `calipers.kernels.voxels.bins_of`, shifted right by ``shift``. Where ``lowest`` equals ``highest``
-    all voxels of a bin have one score, so that nothing is lost; elsewhere the order inside of a bin is unknown, and
-    every value that rests on it has a bound.
+    Bins are those of `calipers.kernels.voxels.bins_of`, shifted right by ``shift``. Where
+    ``lowest`` equals ``highest`` all voxels of a bin have one score, so that nothing is lost;
+    elsewhere the order inside of a bin is unknown, and every value that rests on it has a bound.
     """
 
     offsets: I64  # (n_images + 1,) entries of each image
     bin: I32  # (m,) ascending inside of an image
     positives: I64  # (m,) voxels of references
     negatives: I64  # (m,)
-    overlap: F64  # (m,) summed over the references of the image, the share of a reference that lies in this bin
+    # (m,) summed over the references of the image, the share of a reference that lies in this bin
+    overlap: F64
     lowest: F64  # (BINS >> shift,) smallest score in a bin over all images; inf if there is none
     highest: F64  # (BINS >> shift,)
     shift: int = 0
@@ -53,7 +57,8 @@ class Histograms:
         shift = max(part.shift for part in parts)
         parts = [part.coarsened(shift) for part in parts]
         columns: dict[str, Any] = {
-            name: np.concatenate([getattr(part, name) for part in parts]) for name in ("bin", *COUNTED)
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in ("bin", *COUNTED)
         }
         return cls(
             offsets=ragged.concat_offsets([part.offsets for part in parts]),
@@ -96,8 +101,10 @@ class Maps:
     references: I64  # (n_images,) objects
     predictions: I64  # (n_images,) objects
     histograms: Histograms
-    exact: Mapping[str, float] | None = None  # values from all voxels of all images, where they could be kept
-    part: tuple[int, int] | None = None  # of those images: number of the first one here, and how many there are in all
+    # values from all voxels of all images, where they could be kept
+    exact: Mapping[str, float] | None = None
+    # of those images: number of the first one here, and how many there are in all
+    part: tuple[int, int] | None = None
 
     @property
     def n_images(self) -> int:
@@ -114,7 +121,9 @@ class Maps:
         return self.part or (0, self.n_images)
 
     def take(self, images: I64) -> Maps:
-        """Return the evidence of some images; what was exact holds for all of them in their order only."""
+        """Return the evidence of some images; what was exact holds for all of them in their order
+        only.
+        """
         whole = len(images) == self.n_images and bool((images == np.arange(self.n_images)).all())
         return Maps(
             {key: sums[images] for key, sums in self.sums.items()},
@@ -126,9 +135,13 @@ class Maps:
         )
 
     def span(self, start: int, stop: int) -> Maps:
-        """Return the evidence of the images ``start:stop``; `concat` of neighbours knows what was exact for all."""
+        """Return the evidence of the images ``start:stop``; `concat` of neighbours knows what was
+        exact for all.
+        """
         first, number = self._place
-        return replace(self.take(np.arange(start, stop)), exact=self.exact, part=(first + start, number))
+        return replace(
+            self.take(np.arange(start, stop)), exact=self.exact, part=(first + start, number)
+        )
 
     @classmethod
     def concat(cls, parts: Sequence[Maps]) -> Maps:
@@ -138,7 +151,9 @@ class Maps:
         first = parts[0]
         ends = [part._place[0] + part.n_images for part in parts]
         follow = [part._place[0] for part in parts[1:]] == ends[:-1]
-        same = follow and all(part.exact is first.exact and part._place[1] == first._place[1] for part in parts)
+        same = follow and all(
+            part.exact is first.exact and part._place[1] == first._place[1] for part in parts
+        )
         return cls(
             {key: np.concatenate([part.sums[key] for part in parts]) for key in parts[0].sums},
             np.concatenate([part.references for part in parts]),

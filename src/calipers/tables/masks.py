@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run-length masks: which pixels or voxels belong to an object.
 
-A run is a piece of one row: voxels that follow each other along x. Runs lie in the order of the voxels, never touch in
-a row and never cross its end, so equal masks have equal runs. The voxel at x, y[, z] of an image of size
-width, height[, depth] has the index ``(z * height + y) * width + x``, that of an array ``[z, ]y, x`` in C order. It
-covers ``[x, x + 1)`` by ``[y, y + 1)`` and so on: masks and boxes share one system of coordinates.
+A run is a piece of one row: voxels that follow each other along x. Runs lie in the order of the
+voxels, never touch in a row and never cross its end, so equal masks have equal runs. The voxel at
+x, y[, z] of an image of size width, height[, depth] has the index ``(z * height + y) * width + x``,
+that of an array ``[z, ]y, x`` in C order. It covers ``[x, x + 1)`` by ``[y, y + 1)`` and so on:
+masks and boxes share one system of coordinates.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ AT_ONCE = 1 << 18  # runs
 
 @dataclass(frozen=True, eq=False)
 class Masks:
-    """The masks of n objects; runs ``offsets[k]:offsets[k+1]`` belong to object k. Every mask has a voxel.
+    """The masks of n objects; runs ``offsets[k]:offsets[k+1]`` belong to object k. Every mask has a
+    voxel.
 
     Examples
     --------
@@ -55,7 +57,9 @@ class Masks:
                 last = max(first, last)
                 begin, end = int(self.offsets[first]), int(self.offsets[last])
                 offsets = self.offsets[first : last + 1] - begin
-                return Masks(offsets, self.start[begin:end], self.length[begin:end], self.size[first:last])
+                return Masks(
+                    offsets, self.start[begin:end], self.length[begin:end], self.size[first:last]
+                )
         chosen = np.arange(len(self))[rows]
         taken, offsets = ragged.take_rows(self.offsets, chosen)
         return Masks(offsets, self.start[taken], self.length[taken], self.size[chosen])
@@ -77,26 +81,33 @@ class Masks:
 
     def boxes(self) -> F64:
         """Return the (n, 2 d) smallest boxes around the voxels: low corners, then high ones."""
-        return self._once(("boxes",), lambda: runs.boxes(self.start, self.length, self.offsets, self.size))
+        return self._once(
+            ("boxes",), lambda: runs.boxes(self.start, self.length, self.offsets, self.size)
+        )
 
     def centroids(self) -> F64:
         """Return the (n, d) means of the voxel centres, x, y[, z]."""
         return runs.centroids(self.start, self.length, self.offsets, self.size)
 
     def hulls(self) -> Masks:
-        """Return the convex hulls: the voxels whose centres lie in the closed hull of the centres of an object.
+        """Return the convex hulls: the voxels whose centres lie in the closed hull of the centres
+        of an object.
 
         An object whose centres lie on one line (in 3D: in one plane) is its own hull.
         """
-        return self._once(("hulls",), lambda: Masks.concat([part._hulls() for _, part in self._parts()]))
+        return self._once(
+            ("hulls",), lambda: Masks.concat([part._hulls() for _, part in self._parts()])
+        )
 
     def _hulls(self) -> Masks:
         return self._of(hulls.hulls(self.start, self.length, self.offsets, self.size))
 
     def boundaries(self, depth: int | I64) -> Masks:
-        """Return the voxels of every object at most ``depth`` steps (one number, or one per object) from its outside.
+        """Return the voxels of every object at most ``depth`` steps (one number, or one per object)
+        from its outside.
 
-        That is the mask without its erosion, ``depth`` times with full connectivity; beyond the image is outside.
+        That is the mask without its erosion, ``depth`` times with full connectivity; beyond the
+        image is outside.
         """
         depths = np.broadcast_to(np.asarray(depth, np.int64), len(self))
         return self._once(
@@ -118,20 +129,29 @@ class Masks:
         return self._of((start[order], length[order], owner[order]))
 
     def contains(self, rows: I64, points: F64) -> Flags:
-        """Return whether the voxel that holds ``points[k]`` (x, y[, z]) belongs to the object ``rows[k]``."""
+        """Return whether the voxel that holds ``points[k]`` (x, y[, z]) belongs to the object
+        ``rows[k]``.
+        """
         return runs.contains(self.start, self.length, self.offsets, self.size, (rows, points))
 
     def in_boxes(self, rows: I64, boxes: F64) -> F64:
-        """Return the area (volume) that the object ``rows[k]`` shares with the box ``boxes[:, k]``, (2 d, k); exact."""
+        """Return the area (volume) that the object ``rows[k]`` shares with the box ``boxes[:, k]``,
+        (2 d, k); exact.
+        """
         common = np.zeros(len(rows))
         total = np.cumsum(np.diff(self.offsets)[rows])
-        cuts = np.searchsorted(total, np.arange(AT_ONCE, total[-1] if len(total) else 0, AT_ONCE)).tolist()
+        cuts = np.searchsorted(
+            total, np.arange(AT_ONCE, total[-1] if len(total) else 0, AT_ONCE)
+        ).tolist()
         for low, high in zip([0, *cuts], [*cuts, len(rows)]):
             these = rows[low:high]
             taken, offsets = ragged.take_rows(self.offsets, these)
             pair = ragged.owners(offsets)
             shared = runs.in_box(
-                self.start[taken], self.length[taken], self.size[these][pair], boxes[:, low:high][:, pair]
+                self.start[taken],
+                self.length[taken],
+                self.size[these][pair],
+                boxes[:, low:high][:, pair],
             )
             common[low:high] = np.bincount(pair, weights=shared, minlength=len(these))
         return common
@@ -139,11 +159,14 @@ class Masks:
     def dense(self, k: int) -> Flags:
         """Return the mask of object k as an array ``[z, ]y, x``."""
         mine = slice(int(self.offsets[k]), int(self.offsets[k + 1]))
-        return runs.fill(self.start[mine], self.length[mine], True, tuple(self.size[k, ::-1].tolist()))
+        return runs.fill(
+            self.start[mine], self.length[mine], True, tuple(self.size[k, ::-1].tolist())
+        )
 
     @classmethod
     def from_dense(cls, arrays: Array | Sequence[Array]) -> Masks:
-        """Return the masks of arrays ``[z, ]y, x``, one per object; what is not zero belongs to the object.
+        """Return the masks of arrays ``[z, ]y, x``, one per object; what is not zero belongs to the
+        object.
 
         One array ``(n, [d, ]h, w)`` is read in one go.
         """
@@ -165,7 +188,8 @@ class Masks:
 
     @classmethod
     def from_components(cls, array: Array, connectivity: str = "full") -> Masks:
-        """Return one mask for every connected component of the voxels that are not zero, in order of first voxels.
+        """Return one mask for every connected component of the voxels that are not zero, in order
+        of first voxels.
 
         Connectivity is "full" (8 neighbours in 2D, 26 in 3D), "edges" (8, 18) or "faces" (4, 6).
         """
@@ -175,7 +199,9 @@ class Masks:
 
     @classmethod
     def concat(cls, parts: Sequence[Masks]) -> Masks:
-        """Return the masks of several tables, one below the other; no table at all gives `no_masks`."""
+        """Return the masks of several tables, one below the other; no table at all gives
+        `no_masks`.
+        """
         if not parts:
             return no_masks()
         return cls(
@@ -186,8 +212,12 @@ class Masks:
         )
 
     @classmethod
-    def _owned(cls, start: I64, length: I64, owner: I64, frame: tuple[tuple[int, ...], int]) -> Masks:
-        """Return the masks of runs of one image in any order of their owners; frame is (shape, objects)."""
+    def _owned(
+        cls, start: I64, length: I64, owner: I64, frame: tuple[tuple[int, ...], int]
+    ) -> Masks:
+        """Return the masks of runs of one image in any order of their owners; frame is (shape,
+        objects).
+        """
         shape, n = frame
         size = np.tile(np.array(shape[::-1], np.int64), (n, 1))
         return cls(*runs.grouped(start, length, owner, n), size)
@@ -198,7 +228,9 @@ class Masks:
         return Masks(ragged.from_owner(owner, len(self)), start, length, self.size)
 
     def _parts(self) -> Iterator[tuple[slice, Masks]]:
-        """Yield the objects some at a time, so that what is made on the way stays small; at least one part."""
+        """Yield the objects some at a time, so that what is made on the way stays small; at least
+        one part.
+        """
         cuts = np.searchsorted(self.offsets, np.arange(AT_ONCE, len(self.start), AT_ONCE)).tolist()
         for first, last in zip([0, *cuts], [*cuts, len(self)]):
             yield slice(first, last), self[first:last]
@@ -208,7 +240,9 @@ class Masks:
         return {}
 
     def _once(self, key: tuple[str | bytes, ...], make: Callable[[], Made]) -> Made:
-        """Return what was made before, or make it: all models and metrics of a cohort share its references."""
+        """Return what was made before, or make it: all models and metrics of a cohort share its
+        references.
+        """
         if key not in self._known:
             self._known[key] = make()
         made: Made = self._known[key]

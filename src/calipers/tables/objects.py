@@ -31,8 +31,12 @@ class Objects:
     label: I32  # (n,) index into Cohort.classes
     place: I64  # (n,) row in the input, for messages and the explorer
     facts: Mapping[str, Column]  # object-level columns: type, rating, reader
-    masks: Masks | None = field(default=None, kw_only=True)  # of all objects, or of none: then boxes are the shapes
-    points: F64 | None = field(default=None, kw_only=True)  # (n, 2|3) where an object is; None = centres of the boxes
+    masks: Masks | None = field(
+        default=None, kw_only=True
+    )  # of all objects, or of none: then boxes are the shapes
+    points: F64 | None = field(
+        default=None, kw_only=True
+    )  # (n, 2|3) where an object is; None = centres of the boxes
 
     def __len__(self) -> int:
         return len(self.label)
@@ -65,7 +69,9 @@ class Objects:
     def rows(self, rows: I64 | slice, offsets: I64) -> Self:
         """Return the table with these rows; every column is treated alike."""
         columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in self._columns()}
-        shapes: dict[str, Any] = {name: given[rows] for name in SHAPES if (given := getattr(self, name)) is not None}
+        shapes: dict[str, Any] = {
+            name: given[rows] for name in SHAPES if (given := getattr(self, name)) is not None
+        }
         facts = {name: column[rows] for name, column in self.facts.items()}
         return replace(self, offsets=offsets, facts=facts, **shapes, **columns)
 
@@ -77,9 +83,15 @@ class Objects:
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
         """Return the tables of several sets of images, one below the other."""
-        columns: dict[str, Any] = {n: np.concatenate([getattr(part, n) for part in parts]) for n in parts[0]._columns()}
-        columns["masks"] = _joined([part.masks if len(part) else no_masks(part.dimensions) for part in parts])
-        columns["points"] = _joined([part.points if len(part) else np.zeros((0, part.dimensions)) for part in parts])
+        columns: dict[str, Any] = {
+            n: np.concatenate([getattr(part, n) for part in parts]) for n in parts[0]._columns()
+        }
+        columns["masks"] = _joined(
+            [part.masks if len(part) else no_masks(part.dimensions) for part in parts]
+        )
+        columns["points"] = _joined(
+            [part.points if len(part) else np.zeros((0, part.dimensions)) for part in parts]
+        )
         shared = [name for name in parts[0].facts if all(name in part.facts for part in parts)]
         facts = {name: np.concatenate([part.facts[name] for part in parts]) for name in shared}
         offsets = ragged.concat_offsets([part.offsets for part in parts])
@@ -87,14 +99,17 @@ class Objects:
 
     @classmethod
     def _columns(cls) -> tuple[str, ...]:
-        return tuple(f.name for f in fields(cls) if f.name not in ("offsets", "facts", "scored", *SHAPES))
+        return tuple(
+            f.name for f in fields(cls) if f.name not in ("offsets", "facts", "scored", *SHAPES)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class References(Objects):
     """What is really there."""
 
-    area: F64  # declared (COCO `area`) if given, else of the mask, else the extent: what size cuts see
+    # declared (COCO `area`) if given, else of the mask, else the extent: what size cuts see
+    area: F64
     ignore: Flags  # may be matched, never counted
     crowd: Flags  # ignored, and may be matched many times
 
@@ -103,7 +118,8 @@ class References(Objects):
 class Predictions(Objects):
     """What a model says is there."""
 
-    area: F64  # of the mask if there is one, else the extent, or what size cuts shall see instead of it
+    # of the mask if there is one, else the extent, or what size cuts shall see instead of it
+    area: F64
     score: F64  # (n,) free of NaN
     scored: bool  # whether the input had scores; else all are 1
 

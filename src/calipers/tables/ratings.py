@@ -32,7 +32,9 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Ratings:
-    """A row per rating: which item, who said what, and the criteria of the item; checked when it was read."""
+    """A row per rating: which item, who said what, and the criteria of the item; checked when it
+    was read.
+    """
 
     name: str
     code: I64  # (n,) category of each rating
@@ -60,4 +62,7 @@ class Ratings:
 
     def yes_no(self, criterion: str) -> bool:
         """Whether a criterion only says 0 or 1."""
-        return bool(np.isin(self.criteria[criterion], (0.0, 1.0)).all()) and criterion not in self.distances
+        return (
+            bool(np.isin(self.criteria[criterion], (0.0, 1.0)).all())
+            and criterion not in self.distances
+        )

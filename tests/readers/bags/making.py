@@ -53,7 +53,10 @@ def long_rows(maps: np.ndarray) -> list[dict[str, Any]]:
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
     """Write rows as csv."""
-    lines = [",".join(rows[0]), *(",".join("" if cell is None else str(cell) for cell in row.values()) for row in rows)]
+    lines = [
+        ",".join(rows[0]),
+        *(",".join("" if cell is None else str(cell) for cell in row.values()) for row in rows),
+    ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
@@ -70,7 +73,9 @@ def same(bags: FileBags, maps: np.ndarray) -> bool:
 
 
 def refused(*arguments: Any, read: bool = False, **options: Any) -> InputError:
-    """Return the error with which bags are refused: when they are opened, or when they are ``read``."""
+    """Return the error with which bags are refused: when they are opened, or when they are
+    ``read``.
+    """
     if not read:
         with pytest.raises(InputError) as caught:
             read_bags(*arguments, **options)

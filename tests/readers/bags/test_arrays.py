@@ -1,4 +1,6 @@
-"""npy and npz: by position or by id, one bag at a time, nothing unpickled and nothing larger than it says."""
+"""npy and npz: by position or by id, one bag at a time, nothing unpickled and nothing larger than
+it says.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,9 @@ def test_a_single_array_without_a_name_is_one_of_all_bags(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_memory_is_that_of_one_bag(tmp_path: Path, packed: bool) -> None:
-    maps = np.random.default_rng(0).random((200, 100, 100), np.float32)  # 8 MB a model, 80 kB a bag in doubles
+    maps = np.random.default_rng(0).random(
+        (200, 100, 100), np.float32
+    )  # 8 MB a model, 80 kB a bag in doubles
     for k in range(3):
         if packed:
             np.savez_compressed(tmp_path / f"{k}.npz", maps=maps)
@@ -113,7 +117,11 @@ def test_another_number_of_bags_is_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", values()[0])
     np.save(tmp_path / "b.npy", values()[1][:3])
     error = refused([tmp_path / "a.npy", tmp_path / "b.npy"])
-    assert (error.rule, error.file, error.location) == ("bags-differ", str(tmp_path / "b.npy"), "model 'b'")
+    assert (error.rule, error.file, error.location) == (
+        "bags-differ",
+        str(tmp_path / "b.npy"),
+        "model 'b'",
+    )
     assert "4 bags" in error.expected
     assert "3 bags" in error.value
 
@@ -145,13 +153,18 @@ def test_another_shape_is_refused_with_model_and_bag(tmp_path: Path) -> None:
     files = archives(tmp_path, values())
     np.savez(files[1], **{**dict(zip(IDS, values()[1])), "x3": np.zeros((4, 3))})
     error = refused(files)
-    assert (error.rule, error.file, error.location) == ("shape-mismatch", str(files[1]), "model 'b', bag 'x3'")
+    assert (error.rule, error.file, error.location) == (
+        "shape-mismatch",
+        str(files[1]),
+        "model 'b', bag 'x3'",
+    )
     assert "3 x 4" in error.expected
     assert "4 x 3" in error.value
 
 
 @pytest.mark.parametrize(
-    ("wrong", "rule"), [(np.nan, "non-finite"), (np.inf, "non-finite"), (1.5, "score-range"), (-0.1, "score-range")]
+    ("wrong", "rule"),
+    [(np.nan, "non-finite"), (np.inf, "non-finite"), (1.5, "score-range"), (-0.1, "score-range")],
 )
 def test_values_are_checked_when_a_bag_is_read(tmp_path: Path, wrong: float, rule: str) -> None:
     maps = values()
@@ -257,4 +270,6 @@ def test_missing_files_and_models_of_one_name(tmp_path: Path) -> None:
     np.save(tmp_path / "one" / "m.npy", values()[1])
     with pytest.raises(ValueError, match="two models are called 'm'; name them: first="):
         read_bags([tmp_path / "m.npy", tmp_path / "one" / "m.npy"])
-    assert read_bags({"first": tmp_path / "m.npy", "second": tmp_path / "one" / "m.npy"}).models == ("first", "second")
+    assert read_bags(
+        {"first": tmp_path / "m.npy", "second": tmp_path / "one" / "m.npy"}
+    ).models == ("first", "second")

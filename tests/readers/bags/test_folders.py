@@ -1,4 +1,6 @@
-"""Folders with a file per bag, of every format of volumes, paired by name and compared header by header."""
+"""Folders with a file per bag, of every format of volumes, paired by name and compared header by
+header.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,11 @@ def test_a_file_that_is_missing_in_one_folder_is_named(tmp_path: Path) -> None:
     places = folders(tmp_path, values())
     (places[1] / "x3.npy").unlink()
     error = refused(places)
-    assert (error.rule, error.file, error.location) == ("bags-differ", str(places[1]), "model 'b', bag 'x3'")
+    assert (error.rule, error.file, error.location) == (
+        "bags-differ",
+        str(places[1]),
+        "model 'b', bag 'x3'",
+    )
 
 
 def test_maps_in_other_places_are_refused(tmp_path: Path) -> None:

@@ -52,7 +52,9 @@ def test_words_and_aliases(maps: list[Path], table) -> None:
     assert list(bags.groups) == ["patient"]
 
 
-def test_an_array_of_labels_stands_in_the_order_of_the_bags(maps: list[Path], tmp_path: Path) -> None:
+def test_an_array_of_labels_stands_in_the_order_of_the_bags(
+    maps: list[Path], tmp_path: Path
+) -> None:
     np.save(tmp_path / "labels.npy", np.array([0, 1, 1, 0]))
     assert read_bags(maps, tmp_path / "labels.npy").positive.tolist() == [False, True, True, False]
     for wrong in (np.zeros(3), np.array([0, 1, 2, 0])):
@@ -132,7 +134,9 @@ def test_without_a_label_a_bag_with_a_box_is_positive(maps: list[Path], table) -
         ("x4,1,5,5,6,6", "x4,1,five,5,6,6", "type"),
     ],
 )
-def test_boxes_that_make_no_sense_are_refused(maps: list[Path], table, old: str, new: str, rule: str) -> None:
+def test_boxes_that_make_no_sense_are_refused(
+    maps: list[Path], table, old: str, new: str, rule: str
+) -> None:
     assert old in BOXED
     assert refused(maps, table(BOXED.replace(old, new))).rule == rule
 
@@ -178,7 +182,10 @@ def test_masks_that_do_not_fit_are_refused(maps: list[Path], tmp_path: Path) -> 
     place.mkdir()
     for bag in IDS[:3]:
         np.save(place / f"{bag}.npy", np.zeros((3, 4), np.uint8))
-    assert (refused(maps, place).rule, refused(maps, place).location) == ("labels-differ", "bag 'x4'")
+    assert (refused(maps, place).rule, refused(maps, place).location) == (
+        "labels-differ",
+        "bag 'x4'",
+    )
     np.save(place / "x4.npy", np.zeros((4, 3), np.uint8))
     assert refused(maps, place).rule == "shape-mismatch"
     np.save(place / "x4.npy", np.zeros((3, 4), np.uint8))

@@ -1,4 +1,6 @@
-"""Files with bytes changed, lost or added: they are read, or refused with a typed error, and nothing else happens."""
+"""Files with bytes changed, lost or added: they are read, or refused with a typed error, and
+nothing else happens.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,12 @@ def whole(tmp_path: Path) -> dict[str, bytes]:
     np.savez_compressed(tmp_path / "stack.npz", maps=MAPS, ids=np.array(IDS))
     np.savez(tmp_path / "named.npz", **dict(zip(IDS, MAPS)))
     np.save(tmp_path / "plain.npy", MAPS)
-    cells = [(bag, y, x, float(MAPS[i, y, x])) for i, bag in enumerate(IDS) for y in range(3) for x in range(4)]
+    cells = [
+        (bag, y, x, float(MAPS[i, y, x]))
+        for i, bag in enumerate(IDS)
+        for y in range(3)
+        for x in range(4)
+    ]
     lines = [",".join(map(str, cell)) for cell in cells]
     (tmp_path / "long.csv").write_text("\n".join(["bag,row,column,value", *lines]) + "\n")
     (tmp_path / "labels.csv").write_bytes(LABELS)
@@ -53,7 +60,9 @@ def changed(data: bytes, by: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["stack.npz", "named.npz", "plain.npy", "long.csv", "labels.csv"])
-def test_changed_files_are_read_or_refused(tmp_path: Path, whole: dict[str, bytes], name: str) -> None:
+def test_changed_files_are_read_or_refused(
+    tmp_path: Path, whole: dict[str, bytes], name: str
+) -> None:
     by, refused = random.Random(name), 0
     other = tmp_path / f"changed{Path(name).suffix}"
     for _ in range(120):

@@ -28,7 +28,10 @@ def test_one_table_holds_all_models_in_any_order_of_rows(tmp_path: Path) -> None
 
 def test_a_table_per_model(tmp_path: Path) -> None:
     rows = long_rows(values())
-    files = [write_rows(tmp_path / f"{m}.csv", without([r for r in rows if r["model"] == m], "model")) for m in MODELS]
+    files = [
+        write_rows(tmp_path / f"{m}.csv", without([r for r in rows if r["model"] == m], "model"))
+        for m in MODELS
+    ]
     assert same(read_bags(files), values())
 
 
@@ -54,7 +57,14 @@ def test_instances_in_a_row_and_bags_of_different_length(tmp_path: Path) -> None
 
 def test_slices_make_volumes(tmp_path: Path) -> None:
     rows = [
-        {"model": m, "bag": "x", "slice": z, "row": y, "column": x, "value": (4 * z + 2 * y + x) / 8}
+        {
+            "model": m,
+            "bag": "x",
+            "slice": z,
+            "row": y,
+            "column": x,
+            "value": (4 * z + 2 * y + x) / 8,
+        }
         for m in "ab"
         for x in range(2)
         for y in range(2)
@@ -68,7 +78,9 @@ def test_slices_make_volumes(tmp_path: Path) -> None:
 def test_a_name_stands_before_the_models_of_a_table(tmp_path: Path) -> None:
     table = write_rows(tmp_path / "all.csv", long_rows(values()))
     assert read_bags({"ours": table}).models == ("ours/a", "ours/b", "ours/c")
-    one = write_rows(tmp_path / "one.csv", [row for row in long_rows(values()) if row["model"] == "a"])
+    one = write_rows(
+        tmp_path / "one.csv", [row for row in long_rows(values()) if row["model"] == "a"]
+    )
     assert read_bags({"ours": one, "theirs": one}).models == ("ours", "theirs")
 
 
@@ -115,7 +127,9 @@ def test_bags_that_one_model_lacks_are_named(tmp_path: Path) -> None:
         ("model", " ", "missing-id"),
     ],
 )
-def test_cells_that_are_wrong_are_named_with_their_line(tmp_path: Path, column: str, cell: str, rule: str) -> None:
+def test_cells_that_are_wrong_are_named_with_their_line(
+    tmp_path: Path, column: str, cell: str, rule: str
+) -> None:
     rows = long_rows(values())
     rows[7][column] = cell
     error = refused(write_rows(tmp_path / "all.csv", rows))
@@ -125,9 +139,17 @@ def test_cells_that_are_wrong_are_named_with_their_line(tmp_path: Path, column: 
 
 def test_columns_that_are_missing_are_named(tmp_path: Path) -> None:
     rows = long_rows(values())
-    assert "a column 'bag'" in refused(write_rows(tmp_path / "1.csv", without(rows, "bag"))).expected
-    assert "a column 'value'" in refused(write_rows(tmp_path / "2.csv", without(rows, "value"))).expected
-    assert "instance" in refused(write_rows(tmp_path / "3.csv", without(rows, "row", "column"))).expected
+    assert (
+        "a column 'bag'" in refused(write_rows(tmp_path / "1.csv", without(rows, "bag"))).expected
+    )
+    assert (
+        "a column 'value'"
+        in refused(write_rows(tmp_path / "2.csv", without(rows, "value"))).expected
+    )
+    assert (
+        "instance"
+        in refused(write_rows(tmp_path / "3.csv", without(rows, "row", "column"))).expected
+    )
 
 
 def test_predictions_in_json_are_no_maps(tmp_path: Path) -> None:
@@ -142,4 +164,6 @@ def test_other_scales_need_a_normalisation(tmp_path: Path) -> None:
     table = write_rows(tmp_path / "all.csv", rows)
     assert refused(table).rule == "score-range"
     bags = read_bags(table, normalise="sigmoid")
-    assert bags[0].values == pytest.approx(1 / (1 + np.exp(-(values()[:, 0].reshape(3, -1) * 10 - 5))))
+    assert bags[0].values == pytest.approx(
+        1 / (1 + np.exp(-(values()[:, 0].reshape(3, -1) * 10 - 5)))
+    )

@@ -11,7 +11,9 @@ import pytest
 from calipers.errors import InputError
 from calipers.readers.volumes import open_volume
 
-OBLIQUE = np.array([[0.0, 0.3, 2.0, 10.0], [1.5, 0.0, 0.0, -20.0], [0.0, -3.0, 0.2, 5.0], [0.0, 0.0, 0.0, 1.0]])
+OBLIQUE = np.array(
+    [[0.0, 0.3, 2.0, 10.0], [1.5, 0.0, 0.0, -20.0], [0.0, -3.0, 0.2, 5.0], [0.0, 0.0, 0.0, 1.0]]
+)
 
 
 def labels(shape: tuple[int, ...] = (4, 5, 6), kind: Any = np.uint8) -> np.ndarray:

@@ -17,12 +17,16 @@ from readers.volumes.making import OBLIQUE
 PLAIN = np.diag([1.0, 1.0, 2.0, 1.0])
 
 
-def volume(shape: tuple[int, ...], name: str = "a", affine: Any = None, spacing: Any = None) -> Volume:
+def volume(
+    shape: tuple[int, ...], name: str = "a", affine: Any = None, spacing: Any = None
+) -> Volume:
     if affine is not None:
         affine = np.asarray(affine, float)
         spacing = spacing_of(affine, len(shape))
     codes = None if affine is None else axis_codes(affine, len(shape))
-    return Volume(name, "npy", shape, np.dtype("f4"), lambda: np.zeros(shape), spacing, affine, codes)
+    return Volume(
+        name, "npy", shape, np.dtype("f4"), lambda: np.zeros(shape), spacing, affine, codes
+    )
 
 
 def mismatch(reference: Volume, prediction: Volume, **options: Any) -> InputError:
@@ -46,7 +50,9 @@ def mismatch(reference: Volume, prediction: Volume, **options: Any) -> InputErro
         ((4, 5, 6), (5, 7), "two axes"),
     ],
 )
-def test_shapes_that_differ_are_named_with_what_may_have_happened(wanted: Any, came: Any, hint: str) -> None:
+def test_shapes_that_differ_are_named_with_what_may_have_happened(
+    wanted: Any, came: Any, hint: str
+) -> None:
     error = mismatch(volume(wanted, "refs.npy"), volume(came, "preds.npy"))
     assert error.rule == "shape-mismatch"
     assert " x ".join(map(str, wanted)) in error.expected
@@ -77,7 +83,9 @@ def test_other_mismatches_of_affines_are_described() -> None:
     reference = volume((4, 5, 6), "r", PLAIN)
     permuted = volume((4, 5, 6), "p", PLAIN[:, [1, 0, 2, 3]])
     assert "permuted" in mismatch(reference, permuted).hint
-    assert "spacings differ" in mismatch(reference, volume((4, 5, 6), "p", np.diag([1, 1, 3, 1]))).hint
+    assert (
+        "spacings differ" in mismatch(reference, volume((4, 5, 6), "p", np.diag([1, 1, 3, 1]))).hint
+    )
     angle = 0.05
     turned = PLAIN.copy()
     turned[:2, :2] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
@@ -99,7 +107,9 @@ def test_a_small_angle_matters_at_the_corners() -> None:
     near = PLAIN.copy()
     near[0, 1] = 1e-5
     assert check_pair(volume((4, 5, 6), "r", PLAIN), volume((4, 5, 6), "p", near)) == ()
-    assert mismatch(volume((4, 500, 6), "r", PLAIN), volume((4, 500, 6), "p", near)).rule == "affine"
+    assert (
+        mismatch(volume((4, 500, 6), "r", PLAIN), volume((4, 500, 6), "p", near)).rule == "affine"
+    )
 
 
 def test_spacings_are_compared_where_there_is_no_affine() -> None:
@@ -110,8 +120,14 @@ def test_spacings_are_compared_where_there_is_no_affine() -> None:
 
 
 def test_a_volume_without_orientation_is_noted() -> None:
-    assert "the map has no orientation" in check_pair(volume((4, 5, 6), "r", PLAIN), volume((4, 5, 6), "p"))[0]
-    assert "the reference has no orientation" in check_pair(volume((4, 5, 6)), volume((4, 5, 6), "p", PLAIN))[0]
+    assert (
+        "the map has no orientation"
+        in check_pair(volume((4, 5, 6), "r", PLAIN), volume((4, 5, 6), "p"))[0]
+    )
+    assert (
+        "the reference has no orientation"
+        in check_pair(volume((4, 5, 6)), volume((4, 5, 6), "p", PLAIN))[0]
+    )
 
 
 def test_resizing_needs_the_same_extent() -> None:
@@ -120,8 +136,13 @@ def test_resizing_needs_the_same_extent() -> None:
     fine, coarse = volume((4, 6, 8), "r", PLAIN), volume((2, 3, 4), "p", half)
     assert mismatch(fine, coarse).rule == "shape-mismatch"
     assert check_pair(fine, coarse, resize="linear") == ()
-    assert mismatch(fine, volume((2, 3, 4), "p", np.diag([2.0, 2.0, 4.0, 1.0])), resize="linear").rule == "affine"
-    assert mismatch(volume((4, 6, 8)), volume((3, 4), "p"), resize="nearest").rule == "shape-mismatch"
+    assert (
+        mismatch(fine, volume((2, 3, 4), "p", np.diag([2.0, 2.0, 4.0, 1.0])), resize="linear").rule
+        == "affine"
+    )
+    assert (
+        mismatch(volume((4, 6, 8)), volume((3, 4), "p"), resize="nearest").rule == "shape-mismatch"
+    )
     with pytest.raises(UsageError, match="did you mean 'linear'"):
         check_pair(fine, coarse, resize="linea")
 

@@ -31,7 +31,8 @@ def megabytes(field):
     return int(line.split()[1]) / 1024
 found = {}
 for name in sys.argv[1:]:
-    # The peak that getrusage tells is at first that of the parent, so it could hide anything: this one is set back.
+    # The peak that getrusage tells is at first that of the parent, so it could hide anything: this
+    # one is set back.
     open("/proc/self/clear_refs", "w").write("5")
     before, start = megabytes("VmRSS"), time.perf_counter()
     try:
@@ -66,9 +67,13 @@ def write_bombs(place: Path) -> None:
     (place / "small.nii.gz").write_bytes(gzip.compress(nifti_header((1000, 1000, 500))))
     whole = gzip.compress(nifti_header((800, 800, 1000))) + zeros_packed(2560 << 20)
     (place / "ratio.nii.gz").write_bytes(whole)
-    (place / "behind.nii.gz").write_bytes(gzip.compress(nifti_header((4, 4, 4)) + bytes(256)) + zeros_packed(1 << 30))
+    (place / "behind.nii.gz").write_bytes(
+        gzip.compress(nifti_header((4, 4, 4)) + bytes(256)) + zeros_packed(1 << 30)
+    )
     (place / "plain.nii").write_bytes(nifti_header((1000, 1000, 500)))
-    (place / "long.npy").write_bytes(header("{'descr': '<f8', 'fortran_order': False, 'shape': (99999, 99999)}"))
+    (place / "long.npy").write_bytes(
+        header("{'descr': '<f8', 'fortran_order': False, 'shape': (99999, 99999)}")
+    )
     (place / "head.npy").write_bytes(b"\x93NUMPY\2\0" + struct.pack("<I", 2**31) + b"(" * 1000)
     with (
         zipfile.ZipFile(place / "zip.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
@@ -78,11 +83,25 @@ def write_bombs(place: Path) -> None:
         for _ in range(1100):
             file.write(bytes(1_000_000))
     picture = struct.pack(">2I5B", 60_000, 60_000, 8, 0, 0, 0, 0)
-    content = chunk(b"IHDR", picture) + chunk(b"IDAT", zlib.compress(bytes(10_000_000))) + chunk(b"IEND", b"")
+    content = (
+        chunk(b"IHDR", picture)
+        + chunk(b"IDAT", zlib.compress(bytes(10_000_000)))
+        + chunk(b"IEND", b"")
+    )
     (place / "large.png").write_bytes(b"\x89PNG\r\n\x1a\n" + content)
     nrrd(place / "large.nrrd", gzip.compress(bytes(1000)), encoding="gzip", sizes="1200 1000 1000")
-    metaimage(place / "large.mha", zlib.compress(bytes(1000)), CompressedData=True, DimSize="1200 1000 1000")
-    metaimage(place / "more.mha", zlib.compress(bytes(200_000_000), 1), CompressedData=True, DimSize="4 3 2")
+    metaimage(
+        place / "large.mha",
+        zlib.compress(bytes(1000)),
+        CompressedData=True,
+        DimSize="1200 1000 1000",
+    )
+    metaimage(
+        place / "more.mha",
+        zlib.compress(bytes(200_000_000), 1),
+        CompressedData=True,
+        DimSize="4 3 2",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +113,9 @@ def attempts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, f
     write_bombs(place)
     np.save(place / CONTROL, np.ones((300, 1000, 1000), np.uint8))
     names = sorted(str(path) for path in place.iterdir())
-    done = subprocess.run([sys.executable, "-c", ATTEMPT, *names], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", ATTEMPT, *names], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     return {Path(name).name: tuple(found) for name, found in json.loads(done.stdout).items()}
 

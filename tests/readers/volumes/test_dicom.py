@@ -21,7 +21,9 @@ AXIAL = [1, 0, 0, 0, 1, 0]
 SERIES = "1.2.3.4.5"
 
 
-def series(place: Path, volume: np.ndarray, *, gap: float = 2.5, order: Any = None, **changes: Any) -> Path:
+def series(
+    place: Path, volume: np.ndarray, *, gap: float = 2.5, order: Any = None, **changes: Any
+) -> Path:
     """Write a volume [z, y, x] as slices whose names are not in the order of their positions."""
     place.mkdir()
     for k, plane in enumerate(volume):
@@ -37,7 +39,9 @@ def series(place: Path, volume: np.ndarray, *, gap: float = 2.5, order: Any = No
 
 
 def as_tomography(path: Path) -> None:
-    """Give a file the class of computed tomography: other programs look at positions of such files only."""
+    """Give a file the class of computed tomography: other programs look at positions of such files
+    only.
+    """
     one = pydicom.dcmread(path)
     one.file_meta.MediaStorageSOPClassUID = one.SOPClassUID = "1.2.840.10008.5.1.4.1.1.2"
     one.SOPInstanceUID, one.Modality = one.file_meta.MediaStorageSOPInstanceUID, "CT"
@@ -52,7 +56,10 @@ def test_a_series_is_sorted_by_position(tmp_path: Path) -> None:
     assert volume.codes == "LPS"
     assert volume.affine is not None
     assert volume.affine[:3, 3].tolist() == [10.0, 20.0, 30.0]
-    assert (len(volume.parts), volume.bytes) == (5, sum(f.stat().st_size for f in (tmp_path / "ct").iterdir()))
+    assert (len(volume.parts), volume.bytes) == (
+        5,
+        sum(f.stat().st_size for f in (tmp_path / "ct").iterdir()),
+    )
 
 
 def test_a_series_equals_that_of_simpleitk(tmp_path: Path) -> None:
@@ -80,7 +87,9 @@ def test_a_series_equals_that_of_simpleitk(tmp_path: Path) -> None:
         ({"slice2": {"ImagePositionPatient": None}}, "position, orientation and spacing"),
     ],
 )
-def test_slices_that_are_no_volume_are_refused(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+def test_slices_that_are_no_volume_are_refused(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
     error = refused(series(tmp_path / "ct", noise((5, 4, 6), np.uint16), **changes))
     assert error.rule == "dicom-series"
     assert said in error.expected
@@ -99,7 +108,9 @@ def test_a_folder_without_dicom_is_no_volume(tmp_path: Path) -> None:
 
 def test_an_image_is_rescaled(tmp_path: Path) -> None:
     array = noise((4, 6), np.uint16)
-    path = written(tmp_path / "a.dcm", array, RescaleSlope=2, RescaleIntercept=-100, PixelSpacing=[0.7, 0.5])
+    path = written(
+        tmp_path / "a.dcm", array, RescaleSlope=2, RescaleIntercept=-100, PixelSpacing=[0.7, 0.5]
+    )
     volume = open_volume(path)
     assert volume.spacing == (0.5, 0.7)
     assert np.array_equal(volume.read(), array * 2.0 - 100.0)
@@ -110,7 +121,9 @@ def test_an_image_is_rescaled(tmp_path: Path) -> None:
 
 def test_frames_are_a_volume(tmp_path: Path) -> None:
     array = noise((3, 4, 6), np.uint8)
-    volume = open_volume(written(tmp_path / "a.dcm", array, PixelSpacing=[1, 1], SpacingBetweenSlices=3))
+    volume = open_volume(
+        written(tmp_path / "a.dcm", array, PixelSpacing=[1, 1], SpacingBetweenSlices=3)
+    )
     assert np.array_equal(volume.read(), array)
     assert volume.spacing == (1.0, 1.0, 3.0)
     assert "order of the file" in volume.notes[0]
@@ -124,19 +137,28 @@ def test_files_without_preamble_cut_off_or_coloured_are_refused(tmp_path: Path) 
     for stop in range(140, len(whole), 23):
         path.write_bytes(whole[:stop])
         assert NAME not in str(refused(path))
-    assert refused(written(tmp_path / "b.dcm", noise((4, 4, 3), np.uint8))).rule == "volume-channels"
+    assert (
+        refused(written(tmp_path / "b.dcm", noise((4, 4, 3), np.uint8))).rule == "volume-channels"
+    )
 
 
 @pytest.mark.parametrize(
     "elements",
-    [{"Rows": 60_000, "Columns": 60_000}, {"Rows": 0}, {"BitsAllocated": 12}, {"NumberOfFrames": 10**7}],
+    [
+        {"Rows": 60_000, "Columns": 60_000},
+        {"Rows": 0},
+        {"BitsAllocated": 12},
+        {"NumberOfFrames": 10**7},
+    ],
 )
 def test_headers_that_claim_too_much_are_refused(tmp_path: Path, elements: dict[str, Any]) -> None:
     rule = refused(written(tmp_path / "a.dcm", noise((4, 4), np.uint16), **elements)).rule
     assert rule in ("too-large", "volume-shape", "volume-dtype", "volume-broken")
 
 
-def test_without_pydicom_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pydicom_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = written(tmp_path / "a.dcm")
     monkeypatch.setitem(sys.modules, "pydicom", None)
     with pytest.raises(UsageError, match=r"calipers\[dicom\]"):
@@ -151,7 +173,12 @@ def segmentation(path: Path, masks: np.ndarray, place: Path, *, fractional: bool
     slices = [pydicom.dcmread(file) for file in place.iterdir()]
     slices.sort(key=lambda one: one.ImagePositionPatient[2])
     for one in slices:
-        one.StudyInstanceUID, one.FrameOfReferenceUID, one.PatientBirthDate, one.PatientSex = "1.2.9", "1.2.8", "", ""
+        one.StudyInstanceUID, one.FrameOfReferenceUID, one.PatientBirthDate, one.PatientSex = (
+            "1.2.9",
+            "1.2.8",
+            "",
+            "",
+        )
         one.AccessionNumber, one.StudyID, one.StudyDate, one.StudyTime = "", "", "", ""
         one.ReferringPhysicianName, one.SliceThickness = "", 2.5
     described = [

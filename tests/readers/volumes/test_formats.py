@@ -36,7 +36,9 @@ def made(kind: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("suffix", "kind", "shape"), CASES)
-def test_what_is_written_comes_back(tmp_path: Path, suffix: str, kind: str, shape: tuple[int, ...]) -> None:
+def test_what_is_written_comes_back(
+    tmp_path: Path, suffix: str, kind: str, shape: tuple[int, ...]
+) -> None:
     array, path = made(kind, shape), tmp_path / f"a{suffix}"
     write_volume(path, array)
     volume = open_volume(path)
@@ -67,7 +69,9 @@ def test_the_place_in_space_comes_back(tmp_path: Path, suffix: str) -> None:
 
 @pytest.mark.parametrize("suffix", [".npz", ".nii", ".nii.gz"])
 @pytest.mark.parametrize("shape", [PLANE, SPACE])
-def test_a_spacing_alone_has_no_orientation(tmp_path: Path, suffix: str, shape: tuple[int, ...]) -> None:
+def test_a_spacing_alone_has_no_orientation(
+    tmp_path: Path, suffix: str, shape: tuple[int, ...]
+) -> None:
     spacing = (0.5, 0.75, 3.0)[: len(shape)]
     write_volume(tmp_path / f"a{suffix}", labels(shape), spacing=spacing)
     volume = open_volume(tmp_path / f"a{suffix}")
@@ -94,7 +98,9 @@ def test_formats_without_a_place_say_so(tmp_path: Path, suffix: str) -> None:
         (".npy", labels(PLANE)),
     ],
 )
-def test_what_a_format_cannot_hold_is_not_written(tmp_path: Path, name: str, array: np.ndarray) -> None:
+def test_what_a_format_cannot_hold_is_not_written(
+    tmp_path: Path, name: str, array: np.ndarray
+) -> None:
     with pytest.raises(UsageError):
         write_volume(tmp_path / name, array)
     assert not list(tmp_path.iterdir())

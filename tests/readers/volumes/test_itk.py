@@ -13,7 +13,18 @@ from readers.volumes.making import labels, noise, refused
 
 sitk = pytest.importorskip("SimpleITK")
 
-KINDS = ("uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64")
+KINDS = (
+    "uint8",
+    "int8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "float32",
+    "float64",
+)
 NAMES = ("a.nrrd", "a.nhdr", "a.mha", "a.mhd")
 
 
@@ -35,7 +46,9 @@ def affine_in_ras(path: Path) -> np.ndarray:
     at = np.array(image.TransformIndexToPhysicalPoint((0, 0, 0)))
     unit = [tuple(int(k == axis) for k in range(3)) for axis in range(3)]
     found = np.eye(4)
-    found[:3, :3] = np.array([np.array(image.TransformIndexToPhysicalPoint(u)) - at for u in unit]).T
+    found[:3, :3] = np.array(
+        [np.array(image.TransformIndexToPhysicalPoint(u)) - at for u in unit]
+    ).T
     found[:3, 3] = at
     found[:2] *= -1
     return found
@@ -68,7 +81,9 @@ def test_pictures_have_a_spacing_and_no_orientation(tmp_path: Path, name: str) -
 def nrrd(path: Path, content: bytes = bytes(24), **fields: Any) -> Path:
     """Write a header by hand; None leaves a field out."""
     head = {"type": "uchar", "dimension": 3, "sizes": "4 3 2", "encoding": "raw", **fields}
-    lines = "".join(f"{name.replace('_', ' ')}: {value}\n" for name, value in head.items() if value is not None)
+    lines = "".join(
+        f"{name.replace('_', ' ')}: {value}\n" for name, value in head.items() if value is not None
+    )
     path.write_bytes(b"NRRD0004\n# a comment\n" + lines.encode() + b"\n" + content)
     return path
 
@@ -92,9 +107,18 @@ def nrrd(path: Path, content: bytes = bytes(24), **fields: Any) -> Path:
         ({"encoding": "gzip"}, "volume-broken"),
         ({"spacings": "1 1 nan"}, "spacing"),
         ({"spacings": "1 0 1"}, "spacing"),
-        ({"space": "left-posterior-superior", "space_directions": "none (1,0,0) (0,1,0)"}, "volume-shape"),
-        ({"space": "left-posterior-superior", "space_directions": "(nan,0,0) (0,1,0) (0,0,1)"}, "affine"),
-        ({"space": "left-posterior-superior", "space_directions": "(1,0,0) (1,0,0) (0,0,1)"}, "affine"),
+        (
+            {"space": "left-posterior-superior", "space_directions": "none (1,0,0) (0,1,0)"},
+            "volume-shape",
+        ),
+        (
+            {"space": "left-posterior-superior", "space_directions": "(nan,0,0) (0,1,0) (0,0,1)"},
+            "affine",
+        ),
+        (
+            {"space": "left-posterior-superior", "space_directions": "(1,0,0) (1,0,0) (0,0,1)"},
+            "affine",
+        ),
         ({"data_file": "../other.raw"}, "volume-format"),
         ({"data_file": "LIST"}, "not-found"),
         ({"data_file": "slice%03d.raw 1 9 1"}, "volume-format"),
@@ -113,11 +137,19 @@ def test_broken_nrrd_headers_are_refused(tmp_path: Path, fields: dict[str, Any],
 
 def test_spaces_of_nrrd_are_converted(tmp_path: Path) -> None:
     directions = "(1,0,0) (0,2,0) (0,0,3)"
-    for space, codes in {"LPS": "LPS", "right-anterior-superior": "RAS", "left-anterior-superior": "LAS"}.items():
-        path = nrrd(tmp_path / "a.nrrd", space=space, space_directions=directions, space_origin="(1,2,3)")
+    for space, codes in {
+        "LPS": "LPS",
+        "right-anterior-superior": "RAS",
+        "left-anterior-superior": "LAS",
+    }.items():
+        path = nrrd(
+            tmp_path / "a.nrrd", space=space, space_directions=directions, space_origin="(1,2,3)"
+        )
         volume = open_volume(path)
         assert (volume.codes, volume.spacing) == (codes, (1.0, 2.0, 3.0))
-    elsewhere = open_volume(nrrd(tmp_path / "b.nrrd", space="3D-right-handed", space_directions=directions))
+    elsewhere = open_volume(
+        nrrd(tmp_path / "b.nrrd", space="3D-right-handed", space_directions=directions)
+    )
     assert (elsewhere.affine, elsewhere.spacing) == (None, (1.0, 2.0, 3.0))
 
 
@@ -127,7 +159,13 @@ def test_the_voxels_may_be_the_last_bytes(tmp_path: Path) -> None:
 
 
 def metaimage(path: Path, content: bytes = bytes(24), **fields: Any) -> Path:
-    head = {"ObjectType": "Image", "NDims": 3, "BinaryData": True, "DimSize": "4 3 2", "ElementType": "MET_UCHAR"}
+    head = {
+        "ObjectType": "Image",
+        "NDims": 3,
+        "BinaryData": True,
+        "DimSize": "4 3 2",
+        "ElementType": "MET_UCHAR",
+    }
     head |= {**fields, "ElementDataFile": fields.get("ElementDataFile", "LOCAL")}
     lines = "".join(f"{name} = {value}\n" for name, value in head.items() if value is not None)
     path.write_bytes(lines.encode() + content)
@@ -153,7 +191,9 @@ def metaimage(path: Path, content: bytes = bytes(24), **fields: Any) -> Path:
         ({"ElementDataFile": "a%d.raw"}, "volume-format"),
     ],
 )
-def test_broken_metaimage_headers_are_refused(tmp_path: Path, fields: dict[str, Any], rule: str) -> None:
+def test_broken_metaimage_headers_are_refused(
+    tmp_path: Path, fields: dict[str, Any], rule: str
+) -> None:
     assert refused(metaimage(tmp_path / "a.mha", **fields)).rule == rule
 
 
@@ -168,12 +208,17 @@ def test_voxels_beside_a_header_may_not_be_a_link_out_of_the_folder(tmp_path: Pa
     (tmp_path / "in").mkdir()
     (tmp_path / "secret.raw").write_bytes(bytes(24))
     (tmp_path / "in" / "a.raw").symlink_to(tmp_path / "secret.raw")
-    assert refused(metaimage(tmp_path / "in" / "a.mhd", b"", ElementDataFile="a.raw")).rule == "outside-root"
+    assert (
+        refused(metaimage(tmp_path / "in" / "a.mhd", b"", ElementDataFile="a.raw")).rule
+        == "outside-root"
+    )
 
 
 @pytest.mark.parametrize("name", ["a.nrrd", "a.mha"])
 def test_packed_voxels_that_are_damaged_or_cut_off_are_refused(tmp_path: Path, name: str) -> None:
-    path = written(tmp_path / name, noise((8, 9, 10), np.uint8), np.random.default_rng(0), packed=True)
+    path = written(
+        tmp_path / name, noise((8, 9, 10), np.uint8), np.random.default_rng(0), packed=True
+    )
     whole = path.read_bytes()
     path.write_bytes(whole[:-100])
     assert refused(path).rule == "volume-broken"

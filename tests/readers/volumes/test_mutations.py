@@ -17,7 +17,9 @@ SLOWEST = 5.0
 
 
 def mutated(whole: bytes, rng: np.random.Generator) -> bytes:
-    """Change, cut, repeat or insert a few bytes; the beginning, where headers are, is hit most often."""
+    """Change, cut, repeat or insert a few bytes; the beginning, where headers are, is hit most
+    often.
+    """
     found = bytearray(whole)
     for _ in range(int(rng.integers(1, 5))):
         place = int(len(found) * rng.random() ** 2)
@@ -31,7 +33,9 @@ def mutated(whole: bytes, rng: np.random.Generator) -> bytes:
         elif kind == 3:
             found[place:place] = found[place : place + int(rng.integers(1, 40))]
         else:
-            found[place : place + 1] = bytes([found[place] ^ (1 << int(rng.integers(0, 8)))]) if found[place:] else b""
+            found[place : place + 1] = (
+                bytes([found[place] ^ (1 << int(rng.integers(0, 8)))]) if found[place:] else b""
+            )
     return bytes(found)
 
 
@@ -39,7 +43,11 @@ def survive(folder: Path, suffix: str, rounds: int) -> int:
     """Return how many mutations were read; anything but an InputError fails."""
     path, rng = folder / f"a{suffix}", np.random.default_rng(7)
     shape = (9, 11) if suffix == ".png" else (3, 9, 11)
-    write_volume(path, noise(shape, np.uint8), **({"affine": OBLIQUE} if suffix in (".nii", ".nii.gz", ".npz") else {}))
+    write_volume(
+        path,
+        noise(shape, np.uint8),
+        **({"affine": OBLIQUE} if suffix in (".nii", ".nii.gz", ".npz") else {}),
+    )
     whole, read = path.read_bytes(), 0
     for _ in range(rounds):
         path.write_bytes(mutated(whole, rng) or b"\0")
@@ -73,7 +81,11 @@ def test_mutations_of_other_formats(tmp_path: Path, name: str) -> None:
         written(tmp_path / name, noise((9, 11), np.uint16))
     else:
         sitk = pytest.importorskip("SimpleITK")
-        sitk.WriteImage(sitk.GetImageFromArray(noise((3, 9, 11), np.uint8)), str(tmp_path / name), name == "a.nrrd")
+        sitk.WriteImage(
+            sitk.GetImageFromArray(noise((3, 9, 11), np.uint8)),
+            str(tmp_path / name),
+            name == "a.nrrd",
+        )
     whole, rng, read = (tmp_path / name).read_bytes(), np.random.default_rng(3), 0
     for _ in range(500):
         (tmp_path / name).write_bytes(mutated(whole, rng) or b"\0")

@@ -20,7 +20,9 @@ nibabel = pytest.importorskip("nibabel")
 SFORM, QFORM, OFFSET, SLOPE, UNITS, DIM = 254, 252, 108, 112, 123, 40  # places in a NIfTI-1 header
 
 
-def written(path: Path, array: np.ndarray, affine: np.ndarray | None = OBLIQUE, kind: str = "Nifti1Image") -> Path:
+def written(
+    path: Path, array: np.ndarray, affine: np.ndarray | None = OBLIQUE, kind: str = "Nifti1Image"
+) -> Path:
     getattr(nibabel, kind)(array.T, affine).to_filename(path)
     return path
 
@@ -34,7 +36,9 @@ def changed(path: Path, place: int, code: str, *values: Any) -> Path:
 
 @pytest.mark.parametrize("kind", ["Nifti1Image", "Nifti2Image"])
 @pytest.mark.parametrize("name", ["a.nii", "a.nii.gz"])
-def test_axes_codes_and_spacing_equal_those_of_nibabel(tmp_path: Path, name: str, kind: str) -> None:
+def test_axes_codes_and_spacing_equal_those_of_nibabel(
+    tmp_path: Path, name: str, kind: str
+) -> None:
     rng = np.random.default_rng(0)
     for _ in range(15):
         turned = np.linalg.qr(rng.normal(size=(3, 3)))[0] * rng.uniform(0.4, 3.0, 3)
@@ -61,7 +65,9 @@ def test_big_endian_files_are_read(tmp_path: Path) -> None:
 
 
 def test_slope_and_intercept_are_applied_as_nibabel_does(tmp_path: Path) -> None:
-    path = changed(written(tmp_path / "a.nii", noise((3, 4, 5), np.uint8)), SLOPE, "<2f", 1 / 255, 0.25)
+    path = changed(
+        written(tmp_path / "a.nii", noise((3, 4, 5), np.uint8)), SLOPE, "<2f", 1 / 255, 0.25
+    )
     volume = open_volume(path)
     assert volume.dtype == np.float64
     assert np.array_equal(volume.read(), nibabel.load(path).get_fdata().T)
@@ -74,7 +80,9 @@ def test_a_slope_of_nothing_means_values_as_they_are(tmp_path: Path, slope: floa
 
 
 @pytest.mark.parametrize(("slope", "inter"), [(np.inf, 0.0), (1.0, np.nan), (2.0, -np.inf)])
-def test_a_scaling_that_is_not_finite_is_refused(tmp_path: Path, slope: float, inter: float) -> None:
+def test_a_scaling_that_is_not_finite_is_refused(
+    tmp_path: Path, slope: float, inter: float
+) -> None:
     path = changed(written(tmp_path / "a.nii", labels()), SLOPE, "<2f", slope, inter)
     assert refused(path).rule == "non-finite"
 
@@ -168,10 +176,15 @@ def test_bytes_behind_the_voxels_are_noted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("offset", [0.0, -1.0, 100.5, 4e9, np.nan])
 def test_voxels_begin_after_the_header(tmp_path: Path, offset: float) -> None:
-    assert refused(changed(written(tmp_path / "a.nii", labels()), OFFSET, "<f", offset)).rule == "volume-broken"
+    assert (
+        refused(changed(written(tmp_path / "a.nii", labels()), OFFSET, "<f", offset)).rule
+        == "volume-broken"
+    )
 
 
-@pytest.mark.parametrize("dim", [(0, 6, 5, 4), (8, 6, 5, 4), (3, -6, 5, 4), (3, 0, 5, 4), (1, 120, 1, 1)])
+@pytest.mark.parametrize(
+    "dim", [(0, 6, 5, 4), (8, 6, 5, 4), (3, -6, 5, 4), (3, 0, 5, 4), (1, 120, 1, 1)]
+)
 def test_axes_without_sense_are_refused(tmp_path: Path, dim: tuple[int, ...]) -> None:
     assert refused(changed(written(tmp_path / "a.nii", labels()), DIM, "<4h", *dim)).rule in (
         "volume-shape",
@@ -179,7 +192,9 @@ def test_axes_without_sense_are_refused(tmp_path: Path, dim: tuple[int, ...]) ->
     )
 
 
-def test_without_nibabel_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_nibabel_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = written(tmp_path / "a.nii", labels())
     monkeypatch.setitem(sys.modules, "nibabel", None)
     with pytest.raises(UsageError, match=r"calipers\[volumes\]"):

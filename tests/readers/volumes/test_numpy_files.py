@@ -48,7 +48,9 @@ def test_object_arrays_are_refused_and_not_unpickled(tmp_path: Path) -> None:
         (np.zeros((0, 4)), "volume-shape"),
     ],
 )
-def test_arrays_that_are_no_volumes_are_refused(tmp_path: Path, array: np.ndarray, rule: str) -> None:
+def test_arrays_that_are_no_volumes_are_refused(
+    tmp_path: Path, array: np.ndarray, rule: str
+) -> None:
     np.save(tmp_path / "a.npy", array)
     assert refused(tmp_path / "a.npy").rule == rule
 
@@ -81,7 +83,9 @@ def test_a_header_that_claims_gigabytes_is_refused(tmp_path: Path) -> None:
     whole = "{'descr': '<f8', 'fortran_order': False, 'shape': (100000, 1000000)}"
     (tmp_path / "a.npy").write_bytes(header(whole))
     assert refused(tmp_path / "a.npy").rule == "too-large"
-    (tmp_path / "b.npy").write_bytes(header("{'descr': '<f8', 'fortran_order': False, 'shape': (4096, 4096)}"))
+    (tmp_path / "b.npy").write_bytes(
+        header("{'descr': '<f8', 'fortran_order': False, 'shape': (4096, 4096)}")
+    )
     assert refused(tmp_path / "b.npy").rule == "volume-broken"
     (tmp_path / "c.npy").write_bytes(b"\x93NUMPY\2\0" + struct.pack("<I", 2**32 - 1) + b"{" * 100)
     assert refused(tmp_path / "c.npy").rule == "too-large"

@@ -16,7 +16,9 @@ from calipers.readers.volumes import Volume, pair, write_volume
 from readers.volumes.making import OBLIQUE, labels, noise
 
 
-def folder(place: Path, names: Iterable[str], *, shape: tuple[int, ...] = (4, 5, 6), **options: Any) -> Path:
+def folder(
+    place: Path, names: Iterable[str], *, shape: tuple[int, ...] = (4, 5, 6), **options: Any
+) -> Path:
     """Write labels where a name says ref, else a map."""
     for name in names:
         (place / name).parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +52,10 @@ def test_names_that_differ_are_listed_and_a_pattern_is_proposed(tmp_path: Path) 
     refs = folder(tmp_path / "refs", [f"case_{k}_seg.npy" for k in range(8)])
     preds = folder(tmp_path / "preds", [f"case_{k}_0000.npy" for k in range(8)])
     error = unpaired(refs, {"m": preds})
-    assert "'case_0_seg', 'case_1_seg', 'case_2_seg', 'case_3_seg', 'case_4_seg' and 3 more" in error.hint
+    assert (
+        "'case_0_seg', 'case_1_seg', 'case_2_seg', 'case_3_seg', 'case_4_seg' and 3 more"
+        in error.hint
+    )
     assert 'reference_pattern="{name}_seg.npy" and pattern="{name}_0000.npy"' in error.hint
     paired = pair(refs, {"m": preds}, pattern="{name}_0000.npy", reference_pattern="{name}_seg.npy")
     assert [sample.name for sample in paired] == [f"case_{k}" for k in range(8)]
@@ -104,8 +109,13 @@ def test_predictions_without_reference_are_an_error_unless_skipped(tmp_path: Pat
     refs = folder(tmp_path / "refs", ["a.npy"])
     preds = folder(tmp_path / "preds", ["a.npy", "z.npy"])
     for missing in ("error", "empty"):
-        assert "predictions without reference: 'z'" in unpaired(refs, {"m": preds}, missing=missing).hint
-    assert "1 predictions of m have no reference" in pair(refs, {"m": preds}, missing="skip").notes[0]
+        assert (
+            "predictions without reference: 'z'"
+            in unpaired(refs, {"m": preds}, missing=missing).hint
+        )
+    assert (
+        "1 predictions of m have no reference" in pair(refs, {"m": preds}, missing="skip").notes[0]
+    )
 
 
 def test_nothing_in_common_is_always_an_error(tmp_path: Path) -> None:
@@ -128,7 +138,9 @@ def test_accents_pair_however_they_are_encoded(tmp_path: Path) -> None:
     name = "Müller"
     refs = folder(tmp_path / "refs", [unicodedata.normalize("NFD", name) + ".npy"])
     preds = folder(tmp_path / "preds", [unicodedata.normalize("NFC", name) + ".npy"])
-    assert [sample.name for sample in pair(refs, {"m": preds})] == [unicodedata.normalize("NFC", name)]
+    assert [sample.name for sample in pair(refs, {"m": preds})] == [
+        unicodedata.normalize("NFC", name)
+    ]
     folder(tmp_path / "refs", [unicodedata.normalize("NFC", name) + ".npy"])
     with pytest.raises(InputError) as caught:
         pair(refs, {"m": preds})
@@ -136,7 +148,10 @@ def test_accents_pair_however_they_are_encoded(tmp_path: Path) -> None:
 
 
 def test_case_is_not_ignored_but_mentioned(tmp_path: Path) -> None:
-    refs, preds = folder(tmp_path / "refs", ["A.npy", "b.npy"]), folder(tmp_path / "preds", ["a.npy", "b.npy"])
+    refs, preds = (
+        folder(tmp_path / "refs", ["A.npy", "b.npy"]),
+        folder(tmp_path / "preds", ["a.npy", "b.npy"]),
+    )
     assert "without regard to case" in unpaired(refs, {"m": preds}).hint
     both = folder(tmp_path / "both", ["A.npy", "a.npy", "b.npy"])
     assert len(pair(both, {"m": both})) == 3
@@ -189,7 +204,9 @@ def test_a_table_pairs_by_name_or_by_row(tmp_path: Path, named: bool) -> None:
     if named:
         rows = [[*row, extra] for row, extra in zip(rows, ["name", "first", "second"])]
     (tmp_path / "list.csv").write_text("\n".join(",".join(row) for row in rows))
-    paired = pair(tmp_path / "list.csv", {"ours": tmp_path / "list.csv", "theirs": tmp_path / "list.csv"})
+    paired = pair(
+        tmp_path / "list.csv", {"ours": tmp_path / "list.csv", "theirs": tmp_path / "list.csv"}
+    )
     assert [sample.name for sample in paired] == (["first", "second"] if named else ["a", "b"])
     first = paired[0].maps
     assert first["ours"] is not None
@@ -199,7 +216,10 @@ def test_a_table_pairs_by_name_or_by_row(tmp_path: Path, named: bool) -> None:
 
 def test_tables_without_the_column_or_with_empty_cells_are_refused(tmp_path: Path) -> None:
     refs = folder(tmp_path / "refs", ["a.npy"])
-    for text, rule in (("label,x\nrefs/a.npy,1\n", "missing-column"), ("reference,x\n,1\n", "missing-path")):
+    for text, rule in (
+        ("label,x\nrefs/a.npy,1\n", "missing-column"),
+        ("reference,x\n,1\n", "missing-path"),
+    ):
         (tmp_path / "list.csv").write_text(text)
         with pytest.raises(InputError) as caught:
             pair(tmp_path / "list.csv", {"m": refs})
@@ -213,7 +233,9 @@ def test_two_single_files_are_a_pair_whatever_they_are_called(tmp_path: Path) ->
     assert sample.name == "truth"
 
 
-def test_all_headers_are_checked_before_a_voxel_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_headers_are_checked_before_a_voxel_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     refs = folder(tmp_path / "refs", ["a.npy", "b.npy", "c.npy"])
     preds = folder(tmp_path / "preds", ["a.npy"])
     folder(tmp_path / "preds", ["b.npy", "c.npy"], shape=(4, 5, 7))
@@ -268,7 +290,10 @@ def test_values_are_named_with_their_file(tmp_path: Path) -> None:
 
 
 def test_groups_come_from_a_table_of_samples(tmp_path: Path) -> None:
-    refs, preds = folder(tmp_path / "refs", ["a.npy", "b.npy"]), folder(tmp_path / "preds", ["a.npy", "b.npy"])
+    refs, preds = (
+        folder(tmp_path / "refs", ["a.npy", "b.npy"]),
+        folder(tmp_path / "preds", ["a.npy", "b.npy"]),
+    )
     table = tmp_path / "groups.csv"
     table.write_text("image,patient,spacing_x,spacing_y,spacing_z\nb,007,1,1,2\na,8,1,1,3\n")
     paired = pair(refs, {"m": preds}).with_groups(table)

@@ -38,10 +38,14 @@ def test_several_channels_are_refused_and_images_become_grey(tmp_path: Path, mod
     Image.fromarray(noise((5, 7), np.uint8)).convert(mode).save(tmp_path / "a.png")
     error = refused(tmp_path / "a.png", role="labels")
     assert (error.rule, error.value) == ("volume-channels", repr(mode))
-    assert np.array_equal(open_volume(tmp_path / "a.png", role="image").read(), noise((5, 7), np.uint8))
+    assert np.array_equal(
+        open_volume(tmp_path / "a.png", role="image").read(), noise((5, 7), np.uint8)
+    )
 
 
-@pytest.mark.parametrize(("name", "format"), [("a.jpg", "JPEG"), ("a.webp", "WEBP"), ("a.png", "JPEG")])
+@pytest.mark.parametrize(
+    ("name", "format"), [("a.jpg", "JPEG"), ("a.webp", "WEBP"), ("a.png", "JPEG")]
+)
 def test_labels_with_losses_are_refused(tmp_path: Path, name: str, format: str) -> None:
     Image.fromarray(noise((16, 16), np.uint8)).convert("RGB" if format == "WEBP" else "L").save(
         tmp_path / name, format=format
@@ -90,7 +94,9 @@ def png(width: int, height: int, data: bytes = b"", bits: int = 8) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", data) + chunk(b"IEND", b"")
 
 
-@pytest.mark.parametrize(("width", "height"), [(1, 10**9), (10**9, 1), (20_000, 20_000), (2**31 - 1, 2**31 - 1)])
+@pytest.mark.parametrize(
+    ("width", "height"), [(1, 10**9), (10**9, 1), (20_000, 20_000), (2**31 - 1, 2**31 - 1)]
+)
 def test_pictures_beyond_the_limit_are_refused(tmp_path: Path, width: int, height: int) -> None:
     (tmp_path / "a.png").write_bytes(png(width, height, zlib.compress(bytes(1000))))
     assert refused(tmp_path / "a.png").rule == "too-large"
@@ -126,7 +132,9 @@ def test_signed_bytes_and_long_numbers_of_tiff_are_refused(tmp_path: Path) -> No
     assert refused(path).rule == "volume-dtype"
 
 
-@pytest.mark.parametrize("content", [b"hello world" * 100, b"\x89PNG\r\n\x1a\n", b"II*\0", b"BM", b"\0"])
+@pytest.mark.parametrize(
+    "content", [b"hello world" * 100, b"\x89PNG\r\n\x1a\n", b"II*\0", b"BM", b"\0"]
+)
 def test_other_files_are_refused(tmp_path: Path, content: Any) -> None:
     for name in ("a.png", "a.tif", "a.bmp", "a.npy", "a.npz", "a.dcm", "a.xyz"):
         (tmp_path / name).write_bytes(content)

@@ -39,7 +39,10 @@ def test_other_values_are_listed_and_at_most_ten_of_them() -> None:
     assert "nonzero" in error.hint
     smooth = np.array([[0, 17, 128, 200, 255]], np.uint8)
     assert "smoothing" in error_of(as_labels, smooth).hint
-    assert error_of(as_labels, np.arange(50)[None]).value == "'0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 40 more'"
+    assert (
+        error_of(as_labels, np.arange(50)[None]).value
+        == "'0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 40 more'"
+    )
 
 
 def test_nonzero_instances_and_lists() -> None:
@@ -59,7 +62,9 @@ def test_floats_that_are_not_whole_are_refused(meaning: object) -> None:
     assert error_of(as_labels, np.array([[0.0, np.nan]]), meaning).rule == "non-finite"
 
 
-@pytest.mark.parametrize("array", [np.array([[0, -1]]), np.array([[0, 2**40]]), np.array([[0.0, 1e30]])])
+@pytest.mark.parametrize(
+    "array", [np.array([[0, -1]]), np.array([[0, 2**40]]), np.array([[0.0, 1e30]])]
+)
 def test_labels_out_of_range_are_refused(array: np.ndarray) -> None:
     assert error_of(as_labels, array, "instances").rule == "mask-values"
 
@@ -72,7 +77,8 @@ def test_unknown_words_name_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "wanted"), [("f2", "f4"), ("f4", "f4"), ("f8", "f8"), ("u1", "f4"), ("i8", "f4"), ("?", "f4")]
+    ("kind", "wanted"),
+    [("f2", "f4"), ("f4", "f4"), ("f8", "f8"), ("u1", "f4"), ("i8", "f4"), ("?", "f4")],
 )
 def test_scores_are_float32_unless_they_were_float64(kind: str, wanted: str) -> None:
     found = as_map(np.array([[0, 1], [1, 0]]).astype(kind))

@@ -1,4 +1,6 @@
-"""Algorithms find spheres that differ from what is usual, and their scores are calibrated on normal volumes."""
+"""Algorithms find spheres that differ from what is usual, and their scores are calibrated on normal
+volumes.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ from calipers.studies.anomaly.volumes import RADII, SIDE, Volume, normal, test_v
 from calipers.synthetic.anatomy import stream
 from calipers.synthetic.discs import disc
 
-STRONG = ("atlas", "slice-pca", "nearest-patch", "mahalanobis", "autoencoder")  # they know what is usual at a place
+STRONG = (
+    "atlas",
+    "slice-pca",
+    "nearest-patch",
+    "mahalanobis",
+    "autoencoder",
+)  # they know what is usual at a place
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +35,9 @@ def case() -> Volume:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda one: one.name)
-def test_spheres_score_higher_than_what_is_normal(algorithm: Algorithm, training, case: Volume) -> None:
+def test_spheres_score_higher_than_what_is_normal(
+    algorithm: Algorithm, training, case: Volume
+) -> None:
     if not algorithm.available:
         pytest.skip(f"needs {algorithm.package}")
     score = algorithm.fit(training, 0)
@@ -48,11 +58,16 @@ def test_spheres_score_higher_than_what_is_normal(algorithm: Algorithm, training
 
 def test_seven_algorithms_need_nothing_else() -> None:
     assert sum(not algorithm.package for algorithm in ALGORITHMS) >= 7
-    assert {(a.package, a.extra) for a in ALGORITHMS if a.package} == {("sklearn", "studies"), ("torch", "train")}
+    assert {(a.package, a.extra) for a in ALGORITHMS if a.package} == {
+        ("sklearn", "studies"),
+        ("torch", "train"),
+    }
     assert len({algorithm.name for algorithm in ALGORITHMS}) == len(ALGORITHMS)
 
 
-def test_calibrated_scores_are_rare_on_normal_volumes_and_keep_their_order(training, case: Volume) -> None:
+def test_calibrated_scores_are_rare_on_normal_volumes_and_keep_their_order(
+    training, case: Volume
+) -> None:
     raw = intensity(training, 0)
     scored = calibrated(raw, training)
     usual = np.concatenate([scored(volume).ravel() for volume in training])
@@ -111,7 +126,9 @@ def test_patches_have_a_row_per_place_and_scores_go_back_to_voxels() -> None:
 
 def test_views_are_volumes_all_slices_and_slices_with_an_object(case: Volume) -> None:
     maps = {"one": case.image}
-    whole, every, some = (list(samples_of([(case, maps)], view)) for view in (VOLUMES, SLICES, SEEN))
+    whole, every, some = (
+        list(samples_of([(case, maps)], view)) for view in (VOLUMES, SLICES, SEEN)
+    )
     assert [len(whole), len(every)] == [1, SIDE]
     assert len(some) == has_object(case).sum() < SIDE
     assert all(sample.labels.any() for sample in some)

@@ -1,4 +1,6 @@
-"""The controlled experiments give what the closed forms say, and each claim of the paper about them has its test."""
+"""The controlled experiments give what the closed forms say, and each claim of the paper about them
+has its test.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def response(run: Controlled, experiment: str, dimensions: str) -> Response:
 
 @pytest.mark.parametrize("dimensions", DIMENSIONS)
 @pytest.mark.parametrize("experiment", ["c", "d", "e"])
-def test_values_are_those_of_the_closed_forms(run: Controlled, experiment: str, dimensions: str) -> None:
+def test_values_are_those_of_the_closed_forms(
+    run: Controlled, experiment: str, dimensions: str
+) -> None:
     found, seen = response(run, experiment, dimensions), 0
     for metric in METRICS:
         for x, value in zip(found.x.tolist(), found.values[metric].tolist()):
@@ -98,7 +102,9 @@ def test_b_has_its_peak_at_the_true_size(run: Controlled, dimensions: str) -> No
 
 @pytest.mark.parametrize("metric", ["F1@0.01", "F1@centre"])
 @pytest.mark.parametrize("dimensions", DIMENSIONS)
-def test_b_leaves_f1_flat_until_objects_touch(run: Controlled, dimensions: str, metric: str) -> None:
+def test_b_leaves_f1_flat_until_objects_touch(
+    run: Controlled, dimensions: str, metric: str
+) -> None:
     found = response(run, "b", dimensions)
     assert (found.values[metric][found.x <= TOUCHING] == 1.0).all()
     assert found.values[metric][-1] < 1.0
@@ -106,7 +112,9 @@ def test_b_leaves_f1_flat_until_objects_touch(run: Controlled, dimensions: str, 
 
 @pytest.mark.parametrize("experiment", ["d", "d-new"])
 @pytest.mark.parametrize("dimensions", DIMENSIONS)
-def test_d_takes_from_metrics_by_samples_too(run: Controlled, dimensions: str, experiment: str) -> None:
+def test_d_takes_from_metrics_by_samples_too(
+    run: Controlled, dimensions: str, experiment: str
+) -> None:
     found = response(run, experiment, dimensions)
     for metric in (*SOFT, *F1S, *BY_SAMPLE, "AP/dataset", "Dice"):
         assert found.change(metric) < -0.2, metric
@@ -137,7 +145,12 @@ def test_single_cases(run: Controlled) -> None:
 
 def test_what_is_wanted_of_a_metric(run: Controlled) -> None:
     found = Found(run, None, None, 0)  # type: ignore[arg-type]  # the benchmark plays no part
-    assert [rewarded(found, name) for name in ("softIoU", "F1@centre", "AP/dataset", "AUPRO")] == [5, 4, 3, 4]
+    assert [rewarded(found, name) for name in ("softIoU", "F1@centre", "AP/dataset", "AUPRO")] == [
+        5,
+        4,
+        3,
+        4,
+    ]
     assert wanted(response(run, "c", "2D"), "AP/dataset") == pytest.approx(0.5, abs=1e-9)
     assert wanted(response(run, "d", "2D"), "softIoU") == pytest.approx(0.5, abs=1e-5)
 

@@ -41,7 +41,9 @@ def test_ranks_are_read_with_their_file(tmp_path: Path) -> None:
         ("algorithm,rank\natlas,1,2\n", "ragged", "ranking.csv"),
     ],
 )
-def test_a_broken_ranking_is_an_error_that_says_where(tmp_path: Path, text: str, rule: str, said: str) -> None:
+def test_a_broken_ranking_is_an_error_that_says_where(
+    tmp_path: Path, text: str, rule: str, said: str
+) -> None:
     with pytest.raises(InputError) as caught:
         read_ranking(written(tmp_path, text), KNOWN)
     assert caught.value.rule == rule

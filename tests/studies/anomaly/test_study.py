@@ -56,16 +56,24 @@ class Run:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """The parts are run once, and the study is put together from them, with a ranking that softIoU would give."""
+    """The parts are run once, and the study is put together from them, with a ranking that softIoU
+    would give.
+    """
     parts = controlled(quick=True), benchmark(quick=True)
     order = np.argsort([-value for value in parts[1].column(SEEN, "softIoU")])
     names = [parts[1].algorithms[k] for k in order]
     file = tmp_path_factory.mktemp("ranking") / "people.csv"
-    file.write_text("algorithm,rank\n" + "".join(f"{name},{k}\n" for k, name in enumerate(names, start=1)))
+    file.write_text(
+        "algorithm,rank\n" + "".join(f"{name},{k}\n" for k, name in enumerate(names, start=1))
+    )
     seen: list[tuple[int, int]] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "controlled", lambda seed, *, quick, progress: progress("a", 1, 1) or parts[0])
-        patch.setattr(study, "benchmark", lambda seed, *, quick, progress: progress("b", 1, 1) or parts[1])
+        patch.setattr(
+            study, "controlled", lambda seed, *, quick, progress: progress("a", 1, 1) or parts[0]
+        )
+        patch.setattr(
+            study, "benchmark", lambda seed, *, quick, progress: progress("b", 1, 1) or parts[1]
+        )
         count = lambda what, done, total: seen.append((done, total))  # noqa: E731
         result = run_study("anomaly", ranking=file, quick=True, progress=count)
     ranking = Ranking("people.csv", {name: float(k) for k, name in enumerate(names, start=1)}, {})
@@ -101,10 +109,14 @@ def test_without_a_ranking_that_claim_is_not_tested(run: Run) -> None:
 
 
 def test_verdicts_follow_the_numbers(run: Run) -> None:
-    """Other numbers, other verdicts: soft IoU that falls in (a), AP that is blind to missed objects in (d)."""
+    """Other numbers, other verdicts: soft IoU that falls in (a), AP that is blind to missed objects
+    in (d).
+    """
     bent = {}
     for key, response in run.found.controlled.responses.items():
-        values = {name: line[::-1] if key[0] == "a" else line for name, line in response.values.items()}
+        values = {
+            name: line[::-1] if key[0] == "a" else line for name, line in response.values.items()
+        }
         if key[0].startswith("d"):
             values = {name: np.ones_like(line) for name, line in values.items()}
         bent[key] = replace(response, values=values)

@@ -8,13 +8,28 @@ import numpy as np
 import pytest
 
 from calipers.studies.monitors.crowds import crowds, literal_hits
-from calipers.studies.monitors.definitions import NUMBERS_OF_CLASSES, all_counts, definitions, one_runway
+from calipers.studies.monitors.definitions import (
+    NUMBERS_OF_CLASSES,
+    all_counts,
+    definitions,
+    one_runway,
+)
 
 
 def test_all_counts_are_tried_once() -> None:
     counts = all_counts(2)
     assert [(c.predictions, c.references, c.hits) for c in counts] == [
-        *((0, 0, 0), (0, 1, 0), (0, 2, 0), (1, 0, 0), (1, 1, 0), (1, 1, 1), (1, 2, 0), (1, 2, 1), (2, 0, 0)),
+        *(
+            (0, 0, 0),
+            (0, 1, 0),
+            (0, 2, 0),
+            (1, 0, 0),
+            (1, 1, 0),
+            (1, 1, 1),
+            (1, 2, 0),
+            (1, 2, 1),
+            (2, 0, 0),
+        ),
         *((2, 1, 0), (2, 1, 1), (2, 2, 0), (2, 2, 1), (2, 2, 2)),
     ]
 

@@ -63,7 +63,9 @@ def run() -> Run:
         tables = study.tables
         patch.setattr(study, "tables", lambda found: kept.append(found) or tables(found))
         patch.setattr(study, "QUICK_IMAGES", 180)
-        result = run_study("monitors", quick=True, progress=lambda what, done, total: seen.append((done, total)))
+        result = run_study(
+            "monitors", quick=True, progress=lambda what, done, total: seen.append((done, total))
+        )
     return Run(result, kept[0], seen)
 
 
@@ -76,7 +78,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def given(files: Path, ood: str | None) -> StudyResult:
     predictions = {"ours": str(files / "detector.csv")}
-    return run_study("monitors", data=files / "lard.csv", predictions=predictions, ood=ood, quick=True)
+    return run_study(
+        "monitors", data=files / "lard.csv", predictions=predictions, ood=ood, quick=True
+    )
 
 
 @pytest.mark.parametrize("name", VERDICTS)
@@ -105,7 +109,9 @@ def test_verdicts_follow_the_numbers(run: Run) -> None:
             for row in one.evaluation.rows
         )
         trials.append(replace(one, evaluation=replace(one.evaluation, basis=basis, rows=rows)))
-    flat = tuple(replace(sweep, difference=np.ones_like(sweep.difference)) for sweep in run.found.shares)
+    flat = tuple(
+        replace(sweep, difference=np.ones_like(sweep.difference)) for sweep in run.found.shares
+    )
     found = replace(run.found, trials=tuple(trials), shares=flat)
     claims = {claim.name: claim.verdict for claim in study.CLAIMS.judged(found)}
     assert claims["ood-ranking-misleads"] == "did not hold"
@@ -126,7 +132,11 @@ def test_ideal_monitors_are_perfect_for_their_own_labels_and_in_no_ranking(run: 
         assert not {*IDEAL.values()} & {*trial.contenders}
         for paradigm, name in IDEAL.items():
             assert trial.evaluation.get("AUROC", name, paradigm).value == 1.0
-        assert trial.evaluation.get("RH", IDEAL[OMS]).value == trial.evaluation.get("AC", IDEAL[OMS]).value == 0.0
+        assert (
+            trial.evaluation.get("RH", IDEAL[OMS]).value
+            == trial.evaluation.get("AC", IDEAL[OMS]).value
+            == 0.0
+        )
 
 
 def test_equal_labels_have_one_winner_in_every_replicate(run: Run) -> None:
@@ -151,7 +161,16 @@ def test_figures_and_tables_are_there(run: Run) -> None:
     assert isinstance(run.result.figures[2].panels[0], Scatter)
     assert isinstance(run.result.figures[3].panels[0], HeatMap)
     names = [table.name for table in run.result.tables]
-    assert names == ["table-1", "table-2", "table-3-1", "table-4-1", "table-3-2", "table-4-2", "table-5", "table-6"]
+    assert names == [
+        "table-1",
+        "table-2",
+        "table-3-1",
+        "table-4-1",
+        "table-3-2",
+        "table-4-2",
+        "table-5",
+        "table-6",
+    ]
     decided = {row[:2]: row[2] for row in run.result.tables[3].table.rows}
     base = float(run.found.trials[0].unsafe.mean())
     assert decided["max-score", "SG"] + decided["max-score", "RH"] == pytest.approx(base)
@@ -174,7 +193,10 @@ def test_given_data_are_judged_by_what_they_have(files: Path) -> None:
     assert with_labels.claim("harmless-shifts-turn-the-order").verdict == "not tested"
     assert with_labels.claim("ood-is-a-proxy").verdict == "held"
     assert "160 images of lard.csv" in with_labels.source
-    assert [Path(entry["file"]).name for entry in with_labels.inputs] == ["lard.csv", "detector.csv"]
+    assert [Path(entry["file"]).name for entry in with_labels.inputs] == [
+        "lard.csv",
+        "detector.csv",
+    ]
     assert [figure.name for figure in with_labels.figures] == [f"figure-{k}" for k in range(1, 7)]
     without = given(files, None)
     assert all(without.claim(name).verdict == "not tested" for name in NEEDS_OOD)
@@ -186,7 +208,9 @@ def test_given_data_are_judged_by_what_they_have(files: Path) -> None:
 def test_ood_labels_come_from_a_column_or_from_values(files: Path) -> None:
     cohort = read(files / "lard.csv", {"ours": str(files / "detector.csv")})
     airport = cohort.images.groups["airport"]
-    np.testing.assert_array_equal(ood_labels(cohort, "airport=LFAA, EDCC"), np.isin(airport, ["LFAA", "EDCC"]))
+    np.testing.assert_array_equal(
+        ood_labels(cohort, "airport=LFAA, EDCC"), np.isin(airport, ["LFAA", "EDCC"])
+    )
     flagged = cohort.with_groups({"ood": np.where(airport == "LFAA", "Yes", "0")})
     np.testing.assert_array_equal(ood_labels(flagged, None), airport == "LFAA")
     assert ood_labels(cohort, None) is None
@@ -204,7 +228,9 @@ def test_airports_are_resampled_if_there_are_enough(files: Path) -> None:
     assert unit_of(cohort) == "image"  # five airports
     many = cohort.with_groups({"airport": np.array([f"A{k % 12}" for k in range(cohort.n_images)])})
     assert unit_of(many) == "airport"
-    assert unit_of(many.with_groups({"patient": np.arange(cohort.n_images).astype(str)})) == "patient"
+    assert (
+        unit_of(many.with_groups({"patient": np.arange(cohort.n_images).astype(str)})) == "patient"
+    )
 
 
 def test_what_cannot_be_run_is_refused(files: Path) -> None:
@@ -220,20 +246,38 @@ def test_what_cannot_be_run_is_refused(files: Path) -> None:
 
 
 def test_the_same_seed_gives_the_same_trial() -> None:
-    one, other = (made_trial("runways", runway_cohort(80, 2), 100, 2).evaluation.to_json() for _ in range(2))
+    one, other = (
+        made_trial("runways", runway_cohort(80, 2), 100, 2).evaluation.to_json() for _ in range(2)
+    )
     assert one == other
-    np.testing.assert_array_equal(share_sweep(0.3, 40, 1).difference, share_sweep(0.3, 40, 1).difference)
+    np.testing.assert_array_equal(
+        share_sweep(0.3, 40, 1).difference, share_sweep(0.3, 40, 1).difference
+    )
 
 
 def test_a_model_without_failures_leaves_most_claims_untested(tmp_path: Path) -> None:
     write_runways(tmp_path, runway_cohort(80, 4), pictures=False)
     cohort = read(tmp_path / "lard.csv")
     boxes = cohort.references.boxes.tolist()
-    rows = [",".join(map(str, (name, "runway", *box, 0.9))) for name, box in zip(cohort.images.ids, boxes)]
-    (tmp_path / "perfect.csv").write_text("image,class,x0,y0,x1,y1,score\n" + "\n".join(rows) + "\n")
+    rows = [
+        ",".join(map(str, (name, "runway", *box, 0.9)))
+        for name, box in zip(cohort.images.ids, boxes)
+    ]
+    (tmp_path / "perfect.csv").write_text(
+        "image,class,x0,y0,x1,y1,score\n" + "\n".join(rows) + "\n"
+    )
     predictions = {"perfect": str(tmp_path / "perfect.csv")}
-    result = run_study("monitors", data=tmp_path / "lard.csv", predictions=predictions, ood="weather=fog", quick=True)
-    assert all(result.claim(name).verdict == "not tested" for name in [*NEEDS_OOD, "risk-falls-with-rejection"])
+    result = run_study(
+        "monitors",
+        data=tmp_path / "lard.csv",
+        predictions=predictions,
+        ood="weather=fog",
+        quick=True,
+    )
+    assert all(
+        result.claim(name).verdict == "not tested"
+        for name in [*NEEDS_OOD, "risk-falls-with-rejection"]
+    )
     assert result.claim("equality-asks-too-much").verdict == "did not hold"
     assert "figure-5" not in {figure.name for figure in result.figures}
     assert study_page(result)

@@ -21,9 +21,14 @@ def test_the_closed_form_at_its_ends() -> None:
     found = expected(0.0, np.array([0.0, 1.0]))
     weak = 0.5 + 0.5 * erf(WEAK / 2)
     assert found["oms"][1] == pytest.approx([weak, weak])
-    assert found["oms"][0, 1] == pytest.approx(0.5)  # harmless shifts only: OOD says nothing about failures
+    assert found["oms"][0, 1] == pytest.approx(
+        0.5
+    )  # harmless shifts only: OOD says nothing about failures
     assert found["ood"][1, 1] == pytest.approx(0.5)
-    p, q = 0.4313 / (0.4313 + 0.03), (1 - 0.4313) / (2 - 0.4313 - 0.03)  # fog .45, blur .30, night .55 as 8, 7, 7
+    p, q = (
+        0.4313 / (0.4313 + 0.03),
+        (1 - 0.4313) / (2 - 0.4313 - 0.03),
+    )  # fog .45, blur .30, night .55 as 8, 7, 7
     assert found["oms"][0, 0] == pytest.approx(0.5 + (p - q) * 0.5 * erf(1.5), abs=0.003)
 
 

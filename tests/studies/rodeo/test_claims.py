@@ -16,7 +16,10 @@ from calipers.studies.rodeo.sweeps import run_all
 from cases import DATA
 
 CHEST = DATA / "chestxray8" / "BBox_List_2017.csv"
-NOISY = ("ap-ignores-overprediction", "ap50-rises-with-overprediction")  # need more images than a quick run has
+NOISY = (
+    "ap-ignores-overprediction",
+    "ap50-rises-with-overprediction",
+)  # need more images than a quick run has
 VERDICTS = {
     "wrong-class-is-worthless": "held in part",
     "overlap-ends-quickly": "held",
@@ -151,7 +154,9 @@ def test_curves_upside_down_turn_declines_into_failures(found: Found) -> None:
 
 def test_true_negatives_are_those_of_the_references_alone(found: Found) -> None:
     claim = next(c for c in CLAIMS.judged(found) if c.name == "false-alarms-become-true-negatives")
-    cells = found.cohort.n_images * len(found.cohort.classes) - len(found.cohort.references)  # one box per class
+    cells = found.cohort.n_images * len(found.cohort.classes) - len(
+        found.cohort.references
+    )  # one box per class
     assert f"are {cells} with all boxes and {cells} with none" in claim.evidence
 
 

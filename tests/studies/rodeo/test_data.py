@@ -25,7 +25,9 @@ def test_halves_are_equal_and_share_no_patient(seed: int) -> None:
 
 
 def test_without_patients_images_are_drawn() -> None:
-    images = [{"boxes": [[0, 0, 5, 5]], "labels": [k % 2], "width": 20, "height": 20} for k in range(30)]
+    images = [
+        {"boxes": [[0, 0, 5, 5]], "labels": [k % 2], "width": 20, "height": 20} for k in range(30)
+    ]
     assert len(test_half(cal.Cohort.from_arrays(images, classes=("a", "b")), 0)) == 15
 
 
@@ -68,11 +70,19 @@ def test_predictions_need_the_data_they_belong_to() -> None:
     ("text", "rule"),
     [
         (
-            "image,class,x0,y0,x1,y1,width,height\n" + "".join(f"i{k},a,0,0,5,5,9,9\n" for k in range(30)),
+            "image,class,x0,y0,x1,y1,width,height\n"
+            + "".join(f"i{k},a,0,0,5,5,9,9\n" for k in range(30)),
             "one-class",
         ),
-        ("image,class,x0,y0,x1,y1\n" + "".join(f"i{k},{'ab'[k % 2]},0,0,5,5\n" for k in range(30)), "size-unknown"),
-        ("image,class,x0,y0,x1,y1,width,height\ni,a,0,0,5,5,9,9\ni,b,0,0,5,5,9,9\n", "too-few-boxes"),
+        (
+            "image,class,x0,y0,x1,y1\n"
+            + "".join(f"i{k},{'ab'[k % 2]},0,0,5,5\n" for k in range(30)),
+            "size-unknown",
+        ),
+        (
+            "image,class,x0,y0,x1,y1,width,height\ni,a,0,0,5,5,9,9\ni,b,0,0,5,5,9,9\n",
+            "too-few-boxes",
+        ),
     ],
 )
 def test_data_on_which_it_cannot_be_done_is_refused(tmp_path, text: str, rule: str) -> None:

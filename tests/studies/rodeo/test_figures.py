@@ -1,4 +1,6 @@
-"""The figures of the study: all of them, with the numbers that theory demands, the same for the same seed."""
+"""The figures of the study: all of them, with the numbers that theory demands, the same for the
+same seed.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ from calipers.studies.rodeo.tables import given_table
 
 
 def test_all_eleven_figures_and_the_side_figure_are_there(rodeo) -> None:
-    assert [figure.name for figure in rodeo.figures] == [*(f"figure-{k}" for k in range(1, 12)), "figure-side"]
+    assert [figure.name for figure in rodeo.figures] == [
+        *(f"figure-{k}" for k in range(1, 12)),
+        "figure-side",
+    ]
     for figure in rodeo.figures:
         for name, panel in figure.parts():
             assert svg(panel, name=name).startswith("<svg")
@@ -43,7 +48,13 @@ def test_the_same_seed_gives_the_same_document(rodeo) -> None:
 def test_progress_counts_to_its_total_once() -> None:
     seen = []
     cohort = made_cohort(20, 0)
-    run_all(cohort, runs=2, seed=0, quick=True, progress=lambda what, done, total: seen.append((what, done, total)))
+    run_all(
+        cohort,
+        runs=2,
+        seed=0,
+        quick=True,
+        progress=lambda what, done, total: seen.append((what, done, total)),
+    )
     done = [entry[1] for entry in seen]
     assert done == list(range(1, len(seen) + 1))
     assert {entry[2] for entry in seen} == {len(seen)}
@@ -74,7 +85,9 @@ def test_examples_have_the_values_that_can_be_worked_out() -> None:
 def test_the_maps_of_figure_2_are_what_the_metrics_say(dx: float, dy: float) -> None:
     reference, moved = [[1.0, 1.0, 2.0, 2.0]], [[1.0 + dx, 1.0 + dy, 2.0 + dx, 2.0 + dy]]
     cohort = cal.Cohort.from_arrays(
-        [{"boxes": reference, "labels": [0]}], [{"boxes": moved, "labels": [0], "scores": [1.0]}], classes=("a", "b")
+        [{"boxes": reference, "labels": [0]}],
+        [{"boxes": moved, "labels": [0], "scores": [1.0]}],
+        classes=("a", "b"),
     )
     evaluation = cal.evaluate(cohort, "rodeo", ci=False)
     at = np.array([dx]), np.array([dy])
@@ -108,10 +121,16 @@ def test_predictions_are_read_beside_the_data(tmp_path) -> None:
     cal.write(cohort, tmp_path / "boxes.json")
     cal.write(cohort, tmp_path / "ours.json", what="ours")
     result = run_study(
-        "rodeo", data=tmp_path / "boxes.json", predictions={"ours": str(tmp_path / "ours.json")}, quick=True
+        "rodeo",
+        data=tmp_path / "boxes.json",
+        predictions={"ours": str(tmp_path / "ours.json")},
+        quick=True,
     )
     assert result.tables[0].title == "As table 1, for ours"
-    assert [entry["file"] for entry in result.inputs] == [str(tmp_path / "boxes.json"), str(tmp_path / "ours.json")]
+    assert [entry["file"] for entry in result.inputs] == [
+        str(tmp_path / "boxes.json"),
+        str(tmp_path / "ours.json"),
+    ]
 
 
 def test_rules_of_judging() -> None:
@@ -121,4 +140,9 @@ def test_rules_of_judging() -> None:
     assert np.isnan(half_lost(x, np.ones(9)))
     assert best_rate(x, np.exp(-0.7 * x), exponential)[0] == pytest.approx(0.7, rel=0.01)
     assert best_rate(x, 1 / (1 + 2 * x), hyperbolic)[1] < 0.001
-    assert [said(value) for value in (0.12345, 1e-16, 2e-4, np.nan)] == ["0.123", "0", "2.0e-04", "never"]
+    assert [said(value) for value in (0.12345, 1e-16, 2e-4, np.nan)] == [
+        "0.123",
+        "0",
+        "2.0e-04",
+        "never",
+    ]

@@ -55,10 +55,17 @@ def test_moves_are_counted_as_a_loop_would(counting: Counting) -> None:
             falls += change < -1e-9
             stays += abs(change) <= 1e-9
         found = counting.moved("APJ", move)
-        assert (found.rises, found.stays, found.falls, found.n) == (rises, stays, falls, rises + stays + falls)
+        assert (found.rises, found.stays, found.falls, found.n) == (
+            rises,
+            stays,
+            falls,
+            rises + stays + falls,
+        )
 
 
-def test_only_turning_a_negative_into_a_positive_agreement_can_lower_a_score(counting: Counting) -> None:
+def test_only_turning_a_negative_into_a_positive_agreement_can_lower_a_score(
+    counting: Counting,
+) -> None:
     for name in SCORES:
         for move in MOVES:
             if move != TURNED:
@@ -73,7 +80,9 @@ def test_only_turning_a_negative_into_a_positive_agreement_can_lower_a_score(cou
     assert counting.moved("PJ", JOINED).stays == 0
 
 
-def test_turning_lowers_exactly_where_something_is_disputed_and_n11_is_at_least_n00(counting: Counting) -> None:
+def test_turning_lowers_exactly_where_something_is_disputed_and_n11_is_at_least_n00(
+    counting: Counting,
+) -> None:
     before = counting.tables[counting.tables[:, 0] >= 1]
     n00, n01, n10, n11 = before.T
     expected = (n01 + n10 > 0) & (n11 >= n00)
@@ -99,7 +108,9 @@ def test_a_score_without_any_value_has_no_extreme(counting: Counting) -> None:
 
 def test_the_lines_end_where_they_should() -> None:
     ends = {line: values[-1] for line, values in lines("APJ").items()}
-    assert ends == pytest.approx({"blue": 1 / 3, "green": -1 / 7, "black dotted": 1 / 9, "red dotted": -0.2})
+    assert ends == pytest.approx(
+        {"blue": 1 / 3, "green": -1 / 7, "black dotted": 1 / 9, "red dotted": -0.2}
+    )
     assert all(values[0] == 0 and len(values) == 11 for values in lines("AJ").values())
     assert all(sum(last_step(line)) == 200 for line in LINES)
     assert {line: last_step(line) for line in LAST_STEPS} == LAST_STEPS

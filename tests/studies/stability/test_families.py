@@ -1,4 +1,6 @@
-"""Families without networks: the same for the same seed, other lesions for other folds, and what they are made for."""
+"""Families without networks: the same for the same seed, other lesions for other folds, and what
+they are made for.
+"""
 
 from __future__ import annotations
 
@@ -52,5 +54,6 @@ def test_one_model_five_times_is_perfectly_stable() -> None:
 def test_independent_errors_at_the_right_place_are_good_and_not_stable() -> None:
     found = cal.stability(scattered(40, 0), ci=False)
     assert found.localized.mean("DICE") == pytest.approx(0.7, abs=0.02)
-    # two models share 0.7^2 of the lesion and 0.1^2 of the rest: n11 = 33.28 of 64 calls each, of 256
+    # two models share 0.7^2 of the lesion and 0.1^2 of the rest: n11 = 33.28 of 64 calls each, of
+    # 256
     assert found["APJ"].value == pytest.approx((33.28 - 16) / (94.72 - 16), abs=0.02)

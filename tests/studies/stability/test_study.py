@@ -1,4 +1,6 @@
-"""A quick run of the whole study: every claim has its verdict, with figures, tables, a page, and given maps."""
+"""A quick run of the whole study: every claim has its verdict, with figures, tables, a page, and
+given maps.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ from calipers.studies.writing import write_study
 from calipers.synthetic.bags import demo_bags, write_bags
 from studies.judged import verdict_by_numbers
 
-# What a full run gives too. Those at the end are judged on simulated families, the two last need maps of networks.
+# What a full run gives too. Those at the end are judged on simulated families, the two last need
+# maps of networks.
 VERDICTS = {
     "lse-between-mean-and-max": "held in part",
     "po-is-one-for-subsets": "held",
@@ -111,10 +114,14 @@ def test_every_statement_is_judged_in_the_order_of_the_paper(run: Run) -> None:
 def test_networks_are_those_that_the_paper_prints_and_verdicts_follow_them(run: Run) -> None:
     assert run.found.networks[XRAY, NOR] == Network(0.42, 0.36, 0.88, 0.75)
     found = replace(run.found)
-    found.__dict__["networks"] = {key: replace(one, spearman=0.9) for key, one in run.found.networks.items()}
+    found.__dict__["networks"] = {
+        key: replace(one, spearman=0.9) for key, one in run.found.networks.items()
+    }
     claims = {claim.name: claim.verdict for claim in claims_networks.OPERATORS.judged(found)}
     assert claims["max-lowest-spearman"] == "did not hold"
-    found.__dict__["networks"] = {key: one for key, one in run.found.networks.items() if key[1] != MAX}
+    found.__dict__["networks"] = {
+        key: one for key, one in run.found.networks.items() if key[1] != MAX
+    }
     claims = {claim.name: claim.verdict for claim in claims_networks.OPERATORS.judged(found)}
     assert claims["max-lowest-spearman"] == "not tested"
 
@@ -122,14 +129,28 @@ def test_networks_are_those_that_the_paper_prints_and_verdicts_follow_them(run: 
 def test_figures_and_tables_are_there(run: Run) -> None:
     names = [figure.name for figure in run.result.figures]
     assert [name for name in names if name[-1].isdigit()] == [f"figure-{k}" for k in range(5, 10)]
-    assert {"figure-limits", "figure-ties", "figure-scores", "figure-threshold", "figure-families"} <= set(names)
+    assert {
+        "figure-limits",
+        "figure-ties",
+        "figure-scores",
+        "figure-threshold",
+        "figure-families",
+    } <= set(names)
     for figure in run.result.figures:
         assert figure.title
         assert figure.caption
         for name, panel in figure.parts():
             assert svg(panel, name=name).startswith("<svg")
     tables = {table.name: table.table for table in run.result.tables}
-    assert {"table-1", "table-2-3", "table-5", "table-6", "table-7", "table-9", "table-misprints"} <= set(tables)
+    assert {
+        "table-1",
+        "table-2-3",
+        "table-5",
+        "table-6",
+        "table-7",
+        "table-9",
+        "table-misprints",
+    } <= set(tables)
     assert all(len(row) == len(table.columns) for table in tables.values() for row in table.rows)
     assert len(tables["table-7"].rows) == len(tables["table-7-performance"].rows) == 15
 
@@ -182,14 +203,18 @@ def test_the_study_takes_data_and_nothing_else() -> None:
 
 @pytest.fixture(scope="module")
 def maps(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two data sets with two operators; one of them without annotations, its labels beside the operators."""
+    """Two data sets with two operators; one of them without annotations, its labels beside the
+    operators.
+    """
     root = tmp_path_factory.mktemp("maps")
     for operator, kind in ((NOR, "stable-good"), (MAX, "unstable")):
         write_bags(root / XRAY / operator, demo_bags(kind, n_bags=12, n_models=3, shape=(8, 8)))
         bags = demo_bags(kind, n_bags=8, n_models=3, shape=(20,), seed=1)
         (root / "ours" / operator).mkdir(parents=True)
         for k, model in enumerate(bags.models):
-            np.savez(root / "ours" / operator / f"{model}.npz", **{bag.id: bag.values[k] for bag in bags})
+            np.savez(
+                root / "ours" / operator / f"{model}.npz", **{bag.id: bag.values[k] for bag in bags}
+            )
     rows = "".join(f"{name},{int(label)}\n" for name, label in zip(bags.ids, bags.positive))
     (root / "ours" / "labels.csv").write_text("bag,label\n" + rows)
     return root
@@ -206,7 +231,9 @@ def test_given_maps_take_the_place_of_the_families(maps: Path) -> None:
     assert "given maps" in result.claim("max-lowest-spearman").evidence
     assert result.claim("most-stable-operators").verdict == "not tested"
     assert result.claim("stability-linear-in-dice").verdict != "not tested"
-    assert len(result.inputs) == 4 * 3 + 2 + 2 + 1  # models, labels and scores of X-Ray, labels of ours
+    assert (
+        len(result.inputs) == 4 * 3 + 2 + 2 + 1
+    )  # models, labels and scores of X-Ray, labels of ours
     assert all(len(str(entry["sha256"])) == 64 for entry in result.inputs)
     assert study_page(result)
 

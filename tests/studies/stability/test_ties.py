@@ -1,4 +1,6 @@
-"""Variants of rank correlation on maps with and without ties, and what pooling by log-sum-exp is near to."""
+"""Variants of rank correlation on maps with and without ties, and what pooling by log-sum-exp is
+near to.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures drawn with matplotlib, for papers and notebooks (extra ``mpl``).
 
-matplotlib is loaded by the first call, and its global state (pyplot, ``rcParams``) is left as it was.
+matplotlib is loaded by the first call, and its global state (pyplot, ``rcParams``) is left as it
+was.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ def draw(figure: Figure, ax: Axes | None = None, *, title: bool = True) -> Axes:
     figure
         One of the kinds of `calipers.plots.figures`.
     ax
-        Axes to draw into; a new matplotlib figure, 170 mm wide, if left out. It is unknown to pyplot and needs no
-        closing; a notebook shows it when the axes are the last value of a cell.
+        Axes to draw into; a new matplotlib figure, 170 mm wide, if left out. It is unknown to
+        pyplot and needs no closing; a notebook shows it when the axes are the last value of a cell.
     title
-        Draw the finding above (and, in a new figure, the note below). A paper says both in its caption instead.
+        Draw the finding above (and, in a new figure, the note below). A paper says both in its
+        caption instead.
 
     Examples
     --------
@@ -59,7 +61,8 @@ def save(
     dpi: float = 300.0,
     title: bool = True,
 ) -> Path:
-    """Write a figure as PDF, SVG or PNG, by the suffix, and return the path. Equal figures give equal bytes.
+    """Write a figure as PDF, SVG or PNG, by the suffix, and return the path. Equal figures give
+    equal bytes.
 
     Parameters
     ----------
@@ -82,4 +85,6 @@ def _check_installed() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise UsageError('figures for papers need matplotlib: pip install "calipers[mpl]"') from None
+        raise UsageError(
+            'figures for papers need matplotlib: pip install "calipers[mpl]"'
+        ) from None

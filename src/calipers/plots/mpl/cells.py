@@ -49,8 +49,12 @@ def _around(inside: np.ndarray[Any, np.dtype[np.bool_]], sheet: Sheet, drawn: Dr
     padded = np.pad(inside, 1).astype(np.int8)
     flat = np.argwhere(np.diff(padded, axis=0)[:, 1:-1])
     upright = np.argwhere(np.diff(padded, axis=1)[1:-1])
-    pieces = [((c, r), (c + 1, r)) for r, c in flat.tolist()] + [((c, r), (c, r + 1)) for r, c in upright.tolist()]
+    pieces = [((c, r), (c + 1, r)) for r, c in flat.tolist()] + [
+        ((c, r), (c, r + 1)) for r, c in upright.tolist()
+    ]
     colour, pattern = PAPER.series[style(1).slot], dash(())
     for width, shade in ((2.6, PAPER.page), (1.4, colour)):
-        sheet.ax.add_collection(LineCollection(pieces, colors=shade, linewidths=width, linestyles=[pattern], zorder=2))
+        sheet.ax.add_collection(
+            LineCollection(pieces, colors=shade, linewidths=width, linestyles=[pattern], zorder=2)
+        )
     drawn.add(Line2D([], [], color=colour, linewidth=1.4), "reference")

@@ -49,13 +49,19 @@ def draw_kind(figure: figures.Figure, sheet: Sheet) -> Drawn:
     """Draw what is special to the kind."""
     kind = next((kind for kind in type(figure).__mro__ if kind in KINDS), None)
     if kind is None:
-        raise UsageError(f"cannot draw {type(figure).__name__}; known: {', '.join(k.__name__ for k in KINDS)}")
+        raise UsageError(
+            f"cannot draw {type(figure).__name__}; known: {', '.join(k.__name__ for k in KINDS)}"
+        )
     prepare(sheet)
     return KINDS[kind](figure, sheet)
 
 
-def draw_above(figure: figures.Figure, sheet: Sheet, drawn: Drawn, *, left: float, width: float, title: bool) -> float:
-    """Put legend and title above the axes, ``left`` points beside their edge; return the height used, in points."""
+def draw_above(
+    figure: figures.Figure, sheet: Sheet, drawn: Drawn, *, left: float, width: float, title: bool
+) -> float:
+    """Put legend and title above the axes, ``left`` points beside their edge; return the height
+    used, in points.
+    """
     top = drawn.head
     if drawn.handles:
         top += GAP + _draw_legend(sheet, drawn, left, width)
@@ -63,7 +69,9 @@ def draw_above(figure: figures.Figure, sheet: Sheet, drawn: Drawn, *, left: floa
         return top
     size = sheet.text + 0.5
     said = wrapped(figure.title, width, size, "bold")
-    text = sheet.ax.set_title(said, loc="left", pad=top + GAP + 2, y=1.0, size=size, weight="bold", color=PAPER.ink)
+    text = sheet.ax.set_title(
+        said, loc="left", pad=top + GAP + 2, y=1.0, size=size, weight="bold", color=PAPER.ink
+    )
     text.set(parse_math=False, x=-left / sheet.width, linespacing=1.2)
     return top + GAP + 2 + text.get_window_extent().height * POINTS / sheet.ax.figure.dpi
 
@@ -74,7 +82,9 @@ def _draw_legend(sheet: Sheet, drawn: Drawn, left: float, width: float) -> float
     entry = max(width_of(name, size) for name in names) + size * (HANDLE + HANDLE_GAP + COLUMN_GAP)
     legend = sheet.ax.legend(
         drawn.handles,
-        [str(k) for k in range(len(names))],  # a name that starts with "_" would be left out: they are set below
+        [
+            str(k) for k in range(len(names))
+        ],  # a name that starts with "_" would be left out: they are set below
         loc="lower left",
         bbox_to_anchor=(-left / sheet.width, 1.0 + (drawn.head + GAP) / sheet.height),
         ncols=int(min(max(width // entry, 1), len(names))),

@@ -56,13 +56,23 @@ def _place(row: int, s: int, n: int) -> float:
 
 def _marks(figure: Forest, s: int) -> list[tuple[float, ForestRow, Mark]]:
     n = len(figure.series)
-    return [(_place(k, s, n), row, row.marks[s]) for k, row in enumerate(figure.rows) if s < len(row.marks)]
+    return [
+        (_place(k, s, n), row, row.marks[s])
+        for k, row in enumerate(figure.rows)
+        if s < len(row.marks)
+    ]
 
 
 def _draw_series(figure: Forest, sheet: Sheet, s: int, slot: int) -> None:
     found = [item for item in _marks(figure, s) if drawable(item[2].value, figure.x.log)]
-    whiskers = [(y, mark) for y, _, mark in found if math.isfinite(mark.low) and math.isfinite(mark.high)]
-    ys, low, high = ([y for y, _ in whiskers], [m.low for _, m in whiskers], [m.high for _, m in whiskers])
+    whiskers = [
+        (y, mark) for y, _, mark in found if math.isfinite(mark.low) and math.isfinite(mark.high)
+    ]
+    ys, low, high = (
+        [y for y, _ in whiskers],
+        [m.low for _, m in whiskers],
+        [m.high for _, m in whiskers],
+    )
     sheet.ax.hlines(ys, low, high, color=colour(slot), linewidth=LINE, zorder=3, label="_whiskers")
     for strong in (False, True):
         part = [(y, mark.value) for y, row, mark in found if row.strong == strong]
@@ -78,22 +88,39 @@ def _draw_series(figure: Forest, sheet: Sheet, s: int, slot: int) -> None:
 def _say_reasons(figure: Forest, sheet: Sheet, low: float) -> None:
     """Say why where an estimate has no value; once, if all series of a row have the same reason."""
     n = len(figure.series)
-    look: dict[str, Any] = {"style": "italic", "color": PAPER.soft, "size": sheet.text - (n > 1), "parse_math": False}
+    look: dict[str, Any] = {
+        "style": "italic",
+        "color": PAPER.soft,
+        "size": sheet.text - (n > 1),
+        "parse_math": False,
+    }
     for k, row in enumerate(figure.rows):
-        missing = [(_place(k, s, n), mark.reason) for s, mark in enumerate(row.marks) if not math.isfinite(mark.value)]
+        missing = [
+            (_place(k, s, n), mark.reason)
+            for s, mark in enumerate(row.marks)
+            if not math.isfinite(mark.value)
+        ]
         if len(missing) == n and len({reason for _, reason in missing}) == 1:
             missing = [(k, missing[0][1])]
         for y, reason in missing:
             said = words(reason or "undefined", style="italic", most=60)
-            place: dict[str, Any] = {"textcoords": "offset points", "va": "center_baseline", "annotation_clip": False}
+            place: dict[str, Any] = {
+                "textcoords": "offset points",
+                "va": "center_baseline",
+                "annotation_clip": False,
+            }
             sheet.ax.annotate(said, (low, y), (3, 0), **place, **look)
 
 
 def _draw_columns(figure: Forest, sheet: Sheet) -> float:
-    """Write n, and with one series the numbers, to the right of the axes; return the height of their heads."""
+    """Write n, and with one series the numbers, to the right of the axes; return the height of
+    their heads.
+    """
     columns = [(figure.n, [words(row.n) for row in figure.rows])]
     if len(figure.series) == 1 and sheet.room >= ROOM_FOR_VALUES:
-        columns.append(("value [interval]", _numbers([row.marks[0] for row in figure.rows if row.marks])))
+        columns.append(
+            ("value [interval]", _numbers([row.marks[0] for row in figure.rows if row.marks]))
+        )
     right, size = 6.0, sheet.text
     for head, cells in columns:
         head = words(head)
@@ -127,7 +154,10 @@ def _write(sheet: Sheet, text: str, at: tuple[str, float], right: float, weight:
 def _numbers(marks: Sequence[Mark]) -> list[str]:
     flat = stated([value for mark in marks for value in (mark.value, mark.low, mark.high)])
     triples = zip(flat[::3], flat[1::3], flat[2::3])
-    return [value if value == "–" or "–" in (low, high) else f"{value} [{low}, {high}]" for value, low, high in triples]
+    return [
+        value if value == "–" or "–" in (low, high) else f"{value} [{low}, {high}]"
+        for value, low, high in triples
+    ]
 
 
 def draw_bars(figure: Bars, sheet: Sheet) -> Drawn:
@@ -137,7 +167,9 @@ def draw_bars(figure: Bars, sheet: Sheet) -> Drawn:
     set_axis(sheet, "x", figure.x)
     set_axis(sheet, "y", figure.y, [tops, figure.low, figure.high], zero=True)
     if figure.y.log:
-        ax.set_yscale("log", nonpositive="clip")  # bars start at zero, which has no place on the axis
+        ax.set_yscale(
+            "log", nonpositive="clip"
+        )  # bars start at zero, which has no place on the axis
     grid(sheet, "y")
     ax.tick_params(axis="x", length=0)
     if not heights.size or not some(heights):
@@ -145,9 +177,18 @@ def draw_bars(figure: Bars, sheet: Sheet) -> Drawn:
     drawn, n = Drawn(), len(figure.series)
     width = 0.7 if figure.stacked or n == 1 else 0.8 / n
     for s, (slot, name) in enumerate(zip(slots_of(figure, n), figure.series)):
-        x = np.arange(heights.shape[1], dtype=np.float64) + (0.0 if figure.stacked else (s - (n - 1) / 2) * width)
+        x = np.arange(heights.shape[1], dtype=np.float64) + (
+            0.0 if figure.stacked else (s - (n - 1) / 2) * width
+        )
         bottom = tops[s] - np.nan_to_num(heights[s]) if figure.stacked else 0.0
-        ax.bar(x, heights[s], width * (1.0 if figure.stacked else 0.94), bottom=bottom, label="_bars", **fill(slot))
+        ax.bar(
+            x,
+            heights[s],
+            width * (1.0 if figure.stacked else 0.94),
+            bottom=bottom,
+            label="_bars",
+            **fill(slot),
+        )
         _draw_whiskers(figure, sheet, s, x)
         _say_undefined(sheet, x, heights[s], figure.stacked)
         drawn.add(Patch(**fill(slot)), name)
@@ -159,11 +200,21 @@ def _draw_whiskers(figure: Bars, sheet: Sheet, s: int, x: F64) -> None:
     if figure.low is not None and figure.high is not None:
         ok = np.isfinite(figure.low[s]) & np.isfinite(figure.high[s])
         low, high = figure.low[s][ok], figure.high[s][ok]
-        sheet.ax.vlines(x[ok], low, high, color=PAPER.ink, linewidth=0.9, zorder=4, label="_whiskers")
+        sheet.ax.vlines(
+            x[ok], low, high, color=PAPER.ink, linewidth=0.9, zorder=4, label="_whiskers"
+        )
 
 
 def _say_undefined(sheet: Sheet, x: F64, heights: F64, stacked: bool) -> None:
     for place in x[~np.isfinite(heights)] if not stacked else ():
         where = (float(place), 0.01)
         transform = sheet.ax.get_xaxis_transform()
-        sheet.ax.text(*where, "–", transform=transform, ha="center", va="bottom", color=PAPER.soft, size=sheet.text)
+        sheet.ax.text(
+            *where,
+            "–",
+            transform=transform,
+            ha="center",
+            va="bottom",
+            color=PAPER.soft,
+            size=sheet.text,
+        )

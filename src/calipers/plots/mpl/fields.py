@@ -36,9 +36,21 @@ def draw_heat_map(figure: HeatMap, sheet: Sheet) -> Drawn:
     rows, columns = values.shape
     edges = np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5
     gap = min(1.0, sheet.width / columns / 12)
-    ax.pcolormesh(*edges, np.ma.masked_invalid(values), cmap=BLUES, norm=colours, edgecolors=PAPER.page, linewidth=gap)
+    ax.pcolormesh(
+        *edges,
+        np.ma.masked_invalid(values),
+        cmap=BLUES,
+        norm=colours,
+        edgecolors=PAPER.page,
+        linewidth=gap,
+    )
     for r, c in np.argwhere(~np.isfinite(values)).tolist():
-        look: dict[str, Any] = {"facecolor": PAPER.band, "edgecolor": PAPER.soft, "hatch": "////", "linewidth": 0}
+        look: dict[str, Any] = {
+            "facecolor": PAPER.band,
+            "edgecolor": PAPER.soft,
+            "hatch": "////",
+            "linewidth": 0,
+        }
         ax.add_patch(Rectangle((c - 0.5, r - 0.5), 1, 1, label="_undefined", **look))
     _write_cells(figure, sheet, values, colours)
     colour_bar(sheet, colours, figure.label)
@@ -57,7 +69,9 @@ def _write_cells(figure: HeatMap, sheet: Sheet, values: F64, colours: Normalize)
     rows, columns = values.shape
     said = [[_said(figure, values, r, c) for c in range(columns)] for r in range(rows)]
     widest = max(width_of(text, 10.0) / 10.0 for text in {text for row in said for text in row})
-    size = min(sheet.text, 0.9 * sheet.width / columns / max(widest, 0.1), 0.75 * sheet.height / rows)
+    size = min(
+        sheet.text, 0.9 * sheet.width / columns / max(widest, 0.1), 0.75 * sheet.height / rows
+    )
     if size < 5.0:
         return
     for r in range(rows):
@@ -75,7 +89,11 @@ def _said(figure: HeatMap, values: F64, r: int, c: int) -> str:
     if not math.isfinite(value):
         return UNDEFINED
     whole = value == round(value) and abs(figure.high) > 1
-    return plain(value) if whole or abs(value) >= 100 else f"{value:.2f}".replace("-", "\N{MINUS SIGN}")
+    return (
+        plain(value)
+        if whole or abs(value) >= 100
+        else f"{value:.2f}".replace("-", "\N{MINUS SIGN}")
+    )
 
 
 def colour_bar(sheet: Sheet, colours: Normalize, label: str) -> None:
@@ -87,9 +105,19 @@ def colour_bar(sheet: Sheet, colours: Normalize, label: str) -> None:
     if bar.solids is not None:
         bar.solids.set_edgecolor("face")  # no pale seams between the shades in PDF viewers
     most = int(min(max(sheet.height / 28, 2), 6))
-    bar.locator, bar.formatter = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]), FuncFormatter(lambda v, _: plain(v))
+    bar.locator, bar.formatter = (
+        MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]),
+        FuncFormatter(lambda v, _: plain(v)),
+    )
     bar.update_ticks()
-    place.tick_params(labelsize=sheet.text - 0.5, length=2, width=0.5, color=PAPER.soft, labelcolor=PAPER.ink, pad=2)
+    place.tick_params(
+        labelsize=sheet.text - 0.5,
+        length=2,
+        width=0.5,
+        color=PAPER.soft,
+        labelcolor=PAPER.ink,
+        pad=2,
+    )
     said = wrapped(label, max(sheet.height, 60.0), sheet.text)
     place.set_ylabel(said, size=sheet.text, color=PAPER.ink, labelpad=3, parse_math=False)
 
@@ -115,7 +143,9 @@ def draw_contour(figure: Contour, sheet: Sheet) -> Drawn:
     areas = sheet.ax.contourf(figure.xs, figure.ys, values, levels=bounds, cmap=BLUES, norm=colours)
     areas.set(edgecolor="face", linewidth=0.3)
     shades = [text_colour(BLUES(colours(level))) for level in inner]
-    lines = sheet.ax.contour(figure.xs, figure.ys, values, levels=inner, colors=shades, linewidths=0.7)
+    lines = sheet.ax.contour(
+        figure.xs, figure.ys, values, levels=inner, colors=shades, linewidths=0.7
+    )
     sheet.ax.clabel(lines, fmt=plain, fontsize=sheet.text - 0.5, inline_spacing=2)
     colour_bar(sheet, colours, figure.label)
     return Drawn()
@@ -132,6 +162,8 @@ def _flat(figure: Contour, sheet: Sheet, values: np.ma.MaskedArray) -> Drawn:
         "marker": "s",
         "edgecolors": PAPER.soft,
     }
-    sheet.ax.scatter(x.ravel(), y.ravel(), s=30, linewidths=0.5, clip_on=False, label="_values", **look)
+    sheet.ax.scatter(
+        x.ravel(), y.ravel(), s=30, linewidths=0.5, clip_on=False, label="_values", **look
+    )
     colour_bar(sheet, colours, figure.label)
     return Drawn()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A new figure of a stated width: as high as its kind needs, with room for everything around the axes."""
+"""A new figure of a stated width: as high as its kind needs, with room for everything around the
+axes.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ WIDTH_MM = 170.0
 EDGE = 3.0  # points around everything
 LEAST = 15 * MM  # of the axes, in both directions
 HIGHEST = 2000 * MM
-ROUNDS = 4  # names that lean or wrap change the room, which changes what leans; two rounds mostly do
+# names that lean or wrap change the room, which changes what leans; two rounds mostly do
+ROUNDS = 4
 SCREEN = 100.0  # pixels per inch
 
 
@@ -47,7 +50,11 @@ class Margins:
 
 
 def new_axes(
-    figure: figures.Figure, *, width_mm: float = WIDTH_MM, height_mm: float | None = None, title: bool = True
+    figure: figures.Figure,
+    *,
+    width_mm: float = WIDTH_MM,
+    height_mm: float | None = None,
+    title: bool = True,
 ) -> Axes:
     """Draw a figure on a canvas of its own."""
     with look():
@@ -64,25 +71,39 @@ def new_axes(
         return ax
 
 
-def _place(canvas: Canvas, ax: Axes, figure: figures.Figure, margins: Margins, height_mm: float | None) -> None:
-    """Give the axes what the margins leave; the height of the canvas follows from them, or they from it."""
+def _place(
+    canvas: Canvas, ax: Axes, figure: figures.Figure, margins: Margins, height_mm: float | None
+) -> None:
+    """Give the axes what the margins leave; the height of the canvas follows from them, or they
+    from it.
+    """
     width = canvas.get_figwidth() * POINTS
     inner = max(width - margins.left - margins.right, LEAST)
     around = margins.bottom + margins.top
-    deep = natural_height(figure, inner, width) if height_mm is None else max(height_mm * MM - around, LEAST)
+    deep = (
+        natural_height(figure, inner, width)
+        if height_mm is None
+        else max(height_mm * MM - around, LEAST)
+    )
     height = deep + around if height_mm is None else height_mm * MM
     canvas.set_size_inches(width / POINTS, height / POINTS)
     ax.set_position((margins.left / width, margins.bottom / height, inner / width, deep / height))
 
 
 def natural_height(figure: figures.Figure, width: float, room: float) -> float:
-    """Return the height in points that suits a figure, for axes of a width on a canvas that is ``room`` wide."""
+    """Return the height in points that suits a figure, for axes of a width on a canvas that is
+    ``room`` wide.
+    """
     match figure:
         case figures.Forest(rows=rows, series=series):
             two_lines = room < NARROW and any(len(row.name) > NAME_LENGTH for row in rows)
-            found = max(len(rows), 2) * max(5.0 + 2.6 * max(len(series) - 1, 0), 7.0 * two_lines) * MM
+            found = (
+                max(len(rows), 2) * max(5.0 + 2.6 * max(len(series) - 1, 0), 7.0 * two_lines) * MM
+            )
         case figures.HeatMap(x=x, y=y):
-            found = max(len(y.names), 2) * min(max(width / max(len(x.names), 1), 5.0 * MM), 9.0 * MM)
+            found = max(len(y.names), 2) * min(
+                max(width / max(len(x.names), 1), 5.0 * MM), 9.0 * MM
+            )
         case figures.Blob(models=models):
             found = max(len(models), 2) * min(max(width / max(len(models), 1), 5.0 * MM), 11.0 * MM)
         case figures.Overlay(size=(across, down)) if across > 0 and down > 0:
@@ -128,6 +149,11 @@ def _draw_note(canvas: Canvas, note: str, width: float, size: float) -> float:
         return 0.0
     place = EDGE / (canvas.get_figwidth() * POINTS), EDGE / (canvas.get_figheight() * POINTS)
     said = wrapped(note, width, size)
-    look_of_note: dict[str, Any] = {"size": size, "color": PAPER.soft, "parse_math": False, "linespacing": 1.2}
+    look_of_note: dict[str, Any] = {
+        "size": size,
+        "color": PAPER.soft,
+        "parse_math": False,
+        "linespacing": 1.2,
+    }
     text = canvas.text(*place, said, ha="left", va="bottom", **look_of_note)
     return float(text.get_window_extent().height * POINTS / canvas.dpi) + 5.0

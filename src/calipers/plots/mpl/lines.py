@@ -17,8 +17,12 @@ from calipers.plots.mpl.sheet import Drawn, Sheet, drawable, grid, let_out, noth
 def draw_curves(figure: Curves, sheet: Sheet) -> Drawn:
     """Draw lines, their bands and their marks."""
     shown = [line for line in figure.lines if _points(line, figure).any()]
-    across = set_axis(sheet, "x", figure.x, [line.x for line in shown], pad=0.0 if figure.x.log else 0.02)
-    up = set_axis(sheet, "y", figure.y, [v for line in shown for v in (line.y, line.low, line.high)])
+    across = set_axis(
+        sheet, "x", figure.x, [line.x for line in shown], pad=0.0 if figure.x.log else 0.02
+    )
+    up = set_axis(
+        sheet, "y", figure.y, [v for line in shown for v in (line.y, line.low, line.high)]
+    )
     grid(sheet, "y")
     if not shown:
         return nothing(sheet)
@@ -38,7 +42,9 @@ def _points(line: Line, figure: Curves) -> Any:
 
 def _draw_line(line: Line, figure: Curves, sheet: Sheet) -> Line2D:
     shown = _points(line, figure)
-    alone = np.flatnonzero(shown) if shown.sum() == 1 else ()  # a single point has no line that would show it
+    alone = (
+        np.flatnonzero(shown) if shown.sum() == 1 else ()
+    )  # a single point has no line that would show it
     marks = sorted({int(k) for k in (*line.marks, *alone) if 0 <= k < len(line.x)})
     (artist,) = sheet.ax.plot(
         line.x,
@@ -63,8 +69,15 @@ def _draw_band(line: Line, sheet: Sheet) -> None:
     area: dict[str, Any] = {"color": colour(line.slot), "linewidth": 0, "alpha": BAND, "zorder": 2}
     sheet.ax.fill_between(line.x, line.low, line.high, step=step, label="_band", **area)
     for edge in (line.low, line.high):  # faint edges keep bands apart where they overlap
-        style: dict[str, Any] = {"color": colour(line.slot), "linewidth": 0.5, "alpha": 0.5, "zorder": 2}
-        sheet.ax.plot(line.x, edge, drawstyle="steps-post" if line.step else "default", label="_edge", **style)
+        style: dict[str, Any] = {
+            "color": colour(line.slot),
+            "linewidth": 0.5,
+            "alpha": 0.5,
+            "zorder": 2,
+        }
+        sheet.ax.plot(
+            line.x, edge, drawstyle="steps-post" if line.step else "default", label="_edge", **style
+        )
 
 
 def draw_histogram(figure: Histogram, sheet: Sheet) -> Drawn:
@@ -76,11 +89,30 @@ def draw_histogram(figure: Histogram, sheet: Sheet) -> Drawn:
     if n_bins < 1 or not some(figure.counts, log=figure.y.log):
         return nothing(sheet)
     if np.isfinite(figure.cut):
-        sheet.ax.axvline(figure.cut, color=PAPER.ink, linewidth=THIN, linestyle=(0, (4, 2)), label="_cut", zorder=4)
+        sheet.ax.axvline(
+            figure.cut,
+            color=PAPER.ink,
+            linewidth=THIN,
+            linestyle=(0, (4, 2)),
+            label="_cut",
+            zorder=4,
+        )
     drawn = Drawn()
     floor = base if figure.y.log else 0.0
-    for slot, name, counts in zip(slots_of(figure, len(figure.series)), figure.series, figure.counts):
-        sheet.ax.stairs(counts, figure.edges, baseline=floor, fill=True, color=colour(slot), alpha=0.12, label="_area")
-        sheet.ax.stairs(counts, figure.edges, baseline=floor, label="_series", zorder=3, **stroke(slot))
+    for slot, name, counts in zip(
+        slots_of(figure, len(figure.series)), figure.series, figure.counts
+    ):
+        sheet.ax.stairs(
+            counts,
+            figure.edges,
+            baseline=floor,
+            fill=True,
+            color=colour(slot),
+            alpha=0.12,
+            label="_area",
+        )
+        sheet.ax.stairs(
+            counts, figure.edges, baseline=floor, label="_series", zorder=3, **stroke(slot)
+        )
         drawn.add(Line2D([], [], **stroke(slot)), name)
     return drawn if len(figure.series) > 1 else Drawn()

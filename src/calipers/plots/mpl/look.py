@@ -14,7 +14,15 @@ from calipers.plots import theme
 from calipers.plots.mpl.words import families
 
 PAPER = theme.DAY  # paper is white
-SIGNS = {"circle": "o", "square": "s", "triangle": "^", "diamond": "D", "cross": "X", "plus": "P", "star": "*"}
+SIGNS = {
+    "circle": "o",
+    "square": "s",
+    "triangle": "^",
+    "diamond": "D",
+    "cross": "X",
+    "plus": "P",
+    "star": "*",
+}
 HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "----", "++++")
 LINE = 1.3  # points
 THIN = 0.6
@@ -22,11 +30,15 @@ BAND = 0.16  # opacity
 DASH_UNIT = 2.0  # the theme states dashes for lines that are two pixels wide
 
 # One hue from light to dark in even steps of luminance, through the first colour of the series.
-BLUES: Colormap = LinearSegmentedColormap.from_list("calipers", ("#eef5fb", "#a9cfe8", "#5aa2cf", "#0072B2", "#0a3a63"))
+BLUES: Colormap = LinearSegmentedColormap.from_list(
+    "calipers", ("#eef5fb", "#a9cfe8", "#5aa2cf", "#0072B2", "#0a3a63")
+)
 
 
 def settings() -> dict[str, Any]:
-    """Return what is set while drawing and saving; sizes that depend on the figure are set where they are used."""
+    """Return what is set while drawing and saving; sizes that depend on the figure are set where
+    they are used.
+    """
     return {
         "font.family": families(),
         "font.size": 8.0,
@@ -84,7 +96,14 @@ def stroke(slot: int, width: float = LINE) -> dict[str, Any]:
 def sign(slot: int, size: float = 5.0) -> dict[str, Any]:
     """Return the marker of a series; its pale edge keeps it apart from what lies below."""
     name = theme.style(slot).marker
-    scale = {"square": 0.9, "diamond": 0.85, "star": 1.5, "cross": 1.15, "plus": 1.15, "triangle": 1.1}.get(name, 1.0)
+    scale = {
+        "square": 0.9,
+        "diamond": 0.85,
+        "star": 1.5,
+        "cross": 1.15,
+        "plus": 1.15,
+        "triangle": 1.1,
+    }.get(name, 1.0)
     return {
         "marker": SIGNS[name],
         "markersize": size * scale,

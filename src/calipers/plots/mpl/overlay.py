@@ -66,9 +66,17 @@ def pixels_of(picture: str) -> NDArray[np.uint8] | None:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(io.BytesIO(base64.b64decode(body, validate=True))) as image:
-                kind = "L" if image.mode in ("1", "L") else "RGBA" if image.mode == "RGBA" else "RGB"
+                kind = (
+                    "L" if image.mode in ("1", "L") else "RGBA" if image.mode == "RGBA" else "RGB"
+                )
                 return np.asarray(image.convert(kind))
-    except (ValueError, OSError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning):
+    except (
+        ValueError,
+        OSError,
+        SyntaxError,
+        Image.DecompressionBombError,
+        Image.DecompressionBombWarning,
+    ):
         return None
 
 
@@ -81,14 +89,20 @@ def _edge(fate: str) -> dict[str, Any]:
 def _sample(fate: str) -> tuple[Line2D, Line2D]:
     """Return the line of a fate on a dark ground, as on the image, for the legend."""
     edge = _edge(fate)
-    line = Line2D([], [], color=edge["edgecolor"], linewidth=edge["linewidth"], linestyle=edge["linestyle"])
+    line = Line2D(
+        [], [], color=edge["edgecolor"], linewidth=edge["linewidth"], linestyle=edge["linestyle"]
+    )
     return Line2D([], [], color=BACKGROUND, linewidth=5.0), line
 
 
 def _draw_mark(mark: BoxMark, sheet: Sheet, size: tuple[float, float]) -> None:
     x0, y0, x1, y1 = mark.box
     edge = _edge(mark.fate)
-    halo: dict[str, Any] = {"edgecolor": theme.HALO, "linewidth": edge["linewidth"] + 1.0, "alpha": 0.6}
+    halo: dict[str, Any] = {
+        "edgecolor": theme.HALO,
+        "linewidth": edge["linewidth"] + 1.0,
+        "alpha": 0.6,
+    }
     for label, look in (("_halo", halo), (f"_{mark.fate}", edge)):
         sheet.ax.add_patch(_patch(mark, fill=False, label=label, **look))
     if x1 < 0 or y1 < 0 or x0 > size[0] or y0 > size[1]:  # off the picture: a sign at its edge

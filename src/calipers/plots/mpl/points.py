@@ -22,7 +22,9 @@ from calipers.plots.theme import style
 FEW = 200  # samples that are shown as dots
 DISC = BLUES(0.45)  # the order of models is that of their ranks, so colours of series would mislead
 NAMED = 60  # more names beside points than these would be a carpet
-Place = tuple[str, str, tuple[float, float]]  # of a name beside its point: alignments, offset in points
+Place = tuple[
+    str, str, tuple[float, float]
+]  # of a name beside its point: alignments, offset in points
 AROUND: tuple[Place, ...] = (
     ("left", "center", (5.0, 0.0)),
     ("left", "bottom", (3.0, 2.5)),
@@ -40,7 +42,10 @@ def draw_scatter(figure: Scatter, sheet: Sheet) -> Drawn:
     """Draw points, their error bars and their names."""
     xs = [v for d in figure.dots for v in (d.x, d.x_low, d.x_high)]
     ys = [v for d in figure.dots for v in (d.y, d.y_low, d.y_high)]
-    across, up = set_axis(sheet, "x", figure.x, xs, pad=0.06), set_axis(sheet, "y", figure.y, ys, pad=0.06)
+    across, up = (
+        set_axis(sheet, "x", figure.x, xs, pad=0.06),
+        set_axis(sheet, "y", figure.y, ys, pad=0.06),
+    )
     grid(sheet, "y")
     shown = [d for d in figure.dots if _points(d, figure).any()]
     if not shown:
@@ -61,7 +66,9 @@ def draw_scatter(figure: Scatter, sheet: Sheet) -> Drawn:
         if dots.y_low is not None and dots.y_high is not None:
             sheet.ax.vlines(dots.x, dots.y_low, dots.y_high, **bar)
         marker = sign(dots.slot, 3.2 if many else 5.0) | {"markeredgewidth": 0.2 if many else 0.5}
-        (handle,) = sheet.ax.plot(dots.x, dots.y, linestyle="none", zorder=3, label="_dots", **marker)
+        (handle,) = sheet.ax.plot(
+            dots.x, dots.y, linestyle="none", zorder=3, label="_dots", **marker
+        )
         let_out(handle, sheet)
         drawn.add(handle, dots.name)
     _name_points(shown, figure, sheet)
@@ -73,10 +80,17 @@ def _points(dots: Dots, figure: Scatter) -> Any:
 
 
 def _name_points(shown: list[Dots], figure: Scatter, sheet: Sheet) -> None:
-    """Write each name at the first place around its point where it hits nothing else, or else on the right."""
+    """Write each name at the first place around its point where it hits nothing else, or else on
+    the right.
+    """
     scale = POINTS / sheet.ax.figure.dpi
     said_aloud = [d for d in shown if not d.quiet]
-    found = [(d, k) for d in said_aloud for k in np.flatnonzero(_points(d, figure)).tolist() if k < len(d.names)]
+    found = [
+        (d, k)
+        for d in said_aloud
+        for k in np.flatnonzero(_points(d, figure)).tolist()
+        if k < len(d.names)
+    ]
     if len(found) > NAMED:
         return
     taken = [box for d, k in found for box in _boxes(d, k, sheet, scale)]
@@ -86,11 +100,21 @@ def _name_points(shown: list[Dots], figure: Scatter, sheet: Sheet) -> None:
         said = words(dots.names[k])
         x, y = sheet.ax.transData.transform((dots.x[k], dots.y[k])) * scale
         areas = [_area(x, y, place, width_of(said, size), size) for place in AROUND]
-        free = [i for i, area in enumerate(areas) if not area.count_overlaps(taken) and _inside(area, frame)]
+        free = [
+            i
+            for i, area in enumerate(areas)
+            if not area.count_overlaps(taken) and _inside(area, frame)
+        ]
         best = free[0] if free else 0
         taken.append(areas[best])
         ha, va, offset = AROUND[best]
-        look: dict[str, Any] = {"ha": ha, "va": va, "size": size, "color": PAPER.ink, "parse_math": False}
+        look: dict[str, Any] = {
+            "ha": ha,
+            "va": va,
+            "size": size,
+            "color": PAPER.ink,
+            "parse_math": False,
+        }
         at = (float(dots.x[k]), float(dots.y[k]))
         sheet.ax.annotate(said, at, offset, textcoords="offset points", **look)
 
@@ -103,7 +127,9 @@ def _boxes(dots: Dots, k: int, sheet: Sheet, scale: float) -> list[Bbox]:
         ends.append(((float(dots.x_low[k]), y), (float(dots.x_high[k]), y)))
     if dots.y_low is not None and dots.y_high is not None:
         ends.append(((x, float(dots.y_low[k])), (x, float(dots.y_high[k]))))
-    boxes = [Bbox(sheet.ax.transData.transform(pair) * scale) for pair in ends if np.isfinite(pair).all()]
+    boxes = [
+        Bbox(sheet.ax.transData.transform(pair) * scale) for pair in ends if np.isfinite(pair).all()
+    ]
     return [box.padded(3.0 if n == 0 else 0.5) for n, box in enumerate(boxes)]
 
 
@@ -115,11 +141,15 @@ def _area(x: float, y: float, place: Place, wide: float, tall: float) -> Bbox:
 
 
 def _inside(box: Bbox, frame: Bbox) -> bool:
-    return bool(box.x0 >= frame.x0 and box.x1 <= frame.x1 and box.y0 >= frame.y0 and box.y1 <= frame.y1)
+    return bool(
+        box.x0 >= frame.x0 and box.x1 <= frame.x1 and box.y0 >= frame.y0 and box.y1 <= frame.y1
+    )
 
 
 def draw_blob(figure: Blob, sheet: Sheet) -> Drawn:
-    """Draw a row per model, the best on top; the area of a disc is the share of replicates with that rank."""
+    """Draw a row per model, the best on top; the area of a disc is the share of replicates with
+    that rank.
+    """
     ax, shares = sheet.ax, np.atleast_2d(np.asarray(figure.shares, np.float64))
     models, ranks = len(figure.models), shares.shape[1] if shares.size else 0
     ticks = tuple(float(r) for r in range(1, ranks + 1)) if ranks <= 20 else ()
@@ -138,7 +168,9 @@ def draw_blob(figure: Blob, sheet: Sheet) -> Drawn:
         look: dict[str, Any] = {"color": DISC, "linewidth": 0, "zorder": 2, "label": "_shares"}
         ax.scatter(seen + 1, np.full(len(seen), m), s=shares[m][seen] * area, **look)
         if m < len(figure.spans) and some(figure.spans[m]):
-            ax.hlines([m], *figure.spans[m], color=PAPER.ink, linewidth=0.9, zorder=3, label="_span")
+            ax.hlines(
+                [m], *figure.spans[m], color=PAPER.ink, linewidth=0.9, zorder=3, label="_span"
+            )
     kept = [(value, m) for m, value in enumerate(figure.medians) if math.isfinite(value)]
     median: dict[str, Any] = {
         "marker": "|",
@@ -161,7 +193,9 @@ def _blob_legend(median: dict[str, Any], of: str) -> Drawn:
 
 
 def draw_box_dots(figure: BoxDots, sheet: Sheet) -> Drawn:
-    """Draw quartiles as a box, 5 and 95 % as whiskers, and the samples themselves where they are few."""
+    """Draw quartiles as a box, 5 and 95 % as whiskers, and the samples themselves where they are
+    few.
+    """
     kept = [np.asarray(sample, np.float64) for sample in figure.samples]
     kept = [sample[drawable(sample, figure.y.log)] for sample in kept]
     set_axis(sheet, "x", Axis("", names=figure.names))
@@ -184,18 +218,35 @@ def _draw_box(sheet: Sheet, place: int, slot: int, sample: F64) -> None:
     """Draw one box by hand: matplotlib's own loads pyplot, and with it a window system."""
     least, low, median, high, most = np.quantile(sample, QUANTILES).tolist()
     shade, width, half = colour(slot), THIN + 0.3, 0.25
-    look: dict[str, Any] = {"facecolor": to_rgba(shade, 0.12), "edgecolor": shade, "linewidth": width}
-    sheet.ax.add_patch(Rectangle((place - half, low), 2 * half, high - low, zorder=2, label="_box", **look))
+    look: dict[str, Any] = {
+        "facecolor": to_rgba(shade, 0.12),
+        "edgecolor": shade,
+        "linewidth": width,
+    }
+    sheet.ax.add_patch(
+        Rectangle((place - half, low), 2 * half, high - low, zorder=2, label="_box", **look)
+    )
     ends = ([least, high], [low, most])
-    sheet.ax.vlines([place, place], *ends, color=shade, linewidth=width, zorder=2, label="_whiskers")
+    sheet.ax.vlines(
+        [place, place], *ends, color=shade, linewidth=width, zorder=2, label="_whiskers"
+    )
     middle: dict[str, Any] = {"color": shade, "linewidth": LINE + 0.7, "label": "_median"}
     sheet.ax.hlines([median], place - half, place + half, zorder=4, **middle)
 
 
 def _draw_dots(sheet: Sheet, place: int, slot: int, sample: F64) -> None:
-    """Spread the dots sideways by the golden ratio in order of their values: even, and the same every time."""
+    """Spread the dots sideways by the golden ratio in order of their values: even, and the same
+    every time.
+    """
     order = np.argsort(np.argsort(sample, kind="stable"), kind="stable")
     aside = (order * 0.6180339887498949 % 1.0 - 0.5) * (0.36 if len(sample) > 1 else 0.0)
-    look: dict[str, Any] = {"markersize": 2.8, "markerfacecolor": colour(slot), "markeredgewidth": 0.0, "alpha": 0.6}
+    look: dict[str, Any] = {
+        "markersize": 2.8,
+        "markerfacecolor": colour(slot),
+        "markeredgewidth": 0.0,
+        "alpha": 0.6,
+    }
     marker = SIGNS[style(slot).marker]
-    sheet.ax.plot(place + aside, sample, linestyle="none", marker=marker, zorder=3, label="_samples", **look)
+    sheet.ax.plot(
+        place + aside, sample, linestyle="none", marker=marker, zorder=3, label="_samples", **look
+    )

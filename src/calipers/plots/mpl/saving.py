@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures as files: PDF with embedded fonts, SVG with text as text, PNG; without dates, so that bytes repeat."""
+"""Figures as files: PDF with embedded fonts, SVG with text as text, PNG; without dates, so that
+bytes repeat.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ SMALLEST, LARGEST = 30.0, 2500.0  # mm
 MOST_PIXELS = 200_000_000
 
 
-def save_as(figure: Figure, path: Path, *, width_mm: float, height_mm: float | None, dpi: float, title: bool) -> Path:
+def save_as(
+    figure: Figure, path: Path, *, width_mm: float, height_mm: float | None, dpi: float, title: bool
+) -> Path:
     """Draw a figure and write it as the suffix says."""
     kind = path.suffix.lower().removeprefix(".")
     if kind not in FORMATS:

@@ -22,7 +22,13 @@ PAD = 0.04  # of the range, where a limit comes from the data
 
 
 def set_axis(
-    sheet: Sheet, side: Side, axis: Axis, values: Sequence[Any] = (), *, pad: float = PAD, zero: bool = False
+    sheet: Sheet,
+    side: Side,
+    axis: Axis,
+    values: Sequence[Any] = (),
+    *,
+    pad: float = PAD,
+    zero: bool = False,
 ) -> tuple[float, float]:
     """Set label, scale, limits and ticks of one axis; return its limits.
 
@@ -53,8 +59,12 @@ def set_label(sheet: Sheet, side: Side, label: str) -> None:
     place(said, size=sheet.text, color=PAPER.ink, labelpad=3, parse_math=False)
 
 
-def limits(axis: Axis, values: Sequence[Any] = (), *, pad: float = PAD, zero: bool = False) -> tuple[float, float]:
-    """Return the ends of an axis: as given, else from the data with some room; never empty, never infinite."""
+def limits(
+    axis: Axis, values: Sequence[Any] = (), *, pad: float = PAD, zero: bool = False
+) -> tuple[float, float]:
+    """Return the ends of an axis: as given, else from the data with some room; never empty, never
+    infinite.
+    """
     if axis.names and not axis.ticks:
         return -0.5, len(axis.names) - 0.5
     found = [v for v in finite(values) if not axis.log or v > 0]
@@ -72,12 +82,17 @@ def _fits(value: float, log: bool) -> bool:
     return math.isfinite(value) and (value > 0 or not log)
 
 
-def _padded(low: float, high: float, pad: float, log: bool, *, keep_zero: bool) -> tuple[float, float]:
+def _padded(
+    low: float, high: float, pad: float, log: bool, *, keep_zero: bool
+) -> tuple[float, float]:
     if log:
         ratio = (high / low) ** pad if high > low else 2.0
         return max(low / ratio, 1e-300), min(high * ratio, 1e300)
     room = (high - low) * pad if high > low else abs(low) * 0.1 or 0.5
-    ends = (low if keep_zero and low == 0 else low - room, high if keep_zero and high == 0 else high + room)
+    ends = (
+        low if keep_zero and low == 0 else low - room,
+        high if keep_zero and high == 0 else high + room,
+    )
     return max(ends[0], -1e300), min(ends[1], 1e300)
 
 
@@ -88,7 +103,9 @@ def set_ticks(sheet: Sheet, side: Side, axis: Axis, low: float, high: float) -> 
         set_names(sheet, side, axis.names)
     elif axis.ticks:
         shown = [k for k, tick in enumerate(axis.ticks) if _fits(tick, axis.log)]
-        said = [words(axis.names[k]) if k < len(axis.names) else plain(axis.ticks[k]) for k in shown]
+        said = [
+            words(axis.names[k]) if k < len(axis.names) else plain(axis.ticks[k]) for k in shown
+        ]
         along.set_ticks([axis.ticks[k] for k in shown], said, parse_math=False)
     else:
         room = sheet.width / 45 if side == "x" else sheet.height / 28
@@ -107,7 +124,9 @@ def _locator(log: bool, low: float, high: float, most: int) -> MaxNLocator | Log
 
 
 def set_names(sheet: Sheet, side: Side, names: Sequence[str], strong: Sequence[bool] = ()) -> None:
-    """Name the categories at 0, 1, 2, ...; names that are too wide lean, and if there is no room some are left out."""
+    """Name the categories at 0, 1, 2, ...; names that are too wide lean, and if there is no room
+    some are left out.
+    """
     bold = [k < len(strong) and strong[k] for k in range(len(names))]
     said = [words(name, weight="bold" if b else "normal") for name, b in zip(names, bold)]
     room = (sheet.width if side == "x" else sheet.height) / max(len(names), 1)
@@ -116,9 +135,14 @@ def set_names(sheet: Sheet, side: Side, names: Sequence[str], strong: Sequence[b
         said = [_in_two(text, room - 4, sheet.text) for text in said]
     else:
         said = [_of_row(sheet, name, short, b, room) for name, short, b in zip(names, said, bold)]
-    level = side == "y" or max((width_of(text, sheet.text) for text in said), default=0.0) <= room - 4
+    level = (
+        side == "y" or max((width_of(text, sheet.text) for text in said), default=0.0) <= room - 4
+    )
     if not level:
-        said = [words(name, weight="bold" if b else "normal", most=LEANING) for name, b in zip(names, bold)]
+        said = [
+            words(name, weight="bold" if b else "normal", most=LEANING)
+            for name, b in zip(names, bold)
+        ]
     every = 1 if side == "x" and level else max(1, math.ceil(line / room))
     shown = list(range(0, len(names), every))
     along = sheet.ax.xaxis if side == "x" else sheet.ax.yaxis
@@ -132,7 +156,9 @@ def set_names(sheet: Sheet, side: Side, names: Sequence[str], strong: Sequence[b
 
 
 def _of_row(sheet: Sheet, name: str, short: str, bold: bool, room: float) -> str:
-    """Return the name of a row, which may be longer than that of a column, in two lines if the row is high enough."""
+    """Return the name of a row, which may be longer than that of a column, in two lines if the row
+    is high enough.
+    """
     wide = sheet.room * (0.5 if sheet.room < NARROW else 0.42)
     long = words(name, weight="bold" if bold else "normal", most=LONGEST_ROW)
     long = _in_two(long, wide, sheet.text) if room >= 2.3 * sheet.text else long
@@ -152,4 +178,12 @@ def diagonal(sheet: Sheet, x: tuple[float, float], y: tuple[float, float]) -> No
     low, high = max(min(x), min(y)), min(max(x), max(y))
     if low < high:
         points = np.geomspace(low, high, 50) if low > 0 else np.linspace(low, high, 50)
-        sheet.ax.plot(points, points, color=PAPER.soft, linewidth=0.7, linestyle=(0, (4, 3)), zorder=1, label="_equal")
+        sheet.ax.plot(
+            points,
+            points,
+            color=PAPER.soft,
+            linewidth=0.7,
+            linestyle=(0, (4, 3)),
+            zorder=1,
+            label="_equal",
+        )

@@ -47,7 +47,9 @@ class Drawn:
 
 
 def sheet_of(ax: Axes, room: float | None = None) -> Sheet:
-    """Measure axes; the size of text follows from the room, which is their own width unless it is given."""
+    """Measure axes; the size of text follows from the room, which is their own width unless it is
+    given.
+    """
     box, dpi = ax.get_window_extent(), ax.figure.dpi
     width, height = max(box.width * POINTS / dpi, 1.0), max(box.height * POINTS / dpi, 1.0)
     room = width if room is None else room
@@ -118,6 +120,8 @@ def some(*values: Any, log: bool = False) -> bool:
 
 
 def drawable(values: Any, log: bool = False) -> NDArray[np.bool_]:
-    """Return which numbers have a place on an axis: finite ones, on a logarithmic axis those above zero."""
+    """Return which numbers have a place on an axis: finite ones, on a logarithmic axis those above
+    zero.
+    """
     found = np.asarray(values, np.float64)
     return np.isfinite(found) & ((found > 0) | (not log))

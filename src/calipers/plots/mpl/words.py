@@ -22,17 +22,23 @@ SAFE = 0.97  # letters on a grid of pixels run a little wider than their outline
 
 
 def families() -> list[str]:
-    """Return the fonts of the reader's settings that exist, and the one that always does, for what they lack."""
+    """Return the fonts of the reader's settings that exist, and the one that always does, for what
+    they lack.
+    """
     wanted = mpl.rcParams["font.family"]
     return list(_existing((wanted,) if isinstance(wanted, str) else tuple(wanted)))
 
 
 @lru_cache(maxsize=64)
 def _existing(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([*(name for name in names if _file(name, "normal", "normal")), LAST_RESORT]))
+    return tuple(
+        dict.fromkeys([*(name for name in names if _file(name, "normal", "normal")), LAST_RESORT])
+    )
 
 
-def words(text: str, *, weight: str = "normal", style: str = "normal", most: int = NAME_LENGTH) -> str:
+def words(
+    text: str, *, weight: str = "normal", style: str = "normal", most: int = NAME_LENGTH
+) -> str:
     """Return a text that can be drawn, at most ``most`` characters long."""
     text = str(text)
     text = text if len(text) <= most else text[: most - 1].rstrip() + "…"
@@ -69,13 +75,22 @@ def width_of(text: str, size: float, weight: str = "normal") -> float:
 @lru_cache(maxsize=4096)
 def _measured(text: str, size: float, weight: str, names: tuple[str, ...]) -> float:
     font = FontProperties(family=list(names), size=size, weight=weight)
-    return float(max(text_to_path.get_text_width_height_descent(line, font, False)[0] for line in text.split("\n")))
+    return float(
+        max(
+            text_to_path.get_text_width_height_descent(line, font, False)[0]
+            for line in text.split("\n")
+        )
+    )
 
 
 def wrapped(text: str, width: float, size: float, weight: str = "normal") -> str:
-    """Return a sentence in lines that are at most ``width`` points wide; a single word may be wider."""
+    """Return a sentence in lines that are at most ``width`` points wide; a single word may be
+    wider.
+    """
     lines, line = [], ""
-    for part in BOUND.sub(lambda found: found[0].replace(" ", "\u00a0"), str(text)[:SENTENCE_LENGTH]).split(" "):
+    for part in BOUND.sub(
+        lambda found: found[0].replace(" ", "\u00a0"), str(text)[:SENTENCE_LENGTH]
+    ).split(" "):
         word = words(part, weight=weight, most=SENTENCE_LENGTH)
         longer = f"{line} {word}" if line else word
         if line and width_of(longer, size, weight) > SAFE * width:
@@ -97,5 +112,9 @@ def plain(value: float) -> str:
 def stated(values: list[float]) -> list[str]:
     """Return estimates of one column with equally many decimals; an undefined one is a dash."""
     largest = max((abs(v) for v in values if math.isfinite(v)), default=0.0)
-    pattern = ".3f" if largest < 10 else ".1f" if largest < 1000 else ".0f" if largest < 1e6 else ".4g"
-    return [f"{v:{pattern}}".replace("-", "\N{MINUS SIGN}") if math.isfinite(v) else "–" for v in values]
+    pattern = (
+        ".3f" if largest < 10 else ".1f" if largest < 1000 else ".0f" if largest < 1e6 else ".4g"
+    )
+    return [
+        f"{v:{pattern}}".replace("-", "\N{MINUS SIGN}") if math.isfinite(v) else "–" for v in values
+    ]

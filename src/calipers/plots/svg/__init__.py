@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures as SVG that a strict page may hold: no scripts, no style attributes, nothing from elsewhere."""
+"""Figures as SVG that a strict page may hold: no scripts, no style attributes, nothing from
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -48,16 +50,19 @@ DRAWN: dict[type[kinds.Figure], Callable[[Any, Sheet], Drawing]] = {
 }
 
 
-def svg(figure: kinds.Figure, *, width: float = 640, name: str = "figure", standalone: bool = False) -> str:
+def svg(
+    figure: kinds.Figure, *, width: float = 640, name: str = "figure", standalone: bool = False
+) -> str:
     """Return a figure as an SVG element.
 
     Parameters
     ----------
     figure : Figure
-        What is shown. Its title and a description are for readers who do not see it; the page shows the title itself.
+        What is shown. Its title and a description are for readers who do not see it; the page shows
+        the title itself.
     width : float
-        Pixels for which the figure is laid out, 340 to 1000 are usual; it scales to the width of what holds it.
-        An overlay is laid out in pixels of its image.
+        Pixels for which the figure is laid out, 340 to 1000 are usual; it scales to the width of
+        what holds it. An overlay is laid out in pixels of its image.
     name : str
         Prefix of ids, letters, digits and dashes, unique in a page.
     standalone : bool

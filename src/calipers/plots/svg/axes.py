@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plane of a figure: two scales, their ticks and labels, a light grid in one direction, no frame around it."""
+"""The plane of a figure: two scales, their ticks and labels, a light grid in one direction, no
+frame around it.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,10 @@ class Plane:
 
     def holds(self, x: float, y: float, slack: float = 0.5) -> bool:
         """Tell whether a pixel lies on the plane."""
-        return self.left - slack <= x <= self.right + slack and self.top - slack <= y <= self.bottom + slack
+        return (
+            self.left - slack <= x <= self.right + slack
+            and self.top - slack <= y <= self.bottom + slack
+        )
 
 
 def plane(sheet: Sheet, plan: Plan) -> Plane:
@@ -86,7 +91,9 @@ def plane(sheet: Sheet, plan: Plan) -> Plane:
     top = plan.top + (LABEL_ROOM if plan.y.label else 6.0)
     inner = plan.inner or min(max(0.5 * sheet.width, 200.0), 400.0)
     y_ticks = ticks_of(plan.y, plan.y_limits, most=max(int(inner / 36), 2))
-    y_ticks = [tick._replace(lines=[fitted(tick.name, plan.names_room * sheet.width)]) for tick in y_ticks]
+    y_ticks = [
+        tick._replace(lines=[fitted(tick.name, plan.names_room * sheet.width)]) for tick in y_ticks
+    ]
     left = max((width_of(tick.lines[0]) for tick in y_ticks), default=0.0) + 10.0
     x_ticks = ticks_of(plan.x, plan.x_limits, most=max(int((sheet.width - left) / 60), 2))
     right = sheet.width - max(plan.right, _half_of_last(x_ticks, plan))
@@ -111,7 +118,11 @@ def ticks_of(axis: Axis, span: Limits, most: int = 6) -> Ticks:
     else:
         named = [(v, said(v)) for v in axis.ticks or ticks(low, high, axis.log, most)]
     slack = 1e-9 * (high - low)
-    return [Tick(v, word, [word]) for v, word in named if low - slack <= v <= high + slack and (v > 0 or not axis.log)]
+    return [
+        Tick(v, word, [word])
+        for v, word in named
+        if low - slack <= v <= high + slack and (v > 0 or not axis.log)
+    ]
 
 
 def is_category(axis: Axis) -> bool:
@@ -134,7 +145,10 @@ def _wrapped_names(x_ticks: Ticks, axis: Axis, x: Scale) -> Ticks:
     if not is_category(axis) or not x_ticks:
         return x_ticks
     slot = abs(x.end - x.start) / max(abs(x.high - x.low), 1e-9) - GAP
-    return [tick._replace(lines=wrapped(tick.name, slot) or [fitted(tick.name, slot)]) for tick in x_ticks]
+    return [
+        tick._replace(lines=wrapped(tick.name, slot) or [fitted(tick.name, slot)])
+        for tick in x_ticks
+    ]
 
 
 def _grid(at: Plane, direction: str, x_ticks: Ticks, y_ticks: Ticks) -> list[str]:
@@ -149,7 +163,9 @@ def _grid(at: Plane, direction: str, x_ticks: Ticks, y_ticks: Ticks) -> list[str
 
 def _y_axis(at: Plane, plan: Plan, y_ticks: Ticks) -> list[str]:
     found = []
-    if plan.y.label:  # upright words above the axis: easier to read than turned ones, and they cost no width
+    if (
+        plan.y.label
+    ):  # upright words above the axis: easier to read than turned ones, and they cost no width
         found.append(label(0.0, plan.top + 12.0, plan.y.label, width=at.right))
     room = at.left - 8.0
     before = float("inf")
@@ -169,7 +185,10 @@ def _x_axis(at: Plane, plan: Plan, x_ticks: Ticks, sheet: Sheet) -> list[str]:
         found.append(el("path", d=segments(marks), cls="fig-axis"))
     base = lower + TICK + 12.0
     for tick in without_collisions(x_ticks, at.x):
-        drawn = [words(at.x.at(tick.at), base + LINE * k, s, anchor="middle") for k, s in enumerate(tick.lines)]
+        drawn = [
+            words(at.x.at(tick.at), base + LINE * k, s, anchor="middle")
+            for k, s in enumerate(tick.lines)
+        ]
         whole = "".join(tick.lines).replace(" ", "") == tick.name.replace(" ", "")
         found.extend(drawn if whole else [el("g", title(tick.name) + "".join(drawn))])
     if plan.x.label:

@@ -29,11 +29,20 @@ class Side:
     at: Plane
     lying: bool
 
-    def box(self, along: tuple[float, float], values: tuple[float, float]) -> tuple[float, float, float, float]:
-        """Return the pixels x0, y0, x1, y1 of a bar: its place in the category, its ends as numbers."""
+    def box(
+        self, along: tuple[float, float], values: tuple[float, float]
+    ) -> tuple[float, float, float, float]:
+        """Return the pixels x0, y0, x1, y1 of a bar: its place in the category, its ends as
+        numbers.
+        """
         at = self.at
         if self.lying:
-            return at.x.within(values[0]), at.y.at(along[0]), at.x.within(values[1]), at.y.at(along[1])
+            return (
+                at.x.within(values[0]),
+                at.y.at(along[0]),
+                at.x.within(values[1]),
+                at.y.at(along[1]),
+            )
         return at.x.at(along[0]), at.y.within(values[0]), at.x.at(along[1]), at.y.within(values[1])
 
 
@@ -48,10 +57,18 @@ def draw(figure: Bars, sheet: Sheet) -> Drawing:
     if shown is None or not np.isfinite(figure.heights).any():
         return nothing(sheet, why_no_limits(figure.y, values))
     slots = slots_of(figure, len(figure.series))
-    defs = [texture(slot, sheet.name) for slot in dict.fromkeys(s % 7 for s in slots[: len(figure.series)])]
+    defs = [
+        texture(slot, sheet.name)
+        for slot in dict.fromkeys(s % 7 for s in slots[: len(figure.series)])
+    ]
     labels, top = _legend(figure, sheet)
     side = _side(figure, sheet, shown, top)
-    parts = [el("defs", "".join(defs)) if any(defs) else "", *labels, *side.at.parts, *_bars(figure, side, sheet)]
+    parts = [
+        el("defs", "".join(defs)) if any(defs) else "",
+        *labels,
+        *side.at.parts,
+        *_bars(figure, side, sheet),
+    ]
     return Drawing(sheet.width, side.at.height, [*parts, *_errors(figure, side), *_base(side)])
 
 
@@ -63,7 +80,9 @@ def _legend(figure: Bars, sheet: Sheet) -> tuple[list[str], float]:
 
 
 def _side(figure: Bars, sheet: Sheet, shown: tuple[float, float], top: float) -> Side:
-    """Return the plane, with the categories below it or, if their names have no room there, beside it."""
+    """Return the plane, with the categories below it or, if their names have no room there, beside
+    it.
+    """
     n, group = len(figure.x.names), 1 if figure.stacked else len(figure.series)
     across = (-0.5, n - 0.5)
     category = Axis(figure.x.label, names=figure.x.names)
@@ -77,7 +96,9 @@ def _side(figure: Bars, sheet: Sheet, shown: tuple[float, float], top: float) ->
 
 
 def stacks(figure: Bars) -> tuple[F64, F64]:
-    """Return lower and upper ends of stacked bars: what is above zero grows upwards, what is below downwards."""
+    """Return lower and upper ends of stacked bars: what is above zero grows upwards, what is below
+    downwards.
+    """
     heights = np.nan_to_num(figure.heights, nan=0.0, posinf=0.0, neginf=0.0)
     up, down = np.cumsum(np.maximum(heights, 0.0), 0), np.cumsum(np.minimum(heights, 0.0), 0)
     upper = np.where(heights >= 0, up, down)
@@ -109,7 +130,11 @@ def _bars(figure: Bars, side: Side, sheet: Sheet) -> list[str]:
         for c, category in enumerate(figure.x.names):
             if np.isfinite(figure.heights[s, c]):
                 box = side.box(_place(figure, s, c), _ends(figure, s, c, base))
-                inner = title(f"{category}, {name}: {said(float(figure.heights[s, c]))}") if told else ""
+                inner = (
+                    title(f"{category}, {name}: {said(float(figure.heights[s, c]))}")
+                    if told
+                    else ""
+                )
                 found.extend(area(*box, slots[s], sheet.name, inner))
     return found
 
@@ -126,7 +151,11 @@ def _errors(figure: Bars, side: Side) -> list[str]:
                 start, stop = _place(figure, s, c)
                 ends.append(side.box(((start + stop) / 2,) * 2, (low, high)))
     path = segments(ends)
-    return [el("path", d=path, cls="fig-error-halo"), el("path", d=path, cls="fig-error")] if ends else []
+    return (
+        [el("path", d=path, cls="fig-error-halo"), el("path", d=path, cls="fig-error")]
+        if ends
+        else []
+    )
 
 
 def _base(side: Side) -> list[str]:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blob plots of ranks: the area of a disc is the share of the replicates in which a model had the rank."""
+"""Blob plots of ranks: the area of a disc is the share of the replicates in which a model had the
+rank.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,16 @@ def draw(figure: Blob, sheet: Sheet) -> Drawing:
     key, top = _key(sheet, figure.of)
     x = Axis("rank (1 = best)", ticks=tuple(float(r) for r in range(1, ranks + 1)))
     y = Axis("", names=figure.models)
-    plan = Plan(x, y, (0.5, ranks + 0.5), (-0.5, models - 0.5), top=top, inner=ROW * models, down=True, grid="")
+    plan = Plan(
+        x,
+        y,
+        (0.5, ranks + 0.5),
+        (-0.5, models - 0.5),
+        top=top,
+        inner=ROW * models,
+        down=True,
+        grid="",
+    )
     at = plane(sheet, plan)
     largest = min(LARGEST, 0.47 * (at.right - at.left) / ranks)
     rows = [(at.left, at.y.at(m), at.right, at.y.at(m)) for m in range(models)]
@@ -60,7 +71,9 @@ def _key(sheet: Sheet, of: str) -> tuple[list[str], float]:
 
 
 def _diamond(x: float, y: float, inner: str = "") -> str:
-    return el("path", inner, d=f"M{num(x)} {num(y)}m0-4.5l4.5 4.5-4.5 4.5-4.5-4.5z", cls="fig-median-mark")
+    return el(
+        "path", inner, d=f"M{num(x)} {num(y)}m0-4.5l4.5 4.5-4.5 4.5-4.5-4.5z", cls="fig-median-mark"
+    )
 
 
 def _model(figure: Blob, m: int, at: Plane, largest: float) -> list[str]:
@@ -70,15 +83,28 @@ def _model(figure: Blob, m: int, at: Plane, largest: float) -> list[str]:
         share = float(figure.shares[m, r])
         if math.isfinite(share) and share > FAINT:
             radius = largest * math.sqrt(min(share, 1.0))
-            inner = title(f"{figure.models[m]}, rank {r + 1}: {100 * share:.1f} % of the {figure.of}")
+            inner = title(
+                f"{figure.models[m]}, rank {r + 1}: {100 * share:.1f} % of the {figure.of}"
+            )
             found.append(
-                el("circle", inner, cx=at.x.at(r + 1.0), cy=y, r=radius, cls=f"fig-blob {fill(slot)} {stroke(slot)}")
+                el(
+                    "circle",
+                    inner,
+                    cx=at.x.at(r + 1.0),
+                    cy=y,
+                    r=radius,
+                    cls=f"fig-blob {fill(slot)} {stroke(slot)}",
+                )
             )
     if m < len(figure.spans) and all(map(math.isfinite, figure.spans[m])):
         low, high = (at.x.within(end) for end in figure.spans[m])
         found.append(el("path", d=segments([(low, y, high, y)]), cls="fig-span"))
     if m < len(figure.medians) and math.isfinite(figure.medians[m]):
         found.append(
-            _diamond(at.x.within(figure.medians[m]), y, title(f"{figure.models[m]}: median rank {figure.medians[m]:g}"))
+            _diamond(
+                at.x.within(figure.medians[m]),
+                y,
+                title(f"{figure.models[m]}: median rank {figure.medians[m]:g}"),
+            )
         )
     return found

@@ -53,20 +53,36 @@ def draw(figure: BoxDots, sheet: Sheet) -> Drawing:
         return nothing(sheet, why_no_limits(figure.y, list(figure.samples)))
     side = _side(figure, sheet, samples, shown)
     slots = slots_of(figure, len(figure.names))
-    parts = [part for k, sample in enumerate(samples) for part in _sample(figure, k, sample, slots[k], side)]
+    parts = [
+        part
+        for k, sample in enumerate(samples)
+        for part in _sample(figure, k, sample, slots[k], side)
+    ]
     return Drawing(sheet.width, side.at.height, [*side.at.parts, *parts])
 
 
 def _side(figure: BoxDots, sheet: Sheet, samples: list[F64], shown: tuple[float, float]) -> Side:
     n = len(figure.names)
-    named = [f"{shortened(name, 16)} (n\xa0=\xa0{len(sample)})" for name, sample in zip(figure.names, samples)]
+    named = [
+        f"{shortened(name, 16)} (n\xa0=\xa0{len(sample)})"
+        for name, sample in zip(figure.names, samples)
+    ]
     category = Axis("", names=tuple(named))
     across = (-0.5, n - 0.5)
     plan = Plan(category, figure.y, across, shown)
     slot = (sheet.width - 50.0) / n
     if names_fit(named, slot):
         return Side(plane(sheet, plan), False, min(HALF * slot, BROADEST))
-    lying = replace(plan, x=figure.y, y=category, x_limits=shown, y_limits=across, inner=ROW * n, down=True, grid="x")
+    lying = replace(
+        plan,
+        x=figure.y,
+        y=category,
+        x_limits=shown,
+        y_limits=across,
+        inner=ROW * n,
+        down=True,
+        grid="x",
+    )
     return Side(plane(sheet, lying), True, min(HALF * ROW, BROADEST))
 
 
@@ -79,9 +95,21 @@ def _sample(figure: BoxDots, k: int, sample: F64, slot: int, side: Side) -> list
     inner = title(
         f"{figure.names[k]}: median {said(round(q[2], 4))}, quartiles {said(round(q[1], 4))} to {said(round(q[3], 4))}"
     )
-    box = {"x": min(x0, x1), "y": min(y0, y1), "width": max(abs(x1 - x0), 0.1), "height": max(abs(y1 - y0), 0.1)}
-    found = [el("rect", inner, **box, cls=f"fig-box {fill(slot)} {stroke(slot)}")] if len(sample) > 1 else []
-    whiskers = [(*side.point(k, q[0]), *side.point(k, q[1])), (*side.point(k, q[3]), *side.point(k, q[4]))]
+    box = {
+        "x": min(x0, x1),
+        "y": min(y0, y1),
+        "width": max(abs(x1 - x0), 0.1),
+        "height": max(abs(y1 - y0), 0.1),
+    }
+    found = (
+        [el("rect", inner, **box, cls=f"fig-box {fill(slot)} {stroke(slot)}")]
+        if len(sample) > 1
+        else []
+    )
+    whiskers = [
+        (*side.point(k, q[0]), *side.point(k, q[1])),
+        (*side.point(k, q[3]), *side.point(k, q[4])),
+    ]
     caps = [side.across(k, q[0], half / 2), side.across(k, q[4], half / 2)]
     if len(sample) > 1:
         found.append(el("path", d=segments([*whiskers, *caps]), cls=f"fig-whisker {stroke(slot)}"))

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells of an image: a whole number each, as a shade; the line of the reference around what it marks."""
+"""Cells of an image: a whole number each, as a shade; the line of the reference around what it
+marks.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,21 @@ def draw(figure: Cells, sheet: Sheet) -> Drawing:
         path = run_path(figure.counts == k, at)
         if path:
             over = THROUGH if figure.picture else OPAQUE
-            parts.append(el("path", d=path, cls=f"fig-q{_step(k, figure.most)} fig-seamless", fill_opacity=over))
+            parts.append(
+                el(
+                    "path",
+                    d=path,
+                    cls=f"fig-q{_step(k, figure.most)} fig-seamless",
+                    fill_opacity=over,
+                )
+            )
     parts.append(el("rect", x=at.left, y=at.top, width=wide, height=high, cls="fig-axis"))
     if figure.inside is not None and figure.inside.any():
         around = segments(_borders(figure.inside, at))
-        parts += [el("path", d=around, cls="fig-error-halo"), el("path", d=around, cls=f"fig-line {dashed(1)}")]
+        parts += [
+            el("path", d=around, cls="fig-error-halo"),
+            el("path", d=around, cls=f"fig-line {dashed(1)}"),
+        ]
     return Drawing(sheet.width, at.top + high + 2.0, parts)
 
 
@@ -51,7 +63,9 @@ def _step(k: int, most: int) -> int:
 
 
 def _legend(figure: Cells, sheet: Sheet) -> tuple[list[str], float]:
-    """Return what is counted, a swatch per number, and the line of the reference; and the height of it."""
+    """Return what is counted, a swatch per number, and the line of the reference; and the height of
+    it.
+    """
     found = [label(0.0, 12.0, figure.label, width=sheet.width)]
     every = -(-figure.most // MANY) if figure.most > MANY else 1
     numbers = [k for k in range(figure.most + 1) if k % every == 0 or k == figure.most]
@@ -75,9 +89,14 @@ def _borders(inside: Flags, at: Layout) -> list[tuple[float, float, float, float
     """Return the straight pieces between cells inside and outside, those in a row as one."""
     padded = np.pad(inside, 1).astype(np.int8)
     found = []
-    for flat, upright in ((np.diff(padded, axis=0)[:, 1:-1], False), (np.diff(padded, axis=1)[1:-1].T, True)):
+    for flat, upright in (
+        (np.diff(padded, axis=0)[:, 1:-1], False),
+        (np.diff(padded, axis=1)[1:-1].T, True),
+    ):
         for line in np.flatnonzero(flat.any(axis=1)).tolist():
-            edges = np.flatnonzero(np.diff(np.concatenate([[0], flat[line] != 0, [0]]).astype(np.int8)))
+            edges = np.flatnonzero(
+                np.diff(np.concatenate([[0], flat[line] != 0, [0]]).astype(np.int8))
+            )
             for a, b in zip(edges[::2].tolist(), edges[1::2].tolist()):
                 (x0, y0), (x1, y1) = (at.corner(a, line), at.corner(b, line)) if upright else (
                     at.corner(line, a), at.corner(line, b)

@@ -44,7 +44,9 @@ def draw(figure: Contour, sheet: Sheet) -> Drawing:
         at = plane(sheet, replace(plan, inner=(at.right - at.left) * spans[1] / spans[0]))
     x, y, fine = _finer(at.x(xs), at.y(ys), values)
     parts = [el("defs", hatching(sheet.name) + _clip(at, sheet)), *labels, *at.parts]
-    drawn = "".join([_ground(at, sheet), *_areas(x, y, fine, ends), *_lines(figure, at, x, y, fine)])
+    drawn = "".join(
+        [_ground(at, sheet), *_areas(x, y, fine, ends), *_lines(figure, at, x, y, fine)]
+    )
     parts.append(el("g", drawn, clip_path=f"url(#{sheet.name}-clip)"))
     return Drawing(sheet.width, at.height, parts)
 
@@ -73,7 +75,9 @@ def _clip(at: Plane, sheet: Sheet) -> str:
 
 
 def _finer(x: F64, y: F64, values: F64) -> tuple[F64, F64, F64]:
-    """Return the grid with points between the given ones, heights there by straight lines along rows and columns."""
+    """Return the grid with points between the given ones, heights there by straight lines along
+    rows and columns.
+    """
     more_x, more_y = _between(x), _between(y)
     rows = np.stack([_along(more_x, x, row) for row in values])
     return more_x, more_y, np.stack([_along(more_y, y, column) for column in rows.T], axis=1)
@@ -82,7 +86,9 @@ def _finer(x: F64, y: F64, values: F64) -> tuple[F64, F64, F64]:
 def _between(places: F64) -> F64:
     """Return the places and, if they are few, others between neighbours."""
     parts = max(-(-FINE // (len(places) - 1)), 1)
-    return np.interp(np.arange((len(places) - 1) * parts + 1) / parts, np.arange(len(places)), places)
+    return np.interp(
+        np.arange((len(places) - 1) * parts + 1) / parts, np.arange(len(places)), places
+    )
 
 
 def _along(at: F64, places: F64, heights: F64) -> F64:
@@ -97,7 +103,9 @@ def _ground(at: Plane, sheet: Sheet) -> str:
 
 
 def _areas(x: F64, y: F64, values: F64, ends: tuple[float, float]) -> list[str]:
-    """Return an area per step of the colours. Each lies on the lower ones, so there are no seams between them."""
+    """Return an area per step of the colours. Each lies on the lower ones, so there are no seams
+    between them.
+    """
     low, high = ends
     values = np.maximum(values, low)  # NaN stays
     span = (high - low) or 1.0
@@ -133,14 +141,18 @@ def _lines(figure: Contour, at: Plane, xs: F64, ys: F64, values: F64) -> list[st
             place = _label_place(x, y, taken, at, width_of(said(level)))
             if place is not None:
                 taken.append(place)
-                labels.append(words(place[0], place[1] + 4.0, said(level), "fig-iso-label", anchor="middle"))
+                labels.append(
+                    words(place[0], place[1] + 4.0, said(level), "fig-iso-label", anchor="middle")
+                )
     return [*lines, *labels]
 
 
 def _label_place(
     x: F64, y: F64, taken: list[tuple[float, float]], at: Plane, wide: float
 ) -> tuple[float, float] | None:
-    """Return a point of the line for its number: near the middle, away from the edge and from other numbers."""
+    """Return a point of the line for its number: near the middle, away from the edge and from other
+    numbers.
+    """
     if float(np.hypot(np.diff(x), np.diff(y)).sum()) < SHORT:
         return None
     order = np.argsort(np.abs(np.arange(len(x)) - (len(x) - 1) / 2), kind="stable")

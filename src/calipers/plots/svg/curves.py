@@ -43,12 +43,16 @@ def draw(figure: Curves, sheet: Sheet) -> Drawing:
     ]
     parts = [el("clipPath", box.replace(' class=""', ""), id=clip), *at.parts]
     parts.append(el("g", "".join(drawn), clip_path=f"url(#{clip})"))
-    parts.extend(part for line in figure.lines for part in _markers(line, at, several=len(figure.lines) > 1))
+    parts.extend(
+        part for line in figure.lines for part in _markers(line, at, several=len(figure.lines) > 1)
+    )
     return Drawing(sheet.width, at.height, [*parts, *labels])
 
 
 def _laid_out(figure: Curves, sheet: Sheet, plan: Plan) -> tuple[Plane, list[str]]:
-    """Return the plane and the names of the lines: beside their ends if all have room there, else above."""
+    """Return the plane and the names of the lines: beside their ends if all have room there, else
+    above.
+    """
     entries = [Entry(line.name, line.slot) for line in figure.lines]
     named = [entry for entry in entries if entry.name]
     room = room_at_ends([entry.name for entry in entries])
@@ -58,7 +62,11 @@ def _laid_out(figure: Curves, sheet: Sheet, plan: Plan) -> tuple[Plane, list[str
         known = [end for end in ends if end is not None]
         heights = spread(known, at.top, at.bottom) if len(known) == len(ends) else None
         if heights is not None:
-            return at, [part for entry, y in zip(entries, heights) for part in _name(entry, at.right + GAP, y, sheet)]
+            return at, [
+                part
+                for entry, y in zip(entries, heights)
+                for part in _name(entry, at.right + GAP, y, sheet)
+            ]
     if not named:
         return plane(sheet, plan), []
     labels, top = legend(sheet, entries)
@@ -79,7 +87,9 @@ def _end(line: Line, at: Plane) -> float | None:
 
 
 def _pixels(line: Line, values: F64, at: Plane) -> tuple[F64, F64]:
-    """Return a line of the given heights in pixels, cut where it leaves the plane to the left or right."""
+    """Return a line of the given heights in pixels, cut where it leaves the plane to the left or
+    right.
+    """
     x, y = inside(line.x, values, at.x.low, at.x.high, step=line.step)
     return at.x(x), at.y(y)
 
@@ -107,7 +117,9 @@ def _band(line: Line, at: Plane) -> str:
         if line.step:
             one, other = stepped(*one), stepped(*other)
         (x0, y0), (x1, y1) = thinned(*one), thinned(*other)
-        found.append(polyline(np.concatenate([x1, x0[::-1]]), np.concatenate([y1, y0[::-1]]), closed=True))
+        found.append(
+            polyline(np.concatenate([x1, x0[::-1]]), np.concatenate([y1, y0[::-1]]), closed=True)
+        )
     cls = f"fig-band {fill(line.slot)} {stroke(line.slot)}"
     return el("path", d="".join(found), cls=cls) if found else ""
 
@@ -118,7 +130,11 @@ def _markers(line: Line, at: Plane, *, several: bool) -> list[str]:
     good = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
     if not shown and several:
         shown = _spaced(x, good, at, line.slot)
-    found = [k for k in dict.fromkeys([*shown, *_alone(good)]) if np.isfinite(x[k] + y[k]) and at.holds(x[k], y[k])]
+    found = [
+        k
+        for k in dict.fromkeys([*shown, *_alone(good)])
+        if np.isfinite(x[k] + y[k]) and at.holds(x[k], y[k])
+    ]
     return [marker(line.slot, float(x[k]), float(y[k])) for k in found]
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A figure in a sentence, for readers who do not see it: its kind, its axes, its series and how much there is."""
+"""A figure in a sentence, for readers who do not see it: its kind, its axes, its series and how
+much there is.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def description(figure: f.Figure) -> str:
 
 
 def _name(name: str) -> str:
-    """Return a name that does not turn the words beside it: one written from right to left is set apart."""
+    """Return a name that does not turn the words beside it: one written from right to left is set
+    apart.
+    """
     short = clean(shortened(name, LONGEST))
     turns = any(unicodedata.bidirectional(c) in ("R", "AL", "AN") for c in short)
     return f"\N{LEFT-TO-RIGHT MARK}{short}\N{LEFT-TO-RIGHT MARK}" if turns else short
@@ -132,8 +136,14 @@ def _cells(figure: f.Cells) -> str:
     total = np.bincount(figure.counts.ravel(), minlength=figure.most + 1)
     found = ", ".join(f"{n} with {k}" for k, n in enumerate(total.tolist()) if n)
     rows, columns = figure.counts.shape
-    around = "" if figure.inside is None else f"; a line runs around {_count(int(figure.inside.sum()), 'cell')}"
-    return f"Map of {rows} by {columns} cells, {_name(figure.label)}: {found or 'no cells'}{around}."
+    around = (
+        ""
+        if figure.inside is None
+        else f"; a line runs around {_count(int(figure.inside.sum()), 'cell')}"
+    )
+    return (
+        f"Map of {rows} by {columns} cells, {_name(figure.label)}: {found or 'no cells'}{around}."
+    )
 
 
 def _overlay(figure: f.Overlay) -> str:

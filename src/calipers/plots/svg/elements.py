@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Markup: elements, texts, and paths with few characters. Everything from the data passes through `words`."""
+"""Markup: elements, texts, and paths with few characters. Everything from the data passes through
+`words`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,16 @@ from typing import Any
 import numpy as np
 
 from calipers.plots.figures import F64
-from calipers.plots.svg.words import BOLD, LONGEST, LONGEST_SENTENCE, LONGEST_TITLE, clean, fitted, safe, shortened
+from calipers.plots.svg.words import (
+    BOLD,
+    LONGEST,
+    LONGEST_SENTENCE,
+    LONGEST_TITLE,
+    clean,
+    fitted,
+    safe,
+    shortened,
+)
 
 FAR = 30_000.0  # pixels; what lies farther away is off every page and only makes numbers long
 
@@ -47,7 +58,11 @@ def el(tag: str, inner: str = "", /, **attributes: Any) -> str:
     said = []
     for key, value in attributes.items():
         if value is not None:
-            shown = num(float(value)) if isinstance(value, (int, float, np.floating)) else safe(str(value))
+            shown = (
+                num(float(value))
+                if isinstance(value, (int, float, np.floating))
+                else safe(str(value))
+            )
             said.append(f' {"class" if key == "cls" else key.replace("_", "-")}="{shown}"')
     return f"<{tag}{''.join(said)}>{inner}</{tag}>" if inner else f"<{tag}{''.join(said)}/>"
 
@@ -57,7 +72,9 @@ def title(text: str) -> str:
     return f"<title>{safe(shortened(text, LONGEST_TITLE))}</title>"
 
 
-def sentence(x: float, y: float, text: str, cls: str = "", *, width: float = 1e9, anchor: str = "") -> str:
+def sentence(
+    x: float, y: float, text: str, cls: str = "", *, width: float = 1e9, anchor: str = ""
+) -> str:
     """Return a text that is not a name: shortened only if it has no room."""
     return words(x, y, text, cls, width=width, anchor=anchor, longest=LONGEST_SENTENCE)
 
@@ -68,7 +85,14 @@ def label(x: float, y: float, text: str, *, width: float, anchor: str = "") -> s
 
 
 def words(
-    x: float, y: float, text: str, cls: str = "", *, width: float = 1e9, anchor: str = "", longest: int = LONGEST
+    x: float,
+    y: float,
+    text: str,
+    cls: str = "",
+    *,
+    width: float = 1e9,
+    anchor: str = "",
+    longest: int = LONGEST,
 ) -> str:
     """Return a text on its baseline; if it had to be shortened the whole stands in its title.
 
@@ -87,11 +111,21 @@ def words(
 
 def rect(x0: float, y0: float, x1: float, y1: float, cls: str, inner: str = "") -> str:
     """Return a rectangle between two corners."""
-    return el("rect", inner, x=min(x0, x1), y=min(y0, y1), width=abs(x1 - x0), height=abs(y1 - y0), cls=cls)
+    return el(
+        "rect",
+        inner,
+        x=min(x0, x1),
+        y=min(y0, y1),
+        width=abs(x1 - x0),
+        height=abs(y1 - y0),
+        cls=cls,
+    )
 
 
 def polyline(x: F64, y: F64, *, closed: bool = False) -> str:
-    """Return the data of a path through finite points: relative steps of tenths of a pixel that add up exactly."""
+    """Return the data of a path through finite points: relative steps of tenths of a pixel that add
+    up exactly.
+    """
     points = np.clip(np.stack([x, y], 1), -FAR, FAR)
     grid = np.round(points * 10).astype(np.int64)
     steps = _merged(np.diff(grid, axis=0))

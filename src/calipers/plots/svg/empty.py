@@ -17,9 +17,13 @@ def nothing(sheet: Sheet, why: str = "") -> Drawing:
     """Return the words "nothing to show", and why below."""
     middle = sheet.width / 2
     parts = [rect(0.0, 0.0, sheet.width, HEIGHT, "fig-empty")]
-    parts.append(words(middle, 44.0 if why else 52.0, "nothing to show", "fig-strong", anchor="middle"))
+    parts.append(
+        words(middle, 44.0 if why else 52.0, "nothing to show", "fig-strong", anchor="middle")
+    )
     if why:
-        parts.append(sentence(middle, 62.0, why, "fig-soft", width=sheet.width - 20.0, anchor="middle"))
+        parts.append(
+            sentence(middle, 62.0, why, "fig-soft", width=sheet.width - 20.0, anchor="middle")
+        )
     return Drawing(sheet.width, HEIGHT, parts)
 
 

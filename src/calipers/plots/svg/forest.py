@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forest plots: a row per class or group, its name and n on the left, an estimate with its interval per series."""
+"""Forest plots: a row per class or group, its name and n on the left, an estimate with its interval
+per series.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def draw(figure: Forest, sheet: Sheet) -> Drawing:
     slots = slots_of(figure, len(figure.series))
     several = len(figure.series) > 1
     labels, top = (
-        legend(sheet, [Entry(s, slot, "marker") for s, slot in zip(figure.series, slots)]) if several else ([], 0.0)
+        legend(sheet, [Entry(s, slot, "marker") for s, slot in zip(figure.series, slots)])
+        if several
+        else ([], 0.0)
     )
     at = _layout(figure, sheet, shown, top)
     parts = [*labels, *_behind(figure, at, sheet)]
@@ -91,7 +95,9 @@ def _layout(figure: Forest, sheet: Sheet, shown: tuple[float, float], top: float
     row = ROW if len(figure.series) < 2 else max(ROW, 10.0 + OFFSET * len(figure.series))
     start = top + 22.0 + (18.0 if _is_tall(row * len(figure.rows)) else 0.0)
     scale = Scale(*shown, left, max(right, left + 60.0), figure.x.log)
-    return Layout(scale, names, n, width if beside else math.nan, start, row, len(figure.rows), digits)
+    return Layout(
+        scale, names, n, width if beside else math.nan, start, row, len(figure.rows), digits
+    )
 
 
 def _wide(text: str, row: ForestRow) -> float:
@@ -114,13 +120,17 @@ def _behind(figure: Forest, at: Layout, sheet: Sheet) -> list[str]:
     if math.isfinite(figure.reference) and at.x.low <= figure.reference <= at.x.high:
         x = at.x.at(figure.reference)
         found.append(el("path", d=segments([(x, at.top - 3.0, x, at.bottom)]), cls="fig-guide"))
-    found.append(el("path", d=segments([(at.x.start, at.bottom, at.x.end, at.bottom)]), cls="fig-axis"))
+    found.append(
+        el("path", d=segments([(at.x.start, at.bottom, at.x.end, at.bottom)]), cls="fig-axis")
+    )
     heights = [at.bottom + 16.0, *([at.top - 8.0] if _is_tall(at.row * at.rows) else [])]
     shown = without_collisions(axis, at.x)
     found.extend(words(at.x.at(t.at), y, t.name, anchor="middle") for y in heights for t in shown)
     head = at.top - (26.0 if len(heights) > 1 else 8.0)
     if at.n > at.names:
-        found.append(words(at.n, head, figure.n, "fig-soft", width=max(at.n - 4.0, 20.0), anchor="end"))
+        found.append(
+            words(at.n, head, figure.n, "fig-soft", width=max(at.n - 4.0, 20.0), anchor="end")
+        )
     if math.isfinite(at.values):
         found.append(words(at.values, head, "value (interval)", "fig-soft", anchor="end"))
     if figure.x.label:
@@ -205,7 +215,12 @@ def _mark(mark: Mark, row: ForestRow, at: Layout, y: float, slot: int, inner: st
     if row.strong and len(row.marks) > 1:  # the shape still tells the series
         return marker(slot, x, y, 5.2, inner)
     if row.strong:
-        return el("path", inner, d=f"M{x:.1f} {y:.1f}m-7.5 0l7.5-6 7.5 6-7.5 6z", cls=f"fig-m {fill(slot)}")
+        return el(
+            "path",
+            inner,
+            d=f"M{x:.1f} {y:.1f}m-7.5 0l7.5-6 7.5 6-7.5 6z",
+            cls=f"fig-m {fill(slot)}",
+        )
     return marker(slot, x, y, 4.0, inner)
 
 
@@ -213,6 +228,8 @@ def in_words(mark: Mark, digits: int) -> str:
     """Return an estimate with its interval: "0.83 (0.80 to 0.86)"."""
     if not math.isfinite(mark.value):
         return "–"
-    value, low, high = (f"{v:.{digits}f}".replace("-", MINUS) for v in (mark.value, mark.low, mark.high))
+    value, low, high = (
+        f"{v:.{digits}f}".replace("-", MINUS) for v in (mark.value, mark.low, mark.high)
+    )
     known = math.isfinite(mark.low) and math.isfinite(mark.high)
     return clean(f"{value} ({low} to {high})" if known else value)

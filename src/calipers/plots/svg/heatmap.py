@@ -40,7 +40,9 @@ class Layout:
 def hatching(name: str) -> str:
     """Return the definition of the texture of what is undefined."""
     inner = el("path", d="M0 6L6 0", cls="fig-hatch")
-    return el("pattern", inner, id=f"{name}-hatch", width=6, height=6, patternUnits="userSpaceOnUse")
+    return el(
+        "pattern", inner, id=f"{name}-hatch", width=6, height=6, patternUnits="userSpaceOnUse"
+    )
 
 
 def draw(figure: HeatMap, sheet: Sheet) -> Drawing:
@@ -55,10 +57,16 @@ def draw(figure: HeatMap, sheet: Sheet) -> Drawing:
     heads, above = _heads(figure, left, wide, sheet)
     high = HIGHEST if rows <= 20 else max(min(HIGHEST, 640.0 / rows), LOWEST)
     at = Layout(left, top + above, wide, high)
-    parts = [el("defs", hatching(sheet.name)), *labels, el("g", "".join(heads), transform=f"translate(0 {num(top)})")]
+    parts = [
+        el("defs", hatching(sheet.name)),
+        *labels,
+        el("g", "".join(heads), transform=f"translate(0 {num(top)})"),
+    ]
     parts.extend(_names(figure, at))
     steps = shade_of(values, figure.low, figure.high)
-    parts.extend(_cells(figure, steps, at, sheet) if steps.size <= TOLD else _areas(steps, at, sheet))
+    parts.extend(
+        _cells(figure, steps, at, sheet) if steps.size <= TOLD else _areas(steps, at, sheet)
+    )
     parts.extend(_texts(figure, values, steps, at))
     return Drawing(sheet.width, at.top + high * rows + 4.0, parts)
 
@@ -83,18 +91,26 @@ def _heads(figure: HeatMap, left: float, wide: float, sheet: Sheet) -> tuple[lis
     return [*found, *turned], above + room
 
 
-def _turned(figure: HeatMap, left: float, wide: float, above: float, sheet: Sheet) -> tuple[list[str], float]:
+def _turned(
+    figure: HeatMap, left: float, wide: float, above: float, sheet: Sheet
+) -> tuple[list[str], float]:
     """Return names at 45 degrees, upright if the last one would leave the sheet."""
     longest = 110.0
     last = min(width_of(shortened(figure.x.names[-1])), longest)
     upright = left + wide * (len(figure.x.names) - 0.5) + last * SLOPE + 3.0 > sheet.width
-    deep = min(max(width_of(shortened(name)) for name in figure.x.names), longest) * (1.0 if upright else SLOPE) + 14.0
+    deep = (
+        min(max(width_of(shortened(name)) for name in figure.x.names), longest)
+        * (1.0 if upright else SLOPE)
+        + 14.0
+    )
     every = max(int(-(-13.0 // wide)), 1)  # turned names need this much room between them
     found = []
     for c in range(0, len(figure.x.names), every):
         x, y = left + wide * (c + 0.5) + (4.0 if upright else 3.0), above + deep - 5.0
         text = words(0.0, 0.0, figure.x.names[c], width=longest)
-        found.append(el("g", text, transform=f"translate({num(x)} {num(y)})rotate(-{90 if upright else 45})"))
+        found.append(
+            el("g", text, transform=f"translate({num(x)} {num(y)})rotate(-{90 if upright else 45})")
+        )
     return found, deep
 
 
@@ -102,7 +118,14 @@ def _names(figure: HeatMap, at: Layout) -> list[str]:
     found = []
     if figure.y.label:
         found.append(
-            sentence(at.left - 8.0, at.top - 5.0, figure.y.label, "fig-soft", width=at.left - 8.0, anchor="end")
+            sentence(
+                at.left - 8.0,
+                at.top - 5.0,
+                figure.y.label,
+                "fig-soft",
+                width=at.left - 8.0,
+                anchor="end",
+            )
         )
     every = max(int(-(-13.0 // at.high)), 1)
     for r in range(0, len(figure.y.names), every):
@@ -120,7 +143,9 @@ def _cells(figure: HeatMap, steps: I64, at: Layout, sheet: Sheet) -> list[str]:
             inner = title(f"{row}, {column}: {_text(figure, r, c) or 'undefined'}")
             box = {"x": x + 0.5, "y": y + 0.5, "width": at.wide - 1.0, "height": at.high - 1.0}
             if step < 0:
-                found.append(el("rect", inner, **box, fill=f"url(#{sheet.name}-hatch)", cls="fig-undefined"))
+                found.append(
+                    el("rect", inner, **box, fill=f"url(#{sheet.name}-hatch)", cls="fig-undefined")
+                )
             else:
                 found.append(el("rect", inner, **box, cls=f"fig-q{step}"))
     return found
@@ -140,11 +165,15 @@ def _areas(steps: I64, at: Layout, sheet: Sheet) -> list[str]:
 
 def run_path(chosen: Flags, at: Layout) -> str:
     """Return the path of the chosen cells (rows, columns), those side by side as one; "" for none."""
-    x = [round(at.corner(0, c)[0], 1) for c in range(chosen.shape[1] + 1)]  # rounded first: no gaps between runs
+    x = [
+        round(at.corner(0, c)[0], 1) for c in range(chosen.shape[1] + 1)
+    ]  # rounded first: no gaps between runs
     y = [round(at.corner(r, 0)[1], 1) for r in range(len(chosen) + 1)]
     runs = []
     for r in np.flatnonzero(chosen.any(axis=1)).tolist():
-        edges = np.flatnonzero(np.diff(np.concatenate([[False], chosen[r], [False]]).astype(np.int8)))
+        edges = np.flatnonzero(
+            np.diff(np.concatenate([[False], chosen[r], [False]]).astype(np.int8))
+        )
         high = num(y[r + 1] - y[r])
         for a, b in zip(edges[::2].tolist(), edges[1::2].tolist()):
             wide = x[b] - x[a]
@@ -181,6 +210,13 @@ def _texts(figure: HeatMap, values: F64, steps: I64, at: Layout) -> list[str]:
             found.append(words(middle, base, text, "fig-reason fig-halo-text", anchor="middle"))
         elif numbers_fit:
             found.append(
-                words(middle, base, _text(figure, r, c), ink_on(int(step)), width=at.wide - 3.0, anchor="middle")
+                words(
+                    middle,
+                    base,
+                    _text(figure, r, c),
+                    ink_on(int(step)),
+                    width=at.wide - 3.0,
+                    anchor="middle",
+                )
             )
     return found

@@ -45,7 +45,9 @@ def _outline(figure: Histogram, s: int, slot: int, at: Plane) -> str:
     if len(x) < 2:
         return ""
     path = polyline(x, y)
-    return el("path", d=path, cls=f"fig-fill {fill(slot)}") + el("path", d=path, cls=f"fig-line {dashed(slot)}")
+    return el("path", d=path, cls=f"fig-fill {fill(slot)}") + el(
+        "path", d=path, cls=f"fig-line {dashed(slot)}"
+    )
 
 
 def _cut(figure: Histogram, at: Plane) -> list[str]:
@@ -53,5 +55,11 @@ def _cut(figure: Histogram, at: Plane) -> list[str]:
         return []
     x, text = at.x.at(figure.cut), said(figure.cut)
     left = x + 5.0 + width_of(text) > at.right
-    label = words(x + (-5.0 if left else 5.0), at.top + 9.0, text, "fig-halo-text", anchor="end" if left else "")
+    label = words(
+        x + (-5.0 if left else 5.0),
+        at.top + 9.0,
+        text,
+        "fig-halo-text",
+        anchor="end" if left else "",
+    )
     return [el("path", d=segments([(x, at.top, x, at.bottom)]), cls="fig-cut"), label]

@@ -7,9 +7,12 @@ import numpy as np
 
 from calipers.plots.figures import F64
 
-Edge = tuple[int, int, int]  # row and column of its first corner, 0 = along the row, 1 = along the column
-# Sides of a cell that a line crosses, by which corners are above: bits 1, 2, 4, 8 = upper left, upper right,
-# lower right, lower left; sides 0, 1, 2, 3 = upper, right, lower, left. The two saddles are decided by the middle.
+Edge = tuple[
+    int, int, int
+]  # row and column of its first corner, 0 = along the row, 1 = along the column
+# Sides of a cell that a line crosses, by which corners are above: bits 1, 2, 4, 8 = upper left,
+# upper right, lower right, lower left; sides 0, 1, 2, 3 = upper, right, lower, left. The two
+# saddles are decided by the middle.
 SIDES = {
     1: ((3, 0),), 2: ((0, 1),), 3: ((3, 1),), 4: ((1, 2),), 6: ((0, 2),), 7: ((3, 2),), 8: ((2, 3),), 9: ((2, 0),),
     11: ((2, 1),), 12: ((1, 3),), 13: ((1, 0),), 14: ((0, 3),),
@@ -57,7 +60,9 @@ def _edge(r: int, c: int, side: int) -> Edge:
 
 
 def _chains(neighbours: dict[Edge, list[Edge]]) -> list[list[Edge]]:
-    """Return the pieces joined to lines: open ones from their ends, then what is left, which is closed."""
+    """Return the pieces joined to lines: open ones from their ends, then what is left, which is
+    closed.
+    """
     found = []
     for start in sorted(neighbours, key=lambda edge: (len(neighbours[edge]) > 1, edge)):
         chain = [start]

@@ -71,7 +71,9 @@ def swatch(entry: Entry, x: float, y: float, name: str) -> list[str]:
     return [line] if entry.kind == "outline" else [line, marker(entry.slot, x + wide / 2, y)]
 
 
-def area(x0: float, y0: float, x1: float, y1: float, slot: int, name: str, inner: str = "") -> list[str]:
+def area(
+    x0: float, y0: float, x1: float, y1: float, slot: int, name: str, inner: str = ""
+) -> list[str]:
     """Return a filled rectangle, with the texture of its series over the colour if it has one."""
     found = [rect(x0, y0, x1, y1, fill(slot), inner)]
     if slot % 7:
@@ -82,11 +84,17 @@ def area(x0: float, y0: float, x1: float, y1: float, slot: int, name: str, inner
 
 def room_at_ends(names: Sequence[str]) -> float:
     """Return the width that names at the ends of lines need."""
-    return max((width_of(shortened(name, LONGEST)) for name in names), default=0.0) + SWATCH["line"] + 24.0
+    return (
+        max((width_of(shortened(name, LONGEST)) for name in names), default=0.0)
+        + SWATCH["line"]
+        + 24.0
+    )
 
 
 def spread(ends: Sequence[float], low: float, high: float) -> list[float] | None:
-    """Return heights for names near the ends of their lines, none on another; None if they have no room there."""
+    """Return heights for names near the ends of their lines, none on another; None if they have no
+    room there.
+    """
     order = sorted(range(len(ends)), key=lambda k: ends[k])
     placed = [0.0] * len(ends)
     before = low - NEAR
@@ -94,7 +102,9 @@ def spread(ends: Sequence[float], low: float, high: float) -> list[float] | None
         placed[k] = before = max(ends[k], before + NEAR)
     after = high + NEAR
     for k in reversed(order):  # share the shift between those above and those below
-        placed[k] = after = min((placed[k] + ends[k]) / 2 if placed[k] > ends[k] else placed[k], after - NEAR)
+        placed[k] = after = min(
+            (placed[k] + ends[k]) / 2 if placed[k] > ends[k] else placed[k], after - NEAR
+        )
     before = low - NEAR
     for k in order:
         placed[k] = before = max(placed[k], before + NEAR)
@@ -109,7 +119,8 @@ def colours(sheet: Sheet, text: str, low: float, high: float) -> tuple[list[str]
     step = bar / len(SHADES)
     found = [words(x - 5.0, 13.0, ends[0], anchor="end"), words(x + bar + 5.0, 13.0, ends[1])]
     found.extend(
-        el("rect", x=x + k * step, y=3.0, width=step + 0.4, height=12.0, cls=f"fig-q{k}") for k in range(len(SHADES))
+        el("rect", x=x + k * step, y=3.0, width=step + 0.4, height=12.0, cls=f"fig-q{k}")
+        for k in range(len(SHADES))
     )
     room = x - 5.0 - width_of(ends[0]) - 14.0
     if width_of(text, bold=True) <= room:

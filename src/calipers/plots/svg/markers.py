@@ -7,8 +7,17 @@ from calipers.plots.svg.elements import el, num
 from calipers.plots.theme import DASHES, style
 
 STROKED = frozenset({"cross", "plus", "star"})  # markers without an inside
-# Lines inside a tile of 8 by 8, one per slot: neighbours on top of each other differ without colour, too.
-TEXTURES = ("", "M0 8L8 0", "M0 2H8M0 6H8", "M0 0L8 8", "M2 0V8M6 0V8", "M0 8L8 0M0 0L8 8", "M0 4H8M4 0V8")
+# Lines inside a tile of 8 by 8, one per slot: neighbours on top of each other differ without
+# colour, too.
+TEXTURES = (
+    "",
+    "M0 8L8 0",
+    "M0 2H8M0 6H8",
+    "M0 0L8 8",
+    "M2 0V8M6 0V8",
+    "M0 8L8 0M0 0L8 8",
+    "M0 4H8M4 0V8",
+)
 
 
 def stroke(slot: int) -> str:
@@ -28,7 +37,9 @@ def dashed(slot: int) -> str:
 
 
 def marker(slot: int, x: float, y: float, r: float = 3.5, inner: str = "") -> str:
-    """Return the marker of a series at a point; all shapes look about as large as a circle of radius ``r``."""
+    """Return the marker of a series at a point; all shapes look about as large as a circle of
+    radius ``r``.
+    """
     shape = style(slot).marker
     if shape == "circle":
         return el("circle", inner, cx=x, cy=y, r=r, cls=f"fig-m {fill(slot)}")
@@ -63,7 +74,14 @@ def texture(slot: int, name: str) -> str:
     if not lines:
         return ""
     inner = el("path", d=lines, cls="fig-texture")
-    return el("pattern", inner, id=texture_id(slot, name), width=8, height=8, patternUnits="userSpaceOnUse")
+    return el(
+        "pattern",
+        inner,
+        id=texture_id(slot, name),
+        width=8,
+        height=8,
+        patternUnits="userSpaceOnUse",
+    )
 
 
 def texture_id(slot: int, name: str) -> str:

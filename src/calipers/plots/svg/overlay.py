@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects on an image: one group per fate, so that a page can hide it; each has a halo and says what it is.
+"""Objects on an image: one group per fate, so that a page can hide it; each has a halo and says
+what it is.
 
-An object is its outline if that is known, else a box. All halos lie below all objects: a box beside another would else
-vanish under its halo. The map of a model lies between picture and halos.
+An object is its outline if that is known, else a box. All halos lie below all objects: a box beside
+another would else vanish under its halo. The map of a model lies between picture and halos.
 """
 
 from __future__ import annotations
@@ -43,10 +44,19 @@ def draw(figure: Overlay, sheet: Sheet) -> Drawing:
     ]
     halos, layers = [], []
     for fate in ORDER:
-        marks = [mark for mark in figure.marks if _fate(mark) == fate and all(map(math.isfinite, mark.box))]
-        marks.sort(key=lambda mark: -_area(mark.box))  # small ones above, within reach of the pointer
+        marks = [
+            mark
+            for mark in figure.marks
+            if _fate(mark) == fate and all(map(math.isfinite, mark.box))
+        ]
+        marks.sort(
+            key=lambda mark: -_area(mark.box)
+        )  # small ones above, within reach of the pointer
         if marks:
-            places, layer = [_place(mark, width, height) for mark in marks], f"fig-layer fig-layer-{slug(fate)}"
+            places, layer = (
+                [_place(mark, width, height) for mark in marks],
+                f"fig-layer fig-layer-{slug(fate)}",
+            )
             around = "".join(_around(mark, place) for mark, place in zip(marks, places))
             halos.append(f'<path class="{layer} fig-halo fig-halo-{slug(fate)}" d="{around}"/>')
             drawn = "".join(_mark(mark, place, width, height) for mark, place in zip(marks, places))
@@ -65,7 +75,9 @@ def _area(box: tuple[float, float, float, float]) -> float:
 
 
 def picture_of(data: str, symbol: str, whole: str, kind: str) -> str:
-    """Return a picture at a place: its pixels, or a reference to one that the page holds; "" for none."""
+    """Return a picture at a place: its pixels, or a reference to one that the page holds; "" for
+    none.
+    """
     if data:
         if not PICTURE.fullmatch(data):
             raise UsageError(
@@ -75,7 +87,9 @@ def picture_of(data: str, symbol: str, whole: str, kind: str) -> str:
         return f'<image {whole} href="{data}" class="{kind}" preserveAspectRatio="none"/>'
     if symbol:
         if not SYMBOL.fullmatch(symbol):
-            raise UsageError(f"symbol of an overlay: expected an id of letters, digits and dashes, got {symbol!r}")
+            raise UsageError(
+                f"symbol of an overlay: expected an id of letters, digits and dashes, got {symbol!r}"
+            )
         return f'<use {whole} href="#{symbol}" class="{kind}"/>'
     return ""
 
@@ -89,7 +103,9 @@ def _around(mark: BoxMark, place: tuple[float, float, float, float]) -> str:
 
 
 def _ring(ring: Ring) -> str:
-    """Return a closed path in steps, which are short to write: most edges of masks run along rows and columns."""
+    """Return a closed path in steps, which are short to write: most edges of masks run along rows
+    and columns.
+    """
     (x, y), *others = ring
     found = [f"M{num(x, 2)} {num(y, 2)}"]
     for x1, y1 in others:
@@ -109,8 +125,16 @@ def _place(mark: BoxMark, width: float, height: float) -> tuple[float, float, fl
     """Return x, y, width and height of a box as it is drawn."""
     (x0, x1), (y0, y1) = sorted((mark.box[0], mark.box[2])), sorted((mark.box[1], mark.box[3]))
     outside = _outside(mark, width, height)
-    (a0, a1), (b0, b1) = _cut(x0, x1, width, width, height, outside), _cut(y0, y1, height, width, height, outside)
-    return a0, b0, max(a1 - a0, 0.01), max(b1 - b0, 0.01)  # a box without width would not be drawn at all
+    (a0, a1), (b0, b1) = (
+        _cut(x0, x1, width, width, height, outside),
+        _cut(y0, y1, height, width, height, outside),
+    )
+    return (
+        a0,
+        b0,
+        max(a1 - a0, 0.01),
+        max(b1 - b0, 0.01),
+    )  # a box without width would not be drawn at all
 
 
 def _outside(mark: BoxMark, width: float, height: float) -> bool:
@@ -118,7 +142,9 @@ def _outside(mark: BoxMark, width: float, height: float) -> bool:
     return x1 < 0 or y1 < 0 or x0 > width or y0 > height
 
 
-def _mark(mark: BoxMark, place: tuple[float, float, float, float], width: float, height: float) -> str:
+def _mark(
+    mark: BoxMark, place: tuple[float, float, float, float], width: float, height: float
+) -> str:
     outside = _outside(mark, width, height)
     beyond = min(mark.box) < 0 or max(mark.box[0::2]) > width or max(mark.box[1::2]) > height
     more = ", outside the image" if outside else ", reaches beyond the image" if beyond else ""
@@ -129,8 +155,12 @@ def _mark(mark: BoxMark, place: tuple[float, float, float, float], width: float,
     return f"<rect {at}{OUTSIDE if outside else ''}>{title(said(mark) + more)}</rect>"
 
 
-def _cut(low: float, high: float, side: float, width: float, height: float, outside: bool) -> tuple[float, float]:
-    """Return one direction of a box cut at the edges, a little inside them, so that they show that it goes on."""
+def _cut(
+    low: float, high: float, side: float, width: float, height: float, outside: bool
+) -> tuple[float, float]:
+    """Return one direction of a box cut at the edges, a little inside them, so that they show that
+    it goes on.
+    """
     longer = max(width, height)
     inset = min(INSET * longer, side / 4) if low < 0 or high > side else 0.0
     a, b = (min(max(v, inset), side - inset) for v in (low, high))

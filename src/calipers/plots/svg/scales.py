@@ -29,14 +29,18 @@ class Scale:
     log: bool = False
 
     def __call__(self, values: Any) -> F64:
-        """Return the pixels of numbers; NaN where there is none, as for zero on a logarithmic scale."""
+        """Return the pixels of numbers; NaN where there is none, as for zero on a logarithmic
+        scale.
+        """
         found = np.asarray(values, np.float64)
         low, high = self.low, self.high
         if self.log:
             found = np.log10(np.where(found > 0, found, NAN))
             low, high = math.log10(low), math.log10(high)
         found = np.where(np.isfinite(found), np.clip(found, -HUGE, HUGE), NAN)
-        return np.asarray(self.start + (found - low) / (high - low) * (self.end - self.start), np.float64)
+        return np.asarray(
+            self.start + (found - low) / (high - low) * (self.end - self.start), np.float64
+        )
 
     def at(self, value: float) -> float:
         """Return the pixel of one number."""
@@ -48,7 +52,8 @@ class Scale:
 
 
 def limits(axis: Axis, values: Sequence[Any], *, zero: bool = False) -> tuple[float, float] | None:
-    """Return the ends of an axis: those it names, else those of the data with a little room; None without numbers.
+    """Return the ends of an axis: those it names, else those of the data with a little room; None
+    without numbers.
 
     Parameters
     ----------
@@ -61,7 +66,10 @@ def limits(axis: Axis, values: Sequence[Any], *, zero: bool = False) -> tuple[fl
     low, high = _given(axis.low, axis.log), _given(axis.high, axis.log)
     if not found and (math.isnan(low) or math.isnan(high)):
         return None
-    least, most = (low if math.isfinite(low) else min(found)), (high if math.isfinite(high) else max(found))
+    least, most = (
+        (low if math.isfinite(low) else min(found)),
+        (high if math.isfinite(high) else max(found)),
+    )
     if zero and least == most == 0:
         return 0.0, 1.0
     if least >= most:

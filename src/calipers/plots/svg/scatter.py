@@ -18,7 +18,8 @@ from calipers.plots.ticks import said
 
 MANY = 400  # points of a series from which on they are small dots
 Box = tuple[float, float, float, float]
-# Of a name from its point, best first: beside it if no error bar is there, else in a corner between two of them.
+# Of a name from its point, best first: beside it if no error bar is there, else in a corner between
+# two of them.
 PLACES = (
     (8, 4, ""), (6, -7, ""), (6, 15, ""), (-8, 4, "end"),
     (-6, -7, "end"), (-6, 15, "end"), (0, -9, "middle"), (0, 17, "middle"),
@@ -40,7 +41,11 @@ def draw(figure: Scatter, sheet: Sheet) -> Drawing:
         missing = (figure.x, xs) if x_limits is None else (figure.y, ys)
         return nothing(sheet, why_no_limits(*missing))
     named = [d for d in figure.dots if d.name]
-    labels, top = legend(sheet, [Entry(d.name, d.slot, "marker") for d in named]) if len(named) > 1 else ([], 0.0)
+    labels, top = (
+        legend(sheet, [Entry(d.name, d.slot, "marker") for d in named])
+        if len(named) > 1
+        else ([], 0.0)
+    )
     at = plane(sheet, Plan(figure.x, figure.y, x_limits, y_limits, top=top))
     parts = [*labels, *at.parts, *(diagonal(at) if figure.diagonal else [])]
     parts.extend(_bars(dots, at) for dots in figure.dots)
@@ -52,7 +57,11 @@ def _pixels(dots: Dots, at: Plane) -> list[tuple[int, float, float]]:
     """Return the points on the plane: which, and where."""
     x, y = at.x(dots.x), at.y(dots.y)
     good = np.isfinite(x) & np.isfinite(y)
-    return [(k, float(x[k]), float(y[k])) for k in np.flatnonzero(good).tolist() if at.holds(x[k], y[k], 1.0)]
+    return [
+        (k, float(x[k]), float(y[k]))
+        for k in np.flatnonzero(good).tolist()
+        if at.holds(x[k], y[k], 1.0)
+    ]
 
 
 def _bars(dots: Dots, at: Plane) -> str:
@@ -101,7 +110,9 @@ def _names(figure: Scatter, at: Plane) -> list[str]:
         return []
     taken: list[Box] = [(x - 4, y - 4, x + 4, y + 4) for _, _, x, y in points]
     taken += [
-        (x0 - 1, min(y0, y1) - 1, x1 + 1, max(y0, y1) + 1) for d in figure.dots for x0, y0, x1, y1 in _ends(d, at)
+        (x0 - 1, min(y0, y1) - 1, x1 + 1, max(y0, y1) + 1)
+        for d in figure.dots
+        for x0, y0, x1, y1 in _ends(d, at)
     ]
     found = []
     for dots, k, x, y in points:
@@ -119,7 +130,9 @@ def _names(figure: Scatter, at: Plane) -> list[str]:
                 and not any(_meet(box, other) for other in taken)
             ):
                 taken.append(box)
-                found.append(words(tx, ty, dots.names[k], "fig-halo-text", width=wide + 1.0, anchor=anchor))
+                found.append(
+                    words(tx, ty, dots.names[k], "fig-halo-text", width=wide + 1.0, anchor=anchor)
+                )
                 break
     return found
 

@@ -25,12 +25,20 @@ def stylesheet() -> str:
 
 
 def alone() -> str:
-    """Return the rules for a drawing that stands in no page of ours: its colours belong to it alone."""
+    """Return the rules for a drawing that stands in no page of ours: its colours belong to it
+    alone.
+    """
     return stylesheet().replace(":root", ".fig")
 
 
 def _values(paper: Paper) -> str:
-    named = {"ink": paper.ink, "soft": paper.soft, "line": paper.line, "paper": paper.page, "band": paper.band}
+    named = {
+        "ink": paper.ink,
+        "soft": paper.soft,
+        "line": paper.line,
+        "paper": paper.page,
+        "band": paper.band,
+    }
     named |= {f"s{k}": colour for k, colour in enumerate(paper.series)}
     return ";".join(f"--{name}:{colour.lower()}" for name, colour in named.items())
 
@@ -44,8 +52,12 @@ def _palette() -> str:
 
 
 def _series() -> str:
-    found = [f".fig-s{k}{{stroke:var(--s{k})}}.fig-f{k}{{fill:var(--s{k})}}" for k in range(len(LIGHT))]
-    found += [f".fig-d{k}{{stroke-dasharray:{_dashes(dash)}}}" for k, dash in enumerate(DASHES) if dash]
+    found = [
+        f".fig-s{k}{{stroke:var(--s{k})}}.fig-f{k}{{fill:var(--s{k})}}" for k in range(len(LIGHT))
+    ]
+    found += [
+        f".fig-d{k}{{stroke-dasharray:{_dashes(dash)}}}" for k, dash in enumerate(DASHES) if dash
+    ]
     return "\n".join(found)
 
 
@@ -57,7 +69,9 @@ def _marks() -> str:
     found = [f".fig-halo{{stroke:{HALO.lower()}}}"]
     for fate, look in MARKS.items():
         dash = f";stroke-dasharray:{_dashes(look.dash)}" if look.dash else ""
-        found.append(f".fig-{slug(fate)}{{stroke:{look.colour.lower()};stroke-width:{look.width:g}{dash}}}")
+        found.append(
+            f".fig-{slug(fate)}{{stroke:{look.colour.lower()};stroke-width:{look.width:g}{dash}}}"
+        )
         found.append(f".fig-halo-{slug(fate)}{{stroke-width:{look.width + HALO_WIDTH:g}}}")
     return "\n".join(found)
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines before they are drawn: cut at the edges, split at gaps, made of steps, without points nobody can see."""
+"""Lines before they are drawn: cut at the edges, split at gaps, made of steps, without points
+nobody can see.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,22 @@ MANY = 1500  # points of a line that are first thinned by columns
 
 
 def inside(x: F64, y: F64, low: float, high: float, *, step: bool) -> tuple[F64, F64]:
-    """Return the line between ``low`` and ``high`` of x; where it comes in or leaves it gets a point on the edge.
+    """Return the line between ``low`` and ``high`` of x; where it comes in or leaves it gets a
+    point on the edge.
 
-    The height on the edge is that of the straight line to the next point, or of the step. A curve that starts
-    at zero so reaches the left edge of a logarithmic axis.
+    The height on the edge is that of the straight line to the next point, or of the step. A curve
+    that starts at zero so reaches the left edge of a logarithmic axis.
     """
-    order = np.argsort(x, kind="stable") if len(x) and np.any(np.diff(x) < 0) and step else np.arange(len(x))
+    order = (
+        np.argsort(x, kind="stable")
+        if len(x) and np.any(np.diff(x) < 0) and step
+        else np.arange(len(x))
+    )
     x, y = (np.clip(np.where(np.isfinite(v), v, np.nan), -HUGE, HUGE)[order] for v in (x, y))
     if not len(x) or np.any(np.diff(x) < 0):
-        return np.where((x < low) | (x > high), np.nan, x), y  # runs back and forth: points outside are left out
+        return np.where(
+            (x < low) | (x > high), np.nan, x
+        ), y  # runs back and forth: points outside are left out
     within = (x >= low) & (x <= high)
     parts_x, parts_y = [x[within]], [y[within]]
     before, after = np.flatnonzero(x < low), np.flatnonzero(x > high)
@@ -90,7 +99,9 @@ def _simplified(x: F64, y: F64) -> I64:
         ux, uy = x[a + 1 : b] - x[a], y[a + 1 : b] - y[a]
         square = dx * dx + dy * dy
         # The distance to the piece, not to the endless line: a point beyond its ends must stay.
-        share = np.clip((ux * dx + uy * dy) / square, 0.0, 1.0) if square > 1e-12 else np.zeros(len(ux))
+        share = (
+            np.clip((ux * dx + uy * dy) / square, 0.0, 1.0) if square > 1e-12 else np.zeros(len(ux))
+        )
         off = np.hypot(ux - share * dx, uy - share * dy)
         worst = int(off.argmax())
         if off[worst] > TOLERANCE:

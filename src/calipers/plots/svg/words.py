@@ -13,10 +13,12 @@ LONGEST_SENTENCE = 160  # characters of a label of an axis or a reason
 LONGEST_TITLE = 300  # characters of a name where it stands in full
 STRANGE = "\N{REPLACEMENT CHARACTER}"
 ELLIPSIS = "…"
-# They would turn the order of what stands beside them. Names written from right to left do not need them.
+# They would turn the order of what stands beside them. Names written from right to left do not need
+# them.
 TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 BLANK = frozenset("\t\n\r\u2028\u2029")
-# Widths in tenths of the size, of a wide sans serif: on another font the text is narrower, never wider.
+# Widths in tenths of the size, of a wide sans serif: on another font the text is narrower, never
+# wider.
 NARROW, WIDE = frozenset("iljtfrI.,:;'|![]()/ ·"), frozenset("mwMW@%—…OQGN")
 SIGNS = frozenset("\N{MINUS SIGN}+=<>×±~")
 FAR_SIGNS = 0x2000  # symbols from here on may come from any font
@@ -24,7 +26,9 @@ BOLD = 1.12  # times as wide
 
 
 def clean(text: str) -> str:
-    """Return the text with line breaks as blanks and control characters, also those that turn directions, visible."""
+    """Return the text with line breaks as blanks and control characters, also those that turn
+    directions, visible.
+    """
     return "".join(" " if c in BLANK else STRANGE if _is_strange(c) else c for c in text)
 
 
@@ -45,7 +49,9 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 
 
 def fitted(text: str, width: float, longest: int = LONGEST) -> str:
-    """Return the text, shortened until it is no wider than ``width`` pixels and no longer than ``longest``."""
+    """Return the text, shortened until it is no wider than ``width`` pixels and no longer than
+    ``longest``.
+    """
     text = clean(shortened(text, longest))
     for length in range(len(text), 2, -1):
         found = shortened(text, length)
@@ -55,7 +61,9 @@ def fitted(text: str, width: float, longest: int = LONGEST) -> str:
 
 
 def wrapped(text: str, width: float, most: int = 2) -> list[str] | None:
-    """Return the text in lines no wider than ``width``, broken at blanks; None if it needs more than ``most``."""
+    """Return the text in lines no wider than ``width``, broken at blanks; None if it needs more
+    than ``most``.
+    """
     lines: list[str] = []
     for word in clean(shortened(text)).split(" "):
         if lines and width_of(f"{lines[-1]} {word}") <= width:

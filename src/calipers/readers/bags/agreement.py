@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do all models speak of the same bags, with maps of one shape in one place? The first difference is named."""
+"""Do all models speak of the same bags, with maps of one shape in one place? The first difference
+is named.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ SHOWN = 3
 
 
 def check_models(sources: Sequence[ModelMaps]) -> tuple[tuple[str, ...], list[str]]:
-    """Return the ids of the bags in the order of the first model, and notes; raise at the first difference."""
+    """Return the ids of the bags in the order of the first model, and notes; raise at the first
+    difference.
+    """
     names = [source.model for source in sources]
     twice = next((k for k, name in enumerate(names) if name in names[:k]), None)
     if twice is not None:
@@ -24,19 +28,29 @@ def check_models(sources: Sequence[ModelMaps]) -> tuple[tuple[str, ...], list[st
         )
     if len(sources) < 2:
         hint = "stability is agreement between models: give the maps of two or more, or a table with a column model"
-        folders = sorted({bag.split("/")[0] for bag in sources[0].maps if "/" in bag}) if sources else []
+        folders = (
+            sorted({bag.split("/")[0] for bag in sources[0].maps if "/" in bag}) if sources else []
+        )
         if len(folders) > 1:  # the folder that holds the folders of the models
             each = f"{sources[0].source.rstrip('/')}"
             hint += f"; if its folders are the models, name each: {each}/{folders[0]} {each}/{folders[1]} ..."
         file = sources[0].source if sources else "<none>"
-        raise InputError("two models at least", rule="one-model", file=file, value=f"{len(sources)} of them", hint=hint)
+        raise InputError(
+            "two models at least",
+            rule="one-model",
+            file=file,
+            value=f"{len(sources)} of them",
+            hint=hint,
+        )
     wanted = sources[0]
     notes: list[str] = []
     for source in sources[1:]:
         _check_bags(wanted, source)
         notes += _check_maps(wanted, source)
         if source.named and list(source.maps) != list(wanted.maps):
-            order = f"the bags of {source.model} stand in another order than those of {wanted.model}"
+            order = (
+                f"the bags of {source.model} stand in another order than those of {wanted.model}"
+            )
             notes.append(f"{order}; they are paired by their ids")
     if not wanted.named and len(wanted.maps) > 1:
         notes.append("the maps have no ids: bags are paired by position, and are called 0, 1, ...")
@@ -88,7 +102,9 @@ def _few(what: str, bags: Sequence[str]) -> str:
 
 
 def _check_maps(wanted: ModelMaps, came: ModelMaps) -> list[str]:
-    """Raise for the first map that does not lie on the grid of the first model; return what is worth a note."""
+    """Raise for the first map that does not lie on the grid of the first model; return what is
+    worth a note.
+    """
     without = 0
     for bag, volume in wanted.maps.items():
         other = came.maps[bag]
@@ -101,7 +117,9 @@ def _check_maps(wanted: ModelMaps, came: ModelMaps) -> list[str]:
     if not without:
         return []
     said_of = f"{without} of {len(wanted.maps)} maps of {wanted.model} and {came.model}"
-    return [f"{said_of}: only one of the two has an orientation; the other is taken to lie on the same grid"]
+    return [
+        f"{said_of}: only one of the two has an orientation; the other is taken to lie on the same grid"
+    ]
 
 
 def _other_shape(wanted: ModelMaps, came: ModelMaps, bag: str) -> InputError:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bags from ``.npy`` (bags, ...) and ``.npz`` (an array per bag, or ``maps`` and ``ids``); nothing is unpickled."""
+"""Bags from ``.npy`` (bags, ...) and ``.npz`` (an array per bag, or ``maps`` and ``ids``); nothing
+is unpickled.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ def open_npy(path: Path, model: str) -> ModelMaps:
     each = _each(layout, file)
     count = layout.shape[0]
     maps = {
-        str(k): Volume(file, "npy", each.shape, _native(each), partial(_row, path, layout, k)) for k in range(count)
+        str(k): Volume(file, "npy", each.shape, _native(each), partial(_row, path, layout, k))
+        for k in range(count)
     }
     return ModelMaps(model, file, maps, named=False)
 
@@ -57,11 +60,13 @@ def open_one(path: Path) -> Volume:
 
 
 def open_npz(path: Path, model: str) -> ModelMaps:
-    """Return the maps of an archive: ``maps`` (bags, ...) with or without ``ids``, or an array per bag by its id.
+    """Return the maps of an archive: ``maps`` (bags, ...) with or without ``ids``, or an array per
+    bag by its id.
 
     Notes
     -----
-    An archive of a single array without a name is read as one of (bags, ...), as a ``.npy`` file is.
+    An archive of a single array without a name is read as one of (bags, ...), as a ``.npy`` file
+    is.
     """
     file = str(require_file(path))
     with guarded(file):
@@ -69,7 +74,9 @@ def open_npz(path: Path, model: str) -> ModelMaps:
             check_directory(stream, file)
         archive = _Archive(path)
         members = archive.members
-        stacked = MAPS if MAPS in members else UNNAMED if set(members) - set(FACTS) == {UNNAMED} else None
+        stacked = (
+            MAPS if MAPS in members else UNNAMED if set(members) - set(FACTS) == {UNNAMED} else None
+        )
         if stacked is not None:
             return _stacked(archive, stacked, model)
         layouts = {name: archive.layout(name) for name in members if name not in FACTS}
@@ -77,7 +84,11 @@ def open_npz(path: Path, model: str) -> ModelMaps:
     for name, layout in layouts.items():
         check_numbers(layout, file)
         check_shape(layout.shape, layout.stored.itemsize, file)
-        _add(maps, name, Volume(file, "npz", layout.shape, _native(layout), partial(archive.read, name, layout)))
+        _add(
+            maps,
+            name,
+            Volume(file, "npz", layout.shape, _native(layout), partial(archive.read, name, layout)),
+        )
     left = [name for name in FACTS if name in members]
     return ModelMaps(model, file, maps, notes=_left_out(file, left))
 
@@ -88,11 +99,20 @@ def _stacked(archive: _Archive, name: str, model: str) -> ModelMaps:
     each = _each(layout, file)
     if layout.fortran:
         hint = "save numpy.ascontiguousarray(maps), so that one bag can be read without the others"
-        raise InputError("an array in C order", rule="volume-format", file=file, field=name, value="Fortran", hint=hint)
+        raise InputError(
+            "an array in C order",
+            rule="volume-format",
+            file=file,
+            field=name,
+            value="Fortran",
+            hint=hint,
+        )
     ids = archive.ids() if IDS in archive.members else None
     if ids is not None and len(ids) != layout.shape[0]:
         value = f"{len(ids)} ids, {layout.shape[0]} maps"
-        raise InputError("an id for every map", rule="bags-differ", file=file, field=IDS, value=value)
+        raise InputError(
+            "an id for every map", rule="bags-differ", file=file, field=IDS, value=value
+        )
     stack = Stack(archive.path, archive.members[name].filename, layout, each)
     maps: dict[str, Volume] = {}
     for k in range(layout.shape[0]):
@@ -114,7 +134,9 @@ class _Archive:
 
     @cached_property
     def opened(self) -> zipfile.ZipFile:
-        return zipfile.ZipFile(self.path)  # closes its file when it goes; members may be read by several threads
+        return zipfile.ZipFile(
+            self.path
+        )  # closes its file when it goes; members may be read by several threads
 
     @cached_property
     def members(self) -> dict[str, zipfile.ZipInfo]:
@@ -128,7 +150,11 @@ class _Archive:
             return layout  # a pickle, whose length says nothing; whoever asked refuses it
         check_packed(info.file_size, info.compress_size, self.file, DEFAULT)
         if layout.start + layout.count != info.file_size:
-            raise broken(self.file, f"{info.file_size:,} bytes", f"an array of {layout.start + layout.count:,} bytes")
+            raise broken(
+                self.file,
+                f"{info.file_size:,} bytes",
+                f"an array of {layout.start + layout.count:,} bytes",
+            )
         return layout
 
     def read(self, name: str, layout: Layout) -> Array:
@@ -144,9 +170,22 @@ class _Archive:
         if layout.stored.hasobject or layout.stored.kind not in "USiu" or len(layout.shape) != 1:
             value = f"shape {layout.shape} of {layout.stored}"
             hint = "save ids as text: numpy.array(ids, dtype=str)"
-            raise InputError("a text for every bag", rule="id-type", file=self.file, field=IDS, value=value, hint=hint)
+            raise InputError(
+                "a text for every bag",
+                rule="id-type",
+                file=self.file,
+                field=IDS,
+                value=value,
+                hint=hint,
+            )
         if layout.count > LONGEST_IDS:
-            raise InputError("short ids", rule="too-large", file=self.file, field=IDS, value=f"{layout.count:,} bytes")
+            raise InputError(
+                "short ids",
+                rule="too-large",
+                file=self.file,
+                field=IDS,
+                value=f"{layout.count:,} bytes",
+            )
         found = self.read(IDS, layout) if layout.count else np.empty(0, np.str_)
         if layout.stored.kind == "S":
             return [text.decode("utf-8") for text in found.tolist()]
@@ -160,7 +199,11 @@ def _npy_layout(path: Path) -> Layout:
     check_numbers(layout, file)
     check_stored(layout.start + layout.count, stored, file)
     if stored > layout.start + layout.count:
-        raise broken(file, f"{stored - layout.start - layout.count} bytes more", "one array and nothing behind it")
+        raise broken(
+            file,
+            f"{stored - layout.start - layout.count} bytes more",
+            "one array and nothing behind it",
+        )
     return layout
 
 
@@ -172,7 +215,9 @@ def _each(layout: Layout, file: str) -> Layout:
         value = " x ".join(map(str, layout.shape)) or "one number"
         raise InputError("maps (bags, ...)", rule="volume-shape", file=file, value=value, hint=hint)
     if layout.shape[0] == 0:
-        raise InputError("a map at least", rule="no-bags", file=file, value=" x ".join(map(str, layout.shape)))
+        raise InputError(
+            "a map at least", rule="no-bags", file=file, value=" x ".join(map(str, layout.shape))
+        )
     check_shape(layout.shape[1:], layout.stored.itemsize, file)
     return replace(layout, shape=layout.shape[1:], start=0)
 
@@ -181,7 +226,9 @@ def _add(maps: dict[str, Volume], bag: str, volume: Volume) -> None:
     bag = unicodedata.normalize("NFC", bag)
     if bag in maps:
         hint = "every bag has an id of its own"
-        raise InputError("ids that differ", rule="dup-bag", file=volume.file, field=IDS, value=bag, hint=hint)
+        raise InputError(
+            "ids that differ", rule="dup-bag", file=volume.file, field=IDS, value=bag, hint=hint
+        )
     maps[bag] = volume
 
 
@@ -210,7 +257,9 @@ def _whole(path: Path, layout: Layout) -> Array:
 
 
 def _plain(view: Array) -> Array:
-    """Return a copy in memory, in the byte order of this machine; bytes other than 0 and 1 are true."""
+    """Return a copy in memory, in the byte order of this machine; bytes other than 0 and 1 are
+    true.
+    """
     found = np.array(view, order="C")
     if found.dtype.kind == "b":
         return np.asarray(found.view(np.uint8) != 0)

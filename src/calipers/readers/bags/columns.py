@@ -25,4 +25,7 @@ def require_column(table: Table, aliases: Sequence[str], what: str) -> str:
 
 def renamed(table: Table, old: str, new: str) -> Table:
     """Return a table in which one column has another name."""
-    return replace(table, columns={new if name == old else name: cells for name, cells in table.columns.items()})
+    return replace(
+        table,
+        columns={new if name == old else name: cells for name, cells in table.columns.items()},
+    )

@@ -16,7 +16,9 @@ from calipers.readers.volumes.values import as_map
 from calipers.readers.volumes.volume import Volume
 from calipers.tables.bags import F64, Bag, Column, Flags
 
-Rule = Callable[[F64, tuple[float, float], tuple[int, int]], Flags]  # boxes (n, 4), (width, height), (rows, columns)
+Rule = Callable[
+    [F64, tuple[float, float], tuple[int, int]], Flags
+]  # boxes (n, 4), (width, height), (rows, columns)
 GRID = 2  # axes of a map that boxes can be laid on
 
 
@@ -24,7 +26,8 @@ GRID = 2  # axes of a map that boxes can be laid on
 class FileBags:
     """The maps of several models of the same bags, in files; `read_bags` makes it.
 
-    It is a source of bags (`calipers.tables.bags.Bags`): one bag under all models is held at a time.
+    It is a source of bags (`calipers.tables.bags.Bags`): one bag under all models is held at a
+    time.
     """
 
     sources: tuple[ModelMaps, ...]
@@ -48,7 +51,8 @@ class FileBags:
 
     @property
     def boxes(self) -> Mapping[str, F64]:
-        """Bag -> (n, 4) corners of what is to be found in it, in pixels of its image; (0, 4) if there is nothing.
+        """Bag -> (n, 4) corners of what is to be found in it, in pixels of its image; (0, 4) if
+        there is nothing.
 
         Bags of which nobody said where it is are left out.
         """
@@ -65,8 +69,9 @@ class FileBags:
         Parameters
         ----------
         rule
-            Called with the (n, 4) boxes, (width, height) of the image and (rows, columns) of the map; returns
-            (rows, columns) flags: `calipers.stability.instances.instance_labels` with one of its rules.
+            Called with the (n, 4) boxes, (width, height) of the image and (rows, columns) of the
+            map; returns (rows, columns) flags: `calipers.stability.instances.instance_labels` with
+            one of its rules.
         """
         for bag in self.boxes:
             volume = self.sources[0].maps[bag]
@@ -75,7 +80,12 @@ class FileBags:
                 place = f"model {self.models[0]!r}, bag {bag!r}"
                 hint = "boxes lie on maps of rows and columns; give a folder of masks for others"
                 raise InputError(
-                    "maps of two axes", rule="volume-shape", file=volume.file, location=place, value=value, hint=hint
+                    "maps of two axes",
+                    rule="volume-shape",
+                    file=volume.file,
+                    location=place,
+                    value=value,
+                    hint=hint,
                 )
         return replace(self, rule=rule)
 
@@ -111,5 +121,7 @@ class FileBags:
 
 
 def _flat(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape without the axis of slices, if there is only one: a picture that was saved as a volume."""
+    """Return the shape without the axis of slices, if there is only one: a picture that was saved
+    as a volume.
+    """
     return shape[1:] if len(shape) == GRID + 1 and shape[0] == 1 else shape

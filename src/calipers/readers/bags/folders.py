@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bags from a folder with a file per bag, and from single volumes: all headers are opened, no values are read."""
+"""Bags from a folder with a file per bag, and from single volumes: all headers are opened, no
+values are read.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def open_folder(folder: Path, model: str, pattern: str | None = None) -> ModelMa
         here = next((path.name for path in sorted(folder.iterdir()) if path.is_file()), None)
         hint = f"a file here is called {here!r}; the pattern is its name, with {{name}} for the id of the image"
         place = f"model {model!r}"
-        raise InputError(expected, rule="no-bags", file=str(folder), location=place, hint=hint if here else "")
+        raise InputError(
+            expected, rule="no-bags", file=str(folder), location=place, hint=hint if here else ""
+        )
     maps: dict[str, Volume] = {}
     for bag, path in found.files.items():
         try:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of bags: positive or not, patients and centres, boxes of what is to be found, or masks of it."""
+"""What is known of bags: positive or not, patients and centres, boxes of what is to be found, or
+masks of it.
+"""
 
 from __future__ import annotations
 
@@ -62,8 +64,8 @@ def read_labels(source: Path, bags: Mapping[str, Volume], pattern: str | None = 
     Parameters
     ----------
     source
-        A table with a row per bag (or per box), a folder of masks of the shape of the maps, or a ``.npy`` array of 0
-        and 1 in the order of the bags.
+        A table with a row per bag (or per box), a folder of masks of the shape of the maps, or a
+        ``.npy`` array of 0 and 1 in the order of the bags.
     bags
         The maps of one model by bag, in the order of the bags.
     """
@@ -99,7 +101,13 @@ def _vector(path: Path, bags: Sequence[str]) -> Labels:
     if volume.shape != (len(bags),):
         value = " x ".join(map(str, volume.shape))
         hint = "an array of labels stands in the order of the bags; a table names them"
-        raise InputError(f"a label for each of {len(bags)} bags", rule=RULE, file=str(path), value=value, hint=hint)
+        raise InputError(
+            f"a label for each of {len(bags)} bags",
+            rule=RULE,
+            file=str(path),
+            value=value,
+            hint=hint,
+        )
     values = volume.read()
     wrong = np.flatnonzero((values != 0) & (values != 1))
     if len(wrong):
@@ -112,15 +120,21 @@ def _same_bags(file: str, bags: Sequence[str], named: Sequence[str], what: str) 
     """Raise for the first bag without a label, then for the first label without a bag."""
     have, known = set(named), set(bags)
     lost = [bag for bag in bags if bag not in have]
-    strange = [name for name in named if name not in known] if len(have) > len(bags) - len(lost) else []
+    strange = (
+        [name for name in named if name not in known] if len(have) > len(bags) - len(lost) else []
+    )
     listed = f"{len(lost)} of {len(bags)} bags have none, {len(strange)} of {len(named)} are for other bags"
     shown = f"; the first of them is {strange[0]!r}" if strange else ""
     if lost:
         hint = f"{listed}{shown}: ids are compared letter by letter, so labels and maps have to call a bag the same"
-        raise InputError(f"a {what} for every bag", rule=RULE, file=file, location=f"bag {lost[0]!r}", hint=hint)
+        raise InputError(
+            f"a {what} for every bag", rule=RULE, file=file, location=f"bag {lost[0]!r}", hint=hint
+        )
     if strange:
         hint = f"{listed}: leave them out, or add their maps to every model"
-        raise InputError("bags that the models have", rule=RULE, file=file, value=strange[0], hint=hint)
+        raise InputError(
+            "bags that the models have", rule=RULE, file=file, value=strange[0], hint=hint
+        )
 
 
 def _matched(table: Table, bags: Sequence[str]) -> list[list[int]]:
@@ -135,7 +149,9 @@ def _matched(table: Table, bags: Sequence[str]) -> list[list[int]]:
     return rows
 
 
-def _known(table: Table, rows: list[list[int]], boxes: BagBoxes | None, bags: Sequence[str]) -> Flags:
+def _known(
+    table: Table, rows: list[list[int]], boxes: BagBoxes | None, bags: Sequence[str]
+) -> Flags:
     """Return the label of every bag: of its column, else whether it has a box."""
     column = column_of(table, LABEL)
     if column is None:
@@ -153,29 +169,43 @@ def _known(table: Table, rows: list[list[int]], boxes: BagBoxes | None, bags: Se
     for i, own in enumerate(rows):
         if len(own) > 1 and boxes is None:
             hint = "a bag has several rows only where every row has a box"
-            raise table.problem(own[1], column, "dup-bag", "one row per bag", bags[i], hint).as_error(table.file)
+            raise table.problem(
+                own[1], column, "dup-bag", "one row per bag", bags[i], hint
+            ).as_error(table.file)
         other = next((row for row in own if values[row] != values[own[0]]), None)
         if other is not None:
             expected = f"the label of the other rows of bag {bags[i]!r}"
-            raise table.problem(other, column, RULE, expected, texts(table, column)[other]).as_error(table.file)
+            raise table.problem(
+                other, column, RULE, expected, texts(table, column)[other]
+            ).as_error(table.file)
         found[i] = values[own[0]]
     return found
 
 
-def _groups(table: Table, rows: list[list[int]], boxes: BagBoxes | None) -> tuple[dict[str, Column], list[str]]:
+def _groups(
+    table: Table, rows: list[list[int]], boxes: BagBoxes | None
+) -> tuple[dict[str, Column], list[str]]:
     """Return the columns that say one thing of every bag, and notes on those that do not."""
     used = {column_of(table, BAG), column_of(table, LABEL), *(boxes.columns if boxes else ())}
     others = [name for name in table.names if name not in used]
-    words = {old: new for new, old in find_columns(others, {}, table.file).items() if new in IMAGE_LEVEL}
+    words = {
+        old: new for new, old in find_columns(others, {}, table.file).items() if new in IMAGE_LEVEL
+    }
     found: dict[str, Column] = {}
     notes: list[str] = []
     for name in others:
         cells = texts(table, name)
         first = [own[0] for own in rows]
         if any(cells[row] != cells[own[0]] for own in rows for row in own):
-            notes.append(f"{table.file}: column {name!r} differs between the rows of a bag and is no group")
+            notes.append(
+                f"{table.file}: column {name!r} differs between the rows of a bag and is no group"
+            )
             continue
         held = table.columns[name]
-        column = text_column([cells[row] for row in first]) if isinstance(held, list) else held[np.array(first)]
+        column = (
+            text_column([cells[row] for row in first])
+            if isinstance(held, list)
+            else held[np.array(first)]
+        )
         found[words.get(name, name)] = column
     return found, notes

@@ -19,13 +19,17 @@ class ModelMaps:
 
     model: str
     source: str  # file or folder
-    maps: Mapping[str, Volume]  # bag id -> map; ids are the positions "0", "1", ... if `named` is false
+    maps: Mapping[
+        str, Volume
+    ]  # bag id -> map; ids are the positions "0", "1", ... if `named` is false
     named: bool = True
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.maps:
-            raise InputError("a map at least", rule="no-bags", file=self.source, location=f"model {self.model!r}")
+            raise InputError(
+                "a map at least", rule="no-bags", file=self.source, location=f"model {self.model!r}"
+            )
 
 
 def check_shape(shape: tuple[int, ...], each: int, file: str) -> None:

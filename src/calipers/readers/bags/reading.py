@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`read_bags`: the maps of several models, from files of any of the kinds, paired by the ids of their bags."""
+"""`read_bags`: the maps of several models, from files of any of the kinds, paired by the ids of
+their bags.
+"""
 
 from __future__ import annotations
 
@@ -39,18 +41,20 @@ def read_bags(
     label_pattern: str | None = None,
     normalise: str = "none",
 ) -> FileBags:
-    """Pair the maps of several models of the same images; maps are read one image at a time, when they are used.
+    """Pair the maps of several models of the same images; maps are read one image at a time, when
+    they are used.
 
     Parameters
     ----------
     models
-        Name -> files of a model; or files, which name the models; or pairs (name, files). Files are a folder with a
-        file per bag (NIfTI, NRRD, MetaImage, npy, npz, PNG, TIFF); ``.npz`` with an array per bag, or with ``maps``
-        (bags, ...) and ``ids``; ``.npy`` (bags, ...); or a table with the columns bag, instance (or row and column)
-        and value, and maybe model.
+        Name -> files of a model; or files, which name the models; or pairs (name, files). Files are
+        a folder with a file per bag (NIfTI, NRRD, MetaImage, npy, npz, PNG, TIFF); ``.npz`` with an
+        array per bag, or with ``maps`` (bags, ...) and ``ids``; ``.npy`` (bags, ...); or a table
+        with the columns bag, instance (or row and column) and value, and maybe model.
     labels
-        A table with the columns bag and label (0 or 1), further columns as groups, and maybe boxes (x0, y0, x1, y1,
-        width, height); or a folder of masks of the shape of the maps; or a ``.npy`` array of 0 and 1.
+        A table with the columns bag and label (0 or 1), further columns as groups, and maybe boxes
+        (x0, y0, x1, y1, width, height); or a folder of masks of the shape of the maps; or a
+        ``.npy`` array of 0 and 1.
     groups
         A table with a row per bag: patient, centre, any column.
     scores
@@ -60,7 +64,8 @@ def read_bags(
     label_pattern
         The same for a folder of masks.
     normalise
-        How values become numbers in [0, 1], as `calipers.readers.volumes.as_map` says: ``"uint8"`` for pictures.
+        How values become numbers in [0, 1], as `calipers.readers.volumes.as_map` says: ``"uint8"``
+        for pictures.
 
     Returns
     -------
@@ -69,14 +74,15 @@ def read_bags(
 
     Notes
     -----
-    Bags are paired by their ids; arrays without ids are paired by position, and then their bags are called 0, 1, ...
-    The headers of all maps are checked before any value is read.
+    Bags are paired by their ids; arrays without ids are paired by position, and then their bags are
+    called 0, 1, ... The headers of all maps are checked before any value is read.
 
     Raises
     ------
     InputError
-        ``one-model``, ``no-bags``; ``bags-differ``: a bag that one model has and another has not; ``dup-bag``;
-        ``shape-mismatch``; ``labels-differ``; those of volumes; ``non-finite`` and ``score-range`` when a bag is read.
+        ``one-model``, ``no-bags``; ``bags-differ``: a bag that one model has and another has not;
+        ``dup-bag``; ``shape-mismatch``; ``labels-differ``; those of volumes; ``non-finite`` and
+        ``score-range`` when a bag is read.
 
     Examples
     --------
@@ -92,7 +98,9 @@ def read_bags(
     (('a', 'b'), ('xray1',), (2, 2))
     """
     if normalise not in NORMALISATIONS:
-        raise UsageError(f"no normalisation {normalise!r}; {did_you_mean(normalise, NORMALISATIONS)}")
+        raise UsageError(
+            f"no normalisation {normalise!r}; {did_you_mean(normalise, NORMALISATIONS)}"
+        )
     groups = None if groups is None else as_path("groups", groups)
     scores = None if scores is None else as_path("scores", scores)
     for name, given in (("pattern", pattern), ("label_pattern", label_pattern)):
@@ -104,15 +112,26 @@ def read_bags(
     notes = [note for source in sources for note in source.notes]
     ids, more = check_models(sources)
     first = {bag: sources[0].maps[bag] for bag in ids}
-    known = Labels() if labels is None else read_labels(Path(as_path("labels", labels)), first, label_pattern)
+    known = (
+        Labels()
+        if labels is None
+        else read_labels(Path(as_path("labels", labels)), first, label_pattern)
+    )
     columns, told = read_groups(groups, ids, known.groups)
-    said = None if scores is None else read_scores(scores, ids, [source.model for source in sources])
+    said = (
+        None if scores is None else read_scores(scores, ids, [source.model for source in sources])
+    )
     notes += [*more, *known.notes, *told]
-    return FileBags(tuple(sources), ids, known, said, columns, tuple(dict.fromkeys(notes)), normalise)
+    return FileBags(
+        tuple(sources), ids, known, said, columns, tuple(dict.fromkeys(notes)), normalise
+    )
 
 
-def open_model(path: Path, name: str, pattern: str | None = None, *, unit: bool = True) -> list[ModelMaps]:
-    """Return the maps of a file or folder: of one model, or of those in the column ``model`` of a table.
+def open_model(
+    path: Path, name: str, pattern: str | None = None, *, unit: bool = True
+) -> list[ModelMaps]:
+    """Return the maps of a file or folder: of one model, or of those in the column ``model`` of a
+    table.
 
     ``name`` is that of the model; "" takes the name of the file.
     """
@@ -128,17 +147,24 @@ def open_model(path: Path, name: str, pattern: str | None = None, *, unit: bool 
         return [open_npz(path, own)]
     if head.lstrip()[:1] in (b"{", b"["):
         hint = "predictions of boxes become maps beside their references: calipers stability ... --references REFS"
-        raise InputError("maps of a model", rule="wrong-role", file=str(path), value="JSON", hint=hint)
+        raise InputError(
+            "maps of a model", rule="wrong-role", file=str(path), value="JSON", hint=hint
+        )
     if head.startswith(MAGIC) or path.name.lower().endswith(TABLES):
         found = open_table(path, name, unit=unit)
-        return [one if one.model else ModelMaps(own, one.source, one.maps, one.named, one.notes) for one in found]
+        return [
+            one if one.model else ModelMaps(own, one.source, one.maps, one.named, one.notes)
+            for one in found
+        ]
     return [open_single(path, own)]
 
 
 def _named(models: Models) -> list[tuple[str, Path]]:
     """Return (name, path) of every model; without a name it is that of the file."""
     if isinstance(models, Mapping):
-        return [(str(name), Path(as_path(f"model {name!r}", path))) for name, path in models.items()]
+        return [
+            (str(name), Path(as_path(f"model {name!r}", path))) for name, path in models.items()
+        ]
     given = [models] if isinstance(models, str | PathLike) else several("models", models)
     pairs = [entry if isinstance(entry, tuple) else ("", entry) for entry in given]
     odd = next((pair for pair in pairs if len(pair) != 2), None)

@@ -45,13 +45,17 @@ def read_scores(path: PathName, bags: Sequence[str], models: Sequence[str]) -> F
     found = np.empty((len(models), len(bags)), np.float64)
     for k, model in enumerate(models):
         if model not in table.names:
-            raise missing_column(table, f"a column {model!r}, the name of a model", did_you_mean(model, table.names))
+            raise missing_column(
+                table, f"a column {model!r}, the name of a model", did_you_mean(model, table.names)
+            )
         values, bad = numbers(table, model)
         raise_problems([problem.as_error(table.file) for problem in bad.values()])
         wrong = np.flatnonzero(~np.isfinite(values[rows]))
         if len(wrong):
             row = rows[int(wrong[0])]
-            problem = table.problem(row, model, "non-finite", "a score of every bag", texts(table, model)[row])
+            problem = table.problem(
+                row, model, "non-finite", "a score of every bag", texts(table, model)[row]
+            )
             raise problem.as_error(table.file)
         found[k] = values[rows]
     return found
@@ -64,12 +68,18 @@ def _rows(table: Table, bags: Sequence[str]) -> list[int]:
     for row, name in enumerate(texts(table, column)):
         bag = unicodedata.normalize("NFC", name.strip())
         if bag in at:
-            raise table.problem(row, column, "dup-bag", "one row per bag", name).as_error(table.file)
+            raise table.problem(row, column, "dup-bag", "one row per bag", name).as_error(
+                table.file
+            )
         at[bag] = row
     lost = next((bag for bag in bags if bag not in at), None)
     if lost is not None:
         hint = f"{sum(bag not in at for bag in bags)} of {len(bags)} bags have none"
         raise InputError(
-            "a score of every bag", rule="labels-differ", file=table.file, location=f"bag {lost!r}", hint=hint
+            "a score of every bag",
+            rule="labels-differ",
+            file=table.file,
+            location=f"bag {lost!r}",
+            hint=hint,
         )
     return [at[bag] for bag in bags]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One packed array (bags, ...): a bag is read by unpacking from the nearest place that was reached before."""
+"""One packed array (bags, ...): a bag is read by unpacking from the nearest place that was reached
+before.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,9 @@ class _Cursor:
 class Stack:
     """An array in an archive, read bag by bag; going forward costs one pass, whoever reads.
 
-    Packed bytes have no middle to jump to. Streams that were opened wait where they are, so that several readers that
-    each go forward do not unpack anything twice; a step back unpacks from the beginning.
+    Packed bytes have no middle to jump to. Streams that were opened wait where they are, so that
+    several readers that each go forward do not unpack anything twice; a step back unpacks from the
+    beginning.
     """
 
     path: Path

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bags from a long table: a row per instance, with its bag, its place and its value, and maybe its model."""
+"""Bags from a long table: a row per instance, with its bag, its place and its value, and maybe its
+model.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ from calipers.readers.volumes.volume import Volume
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
-PLACES = (("slice", "row", "column"), ("row", "column"), ("instance",))  # axes of a map, the most of them first
+PLACES = (
+    ("slice", "row", "column"),
+    ("row", "column"),
+    ("instance",),
+)  # axes of a map, the most of them first
 ALIASES = {
     "slice": ("slice", "z"),
     "row": ("row",),
@@ -62,13 +68,16 @@ def open_table(path: Path, model: str, *, unit: bool = True) -> list[ModelMaps]:
 
     Notes
     -----
-    Columns: ``bag`` (or ``image``), ``value`` (or ``score``, ``probability``) and the place: ``instance``, or ``row``
-    and ``column``, or ``slice`` too. Places count from 0 or from 1, and every bag has all of them, each once.
+    Columns: ``bag`` (or ``image``), ``value`` (or ``score``, ``probability``) and the place:
+    ``instance``, or ``row`` and ``column``, or ``slice`` too. Places count from 0 or from 1, and
+    every bag has all of them, each once.
     """
     table, _ = read_plain(path)
     bag, ids = _names(table, require_column(table, BAG, "bag"))
     column = column_of(table, MODEL)
-    which, names = (np.zeros(len(table), np.int64), [""]) if column is None else _names(table, column)
+    which, names = (
+        (np.zeros(len(table), np.int64), [""]) if column is None else _names(table, column)
+    )
     rows = _sorted(table, which, bag, _values(table, unit))
     shapes = _shapes(rows, ids)
     found: dict[int, dict[str, Volume]] = {k: {} for k in range(len(names))}
@@ -78,7 +87,11 @@ def open_table(path: Path, model: str, *, unit: bool = True) -> list[ModelMaps]:
         found[int(rows.model[k])][ids[int(rows.bag[k])]] = volume
     order = {name: k for k, name in enumerate(ids)}
     return [
-        ModelMaps(_title(model, names, k), table.file, dict(sorted(maps.items(), key=lambda one: order[one[0]])))
+        ModelMaps(
+            _title(model, names, k),
+            table.file,
+            dict(sorted(maps.items(), key=lambda one: order[one[0]])),
+        )
         for k, maps in found.items()
     ] or [ModelMaps(model, table.file, {})]
 
@@ -97,7 +110,9 @@ def _names(table: Table, column: str) -> tuple[I64, list[str]]:
     found = clean[raw]
     if "" in names:
         row = int(np.flatnonzero(found == names.index(""))[0])
-        raise table.problem(row, column, "missing-id", f"the {column} of every row", "").as_error(table.file)
+        raise table.problem(row, column, "missing-id", f"the {column} of every row", "").as_error(
+            table.file
+        )
     return found, names
 
 
@@ -129,7 +144,9 @@ def _sorted(table: Table, model: I64, bag: I64, values: F64) -> _Rows:
     model, bag = model[order], bag[order]
     new = np.flatnonzero((np.diff(model, prepend=-1) != 0) | (np.diff(bag, prepend=-1) != 0))
     stops = np.append(new[1:], len(order)) if len(new) else new
-    return _Rows(table, order, new, stops, model[new], bag[new], values[order], places[order], columns)
+    return _Rows(
+        table, order, new, stops, model[new], bag[new], values[order], places[order], columns
+    )
 
 
 def _place_columns(table: Table) -> tuple[str, ...]:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do labels and a map lie on one grid? Shapes, spacings and affines are compared; nothing is resampled by itself."""
+"""Do labels and a map lie on one grid? Shapes, spacings and affines are compared; nothing is
+resampled by itself.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ Resize = Literal["nearest", "linear"]
 MIRRORED = {"L": "R", "R": "L", "P": "A", "A": "P", "I": "S", "S": "I"}
 
 
-def check_pair(reference: Volume, prediction: Volume, *, resize: str | None = None) -> tuple[str, ...]:
+def check_pair(
+    reference: Volume, prediction: Volume, *, resize: str | None = None
+) -> tuple[str, ...]:
     """Raise unless a prediction lies on the grid of its reference; return what is worth a note.
 
     Parameters
@@ -28,11 +32,14 @@ def check_pair(reference: Volume, prediction: Volume, *, resize: str | None = No
 
     Notes
     -----
-    Affines agree if no corner of the two volumes is more than 1e-3 mm from its counterpart; so do spacings, if one of
-    the two has no affine. A volume without either is taken to lie on the grid of the other, and that is noted.
+    Affines agree if no corner of the two volumes is more than 1e-3 mm from its counterpart; so do
+    spacings, if one of the two has no affine. A volume without either is taken to lie on the grid
+    of the other, and that is noted.
     """
     check_resize(resize)
-    if len(reference.shape) != len(prediction.shape) or (reference.shape != prediction.shape and resize is None):
+    if len(reference.shape) != len(prediction.shape) or (
+        reference.shape != prediction.shape and resize is None
+    ):
         raise _shapes_differ(reference, prediction)
     if reference.affine is not None and prediction.affine is not None:
         _check_affines(reference, prediction, reference.affine, prediction.affine)
@@ -52,10 +59,11 @@ def check_resize(resize: str | None) -> None:
 
 
 def resized(array: Array, shape: tuple[int, ...], how: str) -> Array:
-    """Return a map with another shape over the same extent; voxels, not their centres, fill the extent.
+    """Return a map with another shape over the same extent; voxels, not their centres, fill the
+    extent.
 
-    ``"nearest"`` takes the voxel in which a new centre lies, ``"linear"`` interpolates between centres; beyond the
-    outermost centres the values stay.
+    ``"nearest"`` takes the voxel in which a new centre lies, ``"linear"`` interpolates between
+    centres; beyond the outermost centres the values stay.
     """
     check_resize(how)
     if array.shape == shape:
@@ -132,7 +140,8 @@ def _mm(steps: F64) -> str:
 def _check_spacings(reference: Volume, prediction: Volume) -> None:
     wanted, came = reference.spacing or (), prediction.spacing or ()
     apart = math.dist(
-        [n * step for n, step in zip(reference.size, wanted)], [n * step for n, step in zip(prediction.size, came)]
+        [n * step for n, step in zip(reference.size, wanted)],
+        [n * step for n, step in zip(prediction.size, came)],
     )
     if apart > TOLERANCE:
         raise InputError(

@@ -29,8 +29,9 @@ def open_dicom(request: Request) -> Volume:
 
     Notes
     -----
-    Values are rescaled by slope and intercept, and ``MONOCHROME1`` is not inverted. Frames that say where they are are
-    sorted by position and must be evenly spaced; others stay in their order, and the volume has no orientation.
+    Values are rescaled by slope and intercept, and ``MONOCHROME1`` is not inverted. Frames that say
+    where they are are sorted by position and must be evenly spaced; others stay in their order, and
+    the volume has no orientation.
     """
     header, compressed = header_of(request)
     if str(header.get("SOPClassUID")) in (SEGMENTATION, LABEL_MAP):
@@ -44,7 +45,11 @@ def open_dicom(request: Request) -> Volume:
     order, affine, spacing = _place(header, frames, request.file)
     slope, inter = rescaling_of(header, request.file)
     stored = stored_dtype(header, request.file)
-    notes = [] if frames == 1 or affine is not None else ["frames are in the order of the file: it has no positions"]
+    notes = (
+        []
+        if frames == 1 or affine is not None
+        else ["frames are in the order of the file: it has no positions"]
+    )
     return Volume(
         file=request.file,
         format="dicom",
@@ -77,9 +82,14 @@ def plane_of(header: Any, request: Request) -> tuple[int, int]:
 
 def stored_dtype(header: Any, file: str) -> np.dtype[Any]:
     """Return how a pixel is stored."""
-    bits, signed = int(header.get("BitsAllocated") or 0), int(header.get("PixelRepresentation") or 0)
+    bits, signed = (
+        int(header.get("BitsAllocated") or 0),
+        int(header.get("PixelRepresentation") or 0),
+    )
     if bits not in (8, 16, 32) or signed not in (0, 1):
-        raise InputError("pixels of 8, 16 or 32 bits", rule="volume-dtype", file=file, value=f"{bits} bits")
+        raise InputError(
+            "pixels of 8, 16 or 32 bits", rule="volume-dtype", file=file, value=f"{bits} bits"
+        )
     return np.dtype(f"{'i' if signed else 'u'}{bits // 8}")
 
 
@@ -99,14 +109,21 @@ def rescaling_of(header: Any, file: str) -> tuple[float, float]:
     slope, inter = header.get("RescaleSlope"), header.get("RescaleIntercept")
     if slope is None and inter is None:
         return 1.0, 0.0
-    found = numbers_of(1.0 if slope is None else slope, 1), numbers_of(0.0 if inter is None else inter, 1)
+    found = (
+        numbers_of(1.0 if slope is None else slope, 1),
+        numbers_of(0.0 if inter is None else inter, 1),
+    )
     if found[0] is None or found[1] is None or found[0][0] == 0.0:
-        raise InputError("a rescaling by finite numbers", rule="non-finite", file=file, field="RescaleSlope")
+        raise InputError(
+            "a rescaling by finite numbers", rule="non-finite", file=file, field="RescaleSlope"
+        )
     return found[0][0], found[1][0]
 
 
 def slice_of(header: Any, name: str, *groups: Any) -> Slice | None:
-    """Return where a picture is, from its elements or from the functional groups of a frame; None if unknown."""
+    """Return where a picture is, from its elements or from the functional groups of a frame; None
+    if unknown.
+    """
 
     def found(sequence: str, element: str, count: int) -> tuple[float, ...] | None:
         for group in groups:
@@ -130,7 +147,9 @@ def read_pixels(path: Path, stored: np.dtype[Any]) -> Array:
     from PIL import Image
     from pydicom.pixels import pixel_array
 
-    warnings.simplefilter("error", Image.DecompressionBombWarning)  # of a picture inside that is larger than it says
+    warnings.simplefilter(
+        "error", Image.DecompressionBombWarning
+    )  # of a picture inside that is larger than it says
     with open_regular(path, follow=True) as file, unlogged():
         array = np.asarray(pixel_array(file))
     if array.ndim > 2 and array.shape[-1] == 3 and array.dtype == np.uint8:
@@ -138,19 +157,30 @@ def read_pixels(path: Path, stored: np.dtype[Any]) -> Array:
     return array.astype(stored, copy=False)
 
 
-def _place(header: Any, frames: int, file: str) -> tuple[list[int] | None, F64 | None, tuple[float, ...] | None]:
+def _place(
+    header: Any, frames: int, file: str
+) -> tuple[list[int] | None, F64 | None, tuple[float, ...] | None]:
     """Return the order of the frames, the affine and the spacing, as far as they are known."""
     shared = tuple(header.get("SharedFunctionalGroupsSequence") or ())
     each = tuple(header.get("PerFrameFunctionalGroupsSequence") or ())
     if each and len(each) != frames:
-        raise InputError(f"a place of each of {frames} frames", rule="dicom-series", file=file, value=len(each))
+        raise InputError(
+            f"a place of each of {frames} frames", rule="dicom-series", file=file, value=len(each)
+        )
     if frames == 1 or each:
         groups = each or (None,)
-        slices = [slice_of(header, f"frame {k + 1}", *filter(None, (g,)), *shared) for k, g in enumerate(groups)]
+        slices = [
+            slice_of(header, f"frame {k + 1}", *filter(None, (g,)), *shared)
+            for k, g in enumerate(groups)
+        ]
         known = [one for one in slices if one is not None]
         if len(known) == len(slices):
             order, affine = stacked(known, file)
-            return order if frames > 1 else None, affine, spacing_of(affine, 2 if frames == 1 else 3)
+            return (
+                order if frames > 1 else None,
+                affine,
+                spacing_of(affine, 2 if frames == 1 else 3),
+            )
     plane = numbers_of(header.get("PixelSpacing"), 2)
     between = numbers_of(header.get("SpacingBetweenSlices"), 1)
     if plane is None or (frames > 1 and between is None):
@@ -159,7 +189,9 @@ def _place(header: Any, frames: int, file: str) -> tuple[list[int] | None, F64 |
     return None, None, check_spacing((plane[1], plane[0], *depth), file)
 
 
-def _read(path: Path, stored: np.dtype[Any], rescaling: tuple[float, float], order: list[int] | None) -> Array:
+def _read(
+    path: Path, stored: np.dtype[Any], rescaling: tuple[float, float], order: list[int] | None
+) -> Array:
     array = read_pixels(path, stored)
     if order is not None and order != list(range(len(order))):
         array = array[order]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opening DICOM files with pydicom: few elements, no log, and only what can be decoded (extra ``dicom``).
+"""Opening DICOM files with pydicom: few elements, no log, and only what can be decoded (extra
+``dicom``).
 
 Nothing of a header is kept, logged or quoted but numbers that describe pixels: it names patients.
 """
@@ -17,7 +18,15 @@ from calipers.readers.source import open_regular
 from calipers.readers.volumes.volume import Request
 
 DEFLATED = "1.2.840.10008.1.2.1.99"
-LOSSY = ("4.50", "4.51", "4.81", "4.91", "4.93", "4.112", "4.203")  # ends of the names of syntaxes that may have losses
+LOSSY = (
+    "4.50",
+    "4.51",
+    "4.81",
+    "4.91",
+    "4.93",
+    "4.112",
+    "4.203",
+)  # ends of the names of syntaxes that may have losses
 ELEMENTS = (
     "SOPClassUID",
     "SeriesInstanceUID",
@@ -54,10 +63,11 @@ def unlogged(*names: str) -> Iterator[None]:
 
 
 def syntax_of(file: BinaryIO) -> tuple[Any, bool, str]:
-    """Return the transfer syntax of a file, whether its pixels can be decoded here, and its name in words.
+    """Return the transfer syntax of a file, whether its pixels can be decoded here, and its name in
+    words.
 
-    A deflated file could unpack to any size and counts as one that cannot be decoded. The name of a registered syntax
-    is a word of the standard; any other text is the file's own and is not quoted.
+    A deflated file could unpack to any size and counts as one that cannot be decoded. The name of a
+    registered syntax is a word of the standard; any other text is the file's own and is not quoted.
     """
     from pydicom.filereader import read_dataset, read_preamble
     from pydicom.pixels import get_decoder
@@ -70,7 +80,11 @@ def syntax_of(file: BinaryIO) -> tuple[Any, bool, str]:
         ready = syntax != DEFLATED and get_decoder(syntax).is_available
     except NotImplementedError:
         ready = False
-    return syntax, ready, syntax.name if syntax.is_transfer_syntax and syntax.name != syntax else "unknown"
+    return (
+        syntax,
+        ready,
+        syntax.name if syntax.is_transfer_syntax and syntax.name != syntax else "unknown",
+    )
 
 
 def header_of(request: Request) -> tuple[Any, bool]:
@@ -78,16 +92,22 @@ def header_of(request: Request) -> tuple[Any, bool]:
     try:
         import pydicom
     except ImportError:
-        raise UsageError(f'{request.file}: DICOM files need pydicom: pip install "calipers[dicom]"') from None
+        raise UsageError(
+            f'{request.file}: DICOM files need pydicom: pip install "calipers[dicom]"'
+        ) from None
     with open_regular(request.path, follow=True) as file, unlogged():
         syntax, ready, name = syntax_of(file)
         if not ready:
             hint = "convert it to an uncompressed transfer syntax, or install a decoder (pip install pylibjpeg[all])"
             expected = "a transfer syntax with a decoder"
-            raise InputError(expected, rule="volume-codec", file=request.file, value=name, hint=hint)
+            raise InputError(
+                expected, rule="volume-codec", file=request.file, value=name, hint=hint
+            )
         if request.role == "labels" and str(syntax).endswith(LOSSY):
             hint = "save labels without losses"
-            raise InputError("labels without losses", rule="lossy", file=request.file, value=name, hint=hint)
+            raise InputError(
+                "labels without losses", rule="lossy", file=request.file, value=name, hint=hint
+            )
         header = pydicom.dcmread(file, stop_before_pixels=True, specific_tags=list(ELEMENTS))
     return header, bool(syntax.is_compressed)
 

@@ -24,26 +24,42 @@ def open_segments(request: Request) -> Volume:
 
     Notes
     -----
-    Without ``segment`` each voxel has the number of its segment; segments that overlap are an error then, and so are
-    fractional ones. With ``segment`` it is 1 inside and 0 outside, or the fraction. Segmentations often leave out empty
-    slices: the volume then begins and ends with the first and last slice that is there.
+    Without ``segment`` each voxel has the number of its segment; segments that overlap are an error
+    then, and so are fractional ones. With ``segment`` it is 1 inside and 0 outside, or the
+    fraction. Segmentations often leave out empty slices: the volume then begins and ends with the
+    first and last slice that is there.
     """
     with unlogged("highdicom"):
         image = _segmentation(request.path)
         numbers = [int(n) for n in image.segment_numbers]
         if request.segment is not None and request.segment not in numbers:
             expected = f"one of the segments {numbers[:20]}"
-            raise InputError(expected, rule="volume-member", file=request.file, value=request.segment)
+            raise InputError(
+                expected, rule="volume-member", file=request.file, value=request.segment
+            )
         fractional = str(image.segmentation_type.value) == "FRACTIONAL"
         if fractional and request.segment is None:
             hint = f"say which segment: {numbers[:20]}"
-            raise InputError("whole segments", rule="volume-member", file=request.file, value="fractions", hint=hint)
+            raise InputError(
+                "whole segments",
+                rule="volume-member",
+                file=request.file,
+                value="fractions",
+                hint=hint,
+            )
         if max(numbers, default=0) > np.iinfo(WHOLE).max:
-            raise InputError("numbers of segments below 65,536", rule="too-large", file=request.file)
+            raise InputError(
+                "numbers of segments below 65,536", rule="too-large", file=request.file
+            )
         geometry = image.get_volume_geometry()
     if geometry is None:
         expected = "frames of one orientation at even distances"
-        raise InputError(expected, rule="dicom-series", file=request.file, hint="export the segmentation as NIfTI")
+        raise InputError(
+            expected,
+            rule="dicom-series",
+            file=request.file,
+            hint="export the segmentation as NIfTI",
+        )
     shape = tuple(int(n) for n in geometry.spatial_shape)
     dtype = PART if fractional else WHOLE
     check_extent(shape, dtype.itemsize, request.file, request.limits)
@@ -68,14 +84,17 @@ def _segmentation(path: Path) -> Any:
     try:
         import highdicom
     except ImportError:
-        raise UsageError(f'{path}: DICOM segmentations need highdicom: pip install "calipers[dicom]"') from None
+        raise UsageError(
+            f'{path}: DICOM segmentations need highdicom: pip install "calipers[dicom]"'
+        ) from None
     return highdicom.seg.segread(path, lazy_frame_retrieval=True)
 
 
 def _placed(affine: F64, depth: int) -> tuple[bool, F64]:
     """Return whether slices are to be reversed, and the affine for the index x, y, z in RAS.
 
-    The given one is for z, y, x in LPS, and its slices run against their normal; those of a series run along it.
+    The given one is for z, y, x in LPS, and its slices run against their normal; those of a series
+    run along it.
     """
     x, y, z, origin = affine[:3, 2], affine[:3, 1], affine[:3, 0], affine[:3, 3]
     flipped = bool(np.cross(x, y) @ z < 0)
@@ -99,4 +118,6 @@ def _voxels(path: Path, segment: int | None, dtype: np.dtype[Any]) -> Array:
             return np.asarray(image.get_volume(combine_segments=True, dtype=dtype).array)
         except RuntimeError:
             hint = f"read them one by one: segment={int(image.segment_numbers[0])} and so on"
-            raise InputError("segments that do not overlap", rule="volume-member", file=str(path), hint=hint) from None
+            raise InputError(
+                "segments that do not overlap", rule="volume-member", file=str(path), hint=hint
+            ) from None

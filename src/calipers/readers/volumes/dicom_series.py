@@ -40,7 +40,8 @@ def open_series(request: Request) -> Volume:
 
     Notes
     -----
-    Slices are sorted along their normal. They must be of one series, size, orientation and spacing, and evenly spaced.
+    Slices are sorted along their normal. They must be of one series, size, orientation and spacing,
+    and evenly spaced.
     """
     file = request.file
     paths = _slices(request)
@@ -58,11 +59,15 @@ def open_series(request: Request) -> Volume:
             raise InputError("one series", rule="dicom-series", file=file, value=value, hint=hint)
         if plane_of(header, one) != plane or stored_dtype(header, str(path)) != stored:
             value = f"another one in {path.name}"
-            raise InputError("one size and kind of pixels", rule="dicom-series", file=file, value=value)
+            raise InputError(
+                "one size and kind of pixels", rule="dicom-series", file=file, value=value
+            )
         check_pixels(header, plane, compressed, one)
     shape = (len(paths), *plane)
     check_extent(shape, stored.itemsize, file, request.limits)
-    order, affine = stacked([_placed(path, header, file) for path, (header, _) in zip(paths, headers)], file)
+    order, affine = stacked(
+        [_placed(path, header, file) for path, (header, _) in zip(paths, headers)], file
+    )
     scalings = [rescaling_of(headers[k][0], file) for k in order]
     plain = all(scaling == (1.0, 0.0) for scaling in scalings)
     ordered = [paths[k] for k in order]
@@ -84,18 +89,31 @@ def _slices(request: Request) -> list[Path]:
     root, found = request.path.resolve(), []
     names = sorted(name for name in os.listdir(root) if not name.startswith("."))
     if len(names) > MOST_SLICES:
-        raise InputError(f"at most {MOST_SLICES} slices", rule="too-large", file=request.file, value=len(names))
+        raise InputError(
+            f"at most {MOST_SLICES} slices", rule="too-large", file=request.file, value=len(names)
+        )
     for path in (root / name for name in names):
         if not path.is_file():
             continue
         if path.is_symlink() and root not in path.resolve().parents:
-            raise InputError("files inside of the folder", rule="outside-root", file=request.file, value=path.name)
+            raise InputError(
+                "files inside of the folder",
+                rule="outside-root",
+                file=request.file,
+                value=path.name,
+            )
         with open_regular(path, follow=True) as file:
             if file.read(MARK_AT + len(MARK))[MARK_AT:] == MARK:
                 found.append(path)
     if not found:
         hint = "a folder is read as the slices of a DICOM series; for a folder of samples, pair it"
-        raise InputError("DICOM files in the folder", rule="not-a-file", file=request.file, value="none", hint=hint)
+        raise InputError(
+            "DICOM files in the folder",
+            rule="not-a-file",
+            file=request.file,
+            value="none",
+            hint=hint,
+        )
     return found
 
 
@@ -103,11 +121,15 @@ def _placed(path: Path, header: Any, file: str) -> Slice:
     found = slice_of(header, path.name)
     if found is None:
         expected = "position, orientation and spacing of every slice"
-        raise InputError(expected, rule="dicom-series", file=file, value=f"{path.name} lacks one of them")
+        raise InputError(
+            expected, rule="dicom-series", file=file, value=f"{path.name} lacks one of them"
+        )
     return found
 
 
-def _read(paths: list[Path], stored: np.dtype[Any], scalings: list[tuple[float, float]], shape: Any) -> Array:
+def _read(
+    paths: list[Path], stored: np.dtype[Any], scalings: list[tuple[float, float]], shape: Any
+) -> Array:
     plain = all(scaling == (1.0, 0.0) for scaling in scalings)
     volume = np.empty(shape, stored if plain else np.float64)
     for k, path in enumerate(paths):

@@ -27,14 +27,18 @@ class Slice:
 
 
 def stacked(slices: Sequence[Slice], file: str) -> tuple[list[int], F64]:
-    """Return the slices in the order of their positions and the affine of the volume; raise if they are none.
+    """Return the slices in the order of their positions and the affine of the volume; raise if they
+    are none.
 
-    The order is along the normal of the slices, so that x, y, z is right-handed wherever x, y and the normal are.
+    The order is along the normal of the slices, so that x, y, z is right-handed wherever x, y and
+    the normal are.
     """
     first = slices[0]
     across, down = np.array(first.orientation[:3]), np.array(first.orientation[3:])
     for other in slices[1:]:
-        if not np.allclose(other.orientation + other.spacing, first.orientation + first.spacing, rtol=0, atol=SAME):
+        if not np.allclose(
+            other.orientation + other.spacing, first.orientation + first.spacing, rtol=0, atol=SAME
+        ):
             value = f"{first.name} and {other.name} differ"
             raise _no_volume("slices of one orientation and spacing", file, value)
     normal = np.cross(across, down)
@@ -49,9 +53,13 @@ def stacked(slices: Sequence[Slice], file: str) -> tuple[list[int], F64]:
         step = (positions[order[-1]] - positions[order[0]]) / (len(order) - 1)
         straight = positions[order[0]] + np.arange(len(order))[:, None] * step
         if np.abs(positions[order] - straight).max() > max(UNEVEN * gaps.mean(), 1e-3):
-            raise _no_volume("slices in one line", file, "slices that are shifted against each other")
+            raise _no_volume(
+                "slices in one line", file, "slices that are shifted against each other"
+            )
     steps = np.array([across * first.spacing[1], down * first.spacing[0], step])
-    return order, check_affine(affine_of(steps, positions[order[0]], lps=True), file, "position and orientation")
+    return order, check_affine(
+        affine_of(steps, positions[order[0]], lps=True), file, "position and orientation"
+    )
 
 
 def _check_gaps(gaps: F64, names: list[str], file: str) -> None:
@@ -59,11 +67,15 @@ def _check_gaps(gaps: F64, names: list[str], file: str) -> None:
     for k, gap in enumerate(gaps.tolist()):
         if gap < 1e-3:
             value = f"{names[k]} and {names[k + 1]} at one place"
-            raise _no_volume("one slice at a place", file, value, "split time points and echoes into folders")
+            raise _no_volume(
+                "one slice at a place", file, value, "split time points and echoes into folders"
+            )
         if abs(gap - usual) > max(UNEVEN * usual, 1e-3):
             value = f"{gap:.4g} mm between {names[k]} and {names[k + 1]}, {usual:.4g} mm elsewhere"
             raise _no_volume("slices at even distances", file, value, "is a slice missing?")
 
 
-def _no_volume(expected: str, file: str, value: str, hint: str = "one series per volume") -> InputError:
+def _no_volume(
+    expected: str, file: str, value: str, hint: str = "one series per volume"
+) -> InputError:
     return InputError(expected, rule="dicom-series", file=file, value=value, hint=hint)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What NRRD and MetaImage share: a text header, then voxels with x fastest, plain or packed; places in LPS or RAS.
+"""What NRRD and MetaImage share: a text header, then voxels with x fastest, plain or packed; places
+in LPS or RAS.
 
-Both are read by our own few lines: no light library reads both, and a large one would allocate what a header says.
+Both are read by our own few lines: no light library reads both, and a large one would allocate what
+a header says.
 """
 
 from __future__ import annotations
@@ -56,21 +58,27 @@ def text_header(request: Request, end: bytes) -> tuple[str, int]:
             break
     else:
         if end or len(head) == LONGEST_HEADER:
-            raise broken(request.file, "no end of the header", f"a header within {LONGEST_HEADER:,} bytes")
+            raise broken(
+                request.file, "no end of the header", f"a header within {LONGEST_HEADER:,} bytes"
+            )
     return head[:at].decode("utf-8", errors="replace"), at
 
 
 def volume_of(
     request: Request, format: str, block: Block, affine: F64 | None, spacing: Any, notes: list[str]
 ) -> Volume:
-    """Return the volume of a header that was understood, after its sizes were compared with its file."""
+    """Return the volume of a header that was understood, after its sizes were compared with its
+    file.
+    """
     shape = block.size[::-1]
     check_extent(shape, block.stored.itemsize, request.file, request.limits)
     stored = block.path.stat().st_size - block.start
     if block.packing == "none":
         check_stored(block.start + block.skip + block.count, stored + block.start, str(block.path))
         if stored > block.skip + block.count:
-            notes.append(f"{stored - block.skip - block.count} bytes behind the voxels were not read")
+            notes.append(
+                f"{stored - block.skip - block.count} bytes behind the voxels were not read"
+            )
     else:
         check_packed(block.skip + block.count, stored, str(block.path), request.limits)
     return Volume(
@@ -101,12 +109,22 @@ def read_block(block: Block) -> Array:
 
 def beside(request: Request, name: str) -> Path:
     """Return the file of the voxels that a header names; it must lie in the folder of the header."""
-    if not name or Path(name).name != name or name in (".", "..") or "%" in name or " " in name.strip():
+    if (
+        not name
+        or Path(name).name != name
+        or name in (".", "..")
+        or "%" in name
+        or " " in name.strip()
+    ):
         hint = "one file in the same folder; lists and patterns of files are not read: convert to one file"
-        raise InputError("the name of one file", rule="volume-format", file=request.file, value=name, hint=hint)
+        raise InputError(
+            "the name of one file", rule="volume-format", file=request.file, value=name, hint=hint
+        )
     path = require_file(request.path.parent / name)
     if path.resolve().parent != request.path.parent.resolve():
-        raise InputError("a file in the folder of its header", rule="outside-root", file=request.file, value=name)
+        raise InputError(
+            "a file in the folder of its header", rule="outside-root", file=request.file, value=name
+        )
     return path
 
 
@@ -118,12 +136,16 @@ def numbers(text: str, count: int, file: str, field: str) -> list[float]:
             raise ValueError
         return [float(word) for word in words]
     except ValueError:
-        raise InputError(f"{count} numbers", rule="volume-broken", file=file, field=field, value=text) from None
+        raise InputError(
+            f"{count} numbers", rule="volume-broken", file=file, field=field, value=text
+        ) from None
 
 
 def whole_numbers(text: str, count: int, file: str, field: str) -> tuple[int, ...]:
     """Return ``count`` whole numbers that stand in a line of a header."""
     found = numbers(text, count, file, field)
     if not all(n.is_integer() for n in found):
-        raise InputError(f"{count} whole numbers", rule="volume-broken", file=file, field=field, value=text)
+        raise InputError(
+            f"{count} whole numbers", rule="volume-broken", file=file, field=field, value=text
+        )
     return tuple(int(n) for n in found)

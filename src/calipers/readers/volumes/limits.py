@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits that hold before anything is allocated: what a header says is compared with what its file can hold."""
+"""Limits that hold before anything is allocated: what a header says is compared with what its file
+can hold.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from dataclasses import dataclass
 
 from calipers.errors import InputError
 
-DEFLATE = 1032  # bytes that one packed byte can stand for at most: what says more is cut off, or lies
+# bytes that one packed byte can stand for at most: what says more is cut off, or lies
+DEFLATE = 1032
 SLACK = 4096  # bytes of headers that such a comparison leaves open
 
 
@@ -21,7 +24,9 @@ class Limits:
     pixels: int = 250_000_000  # of one 2D image or slice
     bytes: int = 8 << 30  # unpacked
     ratio: int = 200  # unpacked to packed, of volumes that are larger than `spared`
-    spared: int = 1 << 30  # unpacked bytes up to which the ratio is free: labels of an empty volume pack 1000 to 1
+    spared: int = (
+        1 << 30
+    )  # unpacked bytes up to which the ratio is free: labels of an empty volume pack 1000 to 1
 
 
 DEFAULT = Limits()
@@ -33,7 +38,9 @@ def said(shape: tuple[int, ...]) -> str:
 
 
 def check_extent(shape: tuple[int, ...], each: int, file: str, limits: Limits) -> None:
-    """Raise for a shape ``[z, ]y, x`` that is none, is empty or is too large; a voxel has ``each`` bytes."""
+    """Raise for a shape ``[z, ]y, x`` that is none, is empty or is too large; a voxel has ``each``
+    bytes.
+    """
     if not 2 <= len(shape) <= limits.axes:
         wanted = "two or three axes" if limits.axes == 3 else f"two to {limits.axes} axes"
         hint = f"one channel or time point per file, {wanted}"
@@ -42,7 +49,9 @@ def check_extent(shape: tuple[int, ...], each: int, file: str, limits: Limits) -
         raise InputError("a voxel at least", rule="volume-shape", file=file, value=said(shape))
     voxels = math.prod(shape)
     if shape[-1] * shape[-2] > limits.pixels:
-        raise _too_large(f"at most {limits.pixels:,} pixels in an image or slice", file, said(shape))
+        raise _too_large(
+            f"at most {limits.pixels:,} pixels in an image or slice", file, said(shape)
+        )
     if voxels > limits.voxels:
         raise _too_large(f"at most {limits.voxels:,} voxels", file, said(shape))
     if voxels * each > limits.bytes:
@@ -60,7 +69,9 @@ def check_packed(unpacked: int, packed: int, file: str, limits: Limits) -> None:
             hint="it is cut off, or its header is wrong",
         )
     if unpacked > limits.spared and unpacked > limits.ratio * packed:
-        expected = f"at most {limits.ratio} bytes unpacked for a packed one beyond {limits.spared:,} bytes"
+        expected = (
+            f"at most {limits.ratio} bytes unpacked for a packed one beyond {limits.spared:,} bytes"
+        )
         raise _too_large(expected, file, f"{unpacked:,} from {packed:,}")
 
 
@@ -77,4 +88,6 @@ def check_stored(needed: int, stored: int, file: str) -> None:
 
 
 def _too_large(expected: str, file: str, value: object) -> InputError:
-    return InputError(expected, rule="too-large", file=file, value=value, hint="crop it or split it")
+    return InputError(
+        expected, rule="too-large", file=file, value=value, hint="crop it or split it"
+    )

@@ -6,7 +6,14 @@ from __future__ import annotations
 import numpy as np
 
 from calipers.errors import InputError
-from calipers.readers.volumes.itk import Block, beside, numbers, text_header, volume_of, whole_numbers
+from calipers.readers.volumes.itk import (
+    Block,
+    beside,
+    numbers,
+    text_header,
+    volume_of,
+    whole_numbers,
+)
 from calipers.readers.volumes.orientation import affine_of, check_affine, check_spacing, spacing_of
 from calipers.readers.volumes.streams import broken
 from calipers.readers.volumes.volume import F64, Request, Volume
@@ -36,8 +43,8 @@ def open_metaimage(request: Request) -> Volume:
 
     Notes
     -----
-    Places are in LPS and are converted to RAS. A row of the matrix is the direction of an axis. A picture without
-    third axis has a spacing and no orientation.
+    Places are in LPS and are converted to RAS. A row of the matrix is the direction of an axis. A
+    picture without third axis has a spacing and no orientation.
     """
     file = request.file
     text, end = text_header(request, LAST)
@@ -47,7 +54,13 @@ def open_metaimage(request: Request) -> Volume:
         raise InputError("two or three axes", rule="volume-shape", file=file, value=f"{axes} axes")
     if fields.get("ElementNumberOfChannels", "1") != "1":
         value = fields["ElementNumberOfChannels"]
-        raise InputError("one channel", rule="volume-channels", file=file, value=value, hint="one channel per file")
+        raise InputError(
+            "one channel",
+            rule="volume-channels",
+            file=file,
+            value=value,
+            hint="one channel per file",
+        )
     size = whole_numbers(_field(fields, "DimSize", file), axes, file, "DimSize")
     block = _block(request, fields, size, end)
     affine, spacing = _place(fields, axes, file)
@@ -76,7 +89,9 @@ def _flag(fields: dict[str, str], names: tuple[str, ...], otherwise: bool, file:
     for name in names:
         if name in fields:
             if fields[name].lower() not in FLAGS:
-                raise InputError("True or False", rule="volume-broken", file=file, field=name, value=fields[name])
+                raise InputError(
+                    "True or False", rule="volume-broken", file=file, field=name, value=fields[name]
+                )
             return FLAGS[fields[name].lower()]
     return otherwise
 
@@ -88,7 +103,9 @@ def _block(request: Request, fields: dict[str, str], size: tuple[int, ...], end:
         raise InputError("a number per voxel", rule="volume-dtype", file=file, value=kind)
     if not _flag(fields, ("BinaryData",), False, file):
         hint = "save it with BinaryData = True"
-        raise InputError("binary voxels", rule="volume-format", file=file, field="BinaryData", hint=hint)
+        raise InputError(
+            "binary voxels", rule="volume-format", file=file, field="BinaryData", hint=hint
+        )
     big = _flag(fields, ("BinaryDataByteOrderMSB", "ElementByteOrderMSB"), False, file)
     stored = np.dtype((">" if big else "<") + TYPES[kind])
     packed = _flag(fields, ("CompressedData",), False, file)
@@ -98,13 +115,17 @@ def _block(request: Request, fields: dict[str, str], size: tuple[int, ...], end:
     if skip == -1 and not packed:  # the voxels are the last bytes
         start = max(start, path.stat().st_size - Block(path, 0, size, stored, "none").count)
     elif skip < 0 or (skip and packed):
-        raise InputError("voxels without bytes before them", rule="volume-format", file=file, field="HeaderSize")
+        raise InputError(
+            "voxels without bytes before them", rule="volume-format", file=file, field="HeaderSize"
+        )
     else:
         start += skip
     return Block(path, start, size, stored, "zlib" if packed else "none")
 
 
-def _place(fields: dict[str, str], axes: int, file: str) -> tuple[F64 | None, tuple[float, ...] | None]:
+def _place(
+    fields: dict[str, str], axes: int, file: str
+) -> tuple[F64 | None, tuple[float, ...] | None]:
     name = next((name for name in ("ElementSpacing", "ElementSize") if name in fields), None)
     if name is None:
         return None, None
@@ -115,5 +136,7 @@ def _place(fields: dict[str, str], axes: int, file: str) -> tuple[F64 | None, tu
     rows = np.array(numbers(fields[matrix], 9, file, matrix)).reshape(3, 3)
     place = next((name for name in ORIGINS if name in fields), None)
     origin = [0.0, 0.0, 0.0] if place is None else numbers(fields[place], 3, file, place)
-    affine = check_affine(affine_of(rows * np.array(spacing)[:, None], origin, lps=True), file, matrix)
+    affine = check_affine(
+        affine_of(rows * np.array(spacing)[:, None], origin, lps=True), file, matrix
+    )
     return affine, spacing_of(affine, axes)

@@ -33,18 +33,22 @@ class Offered:
     single: bool = False  # one file, not a folder or a list
 
 
-def offered(source: Path, role: str, pattern: str | None = None, columns: tuple[str, ...] = ()) -> Offered:
+def offered(
+    source: Path, role: str, pattern: str | None = None, columns: tuple[str, ...] = ()
+) -> Offered:
     """Return the files of a folder, a list, or one file.
 
     Notes
     -----
-    In a folder the name is the path below it without extension, in composed Unicode; with a pattern it is what stands
-    for ``{name}`` in that path. The slices of a DICOM series in a folder of their own are one sample, named like the
-    folder. A list holds paths, relative to itself or absolute: a path in a list is the user's own word, so it may lead
-    anywhere.
+    In a folder the name is the path below it without extension, in composed Unicode; with a pattern
+    it is what stands for ``{name}`` in that path. The slices of a DICOM series in a folder of their
+    own are one sample, named like the folder. A list holds paths, relative to itself or absolute: a
+    path in a list is the user's own word, so it may lead anywhere.
     """
     if pattern is not None and pattern.count(SLOT) < 1:
-        raise UsageError(f"a pattern has {SLOT} where the name of the sample stands, such as '{SLOT}_seg.nii.gz'")
+        raise UsageError(
+            f"a pattern has {SLOT} where the name of the sample stands, such as '{SLOT}_seg.nii.gz'"
+        )
     if source.is_dir():
         return _in_folder(source, role, pattern)
     if source.name.lower().endswith(LISTS):
@@ -66,15 +70,21 @@ def _in_folder(folder: Path, role: str, pattern: str | None) -> Offered:
         "links out of the folder were not followed": listing.left,
         "folders could not be read": listing.closed,
     }
-    return Offered(str(folder), found, tuple(f"{folder}: {n} {what}" for what, n in counted.items() if n))
+    return Offered(
+        str(folder), found, tuple(f"{folder}: {n} {what}" for what, n in counted.items() if n)
+    )
 
 
 def _volumes(files: Mapping[str, str]) -> tuple[dict[str, str], int]:
-    """Return path below the folder -> real path of what may be a volume, and the number of other files.
+    """Return path below the folder -> real path of what may be a volume, and the number of other
+    files.
 
-    DICOM files in a folder of their own are slices: the folder is the volume, with whatever else lies in it.
+    DICOM files in a folder of their own are slices: the folder is the volume, with whatever else
+    lies in it.
     """
-    series = {name.rpartition("/")[0] for name in files if "/" in name and name.lower().endswith(SLICES)}
+    series = {
+        name.rpartition("/")[0] for name in files if "/" in name and name.lower().endswith(SLICES)
+    }
     found: dict[str, str] = {}
     others = 0
     for name, path in files.items():
@@ -88,8 +98,12 @@ def _volumes(files: Mapping[str, str]) -> tuple[dict[str, str], int]:
     return found, others
 
 
-def _named(paths: Iterable[tuple[str, str]], fits: Matcher, source: str) -> tuple[dict[str, str], int]:
-    """Return name -> path, and how many did not fit the pattern; two files of one name are an error."""
+def _named(
+    paths: Iterable[tuple[str, str]], fits: Matcher, source: str
+) -> tuple[dict[str, str], int]:
+    """Return name -> path, and how many did not fit the pattern; two files of one name are an
+    error.
+    """
     found: dict[str, str] = {}
     shown: dict[str, str] = {}
     strange = 0
@@ -119,7 +133,9 @@ def _matcher(pattern: str | None) -> Matcher:
     whole, bare = re.compile(text), stem_of(pattern) is None
 
     def fits(below: str) -> str | None:
-        match = whole.fullmatch(below) or (whole.fullmatch(stem_of(below) or below) if bare else None)
+        match = whole.fullmatch(below) or (
+            whole.fullmatch(stem_of(below) or below) if bare else None
+        )
         return match["name"] if match else None
 
     return fits
@@ -128,10 +144,19 @@ def _matcher(pattern: str | None) -> Matcher:
 def _nothing(folder: Path, role: str, files: Mapping[str, str]) -> InputError:
     pickled = next((name for name in files if name.lower().endswith(PICKLES)), None)
     if pickled is not None:
-        hint = "pickles and checkpoints are never opened: save arrays with numpy.save or numpy.savez"
-        return InputError(f"{role} as volumes", rule="pickle", file=str(folder), value=pickled, hint=hint)
+        hint = (
+            "pickles and checkpoints are never opened: save arrays with numpy.save or numpy.savez"
+        )
+        return InputError(
+            f"{role} as volumes", rule="pickle", file=str(folder), value=pickled, hint=hint
+        )
     value = next(iter(files), "nothing")
-    return InputError(f"{role} with one of {', '.join(EXTENSIONS)}", rule="no-volumes", file=str(folder), value=value)
+    return InputError(
+        f"{role} with one of {', '.join(EXTENSIONS)}",
+        rule="no-volumes",
+        file=str(folder),
+        value=value,
+    )
 
 
 def _in_list(file: Path, pattern: str | None, columns: tuple[str, ...]) -> Offered:
@@ -155,7 +180,11 @@ def _as_it_is(name: str) -> str | None:
 
 
 def _plain_lines(opened: Opened) -> list[str]:
-    return [line.strip() for line in decode(opened).splitlines() if line.strip() and not line.startswith("#")]
+    return [
+        line.strip()
+        for line in decode(opened).splitlines()
+        if line.strip() and not line.startswith("#")
+    ]
 
 
 def _table_rows(opened: Opened, columns: tuple[str, ...]) -> tuple[list[str], list[str] | None]:
@@ -167,13 +196,21 @@ def _table_rows(opened: Opened, columns: tuple[str, ...]) -> tuple[list[str], li
         if len(table.names) == 1 and stem_of(table.names[0]) is not None:
             return _plain_lines(opened), None
         expected = f"a column {' or '.join(columns)}"
-        raise InputError(expected, rule="missing-column", file=opened.file, location="1", value=list(table.names))
+        raise InputError(
+            expected, rule="missing-column", file=opened.file, location="1", value=list(table.names)
+        )
     rows = texts(table, column)
     empty = next((k for k, row in enumerate(rows) if not row.strip()), None)
     if empty is not None:
-        raise table.problem(empty, column, "missing-path", "a path", rows[empty]).as_error(opened.file)
+        raise table.problem(empty, column, "missing-path", "a path", rows[empty]).as_error(
+            opened.file
+        )
     if "name" in lower:
         return rows, texts(table, lower["name"])
-    if "reference" in lower and lower["reference"] != column:  # pairs stand in one row: both have the reference's name
-        return rows, [stem_of(Path(row).name) or Path(row).name for row in texts(table, lower["reference"])]
+    if (
+        "reference" in lower and lower["reference"] != column
+    ):  # pairs stand in one row: both have the reference's name
+        return rows, [
+            stem_of(Path(row).name) or Path(row).name for row in texts(table, lower["reference"])
+        ]
     return rows, None

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NIfTI-1 and -2 in one file, packed or not (extra ``volumes``). The header is nibabel's, the voxels are read here."""
+"""NIfTI-1 and -2 in one file, packed or not (extra ``volumes``). The header is nibabel's, the
+voxels are read here.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,17 @@ from calipers.readers.volumes.orientation import (
 from calipers.readers.volumes.streams import broken, is_packed, read_gzip, read_head, read_stored
 from calipers.readers.volumes.volume import F64, Array, Request, Volume
 
-HEADERS = {348: ("Nifti1Header", b"n+1\0", 344), 540: ("Nifti2Header", b"n+2\0\r\n\x1a\n", 4)}  # mark, its place
+HEADERS = {
+    348: ("Nifti1Header", b"n+1\0", 344),
+    540: ("Nifti2Header", b"n+2\0\r\n\x1a\n", 4),
+}  # mark, its place
 MOST_BEFORE = 100_000_000  # bytes before the voxels
-MILLIMETRES = {0: 1.0, 1: 1000.0, 2: 1.0, 3: 0.001}  # by the code of the unit; unknown is taken for mm
+MILLIMETRES = {
+    0: 1.0,
+    1: 1000.0,
+    2: 1.0,
+    3: 0.001,
+}  # by the code of the unit; unknown is taken for mm
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +60,19 @@ def open_nifti(request: Request) -> Volume:
 
     Notes
     -----
-    The affine is the sform, else the qform; if a file has both and they differ by more than 1e-3 mm over its corners,
-    that is an error. A file with neither has a spacing and no orientation. Lengths are converted to mm. Axes beyond the
-    third must have length one, but for a fourth one where the limits allow it.
+    The affine is the sform, else the qform; if a file has both and they differ by more than 1e-3 mm
+    over its corners, that is an error. A file with neither has a spacing and no orientation.
+    Lengths are converted to mm. Axes beyond the third must have length one, but for a fourth one
+    where the limits allow it.
     """
     path, file = request.path, request.file
     packed = is_packed(path)
     if packed != path.name.lower().endswith(".gz"):
         kind = "packed with gzip" if packed else "not packed with gzip"
         hint = "rename it: .nii is plain, .nii.gz is packed"
-        raise InputError("a name that fits the content", rule="volume-format", file=file, value=kind, hint=hint)
+        raise InputError(
+            "a name that fits the content", rule="volume-format", file=file, value=kind, hint=hint
+        )
     header = _header(read_head(path, max(HEADERS), packed=packed), file)
     size, notes = _size(header, file, request.limits.axes)
     voxels = _voxels(header, size, packed, file)
@@ -91,7 +104,9 @@ def _header(start: bytes, file: str) -> Any:
     try:
         import nibabel
     except ImportError:
-        raise UsageError(f'{file}: NIfTI files need nibabel: pip install "calipers[volumes]"') from None
+        raise UsageError(
+            f'{file}: NIfTI files need nibabel: pip install "calipers[volumes]"'
+        ) from None
     for order, word in (("<", "little"), (">", "big")):
         length = int.from_bytes(start[:4], word)  # type: ignore[arg-type]
         if length not in HEADERS:
@@ -101,13 +116,16 @@ def _header(start: bytes, file: str) -> Any:
             raise broken(file, f"{len(start)} bytes", f"a header of {length} bytes")
         if start[place : place + len(mark)] != mark:
             hint = "pairs of .hdr and .img are not read: convert them to one .nii.gz"
-            raise InputError("a NIfTI file of one piece", rule="volume-format", file=file, hint=hint)
+            raise InputError(
+                "a NIfTI file of one piece", rule="volume-format", file=file, hint=hint
+            )
         return getattr(nibabel, name)(start[:length], endianness=order, check=False)
     raise InputError("a NIfTI header", rule="volume-format", file=file, value=start[:4])
 
 
 def _size(header: Any, file: str, most: int) -> tuple[tuple[int, ...], list[str]]:
-    """Return the lengths along x, y[, z], and a note if further ones were dropped because they are one.
+    """Return the lengths along x, y[, z], and a note if further ones were dropped because they are
+    one.
 
     A fourth length that is not one stays if ``most`` is 4.
     """
@@ -116,11 +134,17 @@ def _size(header: Any, file: str, most: int) -> tuple[tuple[int, ...], list[str]
         raise broken(file, dim[0], "one to seven axes")
     size = tuple(dim[1 : 1 + dim[0]])
     if most == 4 and any(n != 1 for n in size[3:4]) and all(n == 1 for n in size[4:]):
-        return size[:4], [f"axes of length one behind the fourth were dropped: {said(size)}"] if len(size) > 4 else []
+        return size[:4], [
+            f"axes of length one behind the fourth were dropped: {said(size)}"
+        ] if len(size) > 4 else []
     if any(n != 1 for n in size[3:]):
         hint = "one volume per file: split channels and time points"
-        raise InputError("two or three axes", rule="volume-shape", file=file, value=said(size), hint=hint)
-    return size[:3], [f"axes of length one behind the third were dropped: {said(size)}"] if len(size) > 3 else []
+        raise InputError(
+            "two or three axes", rule="volume-shape", file=file, value=said(size), hint=hint
+        )
+    return size[:3], [f"axes of length one behind the third were dropped: {said(size)}"] if len(
+        size
+    ) > 3 else []
 
 
 def _voxels(header: Any, size: tuple[int, ...], packed: bool, file: str) -> _Voxels:
@@ -129,13 +153,23 @@ def _voxels(header: Any, size: tuple[int, ...], packed: bool, file: str) -> _Vox
         raise InputError("a number per voxel", rule="volume-dtype", file=file, value=str(stored))
     offset = float(header["vox_offset"])
     if not header.sizeof_hdr <= offset <= MOST_BEFORE or not offset.is_integer():
-        raise InputError("voxels soon after the header", rule="volume-broken", file=file, value=offset)
+        raise InputError(
+            "voxels soon after the header", rule="volume-broken", file=file, value=offset
+        )
     slope, inter = float(header["scl_slope"]), float(header["scl_inter"])
-    if slope == 0.0 or math.isnan(slope):  # the standard's sign for values that are stored as they are
+    if slope == 0.0 or math.isnan(
+        slope
+    ):  # the standard's sign for values that are stored as they are
         slope, inter = 1.0, 0.0
     if not (math.isfinite(slope) and math.isfinite(inter)):
         value = f"slope {slope}, intercept {inter}"
-        raise InputError("a finite scaling of values", rule="non-finite", file=file, field="scl_slope", value=value)
+        raise InputError(
+            "a finite scaling of values",
+            rule="non-finite",
+            file=file,
+            field="scl_slope",
+            value=value,
+        )
     return _Voxels(packed, int(offset), size, stored, slope, inter)
 
 
@@ -164,7 +198,9 @@ def _qform(header: Any, file: str) -> F64:
         return np.asarray(header.get_qform(), np.float64)
     except Exception as error:  # a quaternion longer than one, a spacing below zero
         kind = type(error).__name__
-        raise InputError("a valid rotation", rule="affine", file=file, field="qform", value=kind) from None
+        raise InputError(
+            "a valid rotation", rule="affine", file=file, field="qform", value=kind
+        ) from None
 
 
 def _check_forms(sform: F64, qform: F64, size: tuple[int, ...], file: str) -> None:
@@ -182,7 +218,11 @@ def _check_forms(sform: F64, qform: F64, size: tuple[int, ...], file: str) -> No
 
 def _read(path: Path, voxels: _Voxels) -> Array:
     count = math.prod(voxels.size) * voxels.stored.itemsize
-    raw = read_gzip(path, 0, voxels.offset, count) if voxels.packed else read_stored(path, voxels.offset, count)
+    raw = (
+        read_gzip(path, 0, voxels.offset, count)
+        if voxels.packed
+        else read_stored(path, voxels.offset, count)
+    )
     array: Array = raw.view(voxels.stored).reshape(voxels.size[::-1])
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))

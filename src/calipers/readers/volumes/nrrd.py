@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 
 from calipers.errors import InputError
-from calipers.readers.volumes.itk import Block, beside, numbers, text_header, volume_of, whole_numbers
+from calipers.readers.volumes.itk import (
+    Block,
+    beside,
+    numbers,
+    text_header,
+    volume_of,
+    whole_numbers,
+)
 from calipers.readers.volumes.orientation import affine_of, check_affine, check_spacing, spacing_of
 from calipers.readers.volumes.streams import broken
 from calipers.readers.volumes.volume import F64, Request, Volume
@@ -22,7 +29,15 @@ TYPES = {
     "u2": ("ushort", "unsigned short", "unsigned short int", "uint16", "uint16_t"),
     "i4": ("int", "signed int", "int32", "int32_t"),
     "u4": ("uint", "unsigned int", "uint32", "uint32_t"),
-    "i8": ("longlong", "long long", "long long int", "signed long long", "signed long long int", "int64", "int64_t"),
+    "i8": (
+        "longlong",
+        "long long",
+        "long long int",
+        "signed long long",
+        "signed long long int",
+        "int64",
+        "int64_t",
+    ),
     "u8": ("ulonglong", "unsigned long long", "unsigned long long int", "uint64", "uint64_t"),
     "f4": ("float",),
     "f8": ("double",),
@@ -46,8 +61,8 @@ def open_nrrd(request: Request) -> Volume:
 
     Notes
     -----
-    Places are converted to RAS from the three spaces of patients; in any other space a volume has a spacing and no
-    orientation. The origin is the centre of the first voxel.
+    Places are converted to RAS from the three spaces of patients; in any other space a volume has a
+    spacing and no orientation. The origin is the centre of the first voxel.
     """
     file = request.file
     text, end = text_header(request, b"")
@@ -57,7 +72,9 @@ def open_nrrd(request: Request) -> Volume:
     (axes,) = whole_numbers(_field(fields, "dimension", file), 1, file, "dimension")
     if axes not in (2, 3):
         hint = "one channel or time point per file"
-        raise InputError("two or three axes", rule="volume-shape", file=file, value=f"{axes} axes", hint=hint)
+        raise InputError(
+            "two or three axes", rule="volume-shape", file=file, value=f"{axes} axes", hint=hint
+        )
     size = whole_numbers(_field(fields, "sizes", file), axes, file, "sizes")
     block = _block(request, fields, size, end)
     affine, spacing = _place(fields, axes, file)
@@ -91,24 +108,33 @@ def _block(request: Request, fields: dict[str, str], size: tuple[int, ...], end:
     encoding = _field(fields, "encoding", file).lower()
     if encoding not in PACKINGS:
         expected = f"an encoding among {', '.join(PACKINGS)}"
-        raise InputError(expected, rule="volume-format", file=file, value=encoding, hint="save it as raw or gzip")
+        raise InputError(
+            expected, rule="volume-format", file=file, value=encoding, hint="save it as raw or gzip"
+        )
     order = ORDERS.get(fields.get("endian", "little").lower())
     if order is None or ("endian" not in fields and CODES[kind][1] != "1"):
         raise broken(file, fields.get("endian", "none"), "the field 'endian': little or big")
     if whole_numbers(fields.get("lineskip", "0"), 1, file, "line skip") != (0,):
-        raise InputError("voxels without lines before them", rule="volume-format", file=file, field="line skip")
+        raise InputError(
+            "voxels without lines before them", rule="volume-format", file=file, field="line skip"
+        )
     (skip,) = whole_numbers(fields.get("byteskip", "0"), 1, file, "byte skip")
     stored = np.dtype(order + CODES[kind])
     name = fields.get("datafile")
     path, start = (request.path, end) if name is None else (beside(request, name), 0)
     if skip == -1 and PACKINGS[encoding] == "none":  # the voxels are the last bytes
-        start, skip = max(start, path.stat().st_size - Block(path, 0, size, stored, "none").count), 0
+        start, skip = (
+            max(start, path.stat().st_size - Block(path, 0, size, stored, "none").count),
+            0,
+        )
     if not 0 <= skip <= 1 << 27:
         raise broken(file, skip, "a byte skip from 0 on")
     return Block(path, start, size, stored, PACKINGS[encoding], skip)
 
 
-def _place(fields: dict[str, str], axes: int, file: str) -> tuple[F64 | None, tuple[float, ...] | None]:
+def _place(
+    fields: dict[str, str], axes: int, file: str
+) -> tuple[F64 | None, tuple[float, ...] | None]:
     """Return the affine in RAS if the space is one of a patient, and the spacing if there is one."""
     if "spacedirections" not in fields:
         if "spacings" not in fields:
@@ -121,11 +147,15 @@ def _place(fields: dict[str, str], axes: int, file: str) -> tuple[F64 | None, tu
         raise InputError("a direction of every axis", rule="volume-shape", file=file, hint=hint)
     space = fields.get("space", "").lower()
     across = 3 if space in SPACES else len(vectors[0].split(","))
-    steps = np.array([numbers(vector[1:-1], across, file, "space directions") for vector in vectors])
+    steps = np.array(
+        [numbers(vector[1:-1], across, file, "space directions") for vector in vectors]
+    )
     if space not in SPACES:
         return None, check_spacing(tuple(np.linalg.norm(steps, axis=1).tolist()), file)
     origin = fields.get("spaceorigin", "(0,0,0)").strip()
     centre = numbers(origin.removeprefix("(").removesuffix(")"), 3, file, "space origin")
     signs = np.array(SPACES[space])
-    affine = check_affine(affine_of(steps * signs, np.array(centre) * signs, lps=False), file, "space directions")
+    affine = check_affine(
+        affine_of(steps * signs, np.array(centre) * signs, lps=False), file, "space directions"
+    )
     return affine, spacing_of(affine, axes)

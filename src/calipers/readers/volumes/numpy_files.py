@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``.npy`` and ``.npz``: arrays ``[z, ]y, x``. Nothing is unpickled and nothing is extracted to disk."""
+"""``.npy`` and ``.npz``: arrays ``[z, ]y, x``. Nothing is unpickled and nothing is extracted to
+disk.
+"""
 
 from __future__ import annotations
 
@@ -53,12 +55,24 @@ def open_npy(request: Request) -> Volume:
     stored = request.path.stat().st_size
     check_stored(layout.start + layout.count, stored, file)
     if stored > layout.start + layout.count:
-        raise broken(file, f"{stored - layout.start - layout.count} bytes more", "one array and nothing behind it")
-    return Volume(file, "npy", layout.shape, layout.stored.newbyteorder("="), partial(_read_npy, request.path, layout))
+        raise broken(
+            file,
+            f"{stored - layout.start - layout.count} bytes more",
+            "one array and nothing behind it",
+        )
+    return Volume(
+        file,
+        "npy",
+        layout.shape,
+        layout.stored.newbyteorder("="),
+        partial(_read_npy, request.path, layout),
+    )
 
 
 def open_npz(request: Request) -> Volume:
-    """Return one array of a ``.npz`` archive: ``member``, or the only one beside ``spacing`` and ``affine``."""
+    """Return one array of a ``.npz`` archive: ``member``, or the only one beside ``spacing`` and
+    ``affine``.
+    """
     file = request.file
     with open_regular(request.path, follow=True) as stream:
         check_directory(stream, file)
@@ -66,7 +80,8 @@ def open_npz(request: Request) -> Volume:
             members = members_of(archive, file)
             name = _chosen(members, request.member, file)
             layout = _member_layout(archive, members[name], file, request.limits)
-            # Of a stack nobody asks where it lies, and whether the first axis counts classes is not known here.
+            # Of a stack nobody asks where it lies, and whether the first axis counts classes is not
+            # known here.
             told = [k for k in FACTS if k in members and k != name and request.limits.axes == 3]
             facts = {k: _fact(archive, members[k], file) for k in told}
     dimensions = len(layout.shape)
@@ -94,7 +109,9 @@ def read_layout(stream: IO[bytes], file: str) -> Layout:
     prefix = 10 if version == (1, 0) else 12
     length = int.from_bytes(start[8:prefix], "little")
     if length > LONGEST_HEADER:
-        raise InputError(f"a header of at most {LONGEST_HEADER} bytes", rule="too-large", file=file, value=length)
+        raise InputError(
+            f"a header of at most {LONGEST_HEADER} bytes", rule="too-large", file=file, value=length
+        )
     text = start[prefix:] + stream.read(length - (12 - prefix))
     if len(text) < length:
         raise broken(file, f"{len(text)} bytes", f"a header of {length} bytes")
@@ -109,9 +126,13 @@ def check_numbers(layout: Layout, file: str) -> None:
     """Raise for an array of anything but numbers."""
     if layout.stored.hasobject:
         hint = "save numbers: object arrays are pickles and could run programs"
-        raise InputError("an array of numbers", rule="pickle", file=file, value="an object array", hint=hint)
+        raise InputError(
+            "an array of numbers", rule="pickle", file=file, value="an object array", hint=hint
+        )
     if layout.stored.kind not in "buif" or layout.stored.itemsize > 8:
-        raise InputError("a number per voxel", rule="volume-dtype", file=file, value=str(layout.stored))
+        raise InputError(
+            "a number per voxel", rule="volume-dtype", file=file, value=str(layout.stored)
+        )
 
 
 def _check(layout: Layout, file: str, limits: Limits) -> None:
@@ -120,7 +141,9 @@ def _check(layout: Layout, file: str, limits: Limits) -> None:
 
 
 def check_directory(stream: BinaryIO, file: str) -> None:
-    """Raise for a list of members that is too long to be parsed; read from the last record of the archive."""
+    """Raise for a list of members that is too long to be parsed; read from the last record of the
+    archive.
+    """
     stream.seek(0, 2)
     stream.seek(max(0, stream.tell() - (1 << 16) - 22))
     tail = stream.read()
@@ -130,7 +153,9 @@ def check_directory(stream: BinaryIO, file: str) -> None:
     count, length = struct.unpack("<10xHI", tail[at : at + 16])
     if count > MOST_MEMBERS or length > LONGEST_DIRECTORY:
         expected = f"at most {MOST_MEMBERS:,} arrays in an archive"
-        raise InputError(expected, rule="too-large", file=file, value=f"{count} in a list of {length} bytes")
+        raise InputError(
+            expected, rule="too-large", file=file, value=f"{count} in a list of {length} bytes"
+        )
     stream.seek(0)
 
 
@@ -141,7 +166,9 @@ def members_of(archive: zipfile.ZipFile, file: str) -> dict[str, zipfile.ZipInfo
         parts = info.filename.replace("\\", "/").split("/")
         if ".." in parts or not parts[0] or info.filename.endswith("/"):
             hint = "nothing is extracted, but an honest archive has no such names"
-            raise InputError("names of arrays", rule="volume-member", file=file, value=info.filename, hint=hint)
+            raise InputError(
+                "names of arrays", rule="volume-member", file=file, value=info.filename, hint=hint
+            )
         name = info.filename.removesuffix(".npy")
         if name in found:
             raise InputError("one array of a name", rule="volume-member", file=file, value=name)
@@ -158,11 +185,21 @@ def _chosen(members: dict[str, zipfile.ZipInfo], member: str | None, file: str) 
         if member in members:
             return member
         raise InputError(
-            "the name of an array in the archive", rule="volume-member", file=file, value=member, hint=_list(arrays)
+            "the name of an array in the archive",
+            rule="volume-member",
+            file=file,
+            value=member,
+            hint=_list(arrays),
         )
     if len(arrays) != 1:
         value = f"{len(arrays)} of them"
-        raise InputError("one array", rule="volume-member", file=file, value=value, hint=f"say which: {_list(arrays)}")
+        raise InputError(
+            "one array",
+            rule="volume-member",
+            file=file,
+            value=value,
+            hint=f"say which: {_list(arrays)}",
+        )
     return arrays[0]
 
 
@@ -170,13 +207,17 @@ def _list(names: list[str]) -> str:
     return "the archive has " + (", ".join(repr(name[:80]) for name in names[:10]) or "nothing")
 
 
-def _member_layout(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: str, limits: Limits) -> Layout:
+def _member_layout(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: str, limits: Limits
+) -> Layout:
     with archive.open(info) as stream:
         layout = read_layout(stream, file)
     _check(layout, file, limits)
     check_packed(info.file_size, info.compress_size, file, limits)
     if layout.start + layout.count != info.file_size:
-        raise broken(file, f"{info.file_size:,} bytes", f"an array of {layout.start + layout.count:,} bytes")
+        raise broken(
+            file, f"{info.file_size:,} bytes", f"an array of {layout.start + layout.count:,} bytes"
+        )
     return layout
 
 
@@ -190,17 +231,23 @@ def _fact(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: str) -> F64:
     return values.reshape(layout.shape, order="F" if layout.fortran else "C").astype(np.float64)
 
 
-def _place(facts: dict[str, F64], dimensions: int, file: str) -> tuple[tuple[float, ...] | None, F64 | None]:
+def _place(
+    facts: dict[str, F64], dimensions: int, file: str
+) -> tuple[tuple[float, ...] | None, F64 | None]:
     affine, spacing = facts.get("affine"), facts.get("spacing")
     if affine is not None:
         if affine.shape != (4, 4):
-            raise InputError("an affine of 4 x 4 numbers", rule="affine", file=file, value=affine.shape)
+            raise InputError(
+                "an affine of 4 x 4 numbers", rule="affine", file=file, value=affine.shape
+            )
         affine = check_affine(affine, file)
         return spacing_of(affine, dimensions), affine
     if spacing is None:
         return None, None
     if spacing.shape != (dimensions,):
-        raise InputError(f"{dimensions} spacings: x, y, z", rule="spacing", file=file, value=spacing.tolist())
+        raise InputError(
+            f"{dimensions} spacings: x, y, z", rule="spacing", file=file, value=spacing.tolist()
+        )
     return check_spacing(tuple(spacing.tolist()), file), None
 
 
@@ -211,7 +258,11 @@ def _read_npy(path: Path, layout: Layout) -> Array:
 
 
 def _read_npz(path: Path, member: str, layout: Layout) -> Array:
-    with open_regular(path, follow=True) as file, zipfile.ZipFile(file) as archive, archive.open(member) as stream:
+    with (
+        open_regular(path, follow=True) as file,
+        zipfile.ZipFile(file) as archive,
+        archive.open(member) as stream,
+    ):
         fill(stream, layout.start, str(path))
         found = fill(stream, layout.count, str(path))
         drain(stream, str(path))

@@ -52,14 +52,17 @@ def open_volume(
     Parameters
     ----------
     path
-        NIfTI (extra ``volumes``), NRRD, MetaImage, npy, npz, PNG, TIFF, BMP, JPEG, WebP; DICOM (extra ``dicom``): an
-        image, several frames, a segmentation, or a folder with the slices of one series.
+        NIfTI (extra ``volumes``), NRRD, MetaImage, npy, npz, PNG, TIFF, BMP, JPEG, WebP; DICOM
+        (extra ``dicom``): an image, several frames, a segmentation, or a folder with the slices of
+        one series.
     member
         The array of an npz archive, if it has several.
     segment
-        The number of a segment of a DICOM segmentation; None: all, each voxel with the number of its segment.
+        The number of a segment of a DICOM segmentation; None: all, each voxel with the number of
+        its segment.
     role
-        What the voxels are. Labels are refused where a format has losses; images may have colours, and become grey.
+        What the voxels are. Labels are refused where a format has losses; images may have colours,
+        and become grey.
     limits
         What a volume may be at most. They hold before anything is allocated.
 
@@ -124,11 +127,15 @@ def _refused(name: str, head: bytes, file: str) -> InputError:
     pickled = len(head) > 1 and head[0] == 0x80 and head[1] in range(2, 6)
     if name.endswith(PICKLES) or pickled:
         hint = "opening one runs whatever program it holds: save the arrays with numpy.save or numpy.savez"
-        return InputError("an array or a volume", rule="pickle", file=file, value="a pickle", hint=hint)
+        return InputError(
+            "an array or a volume", rule="pickle", file=file, value="a pickle", hint=hint
+        )
     if name.endswith((".dcm", ".dicom")):
         expected = f"{DICOM_MARK.decode()} at byte {MARK_AT}"
         hint = "a DICOM file without preamble: write it anew with one"
         return InputError(expected, rule="volume-format", file=file, hint=hint)
     known = "NIfTI, NRRD, MetaImage, npy, npz, PNG, TIFF, BMP, JPEG, WebP or DICOM"
-    value = head[:8] if stem_of(name) is None else f"something else, by its first bytes {head[:8]!r}"
+    value = (
+        head[:8] if stem_of(name) is None else f"something else, by its first bytes {head[:8]!r}"
+    )
     return InputError(known, rule="volume-format", file=file, value=value)

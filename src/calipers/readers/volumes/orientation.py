@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where voxels are in the patient: affines, the directions of axes, and how far two grids are apart.
+"""Where voxels are in the patient: affines, the directions of axes, and how far two grids are
+apart.
 
-An affine (4, 4) takes the index x, y, z of a voxel to its centre in mm; right, anterior and superior are positive. A
-voxel reaches half a step to either side of its centre.
+An affine (4, 4) takes the index x, y, z of a voxel to its centre in mm; right, anterior and
+superior are positive. A voxel reaches half a step to either side of its centre.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ TOLERANCE = 1e-3  # mm over the corners
 
 
 def affine_of(steps: ArrayLike, origin: ArrayLike, *, lps: bool) -> F64:
-    """Return the affine of a grid from the steps (d, 3) along its axes and the centre of its first voxel.
+    """Return the affine of a grid from the steps (d, 3) along its axes and the centre of its first
+    voxel.
 
-    ``lps``: they are given with left and posterior as positive, as DICOM and ITK do. A missing third step is the normal
-    of the other two, one mm long.
+    ``lps``: they are given with left and posterior as positive, as DICOM and ITK do. A missing
+    third step is the normal of the other two, one mm long.
     """
     along = np.asarray(steps, np.float64)
     if len(along) == 2:
@@ -43,12 +45,15 @@ def spacing_of(affine: F64, dimensions: int) -> tuple[float, ...]:
 
 
 def axis_codes(affine: F64, dimensions: int = 3) -> str:
-    """Return where the axes x, y[, z] point, such as ``"RAS"``: the nearest direction, each only once.
+    """Return where the axes x, y[, z] point, such as ``"RAS"``: the nearest direction, each only
+    once.
 
     Shear is taken away first; the axis that is nearest to a direction chooses first, as in nibabel.
     """
     steps = affine[:3, :3]
-    left, _, right = np.linalg.svd(steps / np.maximum(np.linalg.norm(steps, axis=0), np.finfo(float).tiny))
+    left, _, right = np.linalg.svd(
+        steps / np.maximum(np.linalg.norm(steps, axis=0), np.finfo(float).tiny)
+    )
     rotation = left @ right
     near, letters = np.abs(rotation), [""] * 3
     for k in np.argsort(-near.max(axis=0), kind="stable"):
@@ -59,13 +64,17 @@ def axis_codes(affine: F64, dimensions: int = 3) -> str:
 
 
 def corners(affine: F64, size: tuple[int, ...]) -> F64:
-    """Return the (8, 3) corners in mm of a grid of width, height[, depth]; a picture is one voxel deep."""
+    """Return the (8, 3) corners in mm of a grid of width, height[, depth]; a picture is one voxel
+    deep.
+    """
     whole = (*size, 1)[:3]
     ends = np.array(list(product(*((-0.5, n - 0.5) for n in whole))))
     return np.asarray(ends @ affine[:3, :3].T + affine[:3, 3])
 
 
-def corner_distance(first: F64, second: F64, size: tuple[int, ...], other: tuple[int, ...] | None = None) -> float:
+def corner_distance(
+    first: F64, second: F64, size: tuple[int, ...], other: tuple[int, ...] | None = None
+) -> float:
     """Return the largest distance in mm between corresponding corners of two grids."""
     apart = corners(first, size) - corners(second, other or size)
     return float(np.sqrt((apart**2).sum(axis=1)).max())
@@ -74,14 +83,22 @@ def corner_distance(first: F64, second: F64, size: tuple[int, ...], other: tuple
 def check_affine(affine: F64, file: str, source: str = "affine") -> F64:
     """Return an affine that is finite and has three axes, or raise."""
     if not np.isfinite(affine).all():
-        raise InputError("finite numbers", rule="affine", file=file, field=source, value="NaN or infinity")
+        raise InputError(
+            "finite numbers", rule="affine", file=file, field=source, value="NaN or infinity"
+        )
     steps = affine[:3, :3]
     lengths = np.linalg.norm(steps, axis=0)
     with np.errstate(all="ignore"):
-        sound = (lengths > 0).all() and np.isfinite(lengths).all() and abs(np.linalg.det(steps / lengths)) > 1e-6
+        sound = (
+            (lengths > 0).all()
+            and np.isfinite(lengths).all()
+            and abs(np.linalg.det(steps / lengths)) > 1e-6
+        )
     if not sound:
         expected = "three axes that span the space"
-        raise InputError(expected, rule="affine", file=file, field=source, value=steps.round(6).tolist())
+        raise InputError(
+            expected, rule="affine", file=file, field=source, value=steps.round(6).tolist()
+        )
     return affine
 
 
@@ -89,5 +106,7 @@ def check_spacing(spacing: tuple[float, ...], file: str) -> tuple[float, ...]:
     """Return spacings that are finite and above zero, or raise."""
     if not all(np.isfinite(step) and step > 0 for step in spacing):
         expected = "spacings above zero"
-        raise InputError(expected, rule="spacing", file=file, value=spacing, hint="correct the header")
+        raise InputError(
+            expected, rule="spacing", file=file, value=spacing, hint="correct the header"
+        )
     return tuple(float(step) for step in spacing)

@@ -53,8 +53,9 @@ def open_picture(request: Request) -> Volume:
 
     Notes
     -----
-    Values are those that are stored: indices of a palette, 16 bits as they are, no rotation by EXIF. Several channels
-    are an error; only images to look at become grey. Files that may have losses are refused for labels.
+    Values are those that are stored: indices of a palette, 16 bits as they are, no rotation by
+    EXIF. Several channels are an error; only images to look at become grey. Files that may have
+    losses are refused for labels.
     """
     file = request.file
     with open_regular(request.path, follow=True) as stream:
@@ -68,7 +69,9 @@ def open_picture(request: Request) -> Volume:
         lossy = kind in LOSSY or _tag(image, COMPRESSION) in LOSSY_TIFF
         if lossy and request.role == "labels":
             hint = "save labels as PNG or TIFF without losses: values at edges are made up"
-            raise InputError("labels without losses", rule="lossy", file=file, value=kind.upper(), hint=hint)
+            raise InputError(
+                "labels without losses", rule="lossy", file=file, value=kind.upper(), hint=hint
+            )
         width, height = stored_size(image)
         shape = (height, width) if pages == 1 else (pages, height, width)
         dtype = _dtype(image, request)
@@ -79,7 +82,9 @@ def open_picture(request: Request) -> Volume:
 
 
 def picture_size(path: Path) -> tuple[int, int] | None:
-    """Return width and height as they are stored, from the header alone; None if a file is no picture."""
+    """Return width and height as they are stored, from the header alone; None if a file is no
+    picture.
+    """
     file = str(require_file(path))
     with open_regular(path, follow=True) as stream, guarded(file):
         kind = format_of(stream.read(8))
@@ -117,7 +122,9 @@ def check_chunks(stream: BinaryIO, file: str) -> None:
 
 
 def turned_back(image: Image.Image, turned: int) -> Image.Image:
-    """Return a TIFF picture as it is stored: Pillow turns these, and only these, when it loads them."""
+    """Return a TIFF picture as it is stored: Pillow turns these, and only these, when it loads
+    them.
+    """
     from PIL.Image import Transpose
 
     undo = {
@@ -140,14 +147,28 @@ def turned_by(image: Any) -> int:
 
 
 def stored_size(image: Any) -> tuple[int, int]:
-    """Return width and height as they are stored; of TIFF files Pillow tells those after a rotation."""
+    """Return width and height as they are stored; of TIFF files Pillow tells those after a
+    rotation.
+    """
     width, height = image.size
-    return (height, width) if image.format == "TIFF" and turned_by(image) in range(5, 9) else (width, height)
+    return (
+        (height, width)
+        if image.format == "TIFF" and turned_by(image) in range(5, 9)
+        else (width, height)
+    )
 
 
 def _opened(stream: BinaryIO, format: str) -> Any:
-    """Return the picture, its header read. The limits on its size are ours, so Pillow's own check is not in the way."""
-    from PIL import BmpImagePlugin, JpegImagePlugin, PngImagePlugin, TiffImagePlugin, WebPImagePlugin
+    """Return the picture, its header read. The limits on its size are ours, so Pillow's own check
+    is not in the way.
+    """
+    from PIL import (
+        BmpImagePlugin,
+        JpegImagePlugin,
+        PngImagePlugin,
+        TiffImagePlugin,
+        WebPImagePlugin,
+    )
 
     stream.seek(0)
     kinds: dict[str, Any] = {
@@ -164,7 +185,9 @@ def _pages(image: Any, request: Request) -> int:
     """Return the number of pages; all must be alike. Only TIFF files may have several."""
     if image.format != "TIFF":
         if getattr(image, "n_frames", 1) > 1:
-            raise InputError("a picture", rule="volume-format", file=request.file, value="an animation")
+            raise InputError(
+                "a picture", rule="volume-format", file=request.file, value="an animation"
+            )
         return 1
     first = (stored_size(image), image.mode)
     for page in range(MOST_PAGES + 1):
@@ -187,11 +210,19 @@ def _tag(image: Any, tag: int) -> Any:
 
 
 def _dtype(image: Any, request: Request) -> np.dtype[Any]:
-    if _tag(image, SAMPLE_FORMAT) == 2 and _tag(image, BITS) == 8:  # signed bytes, which Pillow takes for unsigned
-        raise InputError("unsigned bytes", rule="volume-dtype", file=request.file, hint="save it with 16 bits")
-    if _tag(image, BITS) == 64 or (_tag(image, BITS) == 32 and _tag(image, SAMPLE_FORMAT) in (None, 1)):
+    if (
+        _tag(image, SAMPLE_FORMAT) == 2 and _tag(image, BITS) == 8
+    ):  # signed bytes, which Pillow takes for unsigned
+        raise InputError(
+            "unsigned bytes", rule="volume-dtype", file=request.file, hint="save it with 16 bits"
+        )
+    if _tag(image, BITS) == 64 or (
+        _tag(image, BITS) == 32 and _tag(image, SAMPLE_FORMAT) in (None, 1)
+    ):
         hint = "save it as npy, or with 16 bits or 32-bit floats"
-        raise InputError("at most 16 bits, or 32-bit floats", rule="volume-dtype", file=request.file, hint=hint)
+        raise InputError(
+            "at most 16 bits, or 32-bit floats", rule="volume-dtype", file=request.file, hint=hint
+        )
     if image.mode in MODES:
         return np.dtype(MODES[image.mode])
     if request.role == "image":
@@ -216,15 +247,20 @@ def _notes(image: Any, lossy: bool) -> list[str]:
     return notes
 
 
-def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], stored: int, file: str, limits: Limits) -> None:
+def _check_size(
+    shape: tuple[int, ...], dtype: np.dtype[Any], stored: int, file: str, limits: Limits
+) -> None:
     check_extent(shape, dtype.itemsize, file, limits)
     pixels = math.prod(shape)
-    # Codes of one bit and of runs in TIFF pack more tightly than deflate; only the bomb is a question here.
+    # Codes of one bit and of runs in TIFF pack more tightly than deflate; only the bomb is a
+    # question here.
     if pixels * dtype.itemsize > limits.spared:
         check_packed(pixels * dtype.itemsize, stored, file, limits)
 
 
-def _read(path: Path, format: str, shape: tuple[int, ...], dtype: np.dtype[Any], role: Role) -> Array:
+def _read(
+    path: Path, format: str, shape: tuple[int, ...], dtype: np.dtype[Any], role: Role
+) -> Array:
     with open_regular(path, follow=True) as stream:
         image = _opened(stream, format)
         if len(shape) == 2:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why names do not pair, and the pattern with which they would: proposed in an error, never used by itself."""
+"""Why names do not pair, and the pattern with which they would: proposed in an error, never used by
+itself.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ BOUNDARY = re.compile(r"[_\-. /]")
 def proposal(references: Mapping[str, str], predictions: Mapping[str, str]) -> str:
     """Return a hint for two sets of names (name -> path) that do not pair; empty if there is none.
 
-    Beginnings and ends that all names of a side share are taken away at their boundaries (``_ - . /`` and space), on
-    either side; the shortest such pair of pieces that makes most names equal is proposed.
+    Beginnings and ends that all names of a side share are taken away at their boundaries (``_ - .
+    /`` and space), on either side; the shortest such pair of pieces that makes most names equal is
+    proposed.
     """
     loosely = len({_loose(name) for name in references} & {_loose(name) for name in predictions})
     best, found = len(set(references) & set(predictions)), ("", "", "", "")
@@ -50,7 +53,9 @@ def _bare(name: str, pieces: tuple[str, str]) -> str:
 
 
 def _affixes(names: Collection[str]) -> list[tuple[str, str]]:
-    """Return (beginning, end) that all names share, short ones first; of a single name, pieces at its boundaries."""
+    """Return (beginning, end) that all names share, short ones first; of a single name, pieces at
+    its boundaries.
+    """
     listed = list(names)
     shortest = min(map(len, listed))
     before = _shared(listed)
@@ -64,11 +69,16 @@ def _affixes(names: Collection[str]) -> list[tuple[str, str]]:
 def _shared(names: list[str]) -> str:
     """Return the letters with which all names begin."""
     first, last = min(names), max(names)
-    same = next((k for k, (a, b) in enumerate(zip(first, last)) if a != b), min(len(first), len(last)))
+    same = next(
+        (k for k, (a, b) in enumerate(zip(first, last)) if a != b), min(len(first), len(last))
+    )
     return first[:same]
 
 
 def _extension(paths: Mapping[str, str]) -> str:
     """Return the extension that all files share; empty if they differ."""
-    found = {next((end for end in EXTENSIONS if path.lower().endswith(end)), "") for path in paths.values()}
+    found = {
+        next((end for end in EXTENSIONS if path.lower().endswith(end)), "")
+        for path in paths.values()
+    }
     return found.pop() if len(found) == 1 else ""

@@ -21,18 +21,21 @@ def read_maps(
     groups: PathName | None = None,
     **choices: Any,
 ) -> Pairing:
-    """Pair label images or volumes with maps of scores; voxels are read one sample at a time, when they are used.
+    """Pair label images or volumes with maps of scores; voxels are read one sample at a time, when
+    they are used.
 
     Parameters
     ----------
     references, predictions
-        Folders with a file per sample, paired by name; lists of files; or single files. Several models as a mapping.
+        Folders with a file per sample, paired by name; lists of files; or single files. Several
+        models as a mapping.
     images
         What was imaged, for the pictures of the report.
     groups
         A table with a row per sample: patient, centre, any column.
     choices
-        Of `calipers.readers.volumes.pair`: ``pattern``, ``reference_pattern``, ``missing``, ``resize``, ``member``.
+        Of `calipers.readers.volumes.pair`: ``pattern``, ``reference_pattern``, ``missing``,
+        ``resize``, ``member``.
 
     Examples
     --------

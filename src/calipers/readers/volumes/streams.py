@@ -25,7 +25,9 @@ MOST_BEHIND = 1 << 24  # bytes after the voxels that are read for the sake of th
 
 @contextmanager
 def guarded(file: str) -> Iterator[None]:
-    """Turn whatever a decoder raises into one kind of error. Its words may quote a header: only their kind is kept."""
+    """Turn whatever a decoder raises into one kind of error. Its words may quote a header: only
+    their kind is kept.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they may quote headers, too
@@ -65,7 +67,9 @@ def read_stored(path: Path, start: int, count: int) -> U8:
 
 
 def read_gzip(path: Path, start: int, skip: int, count: int) -> U8:
-    """Return ``count`` bytes after ``skip`` of a gzip stream that begins at ``start``; its checksum is checked."""
+    """Return ``count`` bytes after ``skip`` of a gzip stream that begins at ``start``; its checksum
+    is checked.
+    """
     with open_regular(path, follow=True) as file:
         file.seek(start)
         with gzip.GzipFile(fileobj=file) as stream:
@@ -80,7 +84,9 @@ def read_gzip(path: Path, start: int, skip: int, count: int) -> U8:
 
 
 def read_zlib(path: Path, start: int, count: int) -> U8:
-    """Return ``count`` bytes of a zlib stream that begins at ``start`` and goes to the end; its checksum is checked."""
+    """Return ``count`` bytes of a zlib stream that begins at ``start`` and goes to the end; its
+    checksum is checked.
+    """
     found, filled = np.empty(count, np.uint8), 0
     decoder = zlib.decompressobj()
     with open_regular(path, follow=True) as file:
@@ -88,7 +94,9 @@ def read_zlib(path: Path, start: int, count: int) -> U8:
         while not decoder.eof:
             raw = decoder.unconsumed_tail or file.read(STEP)
             # One byte more than is needed: a stream that goes on is found without unpacking it.
-            step = decoder.decompress(raw, min(STEP, count - filled) + 1) if raw else decoder.flush()
+            step = (
+                decoder.decompress(raw, min(STEP, count - filled) + 1) if raw else decoder.flush()
+            )
             if filled + len(step) > count:
                 raise broken(str(path), "more of them", f"{count:,} bytes of voxels")
             found[filled : filled + len(step)] = np.frombuffer(step, np.uint8)
@@ -113,7 +121,9 @@ def fill(stream: Any, count: int, file: str) -> U8:
 
 
 def drain(stream: Any, file: str) -> None:
-    """Read a packed stream to its end, where its checksum is; much more than a checksum is an error."""
+    """Read a packed stream to its end, where its checksum is; much more than a checksum is an
+    error.
+    """
     left = 0
     while step := stream.read(STEP):
         left += len(step)

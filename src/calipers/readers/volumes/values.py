@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the values of labels and maps mean. A meaning is declared; values that do not fit it are errors."""
+"""What the values of labels and maps mean. A meaning is declared; values that do not fit it are
+errors.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,15 @@ def as_labels(array: Array, meaning: Meaning = "binary", *, file: str = "<arrays
     array
         Whole numbers ``[z, ]y, x``; floats that are whole are fine.
     meaning
-        ``"binary"``: 0 and one other value. ``"nonzero"``: everything but 0 is foreground. ``"instances"``: every value
-        is an object. A list of values: these are foreground, all others are not.
+        ``"binary"``: 0 and one other value. ``"nonzero"``: everything but 0 is foreground.
+        ``"instances"``: every value is an object. A list of values: these are foreground, all
+        others are not.
 
     Returns
     -------
     ndarray
-        uint8 of 0 and 1; for instances int32 with the values as they are. A label of all zeros is one without objects.
+        uint8 of 0 and 1; for instances int32 with the values as they are. A label of all zeros is
+        one without objects.
 
     Examples
     --------
@@ -45,7 +49,9 @@ def as_labels(array: Array, meaning: Meaning = "binary", *, file: str = "<arrays
            [1, 0]], dtype=uint8)
     """
     if isinstance(meaning, str) and meaning not in MEANINGS:
-        raise UsageError(f"no meaning {meaning!r} of labels; {did_you_mean(meaning, MEANINGS)}, or a list of values")
+        raise UsageError(
+            f"no meaning {meaning!r} of labels; {did_you_mean(meaning, MEANINGS)}, or a list of values"
+        )
     whole = _whole(array, file)
     if not isinstance(meaning, str):
         return np.asarray(np.isin(whole, np.asarray(list(meaning))), np.uint8)
@@ -62,7 +68,13 @@ def as_labels(array: Array, meaning: Meaning = "binary", *, file: str = "<arrays
         hint = "say what they mean: foreground values such as 1,3, or nonzero, or instances"
         if highest == 255:
             hint += "; an edge that was smoothed is no label: save the mask without smoothing"
-        raise InputError("0 and one other value", rule="mask-values", file=file, value=_distinct(whole), hint=hint)
+        raise InputError(
+            "0 and one other value",
+            rule="mask-values",
+            file=file,
+            value=_distinct(whole),
+            hint=hint,
+        )
     return np.asarray(foreground, np.uint8)
 
 
@@ -74,9 +86,10 @@ def as_map(array: Array, normalise: str = "none", *, file: str = "<arrays>") -> 
     array
         Scores ``[z, ]y, x``.
     normalise
-        ``"none"``: they are in [0, 1] already. ``"minmax"``: of this sample, a constant map becomes 0. ``"sigmoid"``:
-        of logits. ``"clip"``: what is outside goes to the ends. ``"uint8"``, ``"uint16"``: divided by 255 or 65,535.
-        ``"rank"``: average rank among the voxels of this sample, from 0 to 1; a constant map becomes 0.5.
+        ``"none"``: they are in [0, 1] already. ``"minmax"``: of this sample, a constant map becomes
+        0. ``"sigmoid"``: of logits. ``"clip"``: what is outside goes to the ends. ``"uint8"``,
+        ``"uint16"``: divided by 255 or 65,535. ``"rank"``: average rank among the voxels of this
+        sample, from 0 to 1; a constant map becomes 0.5.
 
     Returns
     -------
@@ -86,12 +99,17 @@ def as_map(array: Array, normalise: str = "none", *, file: str = "<arrays>") -> 
     Raises
     ------
     InputError
-        ``non-finite``: NaN or infinity, with count and first place. ``score-range``: outside [0, 1].
+        ``non-finite``: NaN or infinity, with count and first place. ``score-range``: outside [0,
+        1].
     """
     if normalise not in NORMALISATIONS:
-        raise UsageError(f"no normalisation {normalise!r}; {did_you_mean(normalise, NORMALISATIONS)}")
+        raise UsageError(
+            f"no normalisation {normalise!r}; {did_you_mean(normalise, NORMALISATIONS)}"
+        )
     if array.dtype.kind not in "buif":
-        raise InputError("a number per voxel", rule="volume-dtype", file=file, value=str(array.dtype))
+        raise InputError(
+            "a number per voxel", rule="volume-dtype", file=file, value=str(array.dtype)
+        )
     _check_finite(array, file)
     if normalise in DIVISORS:
         return _divided(array, DIVISORS[normalise], file)
@@ -115,28 +133,39 @@ def _whole(array: Array, file: str) -> NDArray[Any]:
     if array.dtype.kind == "b":
         return array.view(np.uint8)
     if array.dtype.kind != "f":
-        raise InputError("a whole number per voxel", rule="volume-dtype", file=file, value=str(array.dtype))
+        raise InputError(
+            "a whole number per voxel", rule="volume-dtype", file=file, value=str(array.dtype)
+        )
     _check_finite(array, file)
     if (np.rint(array) != array).any():
         value = _distinct(array[np.rint(array) != array])
         hint = "labels are whole numbers: was the file interpolated, scaled, or is it a map?"
         raise InputError("whole numbers", rule="mask-values", file=file, value=value, hint=hint)
     if array.size and np.abs(array).max() > 2.0**62:
-        raise InputError(f"labels from 0 to {LARGEST:,}", rule="mask-values", file=file, value=_distinct(array))
+        raise InputError(
+            f"labels from 0 to {LARGEST:,}", rule="mask-values", file=file, value=_distinct(array)
+        )
     return array.astype(np.int64)
 
 
 def _distinct(array: Array) -> str:
     found = np.unique(array)
     more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    return ", ".join(f"{value:.6g}" if array.dtype.kind == "f" else str(value) for value in found[:SHOWN]) + more
+    return (
+        ", ".join(
+            f"{value:.6g}" if array.dtype.kind == "f" else str(value) for value in found[:SHOWN]
+        )
+        + more
+    )
 
 
 def _check_finite(array: Array, file: str) -> None:
     if array.dtype.kind != "f":
         return
     with np.errstate(all="ignore"):
-        if np.isfinite(array.min(initial=0)) and np.isfinite(array.max(initial=0)):  # both carry a NaN
+        if np.isfinite(array.min(initial=0)) and np.isfinite(
+            array.max(initial=0)
+        ):  # both carry a NaN
             return
     bad = ~np.isfinite(array)
     first = np.unravel_index(int(bad.argmax()), array.shape)
@@ -169,7 +198,9 @@ def _likely(array: Array, lowest: float, highest: float) -> str:
 def _divided(array: Array, divisor: int, file: str) -> Array:
     if array.min(initial=0) < 0 or array.max(initial=0) > divisor:
         value = f"{array.min():.6g} to {array.max():.6g}"
-        raise InputError(f"values from 0 to {divisor:,}", rule="score-range", file=file, value=value)
+        raise InputError(
+            f"values from 0 to {divisor:,}", rule="score-range", file=file, value=value
+        )
     exact = np.float64 if array.dtype == np.float64 else np.float32
     return np.divide(array, exact(divisor), dtype=exact)
 
@@ -187,7 +218,9 @@ def _minmax(array: Array, exact: type[np.floating[Any]]) -> Array:
 
 def _sigmoid(logits: Array) -> Array:
     small = np.exp(-np.abs(logits))  # never overflows
-    return np.where(logits >= 0, 1 / (1 + small), small / (1 + small)).astype(logits.dtype, copy=False)
+    return np.where(logits >= 0, 1 / (1 + small), small / (1 + small)).astype(
+        logits.dtype, copy=False
+    )
 
 
 def _ranks(array: Array) -> NDArray[np.float64]:

@@ -43,8 +43,9 @@ class Request:
 class Volume:
     """An image or a volume, its header read and its voxels not.
 
-    The affine takes the index ``x, y, z`` of a voxel to the place of its centre in mm: right, anterior and superior are
-    positive. ``codes`` say where the axes x, y[, z] point. Both are None where a file does not say.
+    The affine takes the index ``x, y, z`` of a voxel to the place of its centre in mm: right,
+    anterior and superior are positive. ``codes`` say where the axes x, y[, z] point. Both are None
+    where a file does not say.
     """
 
     file: str
@@ -69,24 +70,31 @@ class Volume:
         return self.shape[::-1]
 
     def read(self) -> Array:
-        """Return the voxels as an array ``[z, ]y, x`` in C order; slope and intercept of a header are applied.
+        """Return the voxels as an array ``[z, ]y, x`` in C order; slope and intercept of a header
+        are applied.
 
-        Formats that store x, y, z give a transposed view of what was read: nothing is copied or turned. Nothing is
-        kept: a second call reads the file again.
+        Formats that store x, y, z give a transposed view of what was read: nothing is copied or
+        turned. Nothing is kept: a second call reads the file again.
         """
         with guarded(self.file):
             array = self.reader()
         if array.shape != self.shape:
             expected = f"voxels of the shape in the header, {said(self.shape)}"
-            raise InputError(expected, rule="volume-broken", file=self.file, value=said(array.shape))
+            raise InputError(
+                expected, rule="volume-broken", file=self.file, value=said(array.shape)
+            )
         return np.ascontiguousarray(array)
 
     @cached_property
     def sha256(self) -> str:
-        """The hash of the file; of a series, the hash of the hashes of its files in the order of the slices."""
+        """The hash of the file; of a series, the hash of the hashes of its files in the order of
+        the slices.
+        """
         if not self.parts:
             return hash_file(Path(self.file))
-        return hashlib.sha256("".join(hash_file(Path(part)) for part in self.parts).encode()).hexdigest()
+        return hashlib.sha256(
+            "".join(hash_file(Path(part)) for part in self.parts).encode()
+        ).hexdigest()
 
     @cached_property
     def bytes(self) -> int:

@@ -36,20 +36,29 @@ def write_volume(
     Parameters
     ----------
     path
-        ``.npy``, ``.npz``, ``.png`` (2D, up to 16 bits), ``.tif`` (a page per slice), ``.nii`` or ``.nii.gz`` (extra
-        ``volumes``).
+        ``.npy``, ``.npz``, ``.png`` (2D, up to 16 bits), ``.tif`` (a page per slice), ``.nii`` or
+        ``.nii.gz`` (extra ``volumes``).
     spacing
         mm along x, y[, z]: npz and NIfTI.
     affine
         (4, 4), from the index x, y, z to mm, RAS: npz and NIfTI. The spacing follows from it.
     """
     target = Path(fspath(path))
-    suffix = next((end for end in sorted(SUFFIXES, key=len, reverse=True) if target.name.lower().endswith(end)), "")
+    suffix = next(
+        (
+            end
+            for end in sorted(SUFFIXES, key=len, reverse=True)
+            if target.name.lower().endswith(end)
+        ),
+        "",
+    )
     if not suffix or stem_of(target.name) is None:
         raise UsageError(f"cannot write {target.name!r}; known: {', '.join(SUFFIXES)}")
     values = np.ascontiguousarray(array)
     if values.ndim not in (2, 3) or values.dtype.kind not in "buif" or values.dtype.itemsize > 8:
-        raise UsageError(f"a volume has two or three axes and numbers, not shape {values.shape} of {values.dtype}")
+        raise UsageError(
+            f"a volume has two or three axes and numbers, not shape {values.shape} of {values.dtype}"
+        )
     if affine is not None:
         affine = check_affine(np.asarray(affine, np.float64), str(target))
     if spacing is not None:
@@ -62,7 +71,9 @@ def write_volume(
         content = _npz(values, spacing, affine)
     else:
         content = _nifti(values, spacing, affine)
-        content = gzip.compress(content, compresslevel=6, mtime=0) if suffix == ".nii.gz" else content
+        content = (
+            gzip.compress(content, compresslevel=6, mtime=0) if suffix == ".nii.gz" else content
+        )
     write_atomically(target, content)
 
 
@@ -93,12 +104,20 @@ def _picture(values: Array, suffix: str) -> bytes:
     stored = values.astype(np.uint8) if values.dtype == np.bool_ else values
     kind = stored.dtype.newbyteorder("<").str[1:]
     if kind not in PICTURES or (suffix == ".png" and (kind == "f4" or values.ndim != 2)):
-        wanted = "two axes and 8 or 16 bits" if suffix == ".png" else "8 or 16 bits, or 32-bit floats"
-        raise UsageError(f"{suffix} files hold {wanted}, not shape {values.shape} of {values.dtype}")
+        wanted = (
+            "two axes and 8 or 16 bits" if suffix == ".png" else "8 or 16 bits, or 32-bit floats"
+        )
+        raise UsageError(
+            f"{suffix} files hold {wanted}, not shape {values.shape} of {values.dtype}"
+        )
     pages = [Image.fromarray(plane) for plane in (stored[None] if values.ndim == 2 else stored)]
     options: dict[str, Any] = {}
     if suffix != ".png":
-        options = {"compression": "tiff_adobe_deflate", "save_all": True, "append_images": pages[1:]}
+        options = {
+            "compression": "tiff_adobe_deflate",
+            "save_all": True,
+            "append_images": pages[1:],
+        }
     sink = io.BytesIO()
     pages[0].save(sink, format="PNG" if suffix == ".png" else "TIFF", **options)
     return sink.getvalue()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sections of the page, in the order in which they are read. One that has nothing to show is empty."""
+"""The sections of the page, in the order in which they are read. One that has nothing to show is
+empty.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Are the differences between models more than chance, and would the order stand with other patients?"""
+"""Are the differences between models more than chance, and would the order stand with other
+patients?
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ MOST_ROWS = 18
 
 
 def section(page: Context) -> str:
-    """Return differences with intervals and tests, and how firmly the order stands; nothing for one model."""
+    """Return differences with intervals and tests, and how firmly the order stands; nothing for one
+    model.
+    """
     found = page.comparison
     if found is None or all(math.isnan(row.estimate.value) for row in found.rows):
         return ""
@@ -40,7 +44,20 @@ def section(page: Context) -> str:
 
 
 def _table(found: Comparison) -> Table:
-    columns = ("metric", "model a", "model b", "a", "b", "a - b", "low", "high", "p", "p corrected", "test", "verdict")
+    columns = (
+        "metric",
+        "model a",
+        "model b",
+        "a",
+        "b",
+        "a - b",
+        "low",
+        "high",
+        "p",
+        "p corrected",
+        "test",
+        "verdict",
+    )
     rows = []
     for d in found.rows:
         e = d.estimate

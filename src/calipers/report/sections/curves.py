@@ -19,5 +19,7 @@ def section(page: Context) -> str:
     models = leading(ev, MOST_LINES)
     left = len(ev.models) - len(models)
     note = f"The {len(models)} leading models; {left} more are in the tables." if left else ""
-    blocks = [figure_block(figure(ev, name, models=models), f"fig-{name}") for name in ("froc", "pr")]
+    blocks = [
+        figure_block(figure(ev, name, models=models), f"fig-{name}") for name in ("froc", "pr")
+    ]
     return paragraph(note, "note") + f'<div class="pair">{"".join(blocks)}</div>'

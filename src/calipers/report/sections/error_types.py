@@ -47,7 +47,9 @@ def bars(ev: Evaluation, models: Sequence[str]) -> list[str]:
 
 def introduction(ev: Evaluation) -> str:
     """Return what the kinds mean, in words; nothing without error types."""
-    metric = next((metric for metric in ev.protocol.compile() if isinstance(metric, ErrorTypes)), None)
+    metric = next(
+        (metric for metric in ev.protocol.compile() if isinstance(metric, ErrorTypes)), None
+    )
     if metric is None:
         return ""
     r = metric.recipe
@@ -63,7 +65,9 @@ def introduction(ev: Evaluation) -> str:
 
 
 def examples(page: Context, models: Sequence[str]) -> str:
-    """Return the mistakes with the highest scores and the largest missed references, with links to their pictures."""
+    """Return the mistakes with the highest scores and the largest missed references, with links to
+    their pictures.
+    """
     ev = page.evaluation
     if not any(plan.kind == KIND for plan in ev.protocol.metrics):
         return ""
@@ -74,7 +78,9 @@ def examples(page: Context, models: Sequence[str]) -> str:
         f"Per model and kind the {EXAMPLES} mistakes with the highest scores, and the {EXAMPLES} largest missed "
         "references. Predictions and references are counted as in objects.parquet; errors.csv has all mistakes."
     )
-    table = data_table(Table(COLUMNS, tuple(rows)), "table-mistakes", "Mistakes to look at", all_in="errors.csv")
+    table = data_table(
+        Table(COLUMNS, tuple(rows)), "table-mistakes", "Mistakes to look at", all_in="errors.csv"
+    )
     return paragraph(words) + table + _links(page, [str(row[2]) for row in rows])
 
 
@@ -85,7 +91,10 @@ def _rows(ev: Evaluation, model: str) -> Iterator[tuple[Cell, ...]]:
         if code == MISS:
             lost = np.flatnonzero(found.reference_kind == MISS)
             for k in lost[np.argsort(-references.area[lost], kind="stable")][:EXAMPLES].tolist():
-                image, label = cohort.images.ids[found.reference_image[k]], cohort.classes[references.label[k]]
+                image, label = (
+                    cohort.images.ids[found.reference_image[k]],
+                    cohort.classes[references.label[k]],
+                )
                 yield model, _named(kind), image, "", label, None, None, None, k
             continue
         rows = np.flatnonzero((found.prediction_kind == code) & ~found.covered)

@@ -14,15 +14,20 @@ MOST_MODELS = 3
 
 
 def section(page: Context) -> str:
-    """Return fates, scores of right and wrong predictions, and how well hits fit; nothing without any object.
+    """Return fates, scores of right and wrong predictions, and how well hits fit; nothing without
+    any object.
 
-    Where the protocol has error types, what each kind of mistake costs comes first, and examples of each last.
+    Where the protocol has error types, what each kind of mistake costs comes first, and examples of
+    each last.
     """
     ev = page.evaluation
     if not len(ev.cohort.references) and not any(len(p) for p in ev.cohort.models.values()):
         return ""
     models = leading(ev, MOST_MODELS)
-    blocks = [*error_types.bars(ev, models), figure_block(figure(ev, "fates", models=models), "fig-fates")]
+    blocks = [
+        *error_types.bars(ev, models),
+        figure_block(figure(ev, "fates", models=models), "fig-fates"),
+    ]
     if ev.protocol.matching.criterion in SHARES:
         blocks.append(figure_block(figure(ev, "overlaps", models=models), "fig-overlaps"))
     for k, model in enumerate(models):
@@ -32,13 +37,22 @@ def section(page: Context) -> str:
     left = len(ev.models) - len(models)
     note = f"The {len(models)} leading models of {len(ev.models)}." if left else ""
     pair = f'<div class="pair">{"".join(blocks)}</div>'
-    return error_types.introduction(ev) + paragraph(note, "note") + pair + error_types.examples(page, models)
+    return (
+        error_types.introduction(ev)
+        + paragraph(note, "note")
+        + pair
+        + error_types.examples(page, models)
+    )
 
 
 def choices(page: Context) -> str:
     """Return the average precision against the threshold; nothing if it cannot be moved."""
     ev = page.evaluation
-    if page.at_one is None or ev.protocol.matching.criterion not in SHARES or not len(ev.cohort.references):
+    if (
+        page.at_one is None
+        or ev.protocol.matching.criterion not in SHARES
+        or not len(ev.cohort.references)
+    ):
         return ""
     words = (
         f"The protocol calls a place right at {ev.protocol.matching.criterion} "

@@ -21,15 +21,21 @@ MOST_TABLED = 300  # cells of a static table of classes; the table of all number
 
 
 def parts(page: Context) -> str:
-    """Return average precision beside RoDeO's parts, so that one sees why a model scores as it does."""
+    """Return average precision beside RoDeO's parts, so that one sees why a model scores as it
+    does.
+    """
     ev = page.evaluation
-    if not any(plan.kind == "rodeo" for plan in ev.protocol.metrics) or not len(ev.cohort.references):
+    if not any(plan.kind == "rodeo" for plan in ev.protocol.metrics) or not len(
+        ev.cohort.references
+    ):
         return ""
     words = (
         "Average precision says how well predictions are ranked. RoDeO says what is wrong with them: their place "
         "(loc), their shape, or their class (cls); missed and surplus boxes lower all three."
     )
-    return paragraph(words) + figure_block(figure(ev, "rodeo", models=leading(ev, MOST_LINES)), "fig-rodeo")
+    return paragraph(words) + figure_block(
+        figure(ev, "rodeo", models=leading(ev, MOST_LINES)), "fig-rodeo"
+    )
 
 
 def classes(page: Context) -> str:
@@ -40,23 +46,33 @@ def classes(page: Context) -> str:
     names = [name for name in headline_of(ev) if name in ev.metrics_per_class and _known(ev, name)]
     few = len(ev.models) <= MOST_FIGURES and len(ev.cohort.classes) <= 20
     shown = _one_of_a_kind(ev, names)[: MOST_FIGURES if few else 1]
-    blocks = [figure_block(figure(ev, "classes", metric=name), f"fig-classes-{k}") for k, name in enumerate(shown)]
+    blocks = [
+        figure_block(figure(ev, "classes", metric=name), f"fig-classes-{k}")
+        for k, name in enumerate(shown)
+    ]
     if not blocks:
         return ""
     found = f'<div class="pair">{"".join(blocks)}</div>'
     if len(ev.cohort.classes) * len(ev.models) <= MOST_TABLED:
         tables = "".join(classes_table(ev, name) for name in shown)
         return found + details("As tables", f'<div class="pairs">{tables}</div>')
-    return found + paragraph("All classes, metrics and models are in the table of all numbers below.", "note")
+    return found + paragraph(
+        "All classes, metrics and models are in the table of all numbers below.", "note"
+    )
 
 
 def groups(page: Context) -> str:
     """Return the headline metrics per group, grouping by grouping."""
-    return "\n".join(_grouping(page.evaluation, grouping, g) for g, grouping in enumerate(page.evaluation.groupings))
+    return "\n".join(
+        _grouping(page.evaluation, grouping, g)
+        for g, grouping in enumerate(page.evaluation.groupings)
+    )
 
 
 def _grouping(ev: Evaluation, grouping: GroupedRows, number: int) -> str:
-    """Return figures and tables of one ``by``; of many groups fewer of them, the table of all numbers has the rest."""
+    """Return figures and tables of one ``by``; of many groups fewer of them, the table of all
+    numbers has the rest.
+    """
     places = {(row.metric, row.label): None for row in grouping.rows}  # a set that keeps its order
     names = [name for name in headline_of(ev) if (name, None) in places]
     if not names:
@@ -75,8 +91,12 @@ def _grouping(ev: Evaluation, grouping: GroupedRows, number: int) -> str:
     parts = [
         f"<h3>{text(grouping.title[:1].upper() + grouping.title[1:])}</h3>",
         f'<div class="pair">{"".join(blocks)}</div>',
-        details("As tables, with mean and range of the groups", f'<div class="stack">{tables}</div>'),
-        paragraph(f"{left} more tables of groups are in the table of all numbers.", "note") if left > 0 else "",
+        details(
+            "As tables, with mean and range of the groups", f'<div class="stack">{tables}</div>'
+        ),
+        paragraph(f"{left} more tables of groups are in the table of all numbers.", "note")
+        if left > 0
+        else "",
     ]
     return "\n".join(parts)
 

@@ -32,19 +32,29 @@ def shown(album: Album, *, volumes: bool) -> str:
 
 
 def _overlays(album: Album) -> list[Overlay]:
-    return [overlay for group in album.groups for entry in group.entries for overlay in entry.overlays]
+    return [
+        overlay for group in album.groups for entry in group.entries for overlay in entry.overlays
+    ]
 
 
 def _store(album: Album) -> str:
     """Return every picture and map once; the overlays refer to it."""
-    sizes = {key: overlay.size for overlay in _overlays(album) for key in (overlay.symbol, overlay.shade_symbol)}
+    sizes = {
+        key: overlay.size
+        for overlay in _overlays(album)
+        for key in (overlay.symbol, overlay.shade_symbol)
+    }
     images = "".join(
         f'<image id="{key}" class="fig-picture" href="{found.data}" width="{sizes[key][0]:g}" '
         f'height="{sizes[key][1]:g}" preserveAspectRatio="none"/>'
         for key, found in album.pictures.items()
         if key in sizes
     )
-    return f'<svg class="store" width="0" height="0" aria-hidden="true"><defs>{images}</defs></svg>' if images else ""
+    return (
+        f'<svg class="store" width="0" height="0" aria-hidden="true"><defs>{images}</defs></svg>'
+        if images
+        else ""
+    )
 
 
 def _switches(album: Album) -> str:
@@ -66,7 +76,9 @@ def _switches(album: Album) -> str:
 
 
 def _colour_bar() -> str:
-    """Return the colours of the maps from 0 to 1, on a dark and on a grey ground as in the pictures."""
+    """Return the colours of the maps from 0 to 1, on a dark and on a grey ground as in the
+    pictures.
+    """
     stops = "".join(
         f'<stop offset="{at:g}" stop-color="rgb({r},{g},{b})" stop-opacity="{opacity:g}"/>'
         for at, r, g, b, opacity in SHADE
@@ -83,7 +95,9 @@ COLOUR_BAR = _colour_bar()
 
 
 def _group(group: AlbumGroup, name: str, *, volumes: bool) -> str:
-    entries = "".join(_entry(entry, f"{name}-{k}", volumes=volumes) for k, entry in enumerate(group.entries))
+    entries = "".join(
+        _entry(entry, f"{name}-{k}", volumes=volumes) for k, entry in enumerate(group.entries)
+    )
     return f'<h3>{text(group.title)}</h3>\n{paragraph(group.why, "note")}\n<div class="album">{entries}</div>'
 
 
@@ -97,7 +111,9 @@ def _entry(entry: AlbumEntry, name: str, *, volumes: bool) -> str:
         said = f"{model}: {said}" if several else said
         found = _wrong(overlay)
         wrong = paragraph(f"in this slice: {found}" if volumes and found else found, "note")
-        panels.append(f'<div class="panel"><div class="shot">{drawn}</div><p>{text(said)}</p>{wrong}</div>')
+        panels.append(
+            f'<div class="panel"><div class="shot">{drawn}</div><p>{text(said)}</p>{wrong}</div>'
+        )
     facts = f' <span class="soft">{text(", ".join(entry.facts))}</span>' if entry.facts else ""
     wide = " several" if several else ""
     return (
@@ -107,11 +123,16 @@ def _entry(entry: AlbumEntry, name: str, *, volumes: bool) -> str:
 
 
 def _wrong(overlay: Overlay) -> str:
-    """Return the classes of what was missed and of what was called wrongly: a print cannot be pointed at."""
+    """Return the classes of what was missed and of what was called wrongly: a print cannot be
+    pointed at.
+    """
     said = []
     for fate, words in (("missed", "missed"), ("false alarm", "false"), ("duplicate", "twice")):
         counts = Counter(mark.label for mark in overlay.marks if mark.fate == fate)
-        names = [cut(name, 40) + (f" ({n})" if n > 1 else "") for name, n in counts.most_common(MOST_NAMED)]
+        names = [
+            cut(name, 40) + (f" ({n})" if n > 1 else "")
+            for name, n in counts.most_common(MOST_NAMED)
+        ]
         more = [f"{len(counts) - MOST_NAMED} more"] if len(counts) > MOST_NAMED else []
         said += [f"{words}: {', '.join([*names, *more])}"] if counts else []
     return "; ".join(said)

@@ -44,11 +44,17 @@ def section(page: Context) -> str:
     blocks = "".join(figure_block(figure(ev, name, models=models), f"fig-{name}") for name in names)
     left = len(ev.models) - len(models)
     parts = [
-        paragraph(f"The {len(models)} leading models; {left} more are in the tables." if left else "", "note"),
+        paragraph(
+            f"The {len(models)} leading models; {left} more are in the tables." if left else "",
+            "note",
+        ),
         f'<div class="pair">{blocks}</div>' if blocks else "",
         paragraph(WHY_LEVELS if "levels" in names else ""),
         items(list(_rules(ev))),
-        details("What stands behind the numbers on voxels", data_table(_behind(ev), "table-maps", BEHIND)),
+        details(
+            "What stands behind the numbers on voxels",
+            data_table(_behind(ev), "table-maps", BEHIND),
+        ),
     ]
     bounds = _bounds(ev)
     if bounds.rows:
@@ -60,7 +66,9 @@ def _rules(ev: Evaluation) -> list[str]:
     """Return how maps became objects, slices and batches, in words."""
     settings = ev.protocol.maps or MapSettings()
     levels = {measure.level for _, measure in measures(ev)}
-    said = [f"Objects are connected voxels ({CONNECTED[settings.connectivity]}) {_threshold(settings)}."]
+    said = [
+        f"Objects are connected voxels ({CONNECTED[settings.connectivity]}) {_threshold(settings)}."
+    ]
     if settings.least > 1:
         said.append(f"Predicted objects of fewer than {settings.least} voxels are left out.")
     score = "largest" if settings.score == "max" else "mean"
@@ -73,7 +81,9 @@ def _rules(ev: Evaluation) -> list[str]:
 
 
 def _threshold(settings: MapSettings) -> str:
-    """Return where objects begin; a threshold that was found on the maps is told with the inputs of every model."""
+    """Return where objects begin; a threshold that was found on the maps is told with the inputs of
+    every model.
+    """
     if not isinstance(settings.threshold, str):
         return f"with a score of at least {settings.threshold:g}"
     where = f" on {settings.tuning}, which is left out here" if settings.tuning else ""

@@ -78,11 +78,15 @@ WORDS = {
 
 
 def section(page: Context) -> str:
-    """Return the paragraph, the list of citations, what the metrics mean, and what stands beside the intervals."""
+    """Return the paragraph, the list of citations, what the metrics mean, and what stands beside
+    the intervals.
+    """
     ev, cited = page.evaluation, _Cited()
     words = " ".join(_sentences(page, cited))
     listed = "".join(f"<li>{text(CITATIONS[key])}</li>" for key in cited.keys)
-    meaning = "".join(f"<dt>{text(names)}</dt><dd>{text(said)}</dd>" for names, said in meanings(ev))
+    meaning = "".join(
+        f"<dt>{text(names)}</dt><dd>{text(said)}</dd>" for names, said in meanings(ev)
+    )
     parts = [
         f'<p id="methods-text">{text(words)}</p>',
         f'<ol class="citations">{listed}</ol>',
@@ -90,7 +94,9 @@ def section(page: Context) -> str:
     ]
     if has_intervals(ev):
         inner = paragraph(intervals_in_words(ev)) + beside_table(ev)
-        parts.append(details("Beside the intervals: percentile interval, bias, Monte-Carlo error", inner))
+        parts.append(
+            details("Beside the intervals: percentile interval, bias, Monte-Carlo error", inner)
+        )
     return "\n".join(parts)
 
 
@@ -120,7 +126,9 @@ def _sentences(page: Context, cite: _Cited) -> Iterator[str]:
     )
     yield from map_sentences(ev)
     yield from _matching(ev)
-    named = [f"{WORDS.get(kind, kind.replace('-', ' '))}{_source(ev, kind, cite)}" for kind in _kinds(ev)]
+    named = [
+        f"{WORDS.get(kind, kind.replace('-', ' '))}{_source(ev, kind, cite)}" for kind in _kinds(ev)
+    ]
     yield f"We report {join(named)}; on the choice of metrics see {cite('reloaded')}."
     yield from _certainty(page, cite)
     yield from _comparing(page, cite)
@@ -135,14 +143,22 @@ def _source(ev: Evaluation, kind: str, cite: _Cited) -> str:
     keys = [OF_KIND[kind]] if kind in OF_KIND else []
     if kind == "average-precision":
         plans = [plan for plan in ev.protocol.metrics if plan.kind == kind]
-        keys = list(dict.fromkeys("voc" if plan.options.get("interpolation") in VOC else "coco" for plan in plans))
+        keys = list(
+            dict.fromkeys(
+                "voc" if plan.options.get("interpolation") in VOC else "coco" for plan in plans
+            )
+        )
     return f" {cite(*keys)}" if keys else ""
 
 
 def _matching(ev: Evaluation) -> Iterator[str]:
     """Yield when a prediction is a hit, and what is left out."""
     view, thresholds = ev.protocol.matching, ev.protocol.thresholds
-    limit = "" if view.max_dets == NO_LIMIT else f", at most {view.max_dets} predictions per image and class"
+    limit = (
+        ""
+        if view.max_dets == NO_LIMIT
+        else f", at most {view.max_dets} predictions per image and class"
+    )
     cut = "" if view.score_cut == -math.inf else f", scores of at least {view.score_cut:g}"
     yield (
         f"A prediction counted as a hit of a reference of {'the same' if view.within_class else 'any'} class at "
@@ -169,7 +185,9 @@ def _certainty(page: Context, cite: _Cited) -> Iterator[str]:
         f"{said['n_units']} {units}{_drawn(ev)} ({said['interval']}, seed {said['seed']}) {cite(*sources)}; they speak "
         f"for {said['generalises_to']}."
     )
-    if page.at_one is not None and (said["replicates"] > BAND_REPLICATES or said["interval"] != BAND_METHOD):
+    if page.at_one is not None and (
+        said["replicates"] > BAND_REPLICATES or said["interval"] != BAND_METHOD
+    ):
         number = min(said["replicates"], BAND_REPLICATES)
         yield f"Bands of curves are {BAND_METHOD} intervals of every point by itself, from {number} replicates."
     if any(row.estimate.method == "clopper-pearson-units" for row in ev.rows):
@@ -184,7 +202,11 @@ def _drawn(ev: Evaluation) -> str:
     cluster, strata = ev.protocol.cluster, ev.protocol.strata
     if strata is not None:
         return f", drawn inside every {strata}"
-    return f", and {named_plural(cluster[1])} inside each" if not isinstance(cluster, str) and len(cluster) > 1 else ""
+    return (
+        f", and {named_plural(cluster[1])} inside each"
+        if not isinstance(cluster, str) and len(cluster) > 1
+        else ""
+    )
 
 
 def _comparing(page: Context, cite: _Cited) -> Iterator[str]:
@@ -194,7 +216,11 @@ def _comparing(page: Context, cite: _Cited) -> Iterator[str]:
         tests = sorted({row.test for row in found.rows})
         sources = [name for name in ("permutation", "holm") if name in (*tests, found.correction)]
         every = len({row.model_a for row in found.rows}) > 1 or len(page.evaluation.models) == 2
-        who = "Models were compared" if every else "The model that came first was compared with each of the others"
+        who = (
+            "Models were compared"
+            if every
+            else "The model that came first was compared with each of the others"
+        )
         yield (
             f"{who} on the same {units} by {join(tests)} tests of the paired differences, corrected for "
             f"{plural('test', found.family)} ({found.correction}){f' {cite(*sources)}' if sources else ''}."

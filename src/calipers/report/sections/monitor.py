@@ -1,22 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Can the monitor be trusted that watches the model? Only in pages for which an evaluation of monitors is given."""
+"""Can the monitor be trusted that watches the model? Only in pages for which an evaluation of
+monitors is given.
+"""
 
 from __future__ import annotations
 
 from calipers.report.context import Context
 from calipers.report.markup import details, figure_block, items, paragraph
-from calipers.report.monitors import beside_answer, described, labels_part, order_part, outcomes_part, tau_part, verdict
+from calipers.report.monitors import (
+    beside_answer,
+    described,
+    labels_part,
+    order_part,
+    outcomes_part,
+    tau_part,
+    verdict,
+)
 from calipers.report.monitors_methods import methods_part
 from calipers.report.monitors_tables import headline_table, pairs_table
 
 
 def section(page: Context) -> str:
-    """Return the answer, the figures, the numbers and the methods; nothing if no monitor was evaluated."""
+    """Return the answer, the figures, the numbers and the methods; nothing if no monitor was
+    evaluated.
+    """
     found = page.monitor
     if found is None:
         return ""
     first, further = verdict(found)
-    blocks = "".join(figure_block(found.figure(name), f"fig-monitor-{name}") for name in beside_answer(found))
+    blocks = "".join(
+        figure_block(found.figure(name), f"fig-monitor-{name}") for name in beside_answer(found)
+    )
     parts = [
         paragraph(described(found), "note"),
         f"<h3>{'The monitor' if len(found.monitors) == 1 else 'The monitors'}</h3>",

@@ -16,5 +16,10 @@ def section(page: Context) -> str:
         return ""
     base = f"The base is {described(found.each[found.base])}, not the protocol of this page."
     return "\n".join(
-        [items(found.sentences()), figures(found), levels_table(found), paragraph(f"{METHOD} {base}", "note")]
+        [
+            items(found.sentences()),
+            figures(found),
+            levels_table(found),
+            paragraph(f"{METHOD} {base}", "note"),
+        ]
     )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every row of the evaluation in one table that the reader searches, sorts and saves.
 
-The rows travel as JSON, deflated, because 80 classes of 10 models would be a megabyte of HTML; a script shows them page
-by page, as text only. Without scripts the section says where the same numbers are.
+The rows travel as JSON, deflated, because 80 classes of 10 models would be a megabyte of HTML; a
+script shows them page by page, as text only. Without scripts the section says where the same
+numbers are.
 """
 
 from __future__ import annotations
@@ -19,7 +20,19 @@ from calipers.report.markup import paragraph
 from calipers.results import Row
 
 MOST_ROWS = 12_000
-COLUMNS = ("model", "metric", "class", "group", "value", "low", "high", "units", "references", "predictions", "note")
+COLUMNS = (
+    "model",
+    "metric",
+    "class",
+    "group",
+    "value",
+    "low",
+    "high",
+    "units",
+    "references",
+    "predictions",
+    "note",
+)
 LONGEST_NAME = 800  # several names of a group are joined
 
 
@@ -31,7 +44,9 @@ def section(page: Context) -> str:
     words = f"{total} estimates: every metric, model, class and group.{left}"
     off = "This table needs JavaScript. The same rows are in evaluation.json, and many of them in the sections above."
     pooled = metrics_table(page.evaluation, page.evaluation.metrics)
-    more = f'{paragraph(words)}<div id="every-row"></div><noscript>{paragraph(off, "note")}</noscript>'
+    more = (
+        f'{paragraph(words)}<div id="every-row"></div><noscript>{paragraph(off, "note")}</noscript>'
+    )
     return f"{pooled}\n{more}"
 
 
@@ -44,7 +59,13 @@ def payload(page: Context) -> str:
 
 def _document(page: Context) -> dict[str, Any]:
     rows = page.evaluation.rows[:MOST_ROWS]
-    names: dict[str, dict[str, int]] = {"model": {}, "metric": {}, "class": {}, "group": {}, "note": {}}
+    names: dict[str, dict[str, int]] = {
+        "model": {},
+        "metric": {},
+        "class": {},
+        "group": {},
+        "note": {},
+    }
 
     def code(kind: str, name: str) -> int:
         return names[kind].setdefault(name[:LONGEST_NAME], len(names[kind]))
@@ -76,7 +97,9 @@ def _packed(row: Row, code: Any) -> tuple[Any, ...]:
 
 
 def _short(value: float) -> float | int | None:
-    """Return a number with four digits that count: the page is for reading, evaluation.json for computing."""
+    """Return a number with four digits that count: the page is for reading, evaluation.json for
+    computing.
+    """
     if not math.isfinite(value):
         return None
     short = float(f"{value:.4g}")

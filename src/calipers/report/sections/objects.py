@@ -33,7 +33,9 @@ class _Judged:
     """What became of the references under one model."""
 
     fate: NDArray[np.int8]
-    best: F64 | None  # the largest similarity to any prediction; None of criteria that are distances, or yes or no
+    best: (
+        F64 | None
+    )  # the largest similarity to any prediction; None of criteria that are distances, or yes or no
     soft: F64 | None  # soft IoU
 
 
@@ -58,12 +60,16 @@ def section(page: Context) -> str:
     )
 
 
-def _table(ev: Evaluation, found: Softness | None, unit: str, rows: list[tuple[Cell, ...]]) -> Table:
+def _table(
+    ev: Evaluation, found: Softness | None, unit: str, rows: list[tuple[Cell, ...]]
+) -> Table:
     criterion = ev.protocol.matching.criterion
     soft = (found.metric,) if found is not None else ()
     place = ("slice z",) if ev.cohort.dimensions == 3 else ("centre x", "centre y")
     best = (f"best {criterion}",) if _graded(ev) else ()
-    return Table(("model", "image", *place, "fate", f"size ({unit})", *soft, *best, "object"), tuple(rows))
+    return Table(
+        ("model", "image", *place, "fate", f"size ({unit})", *soft, *best, "object"), tuple(rows)
+    )
 
 
 def _graded(ev: Evaluation) -> bool:
@@ -71,7 +77,9 @@ def _graded(ev: Evaluation) -> bool:
     return not criterion.distance and not criterion.yes_no
 
 
-def _rows(ev: Evaluation, model: str, found: Softness | None, table: tuple[F64, str]) -> list[tuple[Cell, ...]]:
+def _rows(
+    ev: Evaluation, model: str, found: Softness | None, table: tuple[F64, str]
+) -> list[tuple[Cell, ...]]:
     """Return the worst references of one model; objects of an image are counted from 1."""
     references, size = ev.cohort.references, table[0]
     judged = _judged(ev, model, found)
@@ -98,11 +106,15 @@ def _judged(ev: Evaluation, model: str, found: Softness | None) -> _Judged:
     best = np.zeros(len(ev.cohort.references)) if _graded(ev) else None
     if best is not None:
         np.maximum.at(best, matches.pairs.reference, matches.pairs.similarity)
-    return _Judged(matches.reference_fate[0], best, None if found is None else found.of_model[model])
+    return _Judged(
+        matches.reference_fate[0], best, None if found is None else found.of_model[model]
+    )
 
 
 def _order(judged: _Judged, size: F64) -> NDArray[np.int64]:
-    """Return the counted references: missed ones by size, then the others by how badly they are localised."""
+    """Return the counted references: missed ones by size, then the others by how badly they are
+    localised.
+    """
     missed = judged.fate == matching.MISSED
     good = judged.soft if judged.soft is not None else judged.best
     rank = np.where(missed, -size, np.zeros(len(size)) if good is None else good)

@@ -20,11 +20,16 @@ def section(page: Context) -> str:
         f"<h3>Command</h3><pre>{text(command)}</pre>" if command else "",
         data_table(Table(("what", "value"), tuple(_facts(page))), "table-run", "The run"),
         _inputs(page),
-        details("The protocol, to run it again (TOML)", f"<pre>{text(ev.protocol.to_toml())}</pre>"),
+        details(
+            "The protocol, to run it again (TOML)", f"<pre>{text(ev.protocol.to_toml())}</pre>"
+        ),
     ]
     if page.hidden:
         parts.append(
-            paragraph("Ids and names of files are replaced by keyed hashes in this page; the key was not kept.", "note")
+            paragraph(
+                "Ids and names of files are replaced by keyed hashes in this page; the key was not kept.",
+                "note",
+            )
         )
     return "\n".join(part for part in parts if part)
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiments of Revisiting Anomaly Localization Metrics (Zimmerer and Maier-Hein, 2024), and every claim."""
+"""The experiments of Revisiting Anomaly Localization Metrics (Zimmerer and Maier-Hein, 2024), and
+every claim.
+"""
 
 from calipers.studies.anomaly.study import STUDY
 

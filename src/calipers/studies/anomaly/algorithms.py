@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Algorithms that learn normal volumes and give every voxel of another one a score: how unusual it is.
+"""Algorithms that learn normal volumes and give every voxel of another one a score: how unusual it
+is.
 
-Each is small, well known and run for real; they fail in different ways, which is what metrics are compared on. Scores
-are of any scale, 0 or more; `calibrated` brings them to [0, 1].
+Each is small, well known and run for real; they fail in different ways, which is what metrics are
+compared on. Scores are of any scale, 0 or more; `calibrated` brings them to [0, 1].
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ class Algorithm:
 def calibrated(score: Score, normal: Sequence[F32]) -> Score:
     """Return scores in [0, 1] by the rule ``calibrated odds``: odds are a power of the raw score.
 
-    0.5 is what one in 1000 voxels of normal volumes reaches, 0.01 what one in 100 reaches. The volumes are others than
-    those of the training. Larger raw scores stay larger ones: ranks do not change.
+    0.5 is what one in 1000 voxels of normal volumes reaches, 0.01 what one in 100 reaches. The
+    volumes are others than those of the training. Larger raw scores stay larger ones: ranks do not
+    change.
     """
     raw = np.concatenate([score(volume).ravel() for volume in normal])
     usual, rare = (max(float(value), FLOOR) for value in np.quantile(raw, (USUAL, RARE)))
@@ -65,13 +67,17 @@ def calibrated(score: Score, normal: Sequence[F32]) -> Score:
 
 
 def intensity(volumes: Sequence[F32], seed: int) -> Score:
-    """Fit the mean and deviation of all grey values; a score is the distance from the mean in deviations."""
+    """Fit the mean and deviation of all grey values; a score is the distance from the mean in
+    deviations.
+    """
     mean, deviation = _moments(volumes)
     return lambda volume: np.abs(_smooth((volume - mean) / deviation))
 
 
 def local_contrast(volumes: Sequence[F32], seed: int) -> Score:
-    """Compare a voxel with its surroundings: Gaussians of 1 and 4 voxels, the difference over the local deviation."""
+    """Compare a voxel with its surroundings: Gaussians of 1 and 4 voxels, the difference over the
+    local deviation.
+    """
 
     def contrast(volume: F32) -> F32:
         around, square = _smooth(volume, 4.0), _smooth(volume**2, 4.0)
@@ -82,7 +88,9 @@ def local_contrast(volumes: Sequence[F32], seed: int) -> Score:
 
 
 def pyramid(volumes: Sequence[F32], seed: int) -> Score:
-    """Split volumes into bands of a Gaussian pyramid; a score is the largest size of a band over its usual size."""
+    """Split volumes into bands of a Gaussian pyramid; a score is the largest size of a band over
+    its usual size.
+    """
     bands = [_bands(volume) for volume in volumes]
     scales = [_scale([one[k] for one in bands]) for k in range(len(bands[0]))]
 
@@ -94,7 +102,9 @@ def pyramid(volumes: Sequence[F32], seed: int) -> Score:
 
 
 def median_residual(volumes: Sequence[F32], seed: int) -> Score:
-    """Compare every slice with its median over 11 x 11 pixels, which spheres smaller than that do not change."""
+    """Compare every slice with its median over 11 x 11 pixels, which spheres smaller than that do
+    not change.
+    """
     from scipy import ndimage
 
     def residual(volume: F32) -> F32:
@@ -104,7 +114,9 @@ def median_residual(volumes: Sequence[F32], seed: int) -> Score:
 
 
 def atlas(volumes: Sequence[F32], seed: int) -> Score:
-    """Fit mean and deviation at every voxel, without registration; a score is the distance in deviations."""
+    """Fit mean and deviation at every voxel, without registration; a score is the distance in
+    deviations.
+    """
     smooth = np.stack([_smooth(volume) for volume in volumes])
     mean = smooth.mean(axis=0)
     deviation = np.sqrt(_smooth(smooth.var(axis=0, ddof=1), 1.5)) + np.float32(0.02)
@@ -159,7 +171,9 @@ def mahalanobis(volumes: Sequence[F32], seed: int) -> Score:
 
 
 def forest(volumes: Sequence[F32], seed: int) -> Score:
-    """Isolate patches by random cuts, without their places; patches that are isolated early are unusual."""
+    """Isolate patches by random cuts, without their places; patches that are isolated early are
+    unusual.
+    """
     from calipers.studies.anomaly.forest import fitted_forest
 
     patches, rows = learned_patches(volumes)
@@ -187,10 +201,14 @@ ALGORITHMS = (
     Algorithm("pyramid", "largest deviation of a band of a Gaussian pyramid", pyramid),
     Algorithm("atlas", "z-score at the same place in normal volumes", atlas),
     Algorithm("slice-pca", "what principal components of slices leave over", slice_components),
-    Algorithm("nearest-patch", "distance to the nearest patches of normal volumes", nearest_patches),
+    Algorithm(
+        "nearest-patch", "distance to the nearest patches of normal volumes", nearest_patches
+    ),
     Algorithm("mahalanobis", "Mahalanobis distance of filter responses", mahalanobis),
     Algorithm("isolation-forest", "random cuts that isolate a patch", forest, "sklearn", "studies"),
-    Algorithm("autoencoder", "what a small autoencoder does not reproduce", autoencoder, "torch", "train"),
+    Algorithm(
+        "autoencoder", "what a small autoencoder does not reproduce", autoencoder, "torch", "train"
+    ),
 )
 
 
@@ -202,7 +220,9 @@ def _moments(volumes: Sequence[F32]) -> tuple[float, float]:
 def _smooth(volume: F32, deviation: float = SMOOTH) -> F32:
     from scipy import ndimage
 
-    return np.asarray(ndimage.gaussian_filter(volume, deviation, mode="nearest", truncate=3.0), np.float32)
+    return np.asarray(
+        ndimage.gaussian_filter(volume, deviation, mode="nearest", truncate=3.0), np.float32
+    )
 
 
 def _bands(volume: F32) -> list[F32]:
@@ -222,7 +242,9 @@ def _principal(rows: F32, n: int) -> F32:
     if rows.shape[0] < rows.shape[1]:
         _, left = np.linalg.eigh(rows @ rows.T)
         axes = left[:, ::-1][:, :n].T @ rows
-        return np.asarray(axes / np.maximum(np.linalg.norm(axes, axis=1, keepdims=True), FLOOR), np.float32)
+        return np.asarray(
+            axes / np.maximum(np.linalg.norm(axes, axis=1, keepdims=True), FLOOR), np.float32
+        )
     _, vectors = np.linalg.eigh(rows.T @ rows)
     return np.asarray(vectors[:, ::-1][:, :n].T, np.float32)
 

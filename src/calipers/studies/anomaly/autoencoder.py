@@ -16,7 +16,9 @@ CHANNELS, CODE = (8, 16, 32), 48  # of the layers, and numbers that a slice is s
 
 
 def fitted_autoencoder(slices: F32, seed: int) -> Callable[[F32], F32]:
-    """Train on slices (n, height, width) whose sides are multiples of 8, and return what reproduces slices."""
+    """Train on slices (n, height, width) whose sides are multiples of 8, and return what reproduces
+    slices.
+    """
     import torch
     from torch import nn
 
@@ -44,7 +46,9 @@ def fitted_autoencoder(slices: F32, seed: int) -> Callable[[F32], F32]:
 
 @contextmanager
 def _alone(seed: int) -> Iterator[None]:
-    """Draw from a seed on one thread, which gives the same bits every time; afterwards PyTorch is as it was."""
+    """Draw from a seed on one thread, which gives the same bits every time; afterwards PyTorch is
+    as it was.
+    """
     import torch
 
     state, threads = torch.get_rng_state(), torch.get_num_threads()
@@ -69,5 +73,9 @@ def _network(height: int, width: int):  # type: ignore[no-untyped-def]  # PyTorc
         up += [nn.Upsample(scale_factor=2), nn.Conv2d(many, few, 3, padding=1), nn.ReLU()]
     last = CHANNELS[-1]
     squeeze = [nn.Flatten(), nn.Linear(last * height * width, CODE)]
-    widen = [nn.Linear(CODE, last * height * width), nn.ReLU(), nn.Unflatten(1, (last, height, width))]
+    widen = [
+        nn.Linear(CODE, last * height * width),
+        nn.ReLU(),
+        nn.Unflatten(1, (last, height, width)),
+    ]
     return nn.Sequential(*down, *squeeze, *widen, *up[:-1])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benchmark: algorithms run on volumes with inserted spheres, and all metrics of each.
 
-Everything is seen in three ways: as volumes, as all their slices, and as those slices only that hold a part of a
-sphere, which is what the raters of the paper saw.
+Everything is seen in three ways: as volumes, as all their slices, and as those slices only that
+hold a part of a sphere, which is what the raters of the paper saw.
 """
 
 from __future__ import annotations
@@ -45,23 +45,32 @@ class Benchmark:
     algorithms: tuple[str, ...]
     skipped: tuple[str, ...]  # a line for each algorithm whose package is missing
     views: Mapping[str, Values]
-    unseen: Mapping[str, float]  # algorithm -> share of its false voxels in slices without an object; NaN without any
+    unseen: Mapping[
+        str, float
+    ]  # algorithm -> share of its false voxels in slices without an object; NaN without any
     shown: Shown
     numbers: Numbers
     slices: int
     slices_seen: int
 
-    def column(self, view: str, metric: str, algorithms: Sequence[str] | None = None) -> list[float]:
+    def column(
+        self, view: str, metric: str, algorithms: Sequence[str] | None = None
+    ) -> list[float]:
         """Return a metric of the algorithms in their order."""
         return [self.views[view][name][metric] for name in algorithms or self.algorithms]
 
 
-def benchmark(seed: int = 0, *, quick: bool = False, progress: Progress = lambda what, done, total: None) -> Benchmark:
+def benchmark(
+    seed: int = 0, *, quick: bool = False, progress: Progress = lambda what, done, total: None
+) -> Benchmark:
     """Train all algorithms, run them, and evaluate their maps."""
     numbers = QUICK if quick else FULL
     ready = [algorithm for algorithm in ALGORITHMS if algorithm.available]
     total = 2 * len(ready) + len(VIEWS)
-    training, usual = normal(seed, "training", numbers.training), normal(seed, "calibration", numbers.calibration)
+    training, usual = (
+        normal(seed, "training", numbers.training),
+        normal(seed, "calibration", numbers.calibration),
+    )
     volumes = list(test_volumes(seed, numbers.test))
     scores: dict[str, Score] = {}
     maps: dict[str, list[F32]] = {}
@@ -70,7 +79,10 @@ def benchmark(seed: int = 0, *, quick: bool = False, progress: Progress = lambda
         scores[algorithm.name] = calibrated(algorithm.fit(training, seed), usual)
         progress(f"running {algorithm.name}", 2 * k + 1, total)
         maps[algorithm.name] = [scores[algorithm.name](volume.image) for volume in volumes]
-    cases = [(volume, {name: found[k] for name, found in maps.items()}) for k, volume in enumerate(volumes)]
+    cases = [
+        (volume, {name: found[k] for name, found in maps.items()})
+        for k, volume in enumerate(volumes)
+    ]
     views = {}
     for k, view in enumerate(VIEWS):
         progress(f"evaluating {view}", 2 * len(ready) + k, total)
@@ -110,11 +122,17 @@ def samples_of(cases: Sequence[tuple[Volume, Maps]], view: str) -> Iterator[Samp
             continue
         chosen = np.flatnonzero(has_object(volume)) if view == SEEN else np.arange(len(labels))
         for z in chosen.tolist():
-            yield Sample(f"{volume.name} {z:02d}", labels[z], {name: found[z] for name, found in maps.items()})
+            yield Sample(
+                f"{volume.name} {z:02d}",
+                labels[z],
+                {name: found[z] for name, found in maps.items()},
+            )
 
 
 def _unseen(volumes: Sequence[Volume], maps: Sequence[F32]) -> float:
-    """Return the share of the voxels that are called falsely which lies in slices without an object."""
+    """Return the share of the voxels that are called falsely which lies in slices without an
+    object.
+    """
     total = hidden = 0
     for volume, found in zip(volumes, maps):
         false = ((found >= THRESHOLD) & (volume.labels == 0)).sum(axis=(1, 2))
@@ -124,8 +142,15 @@ def _unseen(volumes: Sequence[Volume], maps: Sequence[F32]) -> float:
 
 
 def _shown(cases: Sequence[tuple[Volume, Maps]]) -> Shown:
-    """Return the slice of the first case that cuts most spheres, most voxels of them if there are several."""
+    """Return the slice of the first case that cuts most spheres, most voxels of them if there are
+    several.
+    """
     volume, maps = cases[0]
     areas = np.stack([(volume.labels == number).sum(axis=(1, 2)) for number in range(1, 6)])
     z = int(((areas > 0).sum(axis=0) * volume.labels[0].size + areas.sum(axis=0)).argmax())
-    return Shown(f"slice {z}", volume.image[z], volume.labels[z], {name: found[z] for name, found in maps.items()})
+    return Shown(
+        f"slice {z}",
+        volume.image[z],
+        volume.labels[z],
+        {name: found[z] for name, found in maps.items()},
+    )

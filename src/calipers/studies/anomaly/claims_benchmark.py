@@ -84,8 +84,12 @@ def _(found: Found) -> Judgement:
     columns = {name: found.benchmark.column(VOLUMES, name) for name in METRICS}
     tau = between(columns)
     r, c = np.unravel_index(int(np.nanargmin(tau)), tau.shape)
-    winners = {name: found.benchmark.algorithms[int(np.argmax(values))] for name, values in columns.items()}
-    by_winner = {w: [name for name in METRICS if winners[name] == w] for w in dict.fromkeys(winners.values())}
+    winners = {
+        name: found.benchmark.algorithms[int(np.argmax(values))] for name, values in columns.items()
+    }
+    by_winner = {
+        w: [name for name in METRICS if winners[name] == w] for w in dict.fromkeys(winners.values())
+    }
     said = "; ".join(f"{winner} wins by {', '.join(names)}" for winner, names in by_winner.items())
     return Judgement(
         len(by_winner) > 1,

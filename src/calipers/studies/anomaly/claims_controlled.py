@@ -7,7 +7,16 @@ import numpy as np
 
 from calipers.studies.anomaly.controlled import TOUCHING, Response
 from calipers.studies.anomaly.found import AS_MANY, EXACT, HALF, MOVES, Found
-from calipers.studies.anomaly.measures import AREAS, F1S, INSTANCE, LENIENT, METRICS, PRINTED, RANKING, SOFT
+from calipers.studies.anomaly.measures import (
+    AREAS,
+    F1S,
+    INSTANCE,
+    LENIENT,
+    METRICS,
+    PRINTED,
+    RANKING,
+    SOFT,
+)
 from calipers.studies.judging import Claims, Judgement, share, told
 
 CLAIMS: Claims[Found] = Claims()
@@ -17,7 +26,11 @@ BOTH = ("2D", "3D")
 DEFINITIONS, EXPERIMENTS = "section 2", "section 3, figure 1 (top)"
 
 
-@CLAIMS.says("undefined-without-objects", "Dice, AP and AUROC have no value without labelled objects.", DEFINITIONS)
+@CLAIMS.says(
+    "undefined-without-objects",
+    "Dice, AP and AUROC have no value without labelled objects.",
+    DEFINITIONS,
+)
 def _(found: Found) -> Judgement:
     empty = found.controlled.probes["2D"]["empty"]
     undefined = [name for name in (*RANKING, *AREAS) if np.isnan(empty[name])]
@@ -31,7 +44,9 @@ def _(found: Found) -> Judgement:
 
 
 @CLAIMS.says(
-    "pooling-favours-large-objects", "Metrics over the voxels of a whole data set favour large anomalies.", DEFINITIONS
+    "pooling-favours-large-objects",
+    "Metrics over the voxels of a whole data set favour large anomalies.",
+    DEFINITIONS,
 )
 def _(found: Found) -> Judgement:
     flags, parts = [], []
@@ -50,7 +65,9 @@ def _(found: Found) -> Judgement:
 
 
 @CLAIMS.says(
-    "printed-formula", "The printed formula of the soft IoU measures the overlap of a map with an object.", DEFINITIONS
+    "printed-formula",
+    "The printed formula of the soft IoU measures the overlap of a map with an object.",
+    DEFINITIONS,
 )
 def _(found: Found) -> Judgement:
     perfect = found.controlled.probes["2D"]["all"]
@@ -64,7 +81,9 @@ def _(found: Found) -> Judgement:
 
 
 @CLAIMS.says(
-    "ap-auroc-fall-in-a", "(a) AP and AUROC fall although more objects are found, with as many voxels.", EXPERIMENTS
+    "ap-auroc-fall-in-a",
+    "(a) AP and AUROC fall although more objects are found, with as many voxels.",
+    EXPERIMENTS,
 )
 def _(found: Found) -> Judgement:
     names = [name for name in RANKING if not name.endswith("slice")]
@@ -79,13 +98,19 @@ def _(found: Found) -> Judgement:
     )
 
 
-@CLAIMS.says("soft-iou-rises-in-a", "(a) The soft IoU rises as intended when more objects are found.", EXPERIMENTS)
+@CLAIMS.says(
+    "soft-iou-rises-in-a",
+    "(a) The soft IoU rises as intended when more objects are found.",
+    EXPERIMENTS,
+)
 def _(found: Found) -> Judgement:
     return Judgement(bool((found.changes("a", SOFT) > MOVES).all()), f"{found.ends('a', SOFT)}.")
 
 
 @CLAIMS.says(
-    "object-metrics-steady-in-a", "(a) Metrics on objects are noisy, but remain relatively consistent.", EXPERIMENTS
+    "object-metrics-steady-in-a",
+    "(a) Metrics on objects are noisy, but remain relatively consistent.",
+    EXPERIMENTS,
 )
 def _(found: Found) -> Judgement:
     names = (*F1S, INSTANCE)
@@ -105,11 +130,17 @@ def _(found: Found) -> Judgement:
         peaked = [name for name in METRICS if _peaks(response, name)]
         flat = [name for name in METRICS if name not in peaked]
         flags.append(2 * len(peaked) > len(METRICS))
-        parts.append(f"{response.setting.name}: {len(peaked)} of {len(METRICS)}, all but {', '.join(flat)}")
+        parts.append(
+            f"{response.setting.name}: {len(peaked)} of {len(METRICS)}, all but {', '.join(flat)}"
+        )
     return Judgement(share(flags), f"The only maximum is at the true radius. {'; '.join(parts)}.")
 
 
-@CLAIMS.says("f1-less-pronounced", "(b) The peaks of F1 at IoU 0.5 and by centre are less pronounced.", EXPERIMENTS)
+@CLAIMS.says(
+    "f1-less-pronounced",
+    "(b) The peaks of F1 at IoU 0.5 and by centre are less pronounced.",
+    EXPERIMENTS,
+)
 def _(found: Found) -> Judgement:
     names, flags, parts = ("F1@0.5", "F1@centre"), [], []
     for response in found.controlled.of("b"):
@@ -117,7 +148,9 @@ def _(found: Found) -> Judgement:
         wide = [_plateau(response, name) for name in names]
         flags += [one > usual for one in wide]
         said = ", ".join(f"{name} at {one}" for name, one in zip(names, wide))
-        parts.append(f"{response.setting.name}: {said}, median of the metrics other than F1 {usual:g}")
+        parts.append(
+            f"{response.setting.name}: {said}, median of the metrics other than F1 {usual:g}"
+        )
     n = len(found.controlled.of("b")[0].x)
     return Judgement(
         share(flags),
@@ -127,7 +160,9 @@ def _(found: Found) -> Judgement:
     )
 
 
-@CLAIMS.says("dataset-ap-one-sided", "(b) AP of the data set is nearly constant on one side.", EXPERIMENTS)
+@CLAIMS.says(
+    "dataset-ap-one-sided", "(b) AP of the data set is nearly constant on one side.", EXPERIMENTS
+)
 def _(found: Found) -> Judgement:
     flags, parts = [], []
     for response in found.controlled.of("b"):
@@ -151,7 +186,10 @@ def _(found: Found) -> Judgement:
 def _(found: Found) -> Judgement:
     sides = [_sides(response, "F1@0.01") for response in found.controlled.of("b")]
     last = [told(float(response.values["F1@0.01"][-1])) for response in found.controlled.of("b")]
-    said = "; ".join(f"{name}: range {told(one[0])} below, {told(one[1])} above" for name, one in zip(BOTH, sides))
+    said = "; ".join(
+        f"{name}: range {told(one[0])} below, {told(one[1])} above"
+        for name, one in zip(BOTH, sides)
+    )
     return Judgement(
         share([min(one) <= STEADY for one in sides]),
         f"{said}, up to {TOUCHING:g} radii, from where on objects may touch; {' and '.join(last)} at the last.",
@@ -160,11 +198,17 @@ def _(found: Found) -> Judgement:
     )
 
 
-@CLAIMS.says("false-alarms-strong", "(c) AP, AUROC and F1 by centre react strongly to false detections.", EXPERIMENTS)
+@CLAIMS.says(
+    "false-alarms-strong",
+    "(c) AP, AUROC and F1 by centre react strongly to false detections.",
+    EXPERIMENTS,
+)
 def _(found: Found) -> Judgement:
     names = ("AP/dataset", "AUROC/dataset", "F1@centre")
     lost = {name: [_lost(one, name, AS_MANY) for one in found.controlled.of("c")] for name in names}
-    said = "; ".join(f"{name} {told(two)} (2D), {told(three)} (3D)" for name, (two, three) in lost.items())
+    said = "; ".join(
+        f"{name} {told(two)} (2D), {told(three)} (3D)" for name, (two, three) in lost.items()
+    )
     return Judgement(
         share([min(values) >= STRONG for values in lost.values()]),
         f"Lost with as many false objects as true ones: {said}.",
@@ -172,7 +216,9 @@ def _(found: Found) -> Judgement:
     )
 
 
-@CLAIMS.says("soft-iou-less-affected", "(c) The soft IoU is less affected by false detections.", EXPERIMENTS)
+@CLAIMS.says(
+    "soft-iou-less-affected", "(c) The soft IoU is less affected by false detections.", EXPERIMENTS
+)
 def _(found: Found) -> Judgement:
     names = ("softIoU", "AP/dataset", "F1@centre")
     at_four = {name: found.controlled.responses["c", "2D"].at(name, AS_MANY) for name in names}
@@ -180,7 +226,9 @@ def _(found: Found) -> Judgement:
     lenient = found.controlled.crowds[4].at(LENIENT, AS_MANY)
     less = at_four["softIoU"] > max(at_four["AP/dataset"], at_four["F1@centre"])
     sometimes = alone["softIoU"] > alone["AP/dataset"] or lenient > at_four["AP/dataset"]
-    said, single = (", ".join(f"{n} {told(v)}" for n, v in table.items()) for table in (at_four, alone))
+    said, single = (
+        ", ".join(f"{n} {told(v)}" for n, v in table.items()) for table in (at_four, alone)
+    )
     return Judgement(
         True if less else (None if sometimes else False),
         f"Four false objects beside four true ones: {said}; beside a single true one: {single}. With a = 0.1 instead "
@@ -199,7 +247,10 @@ def _(found: Found) -> Judgement:
 def _(found: Found) -> Judgement:
     named = (*F1S, "softIoU", "AP/dataset", "Dice")
     others = [name for name in (*RANKING, *AREAS) if name not in named]
-    lost = {name: min(_lost(one, name, HALF) for one in found.controlled.of("d")) for name in (*named, *others)}
+    lost = {
+        name: min(_lost(one, name, HALF) for one in found.controlled.of("d"))
+        for name in (*named, *others)
+    }
     least, most = min(lost[name] for name in named), max(others, key=lost.__getitem__)
     held = None if least >= STRONG else False
     held = True if held is None and lost[most] < least else held
@@ -218,7 +269,9 @@ def _least(lost: dict[str, float], names: list[str]) -> str:
 
 
 @CLAIMS.says(
-    "sample-level-blind-to-missed", "(d) Metrics by samples and by slices do not reflect missed objects.", EXPERIMENTS
+    "sample-level-blind-to-missed",
+    "(d) Metrics by samples and by slices do not reflect missed objects.",
+    EXPERIMENTS,
 )
 def _(found: Found) -> Judgement:
     names = ("AP/sample", "AP/slice", "AUROC/sample", "AUROC/slice")
@@ -233,7 +286,11 @@ def _(found: Found) -> Judgement:
     )
 
 
-@CLAIMS.says("empty-only-f1-and-soft", "(e) Only F1 and the soft IoU improve with normal samples.", EXPERIMENTS)
+@CLAIMS.says(
+    "empty-only-f1-and-soft",
+    "(e) Only F1 and the soft IoU improve with normal samples.",
+    EXPERIMENTS,
+)
 def _(found: Found) -> Judgement:
     rising, others = (*SOFT, *F1S), [name for name in METRICS if name not in (*SOFT, *F1S)]
     rise, rest = found.changes("e", rising), found.changes("e", others)
@@ -247,7 +304,9 @@ def _(found: Found) -> Judgement:
     )
 
 
-@CLAIMS.says("dataset-ap-falls-with-empty", "(e) AP of the data set falls with normal samples.", EXPERIMENTS)
+@CLAIMS.says(
+    "dataset-ap-falls-with-empty", "(e) AP of the data set falls with normal samples.", EXPERIMENTS
+)
 def _(found: Found) -> Judgement:
     return Judgement(
         bool((found.changes("e", ["AP/dataset"]) < -EXACT).all()),
@@ -257,7 +316,11 @@ def _(found: Found) -> Judgement:
     )
 
 
-@CLAIMS.says("others-insensitive-to-empty", "(e) The other metrics do not see normal samples, by design.", EXPERIMENTS)
+@CLAIMS.says(
+    "others-insensitive-to-empty",
+    "(e) The other metrics do not see normal samples, by design.",
+    EXPERIMENTS,
+)
 def _(found: Found) -> Judgement:
     others = [name for name in METRICS if name not in (*SOFT, *F1S, "AP/dataset")]
     most = np.abs(found.changes("e", others)).max()

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controlled experiments (a) to (e): one error at a time, on discs and spheres, with all metrics beside each other.
+"""The controlled experiments (a) to (e): one error at a time, on discs and spheres, with all
+metrics beside each other.
 
-(a) Six objects, two of them large. More and more of the small ones are found, and the large ones lose exactly as many
+(a) Six objects, two of them large. More and more of the small ones are found, and the large ones
+lose exactly as many
     of their outermost voxels: the number of voxels that are called stays the same.
 (b) Four equal objects are found with another radius.
 (c) Four equal objects are found, and false ones of their size beside them.
 (d) Of four equal objects some are missed; or samples are added in which all four are.
-(e) Of four equal objects one is missed, nothing is called falsely, and samples without an object are added.
+(e) Of four equal objects one is missed, nothing is called falsely, and samples without an object
+are added.
 
 What is expected for maps of 0 and 1, with n objects per sample, is in `laws`.
 """
@@ -19,7 +22,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.studies.anomaly.layouts import APART, SETTINGS, Flags, Setting, drawn, empty, peeled, placed, sample
+from calipers.studies.anomaly.layouts import (
+    APART,
+    SETTINGS,
+    Flags,
+    Setting,
+    drawn,
+    empty,
+    peeled,
+    placed,
+    sample,
+)
 from calipers.studies.anomaly.measures import LENIENT, METRICS, PRINTED, lines, measured
 from calipers.studies.framework import Progress
 from calipers.synthetic.discs import Disc
@@ -30,7 +43,8 @@ F64 = NDArray[np.float64]
 SAMPLES, QUICK_SAMPLES = 50, 4
 OBJECTS = 4
 LARGE, SMALL = 2, 4
-TOUCHING = 1.5  # up to this factor of the radius no two objects of experiment (b) touch, and none leaves the grid
+# up to this factor of the radius no two objects of experiment (b) touch, and none leaves the grid
+TOUCHING = 1.5
 AXES: Mapping[str, str] = {
     "a": "small objects found, of four",
     "b": "radius found / true radius",
@@ -115,7 +129,9 @@ def controlled(
     ([0.0, 2.0, 4.0], [1.0, 0.5, 0.333])
     """
     n = QUICK_SAMPLES if quick else SAMPLES
-    jobs: list[tuple[str, Setting, int]] = [(name, setting, 0) for name in AXES for setting in SETTINGS]
+    jobs: list[tuple[str, Setting, int]] = [
+        (name, setting, 0) for name in AXES for setting in SETTINGS
+    ]
     jobs += [("c", SETTINGS[0], crowd) for crowd in CROWDS]
     responses, crowds = {}, {}
     for done, (name, setting, crowd) in enumerate(jobs):
@@ -149,7 +165,10 @@ def respond(
         }
     else:
         make = _MAKERS[experiment]
-        table = measured((make(setting, xs, layout_seed(seed, experiment, k), objects, k) for k in range(n)), names)
+        table = measured(
+            (make(setting, xs, layout_seed(seed, experiment, k), objects, k) for k in range(n)),
+            names,
+        )
     return Response(experiment, setting, n, np.array(xs, np.float64), lines(table, models, names))
 
 
@@ -172,7 +191,10 @@ def _resized(setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k
     """(b): objects are found with another radius."""
     free = (TOUCHING - 1.0) * setting.equal + APART
     discs = placed(setting.shape, [setting.equal] * objects, seed, free)
-    found = {f"{x:g}": drawn([replace(one, radius=x * one.radius) for one in discs], setting.shape) for x in xs}
+    found = {
+        f"{x:g}": drawn([replace(one, radius=x * one.radius) for one in discs], setting.shape)
+        for x in xs
+    }
     return sample(f"S{k:03d}", drawn(discs, setting.shape), found)
 
 
@@ -183,7 +205,9 @@ def _with_false(setting: Setting, xs: tuple[float, ...], seed: int, objects: int
     return sample(f"S{k:03d}", drawn(discs[:objects], setting.shape), found)
 
 
-def _with_missed(setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int) -> Sample:
+def _with_missed(
+    setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int
+) -> Sample:
     """(d): objects are missed."""
     discs = placed(setting.shape, [setting.equal] * objects, seed)
     found = {f"{x:g}": drawn(discs[: objects - int(x)], setting.shape) for x in xs}
@@ -191,17 +215,28 @@ def _with_missed(setting: Setting, xs: tuple[float, ...], seed: int, objects: in
 
 
 _Maker = Callable[[Setting, tuple[float, ...], int, int, int], Sample]
-_MAKERS: Mapping[str, _Maker] = {"a": _shrinking, "b": _resized, "c": _with_false, "d": _with_missed}
+_MAKERS: Mapping[str, _Maker] = {
+    "a": _shrinking,
+    "b": _resized,
+    "c": _with_false,
+    "d": _with_missed,
+}
 
 
 def example(experiment: str, setting: Setting, strength: float, seed: int = 0) -> Sample:
-    """Return the first sample of an experiment at one strength; of (e), with that many objects missed."""
+    """Return the first sample of an experiment at one strength; of (e), with that many objects
+    missed.
+    """
     name = "d" if experiment == "e" else experiment
     return _MAKERS[name](setting, (strength,), layout_seed(seed, experiment, 0), OBJECTS, 0)
 
 
-def _with_added(experiment: str, setting: Setting, n: int, added: int, seed: int) -> Iterator[Sample]:
-    """(d) in new samples, where all objects are missed, and (e), where there are none; (e) starts with one missed."""
+def _with_added(
+    experiment: str, setting: Setting, n: int, added: int, seed: int
+) -> Iterator[Sample]:
+    """(d) in new samples, where all objects are missed, and (e), where there are none; (e) starts
+    with one missed.
+    """
     missed = 1 if experiment == "e" else 0
     for k in range(n + added):
         if k >= n and experiment == "e":
@@ -209,21 +244,33 @@ def _with_added(experiment: str, setting: Setting, n: int, added: int, seed: int
             continue
         discs = placed(setting.shape, [setting.equal] * OBJECTS, layout_seed(seed, experiment, k))
         seen = discs[: OBJECTS - missed] if k < n else ()
-        yield sample(f"S{k:03d}", drawn(discs, setting.shape), {"found": drawn(seen, setting.shape)})
+        yield sample(
+            f"S{k:03d}", drawn(discs, setting.shape), {"found": drawn(seen, setting.shape)}
+        )
 
 
 def probe(setting: Setting, n: int, seed: int = 0) -> dict[str, dict[str, float]]:
-    """Return what single cases give: everything found, only large or only small objects, and empty samples alone."""
+    """Return what single cases give: everything found, only large or only small objects, and empty
+    samples alone.
+    """
     names = (*METRICS, PRINTED)
 
     def made() -> Iterator[Sample]:
         for k in range(n):
             radii = [setting.large] * LARGE + [setting.small] * SMALL
             discs = placed(setting.shape, radii, layout_seed(seed, "a", k))
-            parts: dict[str, tuple[Disc, ...]] = {"all": discs, "large": discs[:LARGE], "small": discs[LARGE:]}
-            found: dict[str, Flags] = {model: drawn(part, setting.shape) for model, part in parts.items()}
+            parts: dict[str, tuple[Disc, ...]] = {
+                "all": discs,
+                "large": discs[:LARGE],
+                "small": discs[LARGE:],
+            }
+            found: dict[str, Flags] = {
+                model: drawn(part, setting.shape) for model, part in parts.items()
+            }
             yield sample(f"S{k:03d}", drawn(discs, setting.shape), found)
 
     found = measured(made(), names)
-    found["empty"] = measured((empty(f"S{k}", setting.shape, ["empty"]) for k in range(2)), names)["empty"]
+    found["empty"] = measured((empty(f"S{k}", setting.shape, ["empty"]) for k in range(2)), names)[
+        "empty"
+    ]
     return found

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of the benchmark: what algorithms call, what metrics say of them, and how far metrics agree."""
+"""Figures of the benchmark: what algorithms call, what metrics say of them, and how far metrics
+agree.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def _maps(found: Found) -> StudyFigure:
         "orange: false; green: the map. Maps are brought to [0, 1] alike: a score of 0.5 is what one in 1000 voxels of "
         "normal volumes reaches."
     )
-    return StudyFigure("figure-9", "Algorithms fail in different ways", caption, panels, rows=(len(panels),))
+    return StudyFigure(
+        "figure-9", "Algorithms fail in different ways", caption, panels, rows=(len(panels),)
+    )
 
 
 def _called(found: Found, name: str) -> str:
@@ -115,9 +119,13 @@ def _people(found: Found) -> StudyFigure:
     tables = {view: found.agreements(view) for view in VIEWS}
     panels = []
     for words, part in (("Kendall's tau-b", "tau"), ("Spearman's rho", "rho")):
-        heights = np.array([[getattr(tables[view][name], part) for name in METRICS] for view in VIEWS])
+        heights = np.array(
+            [[getattr(tables[view][name], part) for name in METRICS] for view in VIEWS]
+        )
         low = min(0.0, float(np.nanmin(heights)))
-        panels.append(Bars(words, Axis("metric", names=METRICS), Axis(words, low, 1.0), VIEWS, heights))
+        panels.append(
+            Bars(words, Axis("metric", names=METRICS), Axis(words, low, 1.0), VIEWS, heights)
+        )
     tau = {name: one.tau for name, one in tables[SEEN].items() if not np.isnan(one.tau)}
     best = max(tau, key=tau.__getitem__)
     title = f"On slices with an object {best} agrees best with the ranking by people: tau-b {tau[best]:.2f}"

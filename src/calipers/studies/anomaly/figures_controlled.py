@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of the controlled experiments: what they look like, a scorecard, and every metric over every error."""
+"""Figures of the controlled experiments: what they look like, a scorecard, and every metric over
+every error.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,14 @@ import numpy as np
 
 from calipers.plots.figures import Axis, Curves, HeatMap, Line
 from calipers.plots.ticks import MINUS
-from calipers.studies.anomaly.controlled import AXES, CROWD_METRICS, CROWDS, TOUCHING, Response, example
+from calipers.studies.anomaly.controlled import (
+    AXES,
+    CROWD_METRICS,
+    CROWDS,
+    TOUCHING,
+    Response,
+    example,
+)
 from calipers.studies.anomaly.found import EXACT, MOVES, WANTED, Found, rewarded, scorecard
 from calipers.studies.anomaly.layouts import SETTINGS
 from calipers.studies.anomaly.measures import ALPHA, FAMILIES, METRICS
@@ -115,7 +124,9 @@ def score_figure(found: Found) -> StudyFigure:
     return StudyFigure("figure-2", title, caption, tuple(panels), rows=(2,))
 
 
-def _experiment(found: Found, name: str, experiments: tuple[str, ...], title: str, caption: str) -> StudyFigure:
+def _experiment(
+    found: Found, name: str, experiments: tuple[str, ...], title: str, caption: str
+) -> StudyFigure:
     """Return three families of metrics, in 2D and in 3D."""
     panels = [
         _panel(found.controlled.responses[experiment, setting.name], family, names)
@@ -124,11 +135,15 @@ def _experiment(found: Found, name: str, experiments: tuple[str, ...], title: st
         for family, names in FAMILIES.items()
     ]
     samples = f"{found.controlled.samples} samples; maps of 0 and 1; a value is that of all samples, no mean of runs."
-    return StudyFigure(name, title, f"{caption} {samples}", tuple(panels), rows=(3,) * (len(panels) // 3))
+    return StudyFigure(
+        name, title, f"{caption} {samples}", tuple(panels), rows=(3,) * (len(panels) // 3)
+    )
 
 
 def _panel(response: Response, family: str, names: tuple[str, ...]) -> Curves:
-    lines = tuple(Line(name, response.x, response.values[name], slot=slot) for slot, name in enumerate(names))
+    lines = tuple(
+        Line(name, response.x, response.values[name], slot=slot) for slot, name in enumerate(names)
+    )
     title = f"{response.setting.name}: {family}"
     return Curves(title, Axis(AXES[response.experiment]), Axis("value", 0.0, 1.0), lines)
 
@@ -139,7 +154,8 @@ def _crowds(found: Found) -> StudyFigure:
     for n in CROWDS:
         response = found.controlled.crowds[n]
         lines = tuple(
-            Line(name, response.x, response.values[name], slot=slot) for slot, name in enumerate(CROWD_METRICS)
+            Line(name, response.x, response.values[name], slot=slot)
+            for slot, name in enumerate(CROWD_METRICS)
         )
         title = f"{n} true object{'s' if n > 1 else ''} per sample"
         panels.append(Curves(title, Axis(AXES["c"]), Axis("value", 0.0, 1.0), lines))
@@ -147,7 +163,9 @@ def _crowds(found: Found) -> StudyFigure:
         "Experiment (c) in 2D with other numbers of true objects. softIoU = 1 / (1 + a k) does not know how many "
         f"there are; AP = n / (n + k) does. softIoU has a = 0.5, softIoU/lenient a = {ALPHA:g}."
     )
-    title = "Whether the soft IoU or AP forgives false objects depends on how many true ones there are"
+    title = (
+        "Whether the soft IoU or AP forgives false objects depends on how many true ones there are"
+    )
     return StudyFigure("figure-6", title, caption, tuple(panels))
 
 
@@ -160,4 +178,8 @@ def _signed(value: float) -> str:
 
 def _ends(found: Found, experiment: str, metric: str) -> str:
     values = found.controlled.responses[experiment, "2D"].values[metric]
-    return f"{values[0]:.2f} to {values[-1]:.2f}" if np.ptp(values) > MOVES else f"{values[0]:.2f} all along"
+    return (
+        f"{values[0]:.2f} to {values[-1]:.2f}"
+        if np.ptp(values) > MOVES
+        else f"{values[0]:.2f} all along"
+    )

@@ -13,7 +13,9 @@ TREES, DRAWN = 100, 512
 
 
 def fitted_forest(rows: F32, seed: int) -> Callable[[F32], NDArray[np.float64]]:
-    """Return what says of rows how unusual they are: 0.5 and less is usual, near 1 is isolated at once."""
+    """Return what says of rows how unusual they are: 0.5 and less is usual, near 1 is isolated at
+    once.
+    """
     from sklearn.ensemble import IsolationForest
 
     found = IsolationForest(

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that claims, figures and tables look at, and how far each metric moves the way one wants it to."""
+"""Everything that claims, figures and tables look at, and how far each metric moves the way one
+wants it to.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ class Found:
 
     def changes(self, experiment: str, metrics: Sequence[str]) -> F64:
         """Return (2, metrics): last minus first value, in 2D and in 3D."""
-        return np.array([[one.change(name) for name in metrics] for one in self.controlled.of(experiment)])
+        return np.array(
+            [[one.change(name) for name in metrics] for one in self.controlled.of(experiment)]
+        )
 
     def agreements(self, view: str) -> dict[str, Agreement]:
         """Return how well every metric agrees with the ranking by people."""
@@ -58,7 +62,10 @@ class Found:
             return {}
         names = list(self.ranking.ranks)
         ranks = list(self.ranking.ranks.values())
-        return {metric: agreement(ranks, self.benchmark.column(view, metric, names)) for metric in METRICS}
+        return {
+            metric: agreement(ranks, self.benchmark.column(view, metric, names))
+            for metric in METRICS
+        }
 
 
 def wanted(response: Response, metric: str) -> float:
@@ -67,7 +74,9 @@ def wanted(response: Response, metric: str) -> float:
         away = [response.at(metric, size) for size in SIZES]
         return response.at(metric, 1.0) - float(np.mean(away))
     if response.experiment in ("c", "d"):
-        return float(response.values[metric][0]) - response.at(metric, {"c": AS_MANY, "d": HALF}[response.experiment])
+        return float(response.values[metric][0]) - response.at(
+            metric, {"c": AS_MANY, "d": HALF}[response.experiment]
+        )
     return response.change(metric)
 
 

@@ -1,24 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What metrics are, in closed form, on maps of 0 and 1 with objects of equal size: experiments (c), (d) and (e)."""
+"""What metrics are, in closed form, on maps of 0 and 1 with objects of equal size: experiments (c),
+(d) and (e).
+"""
 
 from __future__ import annotations
 
 from calipers.studies.anomaly.measures import ALPHA, LENIENT
 
 WEIGHTS = {"softIoU": 0.5, LENIENT: ALPHA}
-ALIKE = ("F1@0.5", "F1@0.01", "F1@centre", "Dice")  # F1 of objects, and of voxels where all objects have as many
+ALIKE = (
+    "F1@0.5",
+    "F1@0.01",
+    "F1@centre",
+    "Dice",
+)  # F1 of objects, and of voxels where all objects have as many
 
 
-def expected(experiment: str, metric: str, x: float, *, objects: int = 4, samples: int = 50) -> float | None:
+def expected(
+    experiment: str, metric: str, x: float, *, objects: int = 4, samples: int = 50
+) -> float | None:
     """Return the value of a metric at a strength, None where there is no simple form.
 
     Notes
     -----
-    With n objects, k false ones and weight a on false voxels, the soft IoU is ``1 / (1 + a k)``, its Jaccard form
-    ``1 / (1 + k)``, AP ``n / (n + k)``, F1 and Dice ``2 n / (2 n + k)``. With m objects missed the soft IoU is
-    ``(n - m) / n``, F1 and Dice ``2 (n - m) / (2 n - m)`` and AUROC ``1 - m / (2 n)``. With e empty samples beside s
-    others, means over samples go from v to ``(s v + e) / (s + e)``; Dice, AUROC and
-    IoU/instance stay.
+    With n objects, k false ones and weight a on false voxels, the soft IoU is ``1 / (1 + a k)``,
+    its Jaccard form ``1 / (1 + k)``, AP ``n / (n + k)``, F1 and Dice ``2 n / (2 n + k)``. With m
+    objects missed the soft IoU is ``(n - m) / n``, F1 and Dice ``2 (n - m) / (2 n - m)`` and AUROC
+    ``1 - m / (2 n)``. With e empty samples beside s others, means over samples go from v to ``(s v
+    + e) / (s + e)``; Dice, AUROC and IoU/instance stay.
     """
     if experiment == "c":
         return _with_false(metric, x, objects)

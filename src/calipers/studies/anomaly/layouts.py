@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where discs and spheres lie, and samples made of them: what is there, and what was found.
 
-All centres are centres of voxels, so that discs of one radius have the same number of voxels: closed forms are exact.
+All centres are centres of voxels, so that discs of one radius have the same number of voxels:
+closed forms are exact.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from calipers.synthetic.discs import Disc, scatter
 from calipers.tables.samples import Sample
 
 Flags = NDArray[np.bool_]
-APART = 2.0  # voxels left free around every disc: after rounding of centres no two touch, not even at a corner
+# voxels left free around every disc: after rounding of centres no two touch, not even at a corner
+APART = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +47,14 @@ SETTINGS = (
 )
 
 
-def placed(shape: Sequence[int], radii: Sequence[float], seed: int, free: float = APART) -> tuple[Disc, ...]:
+def placed(
+    shape: Sequence[int], radii: Sequence[float], seed: int, free: float = APART
+) -> tuple[Disc, ...]:
     """Return discs at random places, inside the grid, at least twice ``free`` - 1.8 voxels apart."""
     found = scatter(len(radii), shape, [radius + free for radius in radii], seed, gap=0.0)
-    return tuple(Disc(tuple(np.floor(one.centre) + 0.5), radius) for one, radius in zip(found, radii))
+    return tuple(
+        Disc(tuple(np.floor(one.centre) + 0.5), radius) for one, radius in zip(found, radii)
+    )
 
 
 def drawn(discs: Sequence[Disc], shape: Sequence[int]) -> Flags:
@@ -60,7 +66,9 @@ def drawn(discs: Sequence[Disc], shape: Sequence[int]) -> Flags:
 
 
 def peeled(one: Disc, shape: Sequence[int], n: int) -> Flags:
-    """Return a disc without its ``n`` outermost voxels; of voxels at one distance the later ones go first."""
+    """Return a disc without its ``n`` outermost voxels; of voxels at one distance the later ones go
+    first.
+    """
     mask = one.mask(shape)
     index = np.argwhere(mask)
     away = ((index[:, ::-1] + 0.5 - np.array(one.centre)) ** 2).sum(axis=1)

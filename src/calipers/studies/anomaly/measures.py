@@ -26,7 +26,8 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "voxels, ranked": RANKING,
     "regions and Dice": AREAS,
 }
-# Beside the metrics of the paper: the soft IoU with less weight on false voxels, and the formula as it is printed.
+# Beside the metrics of the paper: the soft IoU with less weight on false voxels, and the formula as
+# it is printed.
 ALPHA = 0.1
 LENIENT, PRINTED = "softIoU/lenient", "softIoU/printed"
 
@@ -61,7 +62,9 @@ slices = "z"
 
 def protocol(names: Iterable[str] = METRICS) -> Protocol:
     """Return the protocol with these metrics."""
-    return Protocol.from_toml(_HEAD + "\n".join(f'[[metric]]\nname = "{name}"\n{_kind(name)}' for name in names))
+    return Protocol.from_toml(
+        _HEAD + "\n".join(f'[[metric]]\nname = "{name}"\n{_kind(name)}' for name in names)
+    )
 
 
 def _kind(name: str) -> str:
@@ -72,7 +75,11 @@ def _kind(name: str) -> str:
 
 
 def measured(
-    samples: Iterable[Sample], names: Iterable[str] = METRICS, *, jobs: int = 1, progress: Counted | None = None
+    samples: Iterable[Sample],
+    names: Iterable[str] = METRICS,
+    *,
+    jobs: int = 1,
+    progress: Counted | None = None,
 ) -> dict[str, dict[str, float]]:
     """Return metric by model; NaN where a metric has no value."""
     found = evaluate_maps(samples, protocol(names), ci=False, jobs=jobs, progress=progress)
@@ -83,7 +90,9 @@ def measured(
     return table
 
 
-def lines(table: Mapping[str, Mapping[str, float]], models: Iterable[str], names: Iterable[str]) -> dict[str, F64]:
+def lines(
+    table: Mapping[str, Mapping[str, float]], models: Iterable[str], names: Iterable[str]
+) -> dict[str, F64]:
     """Return the values of every metric over models in a given order."""
     order = list(models)
     return {name: np.array([table[model][name] for model in order]) for name in names}

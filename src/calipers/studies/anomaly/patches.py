@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patches of volumes as rows of numbers: their look in a few principal components, and where they lie."""
+"""Patches of volumes as rows of numbers: their look in a few principal components, and where they
+lie.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ class Patches:
 
     mean: F32  # (SIDE^3,)
     axes: F32  # (components, SIDE^3)
-    place: float  # weight of the place, in units of the largest deviation of a component; 0 = the place plays no part
+    # weight of the place, in units of the largest deviation of a component; 0 = the place plays no
+    # part
+    place: float
 
     def of(self, volume: F32) -> F32:
         """Return a row per patch, patches in the order of the voxels of a grid of stride `STRIDE`."""
@@ -32,7 +36,9 @@ class Patches:
         looks = (rows - self.mean) @ self.axes.T
         if not self.place:
             return np.asarray(looks, np.float32)
-        return np.asarray(np.concatenate([looks, self.place * places(volume.shape)], axis=1), np.float32)
+        return np.asarray(
+            np.concatenate([looks, self.place * places(volume.shape)], axis=1), np.float32
+        )
 
 
 def learned_patches(volumes: Sequence[F32], place: float = 0.0) -> tuple[Patches, F32]:
@@ -64,5 +70,9 @@ def at_all_voxels(values: NDArray[np.floating], shape: tuple[int, ...]) -> F32:
 def _cut(volume: F32) -> F32:
     """Return (patches, SIDE^3)."""
     half = SIDE // 2
-    windows = np.lib.stride_tricks.sliding_window_view(np.pad(volume, half, mode="edge"), (SIDE,) * volume.ndim)
-    return np.ascontiguousarray(windows[(slice(None, None, STRIDE),) * volume.ndim].reshape(-1, SIDE**volume.ndim))
+    windows = np.lib.stride_tricks.sliding_window_view(
+        np.pad(volume, half, mode="edge"), (SIDE,) * volume.ndim
+    )
+    return np.ascontiguousarray(
+        windows[(slice(None, None, STRIDE),) * volume.ndim].reshape(-1, SIDE**volume.ndim)
+    )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of the study: objects in outline, by their fate, above what was seen and what was called."""
+"""Pictures of the study: objects in outline, by their fate, above what was seen and what was
+called.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,13 @@ LARGER = 6  # so many pixels of a picture are one voxel: browsers would blur the
 THRESHOLD = 0.5
 
 
-def picture(title: str, labels: Array, scores: Array, image: Array | None = None, note: str = "") -> Overlay:
+def picture(
+    title: str, labels: Array, scores: Array, image: Array | None = None, note: str = ""
+) -> Overlay:
     """Return one slice: references found or missed, false alarms, and the map as a shade.
 
-    A reference is found if any of its voxels has a score of at least 0.5; a component of such voxels that touches no
-    reference is a false alarm.
+    A reference is found if any of its voxels has a score of at least 0.5; a component of such
+    voxels that touches no reference is a false alarm.
     """
     called, there = scores >= THRESHOLD, labels > 0
     marks = [_mark("reference" if (called & one).any() else "missed", one) for one in _parts(there)]
@@ -54,7 +58,9 @@ def _mark(fate: str, mask: Flags) -> BoxMark:
     box = (float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1))
     points, offsets = outlines.rings(mask)
     corners, ends = points.astype(float).tolist(), offsets.tolist()
-    rings: tuple[Ring, ...] = tuple(tuple((x, y) for x, y in corners[i:j]) for i, j in pairwise(ends))
+    rings: tuple[Ring, ...] = tuple(
+        tuple((x, y) for x, y in corners[i:j]) for i, j in pairwise(ends)
+    )
     return BoxMark(fate, box, "object", outline=rings)
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A ranking of algorithms by people, read from a file, and how well metrics agree with it and with each other."""
+"""A ranking of algorithms by people, read from a file, and how well metrics agree with it and with
+each other.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,8 @@ class Agreement:
 
 
 def read_ranking(path: str | PathLike[str], known: Sequence[str]) -> Ranking:
-    """Read a table with the columns ``algorithm`` and ``rank``; every algorithm is one of those that ran.
+    """Read a table with the columns ``algorithm`` and ``rank``; every algorithm is one of those
+    that ran.
 
     Not every one that ran has to be ranked, but at least three.
     """
@@ -53,13 +56,19 @@ def read_ranking(path: str | PathLike[str], known: Sequence[str]) -> Ranking:
     for column in COLUMNS:
         if column not in table.columns:
             raise InputError(
-                "the columns algorithm and rank", rule="missing-column", file=table.file, value=list(table.names)
+                "the columns algorithm and rank",
+                rule="missing-column",
+                file=table.file,
+                value=list(table.names),
             )
     names, ranks = texts(table, "algorithm"), _ranks(table)
     _check_names(table, names, known)
     if len(names) < FEWEST:
         raise InputError(
-            f"ranks of at least {FEWEST} algorithms", rule="too-few-rows", file=table.file, value=len(names)
+            f"ranks of at least {FEWEST} algorithms",
+            rule="too-few-rows",
+            file=table.file,
+            value=len(names),
         )
     entry = {"file": opened.file, "bytes": opened.size, "sha256": opened.sha256}
     return Ranking(Path(table.file).name, dict(zip(names, ranks.tolist())), entry)
@@ -71,7 +80,14 @@ def _ranks(table: Table) -> F64:
     for row in np.flatnonzero(~(values >= 1) | ~np.isfinite(values)).tolist():
         at = table.locate(int(table.lines[row]), "rank")
         value = table.columns["rank"][row]
-        raise InputError("a rank of 1 or more", rule="range", file=table.file, location=at, field="rank", value=value)
+        raise InputError(
+            "a rank of 1 or more",
+            rule="range",
+            file=table.file,
+            location=at,
+            field="rank",
+            value=value,
+        )
     return values
 
 
@@ -88,7 +104,9 @@ def _check_names(table: Table, names: Sequence[str], known: Sequence[str]) -> No
                 hint=did_you_mean(name, known),
             )
         if name in names[:row]:
-            raise InputError("one rank per algorithm", rule="dup-row", file=table.file, location=at, value=name)
+            raise InputError(
+                "one rank per algorithm", rule="dup-row", file=table.file, location=at, value=name
+            )
 
 
 def agreement(ranks: Sequence[float], values: Sequence[float]) -> Agreement:

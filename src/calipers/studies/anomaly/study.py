@@ -21,7 +21,9 @@ from calipers.studies.anomaly.volumes import CONTRAST, RADII, SIDE
 from calipers.studies.framework import Progress, Study, StudyOptions, StudyResult
 
 TITLE = "What metrics of anomaly maps see: controlled errors, and a benchmark"
-CITATION = "Zimmerer D, Maier-Hein K. Revisiting anomaly localization metrics. Under review for MIDL 2024."
+CITATION = (
+    "Zimmerer D, Maier-Hein K. Revisiting anomaly localization metrics. Under review for MIDL 2024."
+)
 REFERENCES = (
     "Zimmerer D, et al. MOOD 2020: a public benchmark for out-of-distribution detection and localization on medical "
     "images. IEEE Transactions on Medical Imaging 2022.",
@@ -83,7 +85,12 @@ def _source(found: Found) -> str:
 def _settings(found: Found, *, quick: bool) -> Mapping[str, Any]:
     n = found.benchmark.numbers
     sizes = {
-        f"{one.name}: grid, radii large, small, equal": [*one.shape, one.large, one.small, one.equal]
+        f"{one.name}: grid, radii large, small, equal": [
+            *one.shape,
+            one.large,
+            one.small,
+            one.equal,
+        ]
         for one in SETTINGS
     }
     return {
@@ -133,7 +140,9 @@ STUDY = Study(
     title=TITLE,
     citation=CITATION,
     statements=tuple(
-        statement for claims in (claims_controlled.CLAIMS, claims_benchmark.CLAIMS) for statement, _ in claims.entries
+        statement
+        for claims in (claims_controlled.CLAIMS, claims_benchmark.CLAIMS)
+        for statement, _ in claims.entries
     ),
     run=run,
     takes=frozenset({"ranking"}),

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the study: metric by algorithm, agreement with people, and closed forms beside what was measured."""
+"""Tables of the study: metric by algorithm, agreement with people, and closed forms beside what was
+measured.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def _values(found: Found) -> StudyTable:
         for name in bench.algorithms
     )
     note = "As volumes; every slice as a sample; only slices that hold a part of an object."
-    return StudyTable("table-1", "Metric by algorithm", Table(("algorithm", "seen as", *METRICS), rows), note)
+    return StudyTable(
+        "table-1", "Metric by algorithm", Table(("algorithm", "seen as", *METRICS), rows), note
+    )
 
 
 def _orders(found: Found) -> StudyTable:
@@ -55,11 +59,17 @@ def _algorithms(found: Found) -> StudyTable:
         (
             one.name,
             one.about,
-            "yes" if one.name in found.benchmark.algorithms else f"no: needs {one.package} (extra {one.extra})",
+            "yes"
+            if one.name in found.benchmark.algorithms
+            else f"no: needs {one.package} (extra {one.extra})",
         )
         for one in ALGORITHMS
     )
-    return StudyTable("table-3", "Algorithms of the benchmark", Table(("algorithm", "score of a voxel", "ran"), rows))
+    return StudyTable(
+        "table-3",
+        "Algorithms of the benchmark",
+        Table(("algorithm", "score of a voxel", "ran"), rows),
+    )
 
 
 def _theory(found: Found) -> StudyTable:
@@ -67,7 +77,9 @@ def _theory(found: Found) -> StudyTable:
     rows: list[tuple[Cell, ...]] = []
     for (experiment, dimensions), response in found.controlled.responses.items():
         for metric in METRICS:
-            rows += _compared(response, f"({experiment}), {dimensions}", metric, 4, found.controlled.samples)
+            rows += _compared(
+                response, f"({experiment}), {dimensions}", metric, 4, found.controlled.samples
+            )
     for n in CROWDS:
         for metric in CROWD_METRICS:
             response = found.controlled.crowds[n]
@@ -78,7 +90,9 @@ def _theory(found: Found) -> StudyTable:
     return StudyTable("table-4", "Closed forms", Table(columns, tuple(rows)), note)
 
 
-def _compared(response: Response, words: str, metric: str, objects: int, samples: int) -> list[tuple[Cell, ...]]:
+def _compared(
+    response: Response, words: str, metric: str, objects: int, samples: int
+) -> list[tuple[Cell, ...]]:
     found: list[tuple[Cell, ...]] = []
     for x, value in zip(response.x.tolist(), response.values[metric].tolist()):
         law = expected(response.experiment, metric, x, objects=objects, samples=samples)

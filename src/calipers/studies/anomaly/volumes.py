@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes for the benchmark: chests that differ a little from each other, half of them with inserted spheres."""
+"""Volumes for the benchmark: chests that differ a little from each other, half of them with
+inserted spheres.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ Labels = NDArray[np.uint8]
 SIDE = 48  # voxels along every axis
 RADII = (6.5, 3.0, 3.0, 3.0, 3.0)  # one large, four small, in voxels
 APART = 2.5  # voxels between the rims of two spheres: they stay objects of their own
-CONTRAST = (0.18, 0.45)  # how far the grey value of a sphere is from what was there, of a range of 1
+CONTRAST = (
+    0.18,
+    0.45,
+)  # how far the grey value of a sphere is from what was there, of a range of 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +68,24 @@ test_volumes.__test__ = False  # type: ignore[attr-defined]  # volumes for testi
 
 
 def _chest(seed: int, name: str) -> F32:
-    drawn = draw_volume(torso(seed, name, 3), np.zeros((SIDE,) * 3, np.float32), stream(seed, "chest", name))
+    drawn = draw_volume(
+        torso(seed, name, 3), np.zeros((SIDE,) * 3, np.float32), stream(seed, "chest", name)
+    )
     return drawn.astype(np.float32) / np.float32(255.0)
 
 
 def with_spheres(image: F32, random: Generator) -> tuple[F32, Labels]:
-    """Return a volume with spheres of one grey value each, wholly inside the body, and their labels.
+    """Return a volume with spheres of one grey value each, wholly inside the body, and their
+    labels.
 
-    The grey value differs from the mean of what was there by at least `CONTRAST`, upwards or downwards.
+    The grey value differs from the mean of what was there by at least `CONTRAST`, upwards or
+    downwards.
     """
     from scipy import ndimage
 
-    slices = [ndimage.binary_fill_holes(ndimage.binary_opening(one > 0.2, iterations=2)) for one in image]
+    slices = [
+        ndimage.binary_fill_holes(ndimage.binary_opening(one > 0.2, iterations=2)) for one in image
+    ]
     room = ndimage.distance_transform_edt(np.pad(np.stack(slices), 1))[1:-1, 1:-1, 1:-1]
     found, labels = image.copy(), np.zeros(image.shape, np.uint8)
     away = np.full(image.shape, np.inf)  # from the rims of the spheres that are there
@@ -97,5 +108,7 @@ def _grey(mean: float, random: Generator) -> np.float32:
 
 
 def _distance(shape: tuple[int, ...], centre: NDArray[np.int64]) -> NDArray[np.float64]:
-    axes = np.meshgrid(*(np.arange(n) - c for n, c in zip(shape, centre)), indexing="ij", sparse=True)
+    axes = np.meshgrid(
+        *(np.arange(n) - c for n, c in zip(shape, centre)), indexing="ij", sparse=True
+    )
     return np.asarray(np.sqrt(sum(axis.astype(np.float64) ** 2 for axis in axes)))

@@ -26,11 +26,15 @@ def _(found: Found) -> Judgement:
     for trial in found.trials:
         real, said = trial.cohort.references, trial.cohort.predictions(trial.scope.model)
         exact = {(int(i), *box) for i, box in zip(real.image.tolist(), real.boxes.tolist())}
-        equal += sum((int(i), *box) in exact for i, box in zip(said.image.tolist(), said.boxes.tolist()))
+        equal += sum(
+            (int(i), *box) in exact for i, box in zip(said.image.tolist(), said.boxes.tolist())
+        )
         hits += len(said)
     if not hits:
         return Judgement(None, "There are no predictions.", tested=False)
-    return Judgement(equal < 0.01 * hits, f"{equal} of {hits} predicted boxes equal a reference box.")
+    return Judgement(
+        equal < 0.01 * hits, f"{equal} of {hits} predicted boxes equal a reference box."
+    )
 
 
 @OPENING.says(
@@ -78,9 +82,14 @@ def _(found: Found) -> Judgement:
 def _(found: Found) -> Judgement:
     counts = found.definitions.counts
     right = all(
-        math.isnan(c.precision) == (c.predictions == 0) and math.isnan(c.recall) == (c.references == 0) for c in counts
+        math.isnan(c.precision) == (c.predictions == 0)
+        and math.isnan(c.recall) == (c.references == 0)
+        for c in counts
     )
-    no_p, no_r = (sum(math.isnan(v) for v in vs) for vs in ([c.precision for c in counts], [c.recall for c in counts]))
+    no_p, no_r = (
+        sum(math.isnan(v) for v in vs)
+        for vs in ([c.precision for c in counts], [c.recall for c in counts])
+    )
     return Judgement(
         right,
         f"Of the {len(counts)} possible counts with up to {MOST} predictions and references, {no_p} have no precision "
@@ -115,14 +124,18 @@ def _(found: Found) -> Judgement:
 def _(found: Found) -> Judgement:
     missed, present = (found.definitions.missed[mean] for mean in ("declared", "present"))
     law = 1.0 - 1.0 / np.array(NUMBERS_OF_CLASSES)
-    told = ", ".join(f"{s:.3f} (C = {c})" for c, s in zip(NUMBERS_OF_CLASSES, missed.tolist()) if c > 1)
+    told = ", ".join(
+        f"{s:.3f} (C = {c})" for c, s in zip(NUMBERS_OF_CLASSES, missed.tolist()) if c > 1
+    )
     said = []
     for trial in found.trials:
         if trial.scope.n_classes > 1 and trial.planted is not None and trial.planted.any():
             hidden = int((~trial.declared.unsafe(TAU) & trial.planted).sum())
             safe = int((~trial.unsafe & trial.planted).sum())
             n = int(trial.planted.sum())
-            said.append(f" Of {n} failures of {trial.name}, {hidden} are safe at tau = {TAU:g}; over present: {safe}.")
+            said.append(
+                f" Of {n} failures of {trial.name}, {hidden} are safe at tau = {TAU:g}; over present: {safe}."
+            )
     return Judgement(
         share([bool(s < TAU) for s in missed]),
         f"An image whose only object is missed scores 1 - 1/C: {told} (largest difference from the closed form "

@@ -48,7 +48,9 @@ def _(trial: Trial) -> Finding:
     "A network must be good on images like its training data, and worse on others.",
     OOD_SECTION,
 )
-@in_each_trial(f"Good: the interval lies below {GOOD:g}. Worse: that of the difference lies above 0.")
+@in_each_trial(
+    f"Good: the interval lies below {GOOD:g}. Worse: that of the difference lies above 0."
+)
 def _(trial: Trial) -> Finding:
     assert trial.evaluation.disagreement is not None
     usual, safe = (trial.evaluation.disagreement.share(name) for name in ("ID-unsafe", "OOD-safe"))
@@ -82,8 +84,13 @@ def _harmless(trial: Trial) -> str:
     """Return which shifts harm no more than none, where shifts are known."""
     if trial.planted is None:
         return ""
-    rate = {kind: float(trial.unsafe[trial.kinds == kind].mean()) for kind in np.unique(trial.kinds).tolist()}
-    told = ", ".join(f"{kind} {value:.2f}" for kind, value in sorted(rate.items(), key=lambda item: item[1]))
+    rate = {
+        kind: float(trial.unsafe[trial.kinds == kind].mean())
+        for kind in np.unique(trial.kinds).tolist()
+    }
+    told = ", ".join(
+        f"{kind} {value:.2f}" for kind, value in sorted(rate.items(), key=lambda item: item[1])
+    )
     return f" Shares of unsafe images by shift: {told}."
 
 
@@ -113,7 +120,11 @@ def _(trial: Trial) -> Finding:
 )
 @in_each_trial()
 def _(trial: Trial) -> Finding:
-    gaps = {name: gap for name, gap in trial.evaluation.paradigm_gaps.items() if name in trial.contenders}
+    gaps = {
+        name: gap
+        for name, gap in trial.evaluation.paradigm_gaps.items()
+        if name in trial.contenders
+    }
     up = [name for name, gap in gaps.items() if gap.estimate.low > 0]
     down = [name for name, gap in gaps.items() if gap.estimate.high < 0]
     most, least = (pick(gaps, key=lambda name: gaps[name].estimate.value) for pick in (max, min))
@@ -158,21 +169,29 @@ def _(found: Found) -> Judgement:
     for trial in made:
         strange = np.isin(trial.kinds, ("taxiway", "new-class"))
         foreign = (trial.kinds != USUAL) & ~strange
-        names = [name for name in ("image-mahalanobis", "image-knn", "count") if name in trial.contenders]
+        names = [
+            name for name in ("image-mahalanobis", "image-knn", "count") if name in trial.contenders
+        ]
         areas = _against_usual(trial, names, (foreign, strange))
         turned = bool(areas[:, 0].argmax() != areas[:, 1].argmax())
         flags.append(turned)
-        told = ", ".join(f"{name} {a:.3f} and {b:.3f}" for name, (a, b) in zip(names, areas.tolist()))
+        told = ", ".join(
+            f"{name} {a:.3f} and {b:.3f}" for name, (a, b) in zip(names, areas.tolist())
+        )
         said.append(
             f"{trial.title}: {int(foreign.sum())} pictures are changed as a whole, {int(strange.sum())} only have a "
             f"strange object; AUROC of the one and of the other against usual images: {told}."
         )
-    told = "Holds if another of these monitors is best for strange objects than for changed pictures."
+    told = (
+        "Holds if another of these monitors is best for strange objects than for changed pictures."
+    )
     return Judgement(share(flags), " ".join(said), f"{told} {MADE_ONLY}")
 
 
 def _against_usual(trial: Trial, names: Sequence[str], kinds: Sequence[Flags]) -> F64:
-    """Return (monitors, kinds): the AUROC of images of one kind against usual images, other kinds left out."""
+    """Return (monitors, kinds): the AUROC of images of one kind against usual images, other kinds
+    left out.
+    """
     usual = trial.kinds == USUAL
     alarms = np.stack([trial.alarm(name) for name in names])
     found = [auroc(alarms[:, usual | kind], kind[usual | kind][None])[:, 0] for kind in kinds]

@@ -35,7 +35,11 @@ def _(found: Found) -> Judgement:
             f"are unsafe at tau = {curve.taus[0]:.2f} and {curve.prevalence[-1]:.3f} at tau = 1, {distinct} different "
             "values."
         )
-    return Judgement(share(flags), " ".join(said), "tau has no default in Calipers; the prevalence is always stated.")
+    return Judgement(
+        share(flags),
+        " ".join(said),
+        "tau has no default in Calipers; the prevalence is always stated.",
+    )
 
 
 @SCOPE.says(
@@ -53,7 +57,11 @@ def _(found: Found) -> Judgement:
         lowest = min(float(np.nanmin(kendall_tau_b(column, values.T))) for column in values.T)
         winners = curve.winners
         flags.append(lowest < 1.0)
-        best = f"{winners[0]} is always best" if len(winners) == 1 else f"the best are {', '.join(winners)}"
+        best = (
+            f"{winners[0]} is always best"
+            if len(winners) == 1
+            else f"the best are {', '.join(winners)}"
+        )
         said.append(
             f"{curve.trial.capitalize()}, mean over {curve.classes} classes: tau-b between orders of "
             f"{len(curve.monitors)} monitors is as low as {lowest:.2f}; {best}."
@@ -98,7 +106,9 @@ def _share(value: float) -> str:
     "A monitor is there to reject unsafe predictions; one that is chosen by OOD may leave them.",
     "Quick reminder; Defining the scope of the model",
 )
-@in_each_trial("Thresholds reject at most 5 % of the safe images of the tuning split; RH is on the images for testing.")
+@in_each_trial(
+    "Thresholds reject at most 5 % of the safe images of the tuning split; RH is on the images for testing."
+)
 def _(trial: Trial) -> Finding:
     by_ood, by_oms = trial.order(OOD)[0], trial.order(OMS)[0]
     get = trial.evaluation.get
@@ -139,9 +149,15 @@ def _(found: Found) -> Judgement:
         flags.append(len(better) == len(area))
         if better and len(better) < len(area):
             flags.append(True)
-        blind = f"; {BLIND} has {stated(get('AURC', BLIND, OMS))}" if BLIND in trial.contenders else ""
+        blind = (
+            f"; {BLIND} has {stated(get('AURC', BLIND, OMS))}" if BLIND in trial.contenders else ""
+        )
         said.append(
             f"{trial.title}: risk {base:.3f} without rejection; AURC lies below it, with its interval, for "
             f"{len(better)} of {len(area)} monitors, lowest for {best} ({stated(area[best])}){blind}."
         )
-    return Judgement(share(flags), " ".join(said), "A monitor that knows nothing has an AURC of about the base risk.")
+    return Judgement(
+        share(flags),
+        " ".join(said),
+        "A monitor that knows nothing has an AURC of about the base risk.",
+    )

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The matching rule of the paper taken literally, on images in which references lie close to each other.
+"""The matching rule of the paper taken literally, on images in which references lie close to each
+other.
 
-Literally, a prediction is matched with a reference if their IoU is at least 0.5 and no other prediction of the class
-has a larger one with that reference. Nothing keeps a prediction from being the best for two references.
+Literally, a prediction is matched with a reference if their IoU is at least 0.5 and no other
+prediction of the class has a larger one with that reference. Nothing keeps a prediction from being
+the best for two references.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ class Crowds:
     hits_by_reference: int
     hits_by_prediction: int  # predictions that are matched with any reference
     hits_one_to_one: int
-    recall_without_cost: int  # images with a literal recall of 1 and fewer predictions than references
+    recall_without_cost: (
+        int  # images with a literal recall of 1 and fewer predictions than references
+    )
     ties: int  # references for which two predictions have the same largest IoU: both match
 
 
@@ -46,13 +50,23 @@ def crowds(n: int, seed: int) -> Crowds:
     records, found = [], []
     for k in range(n):
         real, said = _pair(random)
-        records.append({"image_id": str(k), "boxes": real, "labels": [0, 0], "width": 200, "height": 200})
+        records.append(
+            {"image_id": str(k), "boxes": real, "labels": [0, 0], "width": 200, "height": 200}
+        )
         labels, scores = np.zeros(len(said), np.int64), np.linspace(0.9, 0.5, len(said))
         found.append({"image_id": str(k), "boxes": said, "labels": labels, "scores": scores})
-    scope = scope_scores(Cohort.from_arrays(records, {"made": found}, classes=("runway",)), FOREGROUND)
-    one_to_one = np.rint(scope.score * (scope.n_references + scope.n_predictions) / 2.0).astype(np.int64)
+    scope = scope_scores(
+        Cohort.from_arrays(records, {"made": found}, classes=("runway",)), FOREGROUND
+    )
+    one_to_one = np.rint(scope.score * (scope.n_references + scope.n_predictions) / 2.0).astype(
+        np.int64
+    )
     literal = np.array(
-        [literal_hits(np.asarray(r["boxes"]), np.asarray(f["boxes"])) for r, f in zip(records, found)], np.int64
+        [
+            literal_hits(np.asarray(r["boxes"]), np.asarray(f["boxes"]))
+            for r, f in zip(records, found)
+        ],
+        np.int64,
     ).reshape(-1, 3)
     full = (literal[:, 0] == scope.n_references) & (scope.n_predictions < scope.n_references)
     return Crowds(
@@ -68,18 +82,29 @@ def crowds(n: int, seed: int) -> Crowds:
 
 
 def literal_hits(references: F64, predictions: F64) -> tuple[int, int, int]:
-    """Return by the literal rule: references with a match, predictions with one, references with two equal ones."""
+    """Return by the literal rule: references with a match, predictions with one, references with
+    two equal ones.
+    """
     if not len(references) or not len(predictions):
         return 0, 0, 0
-    a, b = np.repeat(references, len(predictions), axis=0).T, np.tile(predictions, (len(references), 1)).T
+    a, b = (
+        np.repeat(references, len(predictions), axis=0).T,
+        np.tile(predictions, (len(references), 1)).T,
+    )
     areas = (np.prod(overlap.sides(boxes), axis=0) for boxes in (a, b))
     iou = overlap.iou(a, b, *areas).reshape(len(references), len(predictions))
     best = (iou == iou.max(axis=1, keepdims=True)) & (iou >= FOREGROUND)
-    return int(best.any(axis=1).sum()), int(best.any(axis=0).sum()), int((best.sum(axis=1) > 1).sum())
+    return (
+        int(best.any(axis=1).sum()),
+        int(best.any(axis=0).sum()),
+        int((best.sum(axis=1) > 1).sum()),
+    )
 
 
 def _pair(random: np.random.Generator) -> tuple[F64, F64]:
-    """Return two close references and what a detector makes of them: a box for each, or one for both."""
+    """Return two close references and what a detector makes of them: a box for each, or one for
+    both.
+    """
     corner = random.uniform(0.0, 50.0, 2)
     aside = random.uniform(*CLOSE) * SIDE
     first = np.array([*corner, *(corner + SIDE)])

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The definitions of the paper on counts and on images made by hand: where they have no value, and what they hide."""
+"""The definitions of the paper on counts and on images made by hand: where they have no value, and
+what they hide.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class Definitions:
 
     counts: tuple[Counts, ...]  # all that can be, up to MOST of each
     one_runway: tuple[tuple[int, bool, float], ...]  # predictions, hit, measured s
-    missed: dict[str, F64]  # mean over classes -> s of an image whose only object is missed, by number of classes
+    missed: dict[
+        str, F64
+    ]  # mean over classes -> s of an image whose only object is missed, by number of classes
     confused: dict[str, F64]  # the same if it gets a wrong class, from two classes on; NaN for one
 
 
@@ -65,7 +69,9 @@ def all_counts(most: int = MOST) -> tuple[Counts, ...]:
 
 
 def _printed(said: int, real: int, p: float, r: float) -> float:
-    """Return the score by the cases of the paper, taken literally: 2 P R / (P + R) is 0 / 0 if nothing is hit."""
+    """Return the score by the cases of the paper, taken literally: 2 P R / (P + R) is 0 / 0 if
+    nothing is hit.
+    """
     if said == 0 and real == 0:
         return 1.0
     if said == 0 or real == 0:
@@ -80,9 +86,16 @@ def one_runway() -> tuple[tuple[int, bool, float], ...]:
     for k, (n, hit) in enumerate(cases):
         aside = [[60.0 + 12.0 * j, 60.0, 70.0 + 12.0 * j, 70.0] for j in range(n - hit)]
         boxes = np.array([*([list(BOX)] if hit else []), *aside]).reshape(-1, 4)
-        records.append({"image_id": str(k), "boxes": [list(BOX)], "labels": [0], "width": 200, "height": 100})
+        records.append(
+            {"image_id": str(k), "boxes": [list(BOX)], "labels": [0], "width": 200, "height": 100}
+        )
         found.append(
-            {"image_id": str(k), "boxes": boxes, "labels": np.zeros(n, np.int64), "scores": np.linspace(0.9, 0.5, n)}
+            {
+                "image_id": str(k),
+                "boxes": boxes,
+                "labels": np.zeros(n, np.int64),
+                "scores": np.linspace(0.9, 0.5, n),
+            }
         )
     scope = scope_scores(Cohort.from_arrays(records, {"made": found}, classes=("runway",)))
     return tuple((n, hit, float(s)) for (n, hit), s in zip(cases, scope.score))

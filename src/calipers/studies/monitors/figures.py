@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of trials: who is unsafe, AUROC under both paradigms, risk and coverage, who rejects what."""
+"""Figures of trials: who is unsafe, AUROC under both paradigms, risk and coverage, who rejects
+what.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def labels_figure(found: Found) -> StudyFigure:
     if found.both:
         one = found.both[0]
         assert one.evaluation.disagreement is not None
-        safe, inside = (one.evaluation.disagreement.share(name).value for name in ("OOD-safe", "unsafe-ID"))
+        safe, inside = (
+            one.evaluation.disagreement.share(name).value for name in ("OOD-safe", "unsafe-ID")
+        )
         title = f"{one.title}: {safe:.0%} of the OOD images are safe, {inside:.0%} of the unsafe ones are no OOD images"
     else:
         title = "Safe and unsafe images"
@@ -74,7 +78,8 @@ def labels_figure(found: Found) -> StudyFigure:
         "figure-2",
         title,
         f"Images for testing by kind; unsafe: s below tau = {TAU:g}, with F1 at an IoU of 0.5 averaged over the "
-        f"classes present. {known}" + " ".join(f"{trial.title}: n = {len(trial.kinds)}." for trial in found.trials),
+        f"classes present. {known}"
+        + " ".join(f"{trial.title}: n = {len(trial.kinds)}." for trial in found.trials),
         panels,
     )
 
@@ -85,11 +90,19 @@ def _labels(trial: Trial) -> Bars:
     first = (USUAL, "ID")
     kinds.sort(key=lambda kind: (kind not in first, rate[kind], kind))
     counts = np.array(
-        [[((trial.kinds == kind) & (trial.unsafe == wanted)).sum() for kind in kinds] for wanted in (False, True)]
+        [
+            [((trial.kinds == kind) & (trial.unsafe == wanted)).sum() for kind in kinds]
+            for wanted in (False, True)
+        ]
     )
     y = Axis("images", 0.0)
     return Bars(
-        trial.title, Axis("kind", names=tuple(kinds)), y, ("safe", "unsafe"), counts.astype(float), stacked=True
+        trial.title,
+        Axis("kind", names=tuple(kinds)),
+        y,
+        ("safe", "unsafe"),
+        counts.astype(float),
+        stacked=True,
     )
 
 
@@ -97,7 +110,11 @@ def areas_figure(found: Found) -> StudyFigure:
     """Return AUROC under OMS labels against that under OOD labels."""
     one = found.both[0]
     by_ood, by_oms = one.order(OOD)[0], one.order(OMS)[0]
-    differ = f"by OOD {by_ood} is best, by OMS {by_oms}" if by_ood != by_oms else f"{by_ood} is best by both labels"
+    differ = (
+        f"by OOD {by_ood} is best, by OMS {by_oms}"
+        if by_ood != by_oms
+        else f"{by_ood} is best by both labels"
+    )
     replicates = one.evaluation.basis.certainty.replicates
     return StudyFigure(
         "figure-3",
@@ -121,7 +138,10 @@ def _areas(trial: Trial) -> Scatter:
     def dots(names: tuple[str, ...], title: str, slot: int) -> Dots:
         x, y = (
             np.array(
-                [[getattr(trial.evaluation.get("AUROC", n, p), end) for n in names] for end in ("value", "low", "high")]
+                [
+                    [getattr(trial.evaluation.get("AUROC", n, p), end) for n in names]
+                    for end in ("value", "low", "high")
+                ]
             )
             for p in (OOD, OMS)
         )
@@ -139,7 +159,9 @@ def rejected_figure(found: Found) -> StudyFigure:
         tables = trial.evaluation.disagreement
         assert tables is not None
         names = tuple(name for name in trial.evaluation.monitors if name in tables.alarms)
-        values = np.array([[tables.rejected(name, ood=o, unsafe=u).value for _, o, u in CELLS] for name in names])
+        values = np.array(
+            [[tables.rejected(name, ood=o, unsafe=u).value for _, o, u in CELLS] for name in names]
+        )
         n = tables.labels
         columns = tuple(f"{words} ({int(n[int(o), int(u)])})" for words, o, u in CELLS)
         axes = Axis("kind (images)", names=columns), Axis("monitor", names=names)
@@ -176,7 +198,11 @@ def risk_figure(found: Found) -> StudyFigure:
 def shown(trial: Trial) -> tuple[str, ...]:
     """Return the few monitors that figures with curves show: the best ones, then made ones."""
     best = [trial.order(OMS)[0], *([trial.order(OOD)[0]] if trial.judged else [])]
-    rest = [name for name in ("shift-detector", "failure-predictor", "random") if name in trial.contenders]
+    rest = [
+        name
+        for name in ("shift-detector", "failure-predictor", "random")
+        if name in trial.contenders
+    ]
     others = [name for name in trial.contenders if name not in rest]
     return tuple(dict.fromkeys([*best, *rest, *others]))[:MOST_CURVES]
 
@@ -190,4 +216,6 @@ def _risk(trial: Trial) -> Curves:
     base = float(trial.unsafe.mean())
     x = np.linspace(0.02, 1.0, POINTS)
     lines.append(Line("ideal", x, np.maximum(x - (1.0 - base), 0.0) / x, slot=GREY))
-    return Curves(trial.title, Axis("share of images accepted", 0.0, 1.0), Axis("risk", 0.0), tuple(lines))
+    return Curves(
+        trial.title, Axis("share of images accepted", 0.0, 1.0), Axis("risk", 0.0), tuple(lines)
+    )

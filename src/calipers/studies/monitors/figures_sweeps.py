@@ -69,7 +69,11 @@ def share_figure(found: Found) -> StudyFigure:
         "which harms nobody, the others have fog, blur or night. shift-detector sees shifts only (3 standard "
         "deviations), weak-failure-predictor sees failures only (0.6). Far runways fail in distribution too. "
         f"Bands: 95 % of {REPLICATES} bootstrap replicates; grey: the closed forms of both, in this order.",
-        tuple(panel for sweep in found.shares for panel in (_share(sweep, "oms"), _share(sweep, "ood"))),
+        tuple(
+            panel
+            for sweep in found.shares
+            for panel in (_share(sweep, "oms"), _share(sweep, "ood"))
+        ),
         rows=(2,) * len(found.shares),
     )
 
@@ -88,7 +92,10 @@ def _share(sweep: ShareSweep, paradigm: str) -> Curves:
         for k, name in enumerate(PAIR)
     ]
     theory = sweep.theory[paradigm]
-    lines += [Line(f"closed form, {k + 1}", sweep.shares, theory[k], slot=GREY) for k, name in enumerate(PAIR)]
+    lines += [
+        Line(f"closed form, {k + 1}", sweep.shares, theory[k], slot=GREY)
+        for k, name in enumerate(PAIR)
+    ]
     labels = "unsafe images (OMS)" if paradigm == "oms" else "OOD images"
     title = f"{100 * sweep.far:g} % far runways: {labels}"
     x = Axis("share of harmless shifts", 0.0, 1.0)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trials on given data: LARD's list or any other references, predictions of models, OOD labels if they are said."""
+"""Trials on given data: LARD's list or any other references, predictions of models, OOD labels if
+they are said.
+"""
 
 from __future__ import annotations
 
@@ -41,15 +43,23 @@ def given_trials(options: StudyOptions, replicates: int) -> Given:
     """Read the data and return a trial per model."""
     assert options.data is not None
     if not options.predictions:
-        raise UsageError("a scope is that of a model: give its predictions too, --predictions NAME=FILE")
+        raise UsageError(
+            "a scope is that of a model: give its predictions too, --predictions NAME=FILE"
+        )
     cohort = read(options.data, dict(options.predictions))
     if cohort.n_images < FEWEST:
-        raise InputError(f"{FEWEST} images", rule="too-few-images", file=str(options.data), value=cohort.n_images)
+        raise InputError(
+            f"{FEWEST} images", rule="too-few-images", file=str(options.data), value=cohort.n_images
+        )
     ood = ood_labels(cohort, options.ood)
     cluster = unit_of(cohort)
     fit, tuning = parted(cohort, ood, cluster, stream(options.seed, "monitors splits"))
     if not fit.any() or not tuning.any() or (fit | tuning).all():
-        raise InputError("images to fit on, to tune on and to test", rule="too-few-images", file=str(options.data))
+        raise InputError(
+            "images to fit on, to tune on and to test",
+            rule="too-few-images",
+            file=str(options.data),
+        )
     pictures = _pictures(cohort, Path(options.data).parent)
     kinds = np.full(cohort.n_images, "all") if ood is None else np.where(ood, "OOD", "ID")
     trials = [
@@ -64,8 +74,12 @@ def given_trials(options: StudyOptions, replicates: int) -> Given:
         )
         for model in cohort.models
     ]
-    inputs = tuple({"file": f.file, "bytes": f.bytes, "sha256": f.sha256} for f in cohort.intake.files)
-    return Given(tuple(trials), _source(options, cohort, ood, cluster), _warnings(ood, pictures), inputs)
+    inputs = tuple(
+        {"file": f.file, "bytes": f.bytes, "sha256": f.sha256} for f in cohort.intake.files
+    )
+    return Given(
+        tuple(trials), _source(options, cohort, ood, cluster), _warnings(ood, pictures), inputs
+    )
 
 
 def ood_labels(cohort: Cohort, said: str | None) -> Flags | None:
@@ -74,8 +88,9 @@ def ood_labels(cohort: Cohort, said: str | None) -> Flags | None:
     Parameters
     ----------
     said
-        ``COLUMN``: true where the column says so (1, true, yes, ood); ``COLUMN=a,b``: true where it is one of these
-        values, such as ``airport=LFPO,KSEA``; None: the column ``ood`` if there is one.
+        ``COLUMN``: true where the column says so (1, true, yes, ood); ``COLUMN=a,b``: true where it
+        is one of these values, such as ``airport=LFPO,KSEA``; None: the column ``ood`` if there is
+        one.
     """
     groups = cohort.images.groups
     if said is None and COLUMN not in groups:
@@ -95,7 +110,10 @@ def ood_labels(cohort: Cohort, said: str | None) -> Flags | None:
     lower = np.char.lower(column)
     strange = np.flatnonzero(~np.isin(lower, YES + NO))
     if len(strange):
-        where, hint = f"image {cohort.images.ids[strange[0]]!r}", f"or say which values are OOD: --ood {name}=a,b"
+        where, hint = (
+            f"image {cohort.images.ids[strange[0]]!r}",
+            f"or say which values are OOD: --ood {name}=a,b",
+        )
         value = str(column[strange[0]])
         file = cohort.intake.files[0].file if cohort.intake.files else ""
         place = {"file": file, "location": where, "field": name, "value": value}
@@ -104,21 +122,33 @@ def ood_labels(cohort: Cohort, said: str | None) -> Flags | None:
 
 
 def unit_of(cohort: Cohort) -> str:
-    """Return what is resampled: patients if known, airports if there are enough of them, else images."""
+    """Return what is resampled: patients if known, airports if there are enough of them, else
+    images.
+    """
     groups = cohort.images.groups
     if "patient" in groups:
         return "patient"
-    return "airport" if len({*groups.get("airport", np.zeros(0)).tolist()}) >= FEWEST_AIRPORTS else "image"
+    return (
+        "airport"
+        if len({*groups.get("airport", np.zeros(0)).tolist()}) >= FEWEST_AIRPORTS
+        else "image"
+    )
 
 
 def _pictures(cohort: Cohort, folder: Path) -> Path | None:
     """Return the folder of the list if it has the pictures too, and not too many of them."""
-    known = cohort.n_images <= MOST_PICTURES and all((folder / name).is_file() for name in cohort.images.ids)
+    known = cohort.n_images <= MOST_PICTURES and all(
+        (folder / name).is_file() for name in cohort.images.ids
+    )
     return folder if known else None
 
 
 def _source(options: StudyOptions, cohort: Cohort, ood: Flags | None, cluster: str) -> str:
-    labels = "no OOD labels" if ood is None else f"{int(ood.sum())} images OOD by {options.ood or COLUMN}"
+    labels = (
+        "no OOD labels"
+        if ood is None
+        else f"{int(ood.sum())} images OOD by {options.ood or COLUMN}"
+    )
     names = ", ".join(cohort.models)
     return (
         f"{cohort.n_images} images of {Path(str(options.data)).name}, predictions of {names}, {labels}; intervals "
@@ -129,7 +159,9 @@ def _source(options: StudyOptions, cohort: Cohort, ood: Flags | None, cluster: s
 def _warnings(ood: Flags | None, pictures: Path | None) -> tuple[str, ...]:
     said = []
     if ood is None:
-        said.append("no OOD labels: say which images are out of distribution, --ood COLUMN or --ood airport=LFPO,KSEA")
+        said.append(
+            "no OOD labels: say which images are out of distribution, --ood COLUMN or --ood airport=LFPO,KSEA"
+        )
     if pictures is None:
         said.append(
             f"no pictures beside the list, or more than {MOST_PICTURES}: monitors that look at them are left out"

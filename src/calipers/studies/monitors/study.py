@@ -26,7 +26,10 @@ from calipers.synthetic.shifts import ShiftedCohort
 IMAGES, QUICK_IMAGES = 1000, 240  # of every made cohort
 BOOTSTRAP, QUICK_BOOTSTRAP = 2000, 400
 CROWDED = 1000
-MAKERS: Mapping[str, Callable[[int, int], ShiftedCohort]] = {"runways": runway_cohort, "endoscopy": endoscopy_cohort}
+MAKERS: Mapping[str, Callable[[int, int], ShiftedCohort]] = {
+    "runways": runway_cohort,
+    "endoscopy": endoscopy_cohort,
+}
 STEPS = 5
 TITLE = "Runtime monitors of detectors: does finding foreign images find failures?"
 CITATION = "OOD and OMS evaluation paradigms for object detection. Technical note, February 2025."
@@ -55,7 +58,9 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
     replicates = QUICK_BOOTSTRAP if options.quick else BOOTSTRAP
     given = _trials(options, replicates, progress)
     progress("tau", 3, STEPS)
-    taus = tuple(curve for trial in given.trials for curve in tau_curves(trial, min(replicates, REPLICATES)))
+    taus = tuple(
+        curve for trial in given.trials for curve in tau_curves(trial, min(replicates, REPLICATES))
+    )
     progress("harmless shifts", 4, STEPS)
     shares = share_sweeps(options.seed, quick=options.quick) if options.data is None else ()
     found = Found(definitions(), crowds(CROWDED, options.seed), given.trials, taus, shares)

@@ -32,7 +32,9 @@ BESIDE = 0.005  # a step of a curve over tau is as wide as this
 
 @dataclass(frozen=True)
 class ShareSweep:
-    """Two monitors over the share of OOD images whose shift is harmless; half of all images are OOD."""
+    """Two monitors over the share of OOD images whose shift is harmless; half of all images are
+    OOD.
+    """
 
     far: float  # share of far runways, which cause failures in distribution
     shares: F64  # (S,)
@@ -44,7 +46,9 @@ class ShareSweep:
     theory: Mapping[str, F64]  # paradigm -> (2, S)
 
     def flip(self, values: F64) -> float:
-        """Return the first share at which a difference changes its sign, between two points; NaN if it never does."""
+        """Return the first share at which a difference changes its sign, between two points; NaN if
+        it never does.
+        """
         turns = np.flatnonzero((values[:-1] > 0) & (values[1:] <= 0))
         if not len(turns):
             return float("nan")
@@ -66,7 +70,9 @@ class ShareSweep:
 
     @property
     def turns(self) -> bool:
-        """Whether the first is surely better without harmless shifts, and surely worse with nothing else."""
+        """Whether the first is surely better without harmless shifts, and surely worse with nothing
+        else.
+        """
         return bool(self.difference[1, 0] > 0 and self.difference[2, -1] < 0)
 
     @property
@@ -78,7 +84,8 @@ class ShareSweep:
 def share_sweeps(seed: int, *, quick: bool) -> tuple[ShareSweep, ...]:
     """Return the sweep for several shares of far runways."""
     return tuple(
-        share_sweep(far, QUICK_POOL if quick else POOL, seed) for far in (QUICK_FAR_SHARES if quick else FAR_SHARES)
+        share_sweep(far, QUICK_POOL if quick else POOL, seed)
+        for far in (QUICK_FAR_SHARES if quick else FAR_SHARES)
     )
 
 
@@ -89,12 +96,18 @@ def share_sweep(far: float, pool: int, seed: int) -> ShareSweep:
     """
     weights = {shift.name: shift.share for shift in SHIFTS if shift.name in HARMFUL}
     total = sum(weights.values())
-    shares = {"none": 1.0, HARMLESS[0]: 1.0, **{name: share / total for name, share in weights.items()}}
+    shares = {
+        "none": 1.0,
+        HARMLESS[0]: 1.0,
+        **{name: share / total for name, share in weights.items()},
+    }
     made = runway_cohort(3 * pool, seed, shares=shares, far=far)
     shift = np.asarray(made.columns["shift"], np.str_)
     unsafe = scope_scores(made.cohort).unsafe(TAU)
     ood = np.asarray(made.columns["ood"], np.bool_)
-    noise = made.alarms["failure-predictor"] - SEES_FAILURE * np.asarray(made.columns["fails"], np.float64)
+    noise = made.alarms["failure-predictor"] - SEES_FAILURE * np.asarray(
+        made.columns["fails"], np.float64
+    )
     alarms = np.stack([made.alarms[PAIR[0]], noise + WEAK * unsafe])
     kinds = [np.flatnonzero(np.isin(shift, names)) for names in (("none",), HARMLESS, HARMFUL)]
     tables = [_at(share, kinds, pool, alarms, np.stack([unsafe, ood]), seed) for share in GRID]
@@ -116,9 +129,16 @@ def share_sweep(far: float, pool: int, seed: int) -> ShareSweep:
 
 
 def _at(
-    share: float, kinds: Sequence[NDArray[np.int64]], pool: int, alarms: F64, labels: Flags, seed: int
+    share: float,
+    kinds: Sequence[NDArray[np.int64]],
+    pool: int,
+    alarms: F64,
+    labels: Flags,
+    seed: int,
 ) -> tuple[F64, F64]:
-    """Return AUROC (2 monitors, 2 labellings) at one share of harmless shifts, and its replicates (2, 2, B)."""
+    """Return AUROC (2 monitors, 2 labellings) at one share of harmless shifts, and its replicates
+    (2, 2, B).
+    """
     harmless = round(share * pool)
     chosen = np.concatenate([kinds[0][:pool], kinds[1][:harmless], kinds[2][: pool - harmless]])
     units = Units.of("image", None, len(chosen))
@@ -129,9 +149,9 @@ def _at(
 def expected(far: float, shares: F64) -> dict[str, F64]:
     """Return the closed form: paradigm -> (2, S) AUROC of PAIR.
 
-    A monitor whose own two groups lie d standard deviations apart has an AUROC of A = Phi(d / sqrt 2) for these groups,
-    and 1/2 + (p - q) (A - 1/2) for other labels, p and q being the shares of its upper group among the images with
-    that label and without it.
+    A monitor whose own two groups lie d standard deviations apart has an AUROC of A = Phi(d / sqrt
+    2) for these groups, and 1/2 + (p - q) (A - 1/2) for other labels, p and q being the shares of
+    its upper group among the images with that label and without it.
     """
     fails = {shift.name: (1.0 - far) * shift.fails[0] + far * shift.fails[1] for shift in SHIFTS}
     weights = np.array([shift.share for shift in SHIFTS if shift.name in HARMFUL])
@@ -149,7 +169,9 @@ def expected(far: float, shares: F64) -> dict[str, F64]:
 
 @dataclass(frozen=True)
 class TauCurves:
-    """Prevalence and AUROC of the contenders of a trial over tau, for one way to average over classes."""
+    """Prevalence and AUROC of the contenders of a trial over tau, for one way to average over
+    classes.
+    """
 
     trial: str
     classes: str  # "present" or "declared"
@@ -173,14 +195,18 @@ class TauCurves:
 
 
 def tau_grid(scope: Scope) -> F64:
-    """Return values of tau from near 0 to 1: every value that s takes, and one just above, where it is unsafe."""
+    """Return values of tau from near 0 to 1: every value that s takes, and one just above, where it
+    is unsafe.
+    """
     values = scope.taus()
     steps = np.concatenate([[BESIDE, 1.0], values, values + BESIDE])
     return np.unique(steps[steps <= 1.0])
 
 
 def tau_curves(trial: Trial, replicates: int) -> list[TauCurves]:
-    """Return the curves for the mean over present classes and, if there are several, over declared ones."""
+    """Return the curves for the mean over present classes and, if there are several, over declared
+    ones.
+    """
     scopes = {"present": trial.scope}
     if trial.scope.n_classes > 1:
         scopes["declared"] = trial.declared

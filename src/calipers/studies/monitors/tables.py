@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the study: ill-defined scores, classes, monitors under both paradigms, at thresholds, and over tau."""
+"""Tables of the study: ill-defined scores, classes, monitors under both paradigms, at thresholds,
+and over tau.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +38,24 @@ def tables(found: Found) -> list[StudyTable]:
 def counts_table(found: Found) -> StudyTable:
     """Return the printed score beside ours for small counts."""
     rows = tuple(
-        (c.predictions, c.references, c.hits, *map(_known, (c.precision, c.recall, c.printed, c.ours)))
+        (
+            c.predictions,
+            c.references,
+            c.hits,
+            *map(_known, (c.precision, c.recall, c.printed, c.ours)),
+        )
         for c in found.definitions.counts
         if max(c.predictions, c.references) <= SHOWN_COUNTS
     )
-    columns = ("predictions", "references", "hits", "P", "R", "score as printed", "2 TP / (Nd + Nx)")
+    columns = (
+        "predictions",
+        "references",
+        "hits",
+        "P",
+        "R",
+        "score as printed",
+        "2 TP / (Nd + Nx)",
+    )
     note = "One class on one image. Empty: the formula divides 0 by 0."
     return StudyTable("table-1", "Where the printed score has no value", Table(columns, rows), note)
 
@@ -52,9 +67,16 @@ def classes_table(found: Found) -> StudyTable:
     for k, c in enumerate(NUMBERS_OF_CLASSES):
         measured = [float(d.missed[mean][k]) for mean in MEANS]
         rows.append((c, 1.0 - 1.0 / c, *measured, _known(float(d.confused["declared"][k]))))
-    columns = ("classes C", "1 - 1/C", *(f"missed, {mean}" for mean in MEANS), "wrong class, declared")
+    columns = (
+        "classes C",
+        "1 - 1/C",
+        *(f"missed, {mean}" for mean in MEANS),
+        "wrong class, declared",
+    )
     note = "Score s of an image with one object that is missed, or found with a wrong class. tau must be above it."
-    return StudyTable("table-2", "What the mean over classes hides", Table(columns, tuple(rows)), note)
+    return StudyTable(
+        "table-2", "What the mean over classes hides", Table(columns, tuple(rows)), note
+    )
 
 
 def areas_table(trial: Trial, name: str) -> StudyTable:
@@ -66,7 +88,9 @@ def areas_table(trial: Trial, name: str) -> StudyTable:
         for monitor in trial.evaluation.monitors
         for metric in FREE
     ]
-    columns = [f"{paradigm.upper()}{end}" for paradigm in paradigms for end in ("", " low", " high")]
+    columns = [
+        f"{paradigm.upper()}{end}" for paradigm in paradigms for end in ("", " low", " high")
+    ]
     units = trial.evaluation.basis.units
     note = (
         f"{trial.evaluation.n_images} images for testing, {int(trial.unsafe.sum())} of them unsafe; 95 % intervals "
@@ -107,22 +131,45 @@ def tau_table(found: Found) -> StudyTable:
             best = None if np.isnan(values).any() else curve.monitors[int(values.argmax())]
             told = (round(float(curve.taus[k]), 4), float(curve.prevalence[k]), n)
             rows.append((curve.trial, curve.classes, *told, best, _known(float(values.max()))))
-    columns = ("data", "mean over classes", "tau", "prevalence of unsafe images", "n", "best monitor", "its AUROC")
+    columns = (
+        "data",
+        "mean over classes",
+        "tau",
+        "prevalence of unsafe images",
+        "n",
+        "best monitor",
+        "its AUROC",
+    )
     note = "The first tau of the grid at which the prevalence has a new value."
-    return StudyTable("table-5", "Who is unsafe, and who finds them, over tau", Table(columns, tuple(rows)), note)
+    return StudyTable(
+        "table-5", "Who is unsafe, and who finds them, over tau", Table(columns, tuple(rows)), note
+    )
 
 
 def flips_table(found: Found) -> StudyTable:
     """Return where the order of two monitors turns."""
     rows = tuple(
-        (s.far, _known(s.expected_flip), _known(s.measured_flip), *map(_known, s.flip_bounds), s.n_images)
+        (
+            s.far,
+            _known(s.expected_flip),
+            _known(s.measured_flip),
+            *map(_known, s.flip_bounds),
+            s.n_images,
+        )
         for s in found.shares
     )
-    columns = ("share of far runways", "closed form", "measured", "not certain from", "to", "images per share")
-    note = (
-        "Share of harmless shifts at which the monitor that sees failures overtakes the one that sees shifts, by OMS."
+    columns = (
+        "share of far runways",
+        "closed form",
+        "measured",
+        "not certain from",
+        "to",
+        "images per share",
     )
-    return StudyTable("table-6", "Where the order of two monitors turns", Table(columns, rows), note)
+    note = "Share of harmless shifts at which the monitor that sees failures overtakes the one that sees shifts, by OMS."
+    return StudyTable(
+        "table-6", "Where the order of two monitors turns", Table(columns, rows), note
+    )
 
 
 def _known(value: float) -> float | None:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims that are judged trial by trial: what holds in each of them, and what a reader should make of it."""
+"""Claims that are judged trial by trial: what holds in each of them, and what a reader should make
+of it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from calipers.studies.monitors.trials import Trial
 
 Finding = tuple[Sequence[bool], str]  # what has to hold, and the numbers in words
 
-NOT_JUDGED = "Needs safe and unsafe images, and OOD labels for some images but not for all: --ood COLUMN."
+NOT_JUDGED = (
+    "Needs safe and unsafe images, and OOD labels for some images but not for all: --ood COLUMN."
+)
 MADE_ONLY = "Made data: that it can happen, not how often it does."
 
 
@@ -28,7 +32,8 @@ def note_of(trials: Iterable[Trial]) -> str:
 def in_each_trial(
     rule: str = "", *, noted: bool = True
 ) -> Callable[[Callable[[Trial], Finding]], Callable[[Found], Judgement]]:
-    """Judge a claim by all trials in which both paradigms can be judged; without any it is not judged.
+    """Judge a claim by all trials in which both paradigms can be judged; without any it is not
+    judged.
 
     Parameters
     ----------
@@ -44,7 +49,9 @@ def in_each_trial(
                 return not_judged()
             findings = [look(trial) for trial in found.both]
             note = f"{rule} {note_of(found.both) if noted else ''}".strip()
-            return Judgement(share([flag for flags, _ in findings for flag in flags]), _joined(findings), note)
+            return Judgement(
+                share([flag for flags, _ in findings for flag in flags]), _joined(findings), note
+            )
 
         return judge
 

@@ -40,9 +40,13 @@ class Trial:
     title: str  # "Runways"
     evaluation: MonitorEvaluation
     cohort: Cohort  # the images for testing
-    declared: Scope  # s as the mean over all declared classes; of the evaluation: over those present
+    declared: (
+        Scope  # s as the mean over all declared classes; of the evaluation: over those present
+    )
     raised: Scope  # s of the same detector with a higher score cut
-    kinds: NDArray[np.str_]  # (n,) what every image is: its shift; ID or OOD where no shift is known
+    kinds: NDArray[
+        np.str_
+    ]  # (n,) what every image is: its shift; ID or OOD where no shift is known
     planted: Flags | None  # (n,) on which images the detector was made to fail; None for given data
 
     @property
@@ -83,18 +87,26 @@ class Trial:
 
     def order(self, paradigm: str) -> list[str]:
         """Return the contenders from the best AUROC to the worst."""
-        return sorted(self.contenders, key=lambda name: -self.evaluation.get("AUROC", name, paradigm).value)
+        return sorted(
+            self.contenders, key=lambda name: -self.evaluation.get("AUROC", name, paradigm).value
+        )
 
     @cached_property
     def harm(self) -> tuple[float, float]:
-        """95 % interval (percentiles) of the share of unsafe images among OOD images less that among ID images."""
+        """95 % interval (percentiles) of the share of unsafe images among OOD images less that
+        among ID images.
+        """
         assert self.ood is not None
         basis = self.evaluation.basis
-        marks = np.stack([self.ood & self.unsafe, self.ood, ~self.ood & self.unsafe, ~self.ood]).astype(np.float64)
+        marks = np.stack(
+            [self.ood & self.unsafe, self.ood, ~self.ood & self.unsafe, ~self.ood]
+        ).astype(np.float64)
         blocks = bootstrap(basis.units, basis.certainty.replicates, basis.certainty.seed)
         sums = np.concatenate([weights @ marks.T for weights in blocks])
         known = sums[(sums[:, 1] > 0) & (sums[:, 3] > 0)]
-        low, high = np.quantile(known[:, 0] / known[:, 1] - known[:, 2] / known[:, 3], (0.025, 0.975))
+        low, high = np.quantile(
+            known[:, 0] / known[:, 1] - known[:, 2] / known[:, 3], (0.025, 0.975)
+        )
         return float(low), float(high)
 
     @cached_property
@@ -125,20 +137,26 @@ def ranked(trial: Trial, labels: Flags) -> Ranked:
     known = table[:, :, ~np.isnan(table).any(axis=(0, 1))]
     best = known == known.max(axis=0)
     differs = ~(best[:, 0] & best[:, 1]).any(axis=0)
-    taus = [float(kendall_tau_b(known[:, 0, b], known[None, :, 1, b])[0]) for b in range(known.shape[2])]
+    taus = [
+        float(kendall_tau_b(known[:, 0, b], known[None, :, 1, b])[0]) for b in range(known.shape[2])
+    ]
     low, high = np.nanquantile(taus, (0.025, 0.975)) if taus else (np.nan, np.nan)
     tau = float(kendall_tau_b(value[:, 0], value[None, :, 1])[0])
     return Ranked(tau, float(low), float(high), float(differs.mean()), known.shape[2])
 
 
 def auroc(alarms: F64, labels: Flags) -> F64:
-    """Return (M, L): the AUROC of monitors (M, n) under labellings (L, n); NaN where all images are of one kind."""
+    """Return (M, L): the AUROC of monitors (M, n) under labellings (L, n); NaN where all images are
+    of one kind.
+    """
     ones = np.ones((1, alarms.shape[1]), np.int64)
     return np.stack([Standing.of(Cuts.of(alarm), ones).auroc(labels)[:, 0] for alarm in alarms])
 
 
 def drawn_auroc(alarms: F64, labels: Flags, units: Units, replicates: int, seed: int) -> F64:
-    """Return (M, L, B): the same under bootstrap weights of the units, which all monitors and labellings share."""
+    """Return (M, L, B): the same under bootstrap weights of the units, which all monitors and
+    labellings share.
+    """
     cuts = [Cuts.of(alarm) for alarm in alarms]
     blocks = [
         np.stack([Standing.of(cut, weights).auroc(labels) for cut in cuts])
@@ -155,7 +173,9 @@ def made_trial(name: str, made: ShiftedCohort, replicates: int, seed: int) -> Tr
     splits = (fit, made.split("tuning"))
     kinds = np.asarray(made.columns["shift"], np.str_)
     planted = np.asarray(made.columns["fails"], np.bool_)
-    return trial(name, (made.cohort, "detector"), alarms, splits, (ood, kinds, planted), (replicates, seed))
+    return trial(
+        name, (made.cohort, "detector"), alarms, splits, (ood, kinds, planted), (replicates, seed)
+    )
 
 
 def baselines(cohort: Cohort, model: str, fit: Flags, pictures: object | None) -> dict[str, F64]:
@@ -179,7 +199,8 @@ def trial(
     Parameters
     ----------
     splits
-        Images that monitors were fitted on, which are left out, and images that thresholds are chosen on.
+        Images that monitors were fitted on, which are left out, and images that thresholds are
+        chosen on.
     known
         OOD labels, kinds of images, and planted failures.
     drawn
@@ -214,8 +235,12 @@ def trial(
     )
 
 
-def parted(cohort: Cohort, ood: Flags | None, cluster: str, random: np.random.Generator) -> tuple[Flags, Flags]:
-    """Return images to fit on (3 of 10 that are not OOD) and to tune on (a quarter of the others), unit by unit."""
+def parted(
+    cohort: Cohort, ood: Flags | None, cluster: str, random: np.random.Generator
+) -> tuple[Flags, Flags]:
+    """Return images to fit on (3 of 10 that are not OOD) and to tune on (a quarter of the others),
+    unit by unit.
+    """
     units = units_of(cohort.images.groups, cohort.n_images, cluster)
     chance = random.random((2, units.number))[:, units.whole]
     fit = chance[0] < 0.3 if ood is None else (chance[0] < 0.3) & ~ood

@@ -36,7 +36,9 @@ TINY = 1e-6  # stands for a first value of 0
 def _(found: Found) -> Judgement:
     _, values = found.curve("figure-4", "accuracy@0.5")
     rises = bool(values[-1] > values[0] + INVARIANT and np.diff(values).min() > -TURN)
-    return Judgement(rises, f"From {said(values[0])} with all boxes to {said(values[-1])} with none.")
+    return Judgement(
+        rises, f"From {said(values[0])} with all boxes to {said(values[-1])} with none."
+    )
 
 
 @MAIN.says(
@@ -76,7 +78,9 @@ def _(found: Found) -> Judgement:
 
 def _true_negatives(found: Found, p: float) -> int:
     """Return the (image, class) cells that have neither a reference nor a prediction."""
-    cohort = corrupt(found.cohort, "class-underprediction", p=p, seed=found.seed, name="dropped for a claim")
+    cohort = corrupt(
+        found.cohort, "class-underprediction", p=p, seed=found.seed, name="dropped for a claim"
+    )
     taken = np.zeros((cohort.n_images, len(cohort.classes)), np.bool_)
     for table in (cohort.references, cohort.predictions("dropped for a claim")):
         taken[table.image, table.label] = True
@@ -93,7 +97,8 @@ def _(found: Found) -> Judgement:
     curves = [found.curve("figure-4", name)[1] for name in names]
     down = [bool(values[-1] < values[0] and np.diff(values).max() < TURN) for values in curves]
     return Judgement(
-        share(down), f"From {listed(names, [values[0] for values in curves])} to 0 with no box left, without a rise."
+        share(down),
+        f"From {listed(names, [values[0] for values in curves])} to 0 with no box left, without a rise.",
     )
 
 
@@ -140,10 +145,14 @@ def _(found: Found) -> Judgement:
     flags, words = [], []
     for name in (*PRECISIONS, *IN_ORDER[1:]):
         values = found.curve("figure-5", name)[1]
-        words.append(f"{name} {said(values[0])} to {said(values[-1])} (highest {said(values.max())})")
+        words.append(
+            f"{name} {said(values[0])} to {said(values[-1])} (highest {said(values.max())})"
+        )
         if name in names:
             error = found.error("figure-5", name)
-            flags.append(bool(values[-1] >= values[0] - SIGNIFICANT * np.hypot(error[0], error[-1])))
+            flags.append(
+                bool(values[-1] >= values[0] - SIGNIFICANT * np.hypot(error[0], error[-1]))
+            )
     return Judgement(
         share(flags),
         "; ".join(words) + ".",
@@ -268,7 +277,9 @@ def _(found: Found) -> Judgement:
         best.append(float(sides[values.argmax()]))
     return Judgement(
         share([side > usual for side in best]),
-        "Best side: " + ", ".join(f"{name} {side:g}" for name, side in zip(names, best)) + f"; usual {usual:.2f}.",
+        "Best side: "
+        + ", ".join(f"{name} {side:g}" for name, side in zip(names, best))
+        + f"; usual {usual:.2f}.",
     )
 
 
@@ -299,7 +310,9 @@ def _(found: Found) -> Judgement:
         scaled = values / max(float(values[0]), TINY)
         off, better = best_rate(x, scaled, exponential)[1], best_rate(x, scaled, hyperbolic)[1]
         flags.append(falls(values) and off < min(better, INVARIANT))
-        words.append(f"{name} is off by {said(off)} from the best exponential and by {said(better)} from 1 / (1 + k p)")
+        words.append(
+            f"{name} is off by {said(off)} from the best exponential and by {said(better)} from 1 / (1 + k p)"
+        )
     return Judgement(
         share(flags),
         "; ".join(words) + " (root mean square, first value 1).",
@@ -320,7 +333,9 @@ def _(found: Found) -> Judgement:
         line = np.polyval(np.polyfit(x, values, 1), x)
         off.append(float(np.abs(values - line).max()))
         flags.append(falls(values) and off[-1] < INVARIANT)
-    return Judgement(share(flags), f"Largest distance from a straight line: {listed(ACCURACIES, off)}.")
+    return Judgement(
+        share(flags), f"Largest distance from a straight line: {listed(ACCURACIES, off)}."
+    )
 
 
 @APPENDIX.says(

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims about the design of RoDeO, and those that the printed table 1 decides: appendix C and section 5.1."""
+"""Claims about the design of RoDeO, and those that the printed table 1 decides: appendix C and
+section 5.1.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ FROM_PRINT = "Judged by the numbers printed in the paper: its trained model is n
 )
 def _(found: Found) -> Judgement:
     wrong = {name: row for name, row in PRINTED.items() if not off_by_rounding(row)}
-    words = [f"{name} is printed as {row[3]:g} and comes to {harmonic(*row[:3]):.1f}" for name, row in wrong.items()]
+    words = [
+        f"{name} is printed as {row[3]:g} and comes to {harmonic(*row[:3]):.1f}"
+        for name, row in wrong.items()
+    ]
     return Judgement(
         not wrong if not wrong or len(wrong) == len(PRINTED) else None,
         f"{len(PRINTED) - len(wrong)} of {len(PRINTED)} rows agree within rounding; {'; '.join(words)}.",
@@ -39,7 +44,12 @@ def _(found: Found) -> Judgement:
 def _(found: Found) -> Judgement:
     one, other = PRINTED["Atelectasis"], PRINTED["Pneumonia"]
     return Judgement(
-        share([abs(one[5] - other[5]) < 0.5, one[0] > other[0] and one[1] < other[1] and one[2] < other[2]]),
+        share(
+            [
+                abs(one[5] - other[5]) < 0.5,
+                one[0] > other[0] and one[1] < other[1] and one[2] < other[2],
+            ]
+        ),
         f"mAP {one[5]:g} and {other[5]:g}; RoDeO/cls {one[0]:g} and {other[0]:g}, RoDeO/loc {one[1]:g} and "
         f"{other[1]:g}, RoDeO/shape {one[2]:g} and {other[2]:g} (%).",
         FROM_PRINT,
@@ -72,7 +82,9 @@ def _(found: Found) -> Judgement:
 def _(found: Found) -> Judgement:
     cls, loc, shape = PRINTED["Nodule"][:3]
     return Judgement(
-        bool(shape < loc < cls), f"RoDeO/shape {shape:g}, RoDeO/loc {loc:g}, RoDeO/cls {cls:g} (%).", FROM_PRINT
+        bool(shape < loc < cls),
+        f"RoDeO/shape {shape:g}, RoDeO/loc {loc:g}, RoDeO/cls {cls:g} (%).",
+        FROM_PRINT,
     )
 
 
@@ -102,7 +114,10 @@ def _(found: Found) -> Judgement:
 )
 def _(found: Found) -> Judgement:
     flags, words = [], []
-    for name, sides in (("larger", np.linspace(USUAL, 1.0, 151)), ("smaller", np.linspace(USUAL, 0.002, 125))):
+    for name, sides in (
+        ("larger", np.linspace(USUAL, 1.0, 151)),
+        ("smaller", np.linspace(USUAL, 0.002, 125)),
+    ):
         values = shape_similarities(USUAL, sides, sides)[0]
         slope = np.abs(np.diff(values) / np.diff(sides)) * USUAL
         flags.append(bool((np.diff(slope) < 1e-9).all() and values[-1] < 0.1))
@@ -119,10 +134,15 @@ def _(found: Found) -> Judgement:
     "appendix C, figure 6",
 )
 def _(found: Found) -> Judgement:
-    both = [shape_similarities(side, np.array([2 * side]), np.array([2 * side])) for side in (SMALL, USUAL)]
+    both = [
+        shape_similarities(side, np.array([2 * side]), np.array([2 * side]))
+        for side in (SMALL, USUAL)
+    ]
     centred, hausdorff = ([float(pair[k][0]) for pair in both] for k in (0, 1))
     random = np.random.default_rng(0).uniform(1e-3, 1.0, (3, 10_000))
-    values = np.concatenate([shape_similarities(float(r), random[1], random[2])[0] for r in random[0, :20]])
+    values = np.concatenate(
+        [shape_similarities(float(r), random[1], random[2])[0] for r in random[0, :20]]
+    )
     return Judgement(
         bool(abs(centred[0] - centred[1]) < 1e-12 and values.min() >= 0 and values.max() <= 1),
         f"A box twice as wide and high as a reference of {SMALL:g} and of {USUAL:g} of the image: centred IoU "

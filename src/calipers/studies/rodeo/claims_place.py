@@ -7,7 +7,16 @@ import numpy as np
 
 from calipers.studies.judging import Claims, Judgement, share
 from calipers.studies.rodeo.geometry import ap_at, iou_at, loc_at, map_at
-from calipers.studies.rodeo.judging import INVARIANT, Found, falls, half_lost, listed, said, spread, steepest
+from calipers.studies.rodeo.judging import (
+    INVARIANT,
+    Found,
+    falls,
+    half_lost,
+    listed,
+    said,
+    spread,
+    steepest,
+)
 from calipers.studies.rodeo.sweeps import ACCURACIES, MEAN_AP, PRECISIONS
 
 OPENING, NOISE, APPENDIX = Claims[Found](), Claims[Found](), Claims[Found]()
@@ -25,7 +34,9 @@ def _(found: Found) -> Judgement:
     values = found.examples["Right box, wrong class"].values
     parts = values["RoDeO/loc"] > 0.99 and values["RoDeO/shape"] > 0.99
     credited = values["RoDeO"] > 0
-    swapped, total, loc = (found.curve("figure-11", name)[1][-1] for name in ("AP@0.1", "RoDeO", "RoDeO/loc"))
+    swapped, total, loc = (
+        found.curve("figure-11", name)[1][-1] for name in ("AP@0.1", "RoDeO", "RoDeO/loc")
+    )
     return Judgement(
         share([values["AP@0.5"] == 0 and parts, credited]),
         f"On one such box: AP@0.5 {said(values['AP@0.5'])}, RoDeO/loc {said(values['RoDeO/loc'])}, RoDeO/shape "
@@ -134,7 +145,9 @@ def _(found: Found) -> Judgement:
 )
 def _(found: Found) -> Judgement:
     names = (*PRECISIONS, "RoDeO")
-    falls_of = [[steepest(found.curve("figure-3", name, along)[1]) for name in names] for along in (0, 1)]
+    falls_of = [
+        [steepest(found.curve("figure-3", name, along)[1]) for name in names] for along in (0, 1)
+    ]
     smooth = [row[3] < min(row[:3]) for row in falls_of]
     return Judgement(
         share(smooth),
@@ -166,10 +179,14 @@ def _(found: Found) -> Judgement:
     "appendix D, figure 8",
 )
 def _(found: Found) -> Judgement:
-    lost = [[half_lost(*found.curve("figure-8", name, along)) for name in PRECISIONS] for along in (0, 1)]
+    lost = [
+        [half_lost(*found.curve("figure-8", name, along)) for name in PRECISIONS]
+        for along in (0, 1)
+    ]
     bias = found.near("figure-8", LENGTH)[1]
     under_bias, under_noise = (
-        float(np.interp(at, *found.curve("figure-8", MEAN_AP, along))) for along, at in ((0, bias), (1, bias / 2**0.5))
+        float(np.interp(at, *found.curve("figure-8", MEAN_AP, along)))
+        for along, at in ((0, bias), (1, bias / 2**0.5))
     )
     cliffs = [steepest(found.curve("figure-8", name, 0)[1]) for name in PRECISIONS]
     return Judgement(
@@ -229,7 +246,9 @@ def _(found: Found) -> Judgement:
     return Judgement(
         share([part < 0.33 for part in used]),
         f"The lowest values on the grid: {listed(ACCURACIES, least)}. Of what accuracy could lose at all (down to "
-        f"{said(min(floor))}, every box wrong) that is " + ", ".join(f"{part:.0%}" for part in used) + ".",
+        f"{said(min(floor))}, every box wrong) that is "
+        + ", ".join(f"{part:.0%}" for part in used)
+        + ".",
         "It looks invariant because its scale is short. At IoU 0.5 most of that scale is used.",
     )
 

@@ -33,7 +33,9 @@ class Finding:
 
     name: str
     share: float  # of the boxes
-    aside: tuple[float, float]  # distance of the centre from the middle, to either side: mean and SD
+    aside: tuple[
+        float, float
+    ]  # distance of the centre from the middle, to either side: mean and SD
     height: tuple[float, float]  # of the centre: mean and SD
     log_width: tuple[float, float]
     log_height: tuple[float, float]
@@ -68,23 +70,31 @@ def study_data(options: StudyOptions) -> StudyData:
         if options.predictions:
             raise UsageError("--predictions belong to a data set: give its boxes with --data")
         made = made_cohort(QUICK_IMAGES if options.quick else IMAGES, options.seed)
-        return _halved(made, "Boxes made by Calipers with the statistics of ChestX-ray8", options.seed)
+        return _halved(
+            made, "Boxes made by Calipers with the statistics of ChestX-ray8", options.seed
+        )
     cohort = read(options.data, dict(options.predictions) or None)
     _check(cohort, str(options.data))
     found = _halved(cohort, f"Boxes of {Path(options.data).name}", options.seed)
-    inputs = tuple({"file": f.file, "bytes": f.bytes, "sha256": f.sha256} for f in cohort.intake.files)
+    inputs = tuple(
+        {"file": f.file, "bytes": f.bytes, "sha256": f.sha256} for f in cohort.intake.files
+    )
     return StudyData(found.cohort, found.source, found.all_images, inputs)
 
 
 def _check(cohort: Cohort, file: str) -> None:
     """Refuse data on which these experiments cannot be done."""
     if len(cohort.classes) < 2:
-        raise InputError("boxes of two classes or more", rule="one-class", file=file, value=cohort.classes[0])
+        raise InputError(
+            "boxes of two classes or more", rule="one-class", file=file, value=cohort.classes[0]
+        )
     if cohort.references.dimensions != 2 or not np.isfinite(cohort.images.size).all():
         hint = "random boxes are placed in the image: give sizes, for instance in COCO"
         raise InputError("images in 2D with known sizes", rule="size-unknown", file=file, hint=hint)
     if len(cohort.references) < 20:
-        raise InputError("20 boxes or more", rule="too-few-boxes", file=file, value=len(cohort.references))
+        raise InputError(
+            "20 boxes or more", rule="too-few-boxes", file=file, value=len(cohort.references)
+        )
 
 
 def _halved(cohort: Cohort, said: str, seed: int) -> StudyData:
@@ -100,7 +110,8 @@ def _halved(cohort: Cohort, said: str, seed: int) -> StudyData:
 def test_half(cohort: Cohort, seed: int) -> I64:
     """Return the images of the test half; no patient is in both halves.
 
-    Patients come in random order, and each goes to the test half while that is no larger than half of the images.
+    Patients come in random order, and each goes to the test half while that is no larger than half
+    of the images.
     """
     groups = cohort.images.groups
     names = groups["patient"] if "patient" in groups else np.arange(cohort.n_images)
@@ -118,7 +129,8 @@ test_half.__test__ = False  # type: ignore[attr-defined]  # a half for testing, 
 
 
 def made_cohort(n_images: int, seed: int) -> Cohort:
-    """Return images with one box per finding, whose places, sides, classes and patients are like those of ChestX-ray8.
+    """Return images with one box per finding, whose places, sides, classes and patients are like
+    those of ChestX-ray8.
 
     Examples
     --------
@@ -135,7 +147,12 @@ def made_cohort(n_images: int, seed: int) -> Cohort:
         several = 1 + int(random.choice(len(SEVERAL), p=SEVERAL))
         labels = random.choice(len(FINDINGS), several, replace=False, p=shares / shares.sum())
         boxes = [_box(FINDINGS[label], random) for label in labels.tolist()]
-        facts = {"image_id": f"made-{k:04d}", "width": SIDE, "height": SIDE, "patient": f"P{int(patient[k]):04d}"}
+        facts = {
+            "image_id": f"made-{k:04d}",
+            "width": SIDE,
+            "height": SIDE,
+            "patient": f"P{int(patient[k]):04d}",
+        }
         records.append({"boxes": np.array(boxes), "labels": labels, **facts})
     return Cohort.from_arrays(records, classes=[finding.name for finding in FINDINGS])
 

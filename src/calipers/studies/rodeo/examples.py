@@ -39,7 +39,9 @@ class Example:
 
 
 def examples() -> dict[str, Example]:
-    """Return the four pairs with their values; every pair is a data set of one image with eight classes."""
+    """Return the four pairs with their values; every pair is a data set of one image with eight
+    classes.
+    """
     found = {}
     for name, (box, label) in PAIRS.items():
         reference = {"boxes": [REFERENCE], "labels": [RIGHT], "width": SIDE, "height": SIDE}
@@ -51,7 +53,9 @@ def examples() -> dict[str, Example]:
         a, b = (np.array(corners)[:, None] for corners in (REFERENCE, box))
         extents = (np.prod(overlap.sides(one), axis=0) for one in (a, b))
         iou = float(overlap.iou(a, b, *extents)[0])
-        found[name] = Example(box, CLASSES[label], iou, {metric: pooled[metric] for metric in METRICS})
+        found[name] = Example(
+            box, CLASSES[label], iou, {metric: pooled[metric] for metric in METRICS}
+        )
     return found
 
 
@@ -63,13 +67,17 @@ def figure_1(found: dict[str, Example]) -> StudyFigure:
         "data set of one image with eight declared classes. Accuracy counts the six or seven classes that are rightly "
         "absent as true negatives, which is why it is 0.75 or more even for a prediction without any merit."
     )
-    title = "A right box with a wrong name gets full marks for place and shape, and nothing in total"
+    title = (
+        "A right box with a wrong name gets full marks for place and shape, and nothing in total"
+    )
     return StudyFigure("figure-1", title, caption, panels, rows=(4,))
 
 
 def _panel(name: str, example: Example) -> Overlay:
     values = example.values
-    note = f"IoU {example.iou:.2f}; " + "; ".join(f"{metric} {value:.2f}" for metric, value in values.items())
+    note = f"IoU {example.iou:.2f}; " + "; ".join(
+        f"{metric} {value:.2f}" for metric, value in values.items()
+    )
     marks = (
         BoxMark("reference", REFERENCE, f"reference: {CLASSES[RIGHT]}"),
         BoxMark("false alarm", example.box, f"prediction: {example.label}"),

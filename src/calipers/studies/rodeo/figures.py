@@ -55,7 +55,9 @@ def maps(found: Found, name: str, title: str, caption: str) -> StudyFigure:
     return StudyFigure(name, title, f"{caption} {_made(sweep)}", panels, rows=(3, 3, 4))
 
 
-def curves(found: Found, name: str, title: str, caption: str, law: Line | None = None) -> StudyFigure:
+def curves(
+    found: Found, name: str, title: str, caption: str, law: Line | None = None
+) -> StudyFigure:
     """Return all metrics over one corruption: accuracy, AP and RoDeO, with bands."""
     sweep = found.sweeps[name]
     panels = []
@@ -69,7 +71,9 @@ def curves(found: Found, name: str, title: str, caption: str, law: Line | None =
 
 
 def lines_of(sweep: Sweep, metrics: Sequence[str], names: Sequence[str] = ()) -> tuple[Line, ...]:
-    """Return a line with its band per metric, along the last corruption; the other one, if any, is absent."""
+    """Return a line with its band per metric, along the last corruption; the other one, if any, is
+    absent.
+    """
     x = np.array(sweep.axes[-1].values, np.float64)
     found = []
     for slot, metric in enumerate(metrics):
@@ -80,7 +84,9 @@ def lines_of(sweep: Sweep, metrics: Sequence[str], names: Sequence[str] = ()) ->
 
 def _made(sweep: Sweep) -> str:
     shown = "Mean" if len(sweep.axes) == 2 else "Mean and, as band, standard deviation (n - 1)"
-    return f"{shown} of {sweep.runs} runs on {sweep.n_images} images with {sweep.n_references} boxes."
+    return (
+        f"{shown} of {sweep.runs} runs on {sweep.n_images} images with {sweep.n_references} boxes."
+    )
 
 
 def sweep_figures(found: Found) -> dict[str, StudyFigure]:
@@ -170,11 +176,15 @@ def side_figure(found: Found) -> StudyFigure:
     names = [metric.partition("/")[2] for metric in SUMMARIES]
     across = lines_of(position, SUMMARIES, names)
     confusion = lines_of(found.sweeps["figure-11"], SUMMARIES, names)
-    scaled = lines_of(position, list(SCALES.values()), [f"0.5 at distance {scale:g}" for scale in SCALES])
+    scaled = lines_of(
+        position, list(SCALES.values()), [f"0.5 at distance {scale:g}" for scale in SCALES]
+    )
     total = Axis("RoDeO", 0.0, 1.0)
     panels = (
         Curves("Summaries under position noise", Axis(AXES["position-noise.sigma"]), total, across),
-        Curves("Summaries under class confusion", Axis(AXES["class-confusion.p"]), total, confusion),
+        Curves(
+            "Summaries under class confusion", Axis(AXES["class-confusion.p"]), total, confusion
+        ),
         Curves(
             "Scales of RoDeO/loc",
             Axis(AXES["position-noise.sigma"]),

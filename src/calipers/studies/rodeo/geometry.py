@@ -33,7 +33,9 @@ def ap_at(dx: F64, dy: F64, threshold: float) -> F64:
 
 def map_at(dx: F64, dy: F64) -> F64:
     """Return the mean AP of one pair over the thresholds 0.1 to 0.7."""
-    return np.asarray(np.mean([ap_at(dx, dy, float(threshold)) for threshold in THRESHOLDS], axis=0))
+    return np.asarray(
+        np.mean([ap_at(dx, dy, float(threshold)) for threshold in THRESHOLDS], axis=0)
+    )
 
 
 def loc_at(dx: F64, dy: F64) -> F64:
@@ -42,7 +44,9 @@ def loc_at(dx: F64, dy: F64) -> F64:
 
 
 def shape_similarities(reference: float, width: F64, height: F64) -> tuple[F64, F64]:
-    """Return centred IoU and Hausdorff similarity of a square and boxes of other sides; fractions of the image."""
+    """Return centred IoU and Hausdorff similarity of a square and boxes of other sides; fractions
+    of the image.
+    """
     n = len(width)
     a = np.stack([np.zeros(n), np.zeros(n), np.full(n, reference), np.full(n, reference)])
     b = np.stack([np.zeros(n), np.zeros(n), width, height])
@@ -60,7 +64,10 @@ def figure_2() -> StudyFigure:
         "RoDeO/loc": loc_at(dx, dy),
     }
     x, y = Axis("offset in x (sides)"), Axis("offset in y (sides)")
-    levels = {"AP@0.5": (0.5,), "mAP@0.1:0.7": (0.2, 0.5, 0.8)}  # between steps, which have sevenths
+    levels = {
+        "AP@0.5": (0.5,),
+        "mAP@0.1:0.7": (0.2, 0.5, 0.8),
+    }  # between steps, which have sevenths
     panels = tuple(
         Contour(name, x, y, at, at, v, "value", levels.get(name, TENTHS), 0.0, 1.0, square=True)
         for name, v in metrics.items()
@@ -80,7 +87,9 @@ def figure_6() -> StudyFigure:
     aspect = np.geomspace(1 / 8, 8, 97)
     ratio = [
         Line(name, aspect, y, slot=k)
-        for k, (name, y) in enumerate(_named(USUAL, USUAL * np.sqrt(aspect), USUAL / np.sqrt(aspect)))
+        for k, (name, y) in enumerate(
+            _named(USUAL, USUAL * np.sqrt(aspect), USUAL / np.sqrt(aspect))
+        )
     ]
     factor = np.geomspace(0.25, 4.0, 97)
     relative = []
@@ -91,7 +100,12 @@ def figure_6() -> StudyFigure:
     octaves = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
     panels = (
         Curves("Size, same aspect", Axis("side (of the image)", 0.0, 1.0), similarity, tuple(size)),
-        Curves("Aspect, same area", Axis("width / height", log=True, ticks=octaves), similarity, tuple(ratio)),
+        Curves(
+            "Aspect, same area",
+            Axis("width / height", log=True, ticks=octaves),
+            similarity,
+            tuple(ratio),
+        ),
         Curves(
             "Size in multiples of the reference",
             Axis("side / side of the reference", log=True, ticks=octaves[1:-1]),

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What claims are judged by: the numbers of a run, and the few rules that turn curves into verdicts."""
+"""What claims are judged by: the numbers of a run, and the few rules that turn curves into
+verdicts.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class Found:
     seed: int
 
     def curve(self, figure: str, metric: str, along: int = 0) -> tuple[F64, F64]:
-        """Return the strengths of a corruption and a metric there; the other corruption, if any, is absent."""
+        """Return the strengths of a corruption and a metric there; the other corruption, if any, is
+        absent.
+        """
         found = self.sweeps[figure]
         value = found.line(metric)[0]
         if value.ndim == 2:
@@ -70,7 +74,9 @@ def spread(values: F64, axis: int | None = None) -> float:
 
 
 def half_lost(x: F64, values: F64) -> float:
-    """Return the strength at which half of the first value is lost, NaN if it never is or there is nothing to lose."""
+    """Return the strength at which half of the first value is lost, NaN if it never is or there is
+    nothing to lose.
+    """
     below = np.flatnonzero(values <= 0.5 * values[0])
     if not len(below) or values[0] <= 0:
         return float("nan")
@@ -103,7 +109,9 @@ def hyperbolic(x: F64, rate: float) -> F64:
 
 
 def said(value: float) -> str:
-    """Return a number with three digits behind the point, or "never" for NaN; small ones in scientific form."""
+    """Return a number with three digits behind the point, or "never" for NaN; small ones in
+    scientific form.
+    """
     if np.isnan(value):
         return "never"
     if abs(value) < EXACT:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from itertools import product
 
-# Per class: RoDeO/cls, RoDeO/loc, RoDeO/shape, RoDeO, accuracy@0.3, mAP, in percent (Meissen et al., table 1).
+# Per class: RoDeO/cls, RoDeO/loc, RoDeO/shape, RoDeO, accuracy@0.3, mAP, in percent (Meissen et
+# al., table 1).
 PRINTED = {
     "Atelectasis": (21.6, 17.3, 6.9, 28.4, 37.1, 2.0),
     "Cardiomegaly": (55.7, 70.4, 45.8, 55.6, 86.2, 31.7),
@@ -26,8 +27,11 @@ def harmonic(*parts: float) -> float:
 
 
 def off_by_rounding(row: tuple[float, ...]) -> bool:
-    """Return whether the printed total can be the harmonic mean of parts that were rounded to one digit."""
+    """Return whether the printed total can be the harmonic mean of parts that were rounded to one
+    digit.
+    """
     ends = [
-        harmonic(*(part + way * ROUNDING for part, way in zip(row[:3], ways))) for ways in product((-1, 1), repeat=3)
+        harmonic(*(part + way * ROUNDING for part, way in zip(row[:3], ways)))
+        for ways in product((-1, 1), repeat=3)
     ]
     return min(ends) - ROUNDING <= row[3] <= max(ends) + ROUNDING

@@ -47,11 +47,18 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
     """Run all experiments and judge all claims."""
     data = study_data(options)
     runs = options.runs or (QUICK_RUNS if options.quick else RUNS)
-    sweeps = run_all(data.cohort, runs=runs, seed=options.seed, quick=options.quick, progress=progress)
+    sweeps = run_all(
+        data.cohort, runs=runs, seed=options.seed, quick=options.quick, progress=progress
+    )
     found = Found(sweeps, examples(), data.cohort, options.seed)
     figures = sweep_figures(found)
-    figures |= {figure.name: figure for figure in (figure_1(dict(found.examples)), figure_2(), figure_6())}
-    given = [given_table(data.cohort, f"table-1-{k}", model) for k, model in enumerate(data.cohort.models, start=1)]
+    figures |= {
+        figure.name: figure for figure in (figure_1(dict(found.examples)), figure_2(), figure_6())
+    }
+    given = [
+        given_table(data.cohort, f"table-1-{k}", model)
+        for k, model in enumerate(data.cohort.models, start=1)
+    ]
     return StudyResult(
         study=STUDY.name,
         title=TITLE,
@@ -61,7 +68,9 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
         quick=options.quick,
         settings=_settings(found, runs, data),
         claims=CLAIMS.judged(found),
-        figures=tuple(figures[name] for name in (*(f"figure-{k}" for k in range(1, 12)), "figure-side")),
+        figures=tuple(
+            figures[name] for name in (*(f"figure-{k}" for k in range(1, 12)), "figure-side")
+        ),
         tables=(*given, theory_table(found), printed_table()),
         methods=METHODS,
         references=REFERENCES,

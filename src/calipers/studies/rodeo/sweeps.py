@@ -54,13 +54,22 @@ EXPERIMENTS = (
         {"position-noise.sigma": steps(2.0, 0.2), "shape-noise.sigma": steps(1.0, 0.1)},
         {"position-noise.sigma": steps(2.0, 0.4), "shape-noise.sigma": steps(1.0, 0.25)},
     ),
-    Experiment("figure-4", {"class-underprediction.p": steps(1.0, 0.1)}, {"class-underprediction.p": steps(1.0, 0.25)}),
     Experiment(
-        "figure-5", {"box-overprediction.mean": steps(3.0, 0.25)}, {"box-overprediction.mean": steps(3.0, 0.75)}
+        "figure-4",
+        {"class-underprediction.p": steps(1.0, 0.1)},
+        {"class-underprediction.p": steps(1.0, 0.25)},
+    ),
+    Experiment(
+        "figure-5",
+        {"box-overprediction.mean": steps(3.0, 0.25)},
+        {"box-overprediction.mean": steps(3.0, 0.75)},
     ),
     Experiment(
         "figure-7",
-        {"random-boxes.size": (*steps(0.3, 0.05, 0.05), *steps(0.8, 0.1, 0.4)), "random-boxes.p": steps(1.0, 0.1)},
+        {
+            "random-boxes.size": (*steps(0.3, 0.05, 0.05), *steps(0.8, 0.1, 0.4)),
+            "random-boxes.p": steps(1.0, 0.1),
+        },
         {"random-boxes.size": (0.1, 0.2, 0.3, 0.5, 0.8), "random-boxes.p": steps(1.0, 0.5)},
     ),
     Experiment(
@@ -79,14 +88,27 @@ EXPERIMENTS = (
         {"class-overprediction.p": steps(1.0, 0.25)},
         (NOISE,),
     ),
-    Experiment("figure-11", {"class-confusion.p": steps(1.0, 0.1)}, {"class-confusion.p": steps(1.0, 0.25)}, (NOISE,)),
+    Experiment(
+        "figure-11",
+        {"class-confusion.p": steps(1.0, 0.1)},
+        {"class-confusion.p": steps(1.0, 0.25)},
+        (NOISE,),
+    ),
 )
 
 
 def protocol() -> Protocol:
-    """Return the metrics of the paper; AP also with equal scores taken in input order, as COCO's code does."""
-    metrics = [("RoDeO", "rodeo", 'part = "total"'), ("RoDeO/loc", "rodeo", 'part = "localization"')]
-    metrics += [("RoDeO/shape", "rodeo", 'part = "shape"'), ("RoDeO/cls", "rodeo", 'part = "classification"')]
+    """Return the metrics of the paper; AP also with equal scores taken in input order, as COCO's
+    code does.
+    """
+    metrics = [
+        ("RoDeO", "rodeo", 'part = "total"'),
+        ("RoDeO/loc", "rodeo", 'part = "localization"'),
+    ]
+    metrics += [
+        ("RoDeO/shape", "rodeo", 'part = "shape"'),
+        ("RoDeO/cls", "rodeo", 'part = "classification"'),
+    ]
     metrics += [(MEAN_AP, "average-precision", "")]
     for name, other, threshold in zip(PRECISIONS, IN_ORDER, (0.1, 0.3, 0.5)):
         metrics.append((name, "average-precision", f"thresholds = {threshold}"))
@@ -95,8 +117,12 @@ def protocol() -> Protocol:
         metrics.append((name, "accuracy", f'thresholds = {threshold}\nassignment = "by-overlap"'))
     metrics.append((FALSE_ALARMS, "false-alarms", 'thresholds = 0.5\nassignment = "by-overlap"'))
     metrics += [(name, "rodeo", f'summary = "{name.split("/")[1]}"') for name in SUMMARIES]
-    metrics += [(name, "rodeo", f'part = "localization"\nscale = {scale}') for scale, name in SCALES.items()]
-    blocks = "\n".join(f'[[metric]]\nname = "{name}"\nkind = "{kind}"\n{more}' for name, kind, more in metrics)
+    metrics += [
+        (name, "rodeo", f'part = "localization"\nscale = {scale}') for scale, name in SCALES.items()
+    ]
+    blocks = "\n".join(
+        f'[[metric]]\nname = "{name}"\nkind = "{kind}"\n{more}' for name, kind, more in metrics
+    )
     return Protocol.from_toml(HEAD + blocks)
 
 
@@ -112,12 +138,20 @@ ties = "block"
 """
 
 
-def run_all(cohort: Cohort, *, runs: int, seed: int, quick: bool, progress: Progress) -> dict[str, Sweep]:
+def run_all(
+    cohort: Cohort, *, runs: int, seed: int, quick: bool, progress: Progress
+) -> dict[str, Sweep]:
     """Return all sweeps by the figure that shows them."""
     plan = protocol()
     names = [metric.name for metric in plan.metrics]
-    grids = {experiment.name: experiment.quick if quick else experiment.over for experiment in EXPERIMENTS}
-    sizes = {name: runs * int(np.prod([len(values) for values in grid.values()])) for name, grid in grids.items()}
+    grids = {
+        experiment.name: experiment.quick if quick else experiment.over
+        for experiment in EXPERIMENTS
+    }
+    sizes = {
+        name: runs * int(np.prod([len(values) for values in grid.values()]))
+        for name, grid in grids.items()
+    }
     total, before, found = sum(sizes.values()), 0, {}
     for experiment in EXPERIMENTS:
         what = experiment.name.replace("-", " ")

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the study: theory against measurement, table 1 as printed, and table 1 of given predictions."""
+"""Tables of the study: theory against measurement, table 1 as printed, and table 1 of given
+predictions.
+"""
 
 from __future__ import annotations
 
@@ -55,14 +57,21 @@ def theory_table(found: Found) -> StudyTable:
         x, values = found.curve(figure, metric, along)
         expected = law(x)
         for k in _few(len(x)):
-            told = (float(x[k]), float(expected[k]), float(values[k]), round(float(values[k] - expected[k]), 6))
+            told = (
+                float(x[k]),
+                float(expected[k]),
+                float(values[k]),
+                round(float(values[k] - expected[k]), 6),
+            )
             rows.append((metric, corruption, *told))
     columns = ("metric", "corruption", "strength", "theory", "measured", "difference")
     note = (
         "The forms hold in expectation and for images with one box; where an image has several, the pairing may "
         "exchange them, which favours RoDeO/loc."
     )
-    return StudyTable("table-theory", "Closed forms and what the oracles gave", Table(columns, tuple(rows)), note)
+    return StudyTable(
+        "table-theory", "Closed forms and what the oracles gave", Table(columns, tuple(rows)), note
+    )
 
 
 def _few(n: int) -> list[int]:
@@ -77,13 +86,19 @@ def printed_table() -> StudyTable:
         "Printed by the paper for a trained CheXNet, in percent; the last column is computed here from the printed "
         "parts. The total of RoDeO is pooled over all boxes, those of accuracy and mAP are class means."
     )
-    return StudyTable("table-1-printed", "Table 1 as printed, and its harmonic means", Table(columns, rows), note)
+    return StudyTable(
+        "table-1-printed", "Table 1 as printed, and its harmonic means", Table(columns, rows), note
+    )
 
 
 def given_table(cohort: Cohort, name: str, model: str) -> StudyTable:
     """Return table 1 for the predictions of one model, on the same images as the oracles."""
-    evaluation = evaluate(replace(cohort, models={model: cohort.models[model]}), protocol(), ci=False)
-    value = {(row.metric, row.label): row.estimate.value for row in evaluation.rows if row.model == model}
+    evaluation = evaluate(
+        replace(cohort, models={model: cohort.models[model]}), protocol(), ci=False
+    )
+    value = {
+        (row.metric, row.label): row.estimate.value for row in evaluation.rows if row.model == model
+    }
     rows: list[tuple[Cell, ...]] = []
     for label in (*cohort.classes, None):
         cells = [value[metric, label] for metric in COLUMNS]
@@ -92,4 +107,6 @@ def given_table(cohort: Cohort, name: str, model: str) -> StudyTable:
         f"In percent, on the {cohort.n_images} images of the test half; equal scores are one operating point. "
         "Intervals: calipers evaluate --preset rodeo."
     )
-    return StudyTable(name, f"As table 1, for {model}", Table(("class", *COLUMNS), tuple(rows)), note)
+    return StudyTable(
+        name, f"As table 1, for {model}", Table(("class", *COLUMNS), tuple(rows)), note
+    )

@@ -7,7 +7,14 @@ import numpy as np
 
 from calipers.statistics.contingency import agreement_scores
 from calipers.studies.judging import Claims, Judgement, share
-from calipers.studies.stability.counting import ADDED, ADDED_NEGATIVE, START, last_step, lines, scored
+from calipers.studies.stability.counting import (
+    ADDED,
+    ADDED_NEGATIVE,
+    START,
+    last_step,
+    lines,
+    scored,
+)
 from calipers.studies.stability.found import Found
 from calipers.studies.stability.printed import LAST_STEPS
 
@@ -46,7 +53,10 @@ def _(found: Found) -> Judgement:
     up = np.array([0.0, 0.0, 0.0, STEP])
     numeric = (scored(tables + up, "APJ") - scored(tables - up, "APJ")) / (2 * STEP)
     off = float(np.abs(numeric - exact).max())
-    moved = [found.counting.moved(*one) for one in (("APJ", ADDED), ("AJ", ADDED), ("AJ", ADDED_NEGATIVE))]
+    moved = [
+        found.counting.moved(*one)
+        for one in (("APJ", ADDED), ("AJ", ADDED), ("AJ", ADDED_NEGATIVE))
+    ]
     flags = [off < 1e-6, *(one.falls == 0 for one in moved), *(one.stays == 0 for one in moved)]
     return Judgement(
         share(flags),
@@ -80,8 +90,13 @@ def _(found: Found) -> Judgement:
     flags, words = [], []
     for name in ("APJ", "AJ"):
         curves = lines(name)
-        flags += [bool((np.diff(curves["blue"]) > 0).all()), bool((np.diff(curves["green"]) < 0).all())]
-        words.append(f"{name} from 0 to {curves['blue'][-1]:.4f} (blue) and {curves['green'][-1]:.4f} (green)")
+        flags += [
+            bool((np.diff(curves["blue"]) > 0).all()),
+            bool((np.diff(curves["green"]) < 0).all()),
+        ]
+        words.append(
+            f"{name} from 0 to {curves['blue'][-1]:.4f} (blue) and {curves['green'][-1]:.4f} (green)"
+        )
     return Judgement(
         share(flags),
         f"{'; '.join(words)}, at every step.",
@@ -97,9 +112,14 @@ def _(found: Found) -> Judgement:
 )
 def _(found: Found) -> Judgement:
     curves = lines()
-    flags = [bool((np.diff(curves["black dotted"]) > 0).all()), bool((np.diff(curves["red dotted"]) < 0).all())]
+    flags = [
+        bool((np.diff(curves["black dotted"]) > 0).all()),
+        bool((np.diff(curves["red dotted"]) < 0).all()),
+    ]
     ends = curves["black dotted"][-1], curves["red dotted"][-1]
-    return Judgement(share(flags), f"From 0 to {ends[0]:.4f} (black) and to {ends[1]:.4f} (red), at every step.")
+    return Judgement(
+        share(flags), f"From 0 to {ends[0]:.4f} (black) and to {ends[1]:.4f} (red), at every step."
+    )
 
 
 @CLAIMS.says(

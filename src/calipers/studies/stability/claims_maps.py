@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims about maps, bag by bag: which scores say the same, thresholds, stability against localization.
+"""Claims about maps, bag by bag: which scores say the same, thresholds, stability against
+localization.
 
-They are judged on families without networks, or on given maps. Where the families were made to show something, they
-cannot be evidence for it: such a claim is not tested unless maps are given.
+They are judged on families without networks, or on given maps. Where the families were made to show
+something, they cannot be evidence for it: such a claim is not tested unless maps are given.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from calipers.stability import StabilityResult
 from calipers.stability.pairs import bag_means, pair_scores
 from calipers.studies.judging import Claims, Judgement, share, told
 from calipers.studies.stability.found import IDENTICAL, SCATTERED, Found, listed, related
-from calipers.studies.stability.printed import BAGS_TOLD, INTERCHANGEABLE, PASCAL, TABLE_VI, XRAY, Summary
+from calipers.studies.stability.printed import (
+    BAGS_TOLD,
+    INTERCHANGEABLE,
+    PASCAL,
+    TABLE_VI,
+    XRAY,
+    Summary,
+)
 from calipers.synthetic.bags import FAMILIES
 
 F64 = NDArray[np.float64]
@@ -69,8 +77,13 @@ def _undefined(found: Found) -> Judgement:
 
 
 def _between(found: Found, one: str, other: str) -> tuple[list[float], int, str]:
-    """Return Pearson's and Spearman's correlation of two scores over all bags of all cells, n, and words."""
-    first, second = (np.concatenate([cell.per_bag(name) for cell in found.cells.values()]) for name in (one, other))
+    """Return Pearson's and Spearman's correlation of two scores over all bags of all cells, n, and
+    words.
+    """
+    first, second = (
+        np.concatenate([cell.per_bag(name) for cell in found.cells.values()])
+        for name in (one, other)
+    )
     n = int((~np.isnan(first) & ~np.isnan(second)).sum())
     values = [related(first, second, method) for method in ("pearson", "spearman")]
     printed = next(value for pair, value in INTERCHANGEABLE.items() if set(pair) == {one, other})
@@ -139,7 +152,9 @@ def _(found: Found) -> Judgement:
     jaccard = printed / (2 - printed)
     own = scattered.localized.mean("DICE"), scattered["APJ"].value
     return Judgement(
-        low > 0 if found.given and good else bool(own[0] >= GOOD_DICE - MOVES and own[1] < LOW_STABILITY),
+        low > 0
+        if found.given and good
+        else bool(own[0] >= GOOD_DICE - MOVES and own[1] < LOW_STABILITY),
         f"A family whose models mark the right place, each with errors of its own: DICE {own[0]:.2f}, APJ {own[1]:.2f} "
         f"(n = {scattered.n_used} bags; printed for one bag: {printed:.2f} and {apj:.2f}). Bags of {found.made} with a "
         f"mean DICE of {GOOD_DICE:g} or more: {good}, of which APJ is below {LOW_STABILITY:g} in {low}.",
@@ -194,9 +209,7 @@ def _(found: Found) -> Judgement:
     values = {}
     for data, cell in annotated(found).items():
         values[data] = related(_stable_and_dice(cell)[0], cell.localized.per_bag("DICE")[1])
-    said = (
-        f"Pearson's correlation of APJ with the standard deviation of DICE over bags of {found.made}: {listed(values)}."
-    )
+    said = f"Pearson's correlation of APJ with the standard deviation of DICE over bags of {found.made}: {listed(values)}."
     if not found.given:
         return _untested(said, "figure 6 prints no numbers")
     if not values:
@@ -217,17 +230,24 @@ def _untested(said: str, why: str) -> Judgement:
 )
 def _(found: Found) -> Judgement:
     wrong = found.families["stable-wrong"]
-    stable, dice = (np.concatenate(part) for part in zip(*(_stable_and_dice(cell) for cell in found.cells.values())))
+    stable, dice = (
+        np.concatenate(part)
+        for part in zip(*(_stable_and_dice(cell) for cell in found.cells.values()))
+    )
     n = int(((stable >= STABLE) & (dice <= WRONG)).sum())
     family = f"APJ {wrong['APJ'].value:.2f} and DICE {wrong.localized.mean('DICE'):.3f}"
     if found.given and not len(dice):
-        return Judgement(True, f"The family stable-wrong has {family}; the given maps have no annotated bags.")
+        return Judgement(
+            True, f"The family stable-wrong has {family}; the given maps have no annotated bags."
+        )
     exists = bool(wrong["APJ"].value >= STABLE and wrong.localized.mean("DICE") <= WRONG)
     return Judgement(
         n > 0 if found.given else exists,
         f"The family stable-wrong has {family}. Of {len(dice)} annotated bags of {found.made}, {n} have APJ of "
         f"{STABLE:g} or more and DICE of {WRONG:g} or less.",
-        "" if found.given else "That it is possible is shown; how often it happens only networks can show.",
+        ""
+        if found.given
+        else "That it is possible is shown; how often it happens only networks can show.",
     )
 
 
@@ -237,15 +257,23 @@ def _(found: Found) -> Judgement:
     "section V-C, table VI",
 )
 def _(found: Found) -> Judgement:
-    six = TABLE_VI if not found.given else {data: _summary(cell) for data, cell in annotated(found).items()}
+    six = (
+        TABLE_VI
+        if not found.given
+        else {data: _summary(cell) for data, cell in annotated(found).items()}
+    )
     if XRAY not in six or PASCAL not in six:
-        return Judgement(None, f"Not tested: the given maps have no annotated {XRAY} and {PASCAL}.", tested=False)
+        return Judgement(
+            None, f"Not tested: the given maps have no annotated {XRAY} and {PASCAL}.", tested=False
+        )
     x, y = six[XRAY], six[PASCAL]
     flags, words = [], []
     for k, name in enumerate(("APJ", "Spearman", "DICE")):
         error = float(np.hypot(x.scores[k][1] / np.sqrt(x.bags), y.scores[k][1] / np.sqrt(y.bags)))
         gap = y.scores[k][0] - x.scores[k][0]
-        words.append(f"{name} {x.scores[k][0]:.2f} and {y.scores[k][0]:.2f} ({gap / error:+.1f} standard errors)")
+        words.append(
+            f"{name} {x.scores[k][0]:.2f} and {y.scores[k][0]:.2f} ({gap / error:+.1f} standard errors)"
+        )
         flags.append((gap if name != "DICE" else -gap) > 2 * error)
     return Judgement(
         share(flags),
@@ -258,9 +286,13 @@ def _(found: Found) -> Judgement:
 
 
 def _summary(cell: StabilityResult) -> Summary:
-    """Return mean and standard deviation of APJ, Spearman and DICE over annotated bags, and their number."""
+    """Return mean and standard deviation of APJ, Spearman and DICE over annotated bags, and their
+    number.
+    """
     (apj, dice), (rank, _) = _stable_and_dice(cell), _stable_and_dice(cell, "Spearman")
-    means = tuple((float(np.nanmean(column)), float(np.nanstd(column))) for column in (apj, rank, dice))
+    means = tuple(
+        (float(np.nanmean(column)), float(np.nanstd(column))) for column in (apj, rank, dice)
+    )
     return Summary(means, len(dice))
 
 
@@ -315,10 +347,17 @@ def _(found: Found) -> Judgement:
     "section VI-A",
 )
 def _(found: Found) -> Judgement:
-    values = {", ".join(key): related(c.per_bag("APJ"), c.per_bag("Spearman")) for key, c in found.cells.items()}
+    values = {
+        ", ".join(key): related(c.per_bag("APJ"), c.per_bag("Spearman"))
+        for key, c in found.cells.items()
+    }
     known = {name: value for name, value in values.items() if not np.isnan(value)}
     if len(known) < 2:
-        return Judgement(None, f"Not tested: {found.made} have fewer than two cells with both scores.", tested=False)
+        return Judgement(
+            None,
+            f"Not tested: {found.made} have fewer than two cells with both scores.",
+            tested=False,
+        )
     low, high = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
     return Judgement(
         bool(known[high] - known[low] > 0.2),

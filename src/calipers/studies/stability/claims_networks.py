@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims about trained networks, data sets and pooling operators.
 
-They are judged by the numbers that the paper prints, or by given maps; never by families that were made to be like
-them.
+They are judged by the numbers that the paper prints, or by given maps; never by families that were
+made to be like them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def _missing(found: Found, *operators: str) -> Judgement | None:
     left = [name for name in operators if name not in known]
     if not left:
         return None
-    return Judgement(None, f"Not tested: the given maps have no operator {' and '.join(left)}.", tested=False)
+    return Judgement(
+        None, f"Not tested: the given maps have no operator {' and '.join(left)}.", tested=False
+    )
 
 
 @BAG_LEVEL.says(
@@ -50,10 +52,17 @@ def _missing(found: Found, *operators: str) -> Judgement | None:
 def _(found: Found) -> Judgement:
     auc, apj, rank = (found.column(name) for name in ("auc", "apj", "spearman"))
     if not auc or not apj or not rank:
-        return Judgement(None, "Not tested: the given maps have no labels of two kinds, or no scores.", tested=False)
+        return Judgement(
+            None,
+            "Not tested: the given maps have no labels of two kinds, or no scores.",
+            tested=False,
+        )
     high = sum(value >= HIGH for value in rank.values())
     flags = [min(auc.values()) > DECENT, max(apj.values()) < HIGH, high == 0]
-    families = {name: found.families[name]["APJ"].value for name in ("stable-good", "stable-wrong", "unstable")}
+    families = {
+        name: found.families[name]["APJ"].value
+        for name in ("stable-good", "stable-wrong", "unstable")
+    }
     area = found.families["unstable"].localized.mean("AUC")
     return Judgement(
         share(flags),
@@ -105,7 +114,9 @@ def _(found: Found) -> Judgement:
     flags, words = [], []
     for data, operator in ((XRAY, LSE_SMALL), (MURA, LSE_ONE), (PASCAL, NOR)):
         if any((data, operator) not in found.column(name) for name in ("apj", "spearman")):
-            return Judgement(None, f"Not tested: the given maps have no {data}, {operator}.", tested=False)
+            return Judgement(
+                None, f"Not tested: the given maps have no {data}, {operator}.", tested=False
+            )
         for name, said in (("apj", "APJ"), ("spearman", "Spearman")):
             column = found.column(name, data)
             best = max(column.values())
@@ -137,7 +148,9 @@ def _(found: Found) -> Judgement:
         if (data, NOR) in column:
             ranks[data] = 1 + sum(value > column[data, NOR] for value in column.values())
     words = ", ".join(f"{data} {rank}" for data, rank in ranks.items())
-    return Judgement(share([rank <= 2 for rank in ranks.values()]), f"{found.told}, its rank by APJ: {words}.")
+    return Judgement(
+        share([rank <= 2 for rank in ranks.values()]), f"{found.told}, its rank by APJ: {words}."
+    )
 
 
 @OPERATORS.says(
@@ -182,7 +195,9 @@ def _(found: Found) -> Judgement:
         for name, said in (("apj", "APJ"), ("spearman", "Spearman")):
             column = found.column(name, data)
             if all((data, operator) in column for operator in (LSE_ONE, MAX, MEAN)):
-                gaps = [abs(column[data, LSE_ONE] - column[data, operator]) for operator in (MAX, MEAN)]
+                gaps = [
+                    abs(column[data, LSE_ONE] - column[data, operator]) for operator in (MAX, MEAN)
+                ]
                 flags.append(gaps[0] > gaps[1])
                 words.append(f"{data} {said} {gaps[0]:.2f} and {gaps[1]:.2f}")
     if not flags:
@@ -215,12 +230,21 @@ def _compared(found: Found, one: str, other: str, *, alike: bool) -> Judgement:
     "section V-E, table VII",
 )
 def _(found: Found) -> Judgement:
-    auc, dice = ({data: _range(found, name, data) for data in found.data_sets} for name in ("auc", "dice"))
+    auc, dice = (
+        {data: _range(found, name, data) for data in found.data_sets} for name in ("auc", "dice")
+    )
     auc, dice = ({k: v for k, v in one.items() if not np.isnan(v)} for one in (auc, dice))
     if not auc or not dice:
-        return Judgement(None, "Not tested: AUC or DICE of several operators are missing.", tested=False)
-    flags = [value <= INVARIANT for value in auc.values()] + [value > INVARIANT for value in dice.values()]
-    return Judgement(share(flags), f"{found.told}, ranges over operators: AUC {listed(auc)}; DICE {listed(dice)}.")
+        return Judgement(
+            None, "Not tested: AUC or DICE of several operators are missing.", tested=False
+        )
+    flags = [value <= INVARIANT for value in auc.values()] + [
+        value > INVARIANT for value in dice.values()
+    ]
+    return Judgement(
+        share(flags),
+        f"{found.told}, ranges over operators: AUC {listed(auc)}; DICE {listed(dice)}.",
+    )
 
 
 def _range(found: Found, name: str, data: str) -> float:
@@ -245,7 +269,9 @@ def _(found: Found) -> Judgement:
     return Judgement(
         share([abs(value) <= NONE for value in values.values()]),
         f"{found.told}, Pearson's correlation with DICE over operators: {listed(values)}.",
-        "" if found.given else "Five rows each: the printed numbers rather suggest a relationship, of different signs.",
+        ""
+        if found.given
+        else "Five rows each: the printed numbers rather suggest a relationship, of different signs.",
     )
 
 
@@ -255,10 +281,14 @@ def _(found: Found) -> Judgement:
     "section VI-A, table VII",
 )
 def _(found: Found) -> Judgement:
-    ranges = {data: (_range(found, "auc", data), _range(found, "apj", data)) for data in found.data_sets}
+    ranges = {
+        data: (_range(found, "auc", data), _range(found, "apj", data)) for data in found.data_sets
+    }
     known = {data: pair for data, pair in ranges.items() if not np.isnan(pair).any()}
     if not known:
-        return Judgement(None, "Not tested: no data set has several operators with an AUC.", tested=False)
+        return Judgement(
+            None, "Not tested: no data set has several operators with an AUC.", tested=False
+        )
     words = [f"{data} AUC {auc:.2f}, APJ {apj:.2f}" for data, (auc, apj) in known.items()]
     return Judgement(
         share([apj > 2 * auc for auc, apj in known.values()]),
@@ -277,9 +307,13 @@ def _(found: Found) -> Judgement:
         return Judgement(None, f"Not tested: no row of {found.made} has both scores.", tested=False)
     below = [key for key in both if found.networks[key].spearman <= found.networks[key].apj]
     total = sum(len(cell.per_bag("APJ")) for cell in found.cells.values())
-    bags = sum(int((cell.per_bag("Spearman") <= cell.per_bag("APJ")).sum()) for cell in found.cells.values())
+    bags = sum(
+        int((cell.per_bag("Spearman") <= cell.per_bag("APJ")).sum())
+        for cell in found.cells.values()
+    )
     words = "; ".join(
-        f"{', '.join(key)} {found.networks[key].spearman:.2f} against {found.networks[key].apj:.2f}" for key in below
+        f"{', '.join(key)} {found.networks[key].spearman:.2f} against {found.networks[key].apj:.2f}"
+        for key in below
     )
     said = f"{found.told} it is lower in {len(below)} of {len(both)} rows{f' ({words})' if below else ''}."
     if not found.given:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims about the scores themselves, decided by counting all tables and by made maps: sections II and III."""
+"""Claims about the scores themselves, decided by counting all tables and by made maps: sections II
+and III.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,14 @@ import numpy as np
 
 from calipers.statistics.contingency import agreement_scores
 from calipers.studies.judging import Claims, Judgement, share
-from calipers.studies.stability.counting import ADDED, ADDED_NEGATIVE, JOINED, ROUNDING, TURNED, scored
+from calipers.studies.stability.counting import (
+    ADDED,
+    ADDED_NEGATIVE,
+    JOINED,
+    ROUNDING,
+    TURNED,
+    scored,
+)
 from calipers.studies.stability.found import Found
 from calipers.studies.stability.printed import BINARY, ROW_TOTALS
 
@@ -24,7 +33,8 @@ def _(found: Found) -> Judgement:
     by = {one.r: one for one in found.soft}
     flags = [by[0.1].from_mean < by[0.1].from_max, by[1.0].from_max < by[1.0].from_mean]
     words = [
-        f"r = {r:g}: {one.from_mean:.3f} from the mean, {one.from_max:.3f} from the maximum" for r, one in by.items()
+        f"r = {r:g}: {one.from_mean:.3f} from the mean, {one.from_max:.3f} from the maximum"
+        for r, one in by.items()
     ]
     return Judgement(
         share(flags),
@@ -116,7 +126,10 @@ def _limits(found: Found, name: str, lowest: float) -> Judgement:
     """Return whether a score has its limits, and whether the minimum is at N = 2 only."""
     ends = {n: found.counting.extreme(name, n, low=True) for n in found.counting.sizes[1:]}
     value = found.counting.value(name)
-    limits = abs(float(np.nanmin(value)) - lowest) < ROUNDING and abs(float(np.nanmax(value)) - 1) < ROUNDING
+    limits = (
+        abs(float(np.nanmin(value)) - lowest) < ROUNDING
+        and abs(float(np.nanmax(value)) - 1) < ROUNDING
+    )
     there = [n for n, end in ends.items() if abs(end.value - lowest) < ROUNDING]
     halves = all(ends[n].tables.tolist() == [[0, n / 2, n / 2, 0]] for n in there)
     most = max(n for n in ends if n % 2)
@@ -164,7 +177,10 @@ def _(found: Found) -> Judgement:
     aj, apj = found.counting.value("AJ"), found.counting.value("APJ")
     known = ~np.isnan(aj)
     kappa = (observed[known] - chance[known]) / (1 - chance[known])
-    off = float(np.abs(kappa - aj[known]).max()), float(np.abs(apj[known] - aj[known] / (2 - aj[known])).max())
+    off = (
+        float(np.abs(kappa - aj[known]).max()),
+        float(np.abs(apj[known] - aj[known] / (2 - aj[known])).max()),
+    )
     return Judgement(
         bool(max(off) < 1e-9),
         f"Over {int(known.sum())} tables AJ differs from kappa by at most {off[0]:.0e}, and APJ from AJ / (2 - AJ) by "
@@ -184,7 +200,9 @@ def _(found: Found) -> Judgement:
         moved = [found.counting.moved(name, move) for name in ("APJ", "HAPJ", "AJ")]
         flags += [one.monotone for one in moved]
         falls = (
-            "none of the three falls" if not any(one.falls for one in moved) else f"APJ falls {moved[0].falls} times"
+            "none of the three falls"
+            if not any(one.falls for one in moved)
+            else f"APJ falls {moved[0].falls} times"
         )
         words.append(f"{move}: {falls} in {moved[0].n} tables, APJ rises in {moved[0].rises}")
     flags.append(found.counting.moved("AJ", ADDED_NEGATIVE).monotone)
@@ -209,7 +227,9 @@ def _(found: Found) -> Judgement:
     n = tables.sum(axis=1)
     calls = (n11 + n10) * (n11 + n01)
     chance = tables[(n11 * n == calls) & (calls > 0) & ((n00 + n01) * (n00 + n10) > 0)]
-    means = {name: float(np.mean(scored(chance, name))) for name in ("PO", "APO", "HAPJ", "APJ", "AJ")}
+    means = {
+        name: float(np.mean(scored(chance, name))) for name in ("PO", "APO", "HAPJ", "APJ", "AJ")
+    }
     return Judgement(
         share([abs(value) < ROUNDING for value in means.values()]),
         f"In the {len(chance)} tables whose agreement is exactly that of independent calls the means are "
@@ -272,7 +292,8 @@ def _(found: Found) -> Judgement:
 )
 def _(found: Found) -> Judgement:
     return Judgement(
-        abs(found.shifted.halved[1] - 1) < ROUNDING, f"A map and half of it: tau-b {found.shifted.halved[1]:.3f}."
+        abs(found.shifted.halved[1] - 1) < ROUNDING,
+        f"A map and half of it: tau-b {found.shifted.halved[1]:.3f}.",
     )
 
 
@@ -331,7 +352,11 @@ def _(found: Found) -> Judgement:
 def _(found: Found) -> Judgement:
     tables = np.array([[80 - k, 10, 10, k] for k in range(40, 81)], np.float64)
     falls = [bool((np.diff(scored(tables, name)) < 0).all()) for name in ("AJ", "APJ")]
-    ends = [f"{name} from {v[0]:.2f} to {v[-1]:.2f}" for name in ("AJ", "APJ") for v in [scored(tables, name)]]
+    ends = [
+        f"{name} from {v[0]:.2f} to {v[-1]:.2f}"
+        for name in ("AJ", "APJ")
+        for v in [scored(tables, name)]
+    ]
     total = [agreement_scores(*BINARY[name][0])["TAR"] for name in ("IIa", "IIb")]
     return Judgement(
         share(falls),

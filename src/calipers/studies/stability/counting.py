@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scores of two binary maps can be: all tables up to N instances, moves between them, and appendix C."""
+"""What the scores of two binary maps can be: all tables up to N instances, moves between them, and
+appendix C.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ class Extreme:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What a move does to a score over all tables in which it can be made and the score is defined before and after."""
+    """What a move does to a score over all tables in which it can be made and the score is defined
+    before and after.
+    """
 
     n: int
     rises: int
@@ -119,13 +123,18 @@ class Counting:
         rises, falls = int((change > ROUNDING).sum()), int((change < -ROUNDING).sum())
         n00, n01, n10, n11 = (int(count) for count in before[worst])
         stays = len(change) - rises - falls
-        return Moved(len(change), rises, stays, falls, max(0.0, -float(change[worst])), (n00, n01, n10, n11))
+        return Moved(
+            len(change), rises, stays, falls, max(0.0, -float(change[worst])), (n00, n01, n10, n11)
+        )
 
 
 def lines(name: str = "APJ") -> dict[str, F64]:
     """Return the lines of figure 9: a score after 0, 1, ..., 10 steps."""
     steps = STEP * np.arange(STEPS + 1, dtype=np.float64)[:, None]
-    return {line: scored(START + steps * np.array(change, np.float64), name) for line, change in LINES.items()}
+    return {
+        line: scored(START + steps * np.array(change, np.float64), name)
+        for line, change in LINES.items()
+    }
 
 
 def last_step(line: str) -> tuple[int, int, int, int]:

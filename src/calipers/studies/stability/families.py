@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Families of models without networks: how repeated trainings may agree and err, data set by data set.
+"""Families of models without networks: how repeated trainings may agree and err, data set by data
+set.
 
-A model says of an instance sharpness (size - distance / radius), cut off at the bottom, plus texture, through a
-sigmoid. Its place has an error that all models share and one of its own. The recipes are made so that the tables have
-the shape of the printed ones: what they show is what scores make of such maps, not how networks behave.
+A model says of an instance sharpness (size - distance / radius), cut off at the bottom, plus
+texture, through a sigmoid. Its place has an error that all models share and one of its own. The
+recipes are made so that the tables have the shape of the printed ones: what they show is what
+scores make of such maps, not how networks behave.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ class Images:
     """The bags of a data set."""
 
     radius: tuple[float, float]  # of lesions, in instances
-    low_quality: float = 0.0  # share of bags of which the upper half is padding, and models mark all below
+    # share of bags of which the upper half is padding, and models mark all below
+    low_quality: float = 0.0
 
 
 IMAGES: Mapping[str, Images] = {
@@ -94,7 +97,9 @@ def recipe(data: str, operator: str) -> Recipe:
 
 
 def made_bags(data: str, operator: str, n: int, seed: int) -> ArrayBags:
-    """Return n positive and n negative bags under five trainings; the bags do not depend on the operator."""
+    """Return n positive and n negative bags under five trainings; the bags do not depend on the
+    operator.
+    """
     drawn = _drawn(data, recipe(data, operator), n, MODELS, (seed, data, f"fold {SPLIT}"), operator)
     return ArrayBags.of(
         drawn.maps,
@@ -115,10 +120,14 @@ class Fold:
 
 
 def folds(data: str, operator: str, n: int, seed: int) -> tuple[Fold, ...]:
-    """Return five models, each on other test bags; those of the split are the ones of the repeated trainings."""
+    """Return five models, each on other test bags; those of the split are the ones of the repeated
+    trainings.
+    """
     found = []
     for k in range(FOLDS):
-        drawn = _drawn(data, recipe(data, operator), n, 1, (seed, data, f"fold {k}"), f"{operator}, whole fold")
+        drawn = _drawn(
+            data, recipe(data, operator), n, 1, (seed, data, f"fold {k}"), f"{operator}, whole fold"
+        )
         positive = drawn.labels == 1
         dice = _dice(drawn.maps[0, positive], drawn.inside[positive])
         accuracy = np.mean(dice / (2 - dice) >= LEAST_JACCARD)
@@ -136,7 +145,9 @@ class Drawn:
     scores: F64  # (models, bags)
 
 
-def _drawn(data: str, made: Recipe, n: int, models: int, of: tuple[int, str, str], operator: str) -> Drawn:
+def _drawn(
+    data: str, made: Recipe, n: int, models: int, of: tuple[int, str, str], operator: str
+) -> Drawn:
     """Return n positive bags and n negative ones."""
     images, (seed, *names) = IMAGES[data], of
     lesions, draws = stream(seed, "stability", *names), stream(seed, "stability", *names, operator)
@@ -168,7 +179,9 @@ def _logits(made: Recipe, centre: F64, radius: F64, models: int, draws: Generato
 
 
 def _padded(made: Recipe, models: int, n: int, draws: Generator) -> F64:
-    """Return what models say of pictures whose upper half is padding: everything below it is marked."""
+    """Return what models say of pictures whose upper half is padding: everything below it is
+    marked.
+    """
     row = np.arange(SIDE)[:, None] + np.zeros(SIDE)
     edge = SIDE * 0.4 + 0.6 * made.size * draws.standard_normal((models, n, 1, 1))
     signal = np.maximum(0.8 * SHARPNESS * (row - edge) / 2, made.floor)
@@ -181,7 +194,9 @@ def _texture(made: Recipe, models: int, n: int, draws: Generator) -> F64:
 
 
 def _bag_scores(made: Recipe, labels: NDArray[np.int64], models: int, draws: Generator) -> F64:
-    """Return (models, bags): normal scores whose area under the ROC curve is that of the recipe, whatever maps show."""
+    """Return (models, bags): normal scores whose area under the ROC curve is that of the recipe,
+    whatever maps show.
+    """
     from scipy.special import ndtri
 
     between = np.sqrt(2.0) * ndtri(made.auc)
@@ -215,15 +230,21 @@ def _sigmoid(logits: F64) -> F64:
 
 
 def scattered(n: int, seed: int) -> ArrayBags:
-    """Return n positive bags in which every model misses some of the lesion and calls as much elsewhere, by itself."""
+    """Return n positive bags in which every model misses some of the lesion and calls as much
+    elsewhere, by itself.
+    """
     draws = stream(seed, "stability", "scattered")
     inside = np.zeros((n, SIDE * SIDE), np.bool_)
     inside[:, : inside.shape[1] // 4] = True  # places do not matter to any score
     chance = np.where(inside, 1 - SCATTER, SCATTER / 3)
     maps = np.where(draws.random((MODELS, *inside.shape)) < chance, 0.9, 0.1)
-    return ArrayBags.of(maps, np.ones(n, np.int64), models=[f"run-{k + 1}" for k in range(MODELS)], instances=inside)
+    return ArrayBags.of(
+        maps, np.ones(n, np.int64), models=[f"run-{k + 1}" for k in range(MODELS)], instances=inside
+    )
 
 
 def identical(bags: ArrayBags) -> ArrayBags:
     """Return the same bags with one model five times: nothing can be more stable."""
-    return replace(bags, maps=tuple(np.repeat(maps[:1], len(bags.models), axis=0) for maps in bags.maps))
+    return replace(
+        bags, maps=tuple(np.repeat(maps[:1], len(bags.models), axis=0) for maps in bags.maps)
+    )

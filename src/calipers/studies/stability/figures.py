@@ -17,7 +17,8 @@ from calipers.synthetic.bags import FAMILIES
 
 F64 = NDArray[np.float64]
 
-# Slots of the theme with the colours and strokes of figure 9: solid blue, solid green, dotted black, dotted red.
+# Slots of the theme with the colours and strokes of figure 9: solid blue, solid green, dotted
+# black, dotted red.
 SLOTS = {"blue": 0, "green": 37, "black dotted": 27, "red dotted": 8}
 MEANING = {
     "blue": "blue: n11 up, n10 down",
@@ -27,7 +28,13 @@ MEANING = {
 }
 COMPARED = ("PJ", "HAPJ", "APJ", "AJ", "TAR", "Pearson", "Spearman", "Kendall-b", "Kendall-a")
 STABILITIES = ("APJ", "Spearman")
-SHORT = ("both, added", "neither, added", "one to both", "neither to both", "one to neither")  # as MOVES
+SHORT = (
+    "both, added",
+    "neither, added",
+    "one to both",
+    "neither to both",
+    "one to neither",
+)  # as MOVES
 
 
 def study_figures(found: Found) -> tuple[StudyFigure, ...]:
@@ -53,13 +60,22 @@ def _limits(found: Found) -> StudyFigure:
         low = np.array([found.counting.extreme(name, int(n), low=True).value for n in sizes])
         curves.append(Line(name, sizes, low, slot=slot))
     lowest = Curves(
-        "The lowest value over all tables of N instances", Axis("N"), Axis("lowest value", -1.05, 0.05), tuple(curves)
+        "The lowest value over all tables of N instances",
+        Axis("N"),
+        Axis("lowest value", -1.05, 0.05),
+        tuple(curves),
     )
     moved = [[found.counting.moved(name, move) for name in SCORES] for move in MOVES]
     falls = np.array([[one.falls / one.n for one in row] for row in moved])
     names = Axis("move", names=SHORT)
     monotone = HeatMap(
-        "Share of tables in which the score falls", Axis("score", names=SCORES), names, falls, "share", 0.0, 0.5
+        "Share of tables in which the score falls",
+        Axis("score", names=SCORES),
+        names,
+        falls,
+        "share",
+        0.0,
+        0.5,
     )
     caption = (
         f"All {len(found.counting.tables)} tables of 1 to {found.counting.most} instances. Left: APO is not shown, its "
@@ -103,13 +119,22 @@ def _ties(found: Found) -> StudyFigure:
 
 def _scores(found: Found) -> StudyFigure:
     """Return the correlations between scores over all bags of all cells."""
-    columns = {name: np.concatenate([cell.per_bag(name) for cell in found.cells.values()]) for name in COMPARED}
+    columns = {
+        name: np.concatenate([cell.per_bag(name) for cell in found.cells.values()])
+        for name in COMPARED
+    }
     n = len(columns["APJ"])
     panels = []
     for method in ("pearson", "spearman"):
-        table = np.array([[related(columns[a], columns[b], method) for b in COMPARED] for a in COMPARED])
+        table = np.array(
+            [[related(columns[a], columns[b], method) for b in COMPARED] for a in COMPARED]
+        )
         axis = Axis("score", names=COMPARED)
-        panels.append(HeatMap(f"{method.capitalize()} correlation over bags", axis, axis, table, "correlation"))
+        panels.append(
+            HeatMap(
+                f"{method.capitalize()} correlation over bags", axis, axis, table, "correlation"
+            )
+        )
     both = (
         related(columns["APJ"], columns["AJ"], "spearman"),
         related(columns["Kendall-b"], columns["Spearman"], "spearman"),
@@ -125,17 +150,23 @@ def _scores(found: Found) -> StudyFigure:
 
 def _sweep(name: str, result: StabilityResult, slot: int) -> Line:
     at, found = result.sweep("APJ")
-    value, low, high = (np.array([getattr(one, part) for one in found]) for part in ("value", "low", "high"))
+    value, low, high = (
+        np.array([getattr(one, part) for one in found]) for part in ("value", "low", "high")
+    )
     return Line(name, at, value, low, high, slot)
 
 
 def _thresholds(found: Found) -> StudyFigure:
     first = tuple(_sweep(name, found.families[name], slot) for slot, name in enumerate(FAMILIES))
-    panels: list[Figure] = [Curves("Families that differ in place only", Axis("threshold"), Axis("APJ"), first)]
+    panels: list[Figure] = [
+        Curves("Families that differ in place only", Axis("threshold"), Axis("APJ"), first)
+    ]
     for data in dict.fromkeys(key[0] for key in found.cells):
         cells = [(key[1], cell) for key, cell in found.cells.items() if key[0] == data]
         made = tuple(_sweep(name, cell, slot) for slot, (name, cell) in enumerate(cells))
-        panels.append(Curves(data if found.given else f"Like {data}", Axis("threshold"), Axis("APJ"), made))
+        panels.append(
+            Curves(data if found.given else f"Like {data}", Axis("threshold"), Axis("APJ"), made)
+        )
     caption = (
         f"Mean APJ over positive bags, bands are 95 % intervals by resampling bags; {found.made}. The paper reports a "
         "steady decrease and prints no numbers (section IV-G)."
@@ -169,7 +200,11 @@ def _against_dice(found: Found) -> list[StudyFigure]:
         )
         name = data if found.given else f"Like {data}"
         title = f"{name}: correlation with DICE is {r[0]:.2f} for APJ and {r[1]:.2f} for Spearman"
-        figures.append(StudyFigure(f"figure-{6 + k}" if k < 2 else f"figure-7-{k}", title, caption, panels, rows=(2,)))
+        figures.append(
+            StudyFigure(
+                f"figure-{6 + k}" if k < 2 else f"figure-7-{k}", title, caption, panels, rows=(2,)
+            )
+        )
     return figures
 
 
@@ -181,7 +216,9 @@ def _dice_panel(cell: StabilityResult, name: str) -> Scatter:
 
 
 def _bars(name: str, x: F64, y: F64, sd: F64, slot: int) -> Dots:
-    return Dots(name, x, y, y_low=np.maximum(y - sd, 0.0), y_high=np.minimum(y + sd, 1.0), slot=slot)
+    return Dots(
+        name, x, y, y_low=np.maximum(y - sd, 0.0), y_high=np.minimum(y + sd, 1.0), slot=slot
+    )
 
 
 def _families(found: Found) -> StudyFigure:
@@ -189,7 +226,10 @@ def _families(found: Found) -> StudyFigure:
     dots = []
     for slot, name in enumerate(FAMILIES):
         cell = found.families[name]
-        stable, (mean, sd) = cell.per_bag("APJ")[cell.localized.places], cell.localized.per_bag("DICE")
+        stable, (mean, sd) = (
+            cell.per_bag("APJ")[cell.localized.places],
+            cell.localized.per_bag("DICE"),
+        )
         known = ~np.isnan(stable)
         dots.append(_bars(name, stable[known], mean[known], sd[known], slot))
     panel = Scatter("DICE against APJ", Axis("APJ"), Axis("DICE", 0.0, 1.0), tuple(dots))
@@ -200,7 +240,11 @@ def _families(found: Found) -> StudyFigure:
         "standard deviation of DICE over models."
     )
     return StudyFigure(
-        "figure-families", "Stable models can be wrong; unstable ones cannot all be right", caption, (panel,), rows=(1,)
+        "figure-families",
+        "Stable models can be wrong; unstable ones cannot all be right",
+        caption,
+        (panel,),
+        rows=(1,),
     )
 
 
@@ -209,23 +253,42 @@ def _against_auc(found: Found) -> StudyFigure:
     panels = [_auc_panel(found, name) for name in STABILITIES]
     if not found.given:
         panels += [_printed_panel(name) for name in STABILITIES]
-    said = "Given maps" if found.given else "Simulated families (above) and table VII as printed (below)"
+    said = (
+        "Given maps"
+        if found.given
+        else "Simulated families (above) and table VII as printed (below)"
+    )
     caption = (
         f"{said}, a point per pooling operator. Bars: standard deviations, of stability over bags, of AUC "
         f"over {'models' if found.given else 'models (above) and folds (below)'}."
     )
-    title = "Bag AUC is high everywhere, stability is not" if not found.given else "Stability against bag AUC"
+    title = (
+        "Bag AUC is high everywhere, stability is not"
+        if not found.given
+        else "Stability against bag AUC"
+    )
     return StudyFigure("figure-8", title, caption, tuple(panels), rows=(2,) * (len(panels) // 2))
 
 
 def _auc_panel(found: Found, name: str) -> Scatter:
     dots = []
     for slot, data in enumerate(dict.fromkeys(key[0] for key in found.cells)):
-        cells = {key[1]: c for key, c in found.cells.items() if key[0] == data and c.localized.has("AUC")}
+        cells = {
+            key[1]: c for key, c in found.cells.items() if key[0] == data and c.localized.has("AUC")
+        }
         stable = np.array([(c[name].value, c.sd(name)) for c in cells.values()]).reshape(-1, 2).T
-        area = np.array([(c.localized.mean("AUC"), c.localized.sd("AUC")) for c in cells.values()]).reshape(-1, 2).T
+        area = (
+            np.array([(c.localized.mean("AUC"), c.localized.sd("AUC")) for c in cells.values()])
+            .reshape(-1, 2)
+            .T
+        )
         dots.append(_crosses(data, stable, area, tuple(cells), slot))
-    return Scatter(f"{name}, {'given' if found.given else 'simulated'}", Axis(name), Axis("bag AUC"), tuple(dots))
+    return Scatter(
+        f"{name}, {'given' if found.given else 'simulated'}",
+        Axis(name),
+        Axis("bag AUC"),
+        tuple(dots),
+    )
 
 
 def _printed_panel(name: str) -> Scatter:
@@ -247,12 +310,19 @@ def _figure_9() -> StudyFigure:
     moved = STEP * np.arange(STEPS + 1, dtype=np.float64)
     panels = []
     for name in ("APJ", "AJ"):
-        curves = tuple(Line(MEANING[line], moved, values, slot=SLOTS[line]) for line, values in lines(name).items())
+        curves = tuple(
+            Line(MEANING[line], moved, values, slot=SLOTS[line])
+            for line, values in lines(name).items()
+        )
         panels.append(Curves(name, Axis("instances moved"), Axis(name, -0.55, 0.55), curves))
     caption = (
         "Start: 50 instances of each kind. Steps of 5 instances, N = 200 throughout. Solid: positive agreement grows; "
         "dotted: it is fixed. The paper shows APJ; AJ behaves alike, being an increasing function of it."
     )
     return StudyFigure(
-        "figure-9", "More positive agreement can lower the score (green)", caption, tuple(panels), rows=(2,)
+        "figure-9",
+        "More positive agreement can lower the score (green)",
+        caption,
+        tuple(panels),
+        rows=(2,),
     )

@@ -33,7 +33,9 @@ IDENTICAL, SCATTERED = "identical", "scattered"
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What is known of the networks of a data set and operator: printed by the paper, or computed from given maps."""
+    """What is known of the networks of a data set and operator: printed by the paper, or computed
+    from given maps.
+    """
 
     apj: float
     spearman: float
@@ -49,7 +51,9 @@ class Found:
     ties: Ties
     shifted: Shifted
     soft: tuple[SoftMaximum, ...]
-    families: Mapping[str, StabilityResult]  # stable-good, stable-wrong, unstable, identical, scattered
+    families: Mapping[
+        str, StabilityResult
+    ]  # stable-good, stable-wrong, unstable, identical, scattered
     cells: Mapping[Key, StabilityResult]  # made families like those of the paper, or given maps
     bags: Mapping[Key, Bags]  # of the cells
     folds: Mapping[Key, tuple[Fold, ...]]  # of made families
@@ -70,7 +74,10 @@ class Found:
         """Trained networks: those of the given maps, else what the paper prints of its own."""
         if self.given:
             return {key: _network(found) for key, found in self.cells.items()}
-        return {key: Network(row.apj[0], row.spearman[0], row.auc[0], row.dice[0]) for key, row in TABLE_VII.items()}
+        return {
+            key: Network(row.apj[0], row.spearman[0], row.auc[0], row.dice[0])
+            for key, row in TABLE_VII.items()
+        }
 
     @property
     def told(self) -> str:
@@ -84,12 +91,17 @@ class Found:
 
     def column(self, name: str, data: str | None = None) -> dict[Key, float]:
         """Return one number of all networks that have it, of one data set or of all."""
-        rows = {key: getattr(one, name) for key, one in self.networks.items() if data in (None, key[0])}
+        rows = {
+            key: getattr(one, name) for key, one in self.networks.items() if data in (None, key[0])
+        }
         return {key: value for key, value in rows.items() if not np.isnan(value)}
 
 
 def _network(found: StabilityResult) -> Network:
-    auc, dice = (found.localized.mean(name) if found.localized.has(name) else np.nan for name in ("AUC", "DICE"))
+    auc, dice = (
+        found.localized.mean(name) if found.localized.has(name) else np.nan
+        for name in ("AUC", "DICE")
+    )
     return Network(found["APJ"].value, found["Spearman"].value, auc, dice)
 
 

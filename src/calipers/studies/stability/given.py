@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps of trained networks, from a folder: DATA SET / OPERATOR / MODEL, with labels beside the models."""
+"""Maps of trained networks, from a folder: DATA SET / OPERATOR / MODEL, with labels beside the
+models.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,9 @@ def given_maps(folder: str | Path) -> GivenMaps:
 
     Notes
     -----
-    Beside the models of an operator may stand ``labels.csv`` (or ``masks``), else those of its data set are used; and
-    ``scores.csv`` with what each model says of whole bags. Folders whose name begins with a dot are passed over.
+    Beside the models of an operator may stand ``labels.csv`` (or ``masks``), else those of its data
+    set are used; and ``scores.csv`` with what each model says of whole bags. Folders whose name
+    begins with a dot are passed over.
     """
     root = Path(folder)
     if not root.is_dir():
@@ -46,16 +49,24 @@ def given_maps(folder: str | Path) -> GivenMaps:
         for operator in _folders(data):
             models = _models(operator)
             if len(models) < 2:
-                raise InputError("two models or more", rule="one-model", file=str(operator), hint=LAYOUT)
+                raise InputError(
+                    "two models or more", rule="one-model", file=str(operator), hint=LAYOUT
+                )
             beside = _beside(operator, data)
             named = {path.stem: path for path in models}
             found = read_bags(named, beside.get("labels"), scores=beside.get("scores"))
-            bags[data.name, operator.name] = found.with_instances(instance_labels) if found.boxes else found
+            bags[data.name, operator.name] = (
+                found.with_instances(instance_labels) if found.boxes else found
+            )
             inputs += [_entry(path) for path in (*models, *beside.values())]
             notes += [f"{data.name}, {operator.name}: {note}" for note in found.notes]
     if not bags:
-        raise InputError("maps of data sets and operators", rule="no-bags", file=str(root), hint=LAYOUT)
-    return GivenMaps(bags, tuple({str(entry["file"]): entry for entry in inputs}.values()), tuple(notes))
+        raise InputError(
+            "maps of data sets and operators", rule="no-bags", file=str(root), hint=LAYOUT
+        )
+    return GivenMaps(
+        bags, tuple({str(entry["file"]): entry for entry in inputs}.values()), tuple(notes)
+    )
 
 
 def _folders(place: Path) -> list[Path]:
@@ -64,11 +75,18 @@ def _folders(place: Path) -> list[Path]:
 
 
 def _models(operator: Path) -> list[Path]:
-    return sorted([*_folders(operator), *(path for path in operator.iterdir() if path.suffix.lower() in FILES)])
+    return sorted(
+        [
+            *_folders(operator),
+            *(path for path in operator.iterdir() if path.suffix.lower() in FILES),
+        ]
+    )
 
 
 def _beside(operator: Path, data: Path) -> dict[str, Path]:
-    """Return what `read_bags` takes as labels and scores: of the operator, else labels of the data set."""
+    """Return what `read_bags` takes as labels and scores: of the operator, else labels of the data
+    set.
+    """
     found = {}
     places = (operator / "labels.csv", operator / "masks", data / "labels.csv", data / "masks")
     labels = next((path for path in places if path.exists()), None)

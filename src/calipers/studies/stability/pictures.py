@@ -51,7 +51,9 @@ def _shown(found: Found, key: Key, words: str, place: int) -> list[Figure]:
         panels.append(picture(title, inside, (counts / k).reshape(bag.shape), note=said))
     share = np.bincount(counts, minlength=k + 1)[None] / len(counts)
     axis = Axis("models that call an instance", names=tuple(str(n) for n in range(k + 1)))
-    panels.append(Bars(title, axis, Axis("share of instances", 0.0, 1.0), ("instances",), share, note=said))
+    panels.append(
+        Bars(title, axis, Axis("share of instances", 0.0, 1.0), ("instances",), share, note=said)
+    )
     return panels
 
 

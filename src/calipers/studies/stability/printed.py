@@ -26,7 +26,9 @@ LAST_STEPS = {"green": (0, 50, 50, 100), "black dotted": (50, 0, 100, 50)}
 
 @dataclass(frozen=True, slots=True)
 class PrintedRow:
-    """A row of table VII: means, standard deviations where printed, and the columns of the one split."""
+    """A row of table VII: means, standard deviations where printed, and the columns of the one
+    split.
+    """
 
     apj: tuple[float, float]
     spearman: tuple[float, float]
@@ -66,7 +68,8 @@ TABLE_VII = {
     (PASCAL, LSE_ONE): _row(0.36, 0.29, 0.85, 0.09, 0.99, 0.00, 0.26, 0.03, 0.98, 0.25),
     (PASCAL, MAX): _row(0.52, 0.29, 0.64, 0.11, 0.99, 0.00, 0.57, 0.02, 1.00, 0.57),
 }
-# Table V: class -> AUC, DICE, accuracy with standard deviations over five folds (its own models, not the references).
+# Table V: class -> AUC, DICE, accuracy with standard deviations over five folds (its own models,
+# not the references).
 TABLE_V = {
     XRAY: ((0.90, 0.02), (0.72, 0.07), (0.97, 0.05)),
     MURA: ((0.84, 0.01), (NAN, NAN), (NAN, NAN)),

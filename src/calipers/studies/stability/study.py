@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The study: scores by counting, families without networks or given maps, figures, tables and claims put together."""
+"""The study: scores by counting, families without networks or given maps, figures, tables and
+claims put together.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ from typing import Any
 from calipers.stability.analysis import SWEEP
 from calipers.studies.framework import Progress, Study, StudyOptions, StudyResult
 from calipers.studies.judging import Claims
-from calipers.studies.stability import claims_appendix, claims_maps, claims_networks, claims_scores, families
+from calipers.studies.stability import (
+    claims_appendix,
+    claims_maps,
+    claims_networks,
+    claims_scores,
+    families,
+)
 from calipers.studies.stability.figures import study_figures
 from calipers.studies.stability.found import QUICK_REPLICATES, REPLICATES, Found, run_all
 from calipers.studies.stability.tables import study_tables

@@ -33,7 +33,14 @@ SIMULATED = (
     "no evidence about networks. Printed: Romanova et al."
 )
 GIVEN = "Ours are computed from the given maps. Printed: Romanova et al."
-LIMITS = {"PJ": "-", "PO": "[0, 1]", "APO": "[1 - N, 1]", "HAPJ": "[0, 1]", "APJ": "[-0.333, 1]", "AJ": "[-1, 1]"}
+LIMITS = {
+    "PJ": "-",
+    "PO": "[0, 1]",
+    "APO": "[1 - N, 1]",
+    "HAPJ": "[0, 1]",
+    "APJ": "[-0.333, 1]",
+    "AJ": "[-1, 1]",
+}
 
 
 def study_tables(found: Found) -> tuple[StudyTable, ...]:
@@ -59,16 +66,27 @@ def _limits(found: Found) -> StudyTable:
         low, high = (found.counting.extreme(name, n, low=way) for way in (True, False))
         missing = int(np.isnan(found.counting.value(name)).sum())
         where = [
-            _said(end.tables[0]) + (f" and {len(end.tables) - 1} more" if len(end.tables) > 1 else "")
+            _said(end.tables[0])
+            + (f" and {len(end.tables) - 1} more" if len(end.tables) > 1 else "")
             for end in (low, high)
         ]
         rows.append((name, LIMITS[name], low.value, where[0], high.value, where[1], missing))
-    columns = ("score", "limits in the paper", "lowest", "at (n00, n01, n10, n11)", "highest", "at", "tables undefined")
+    columns = (
+        "score",
+        "limits in the paper",
+        "lowest",
+        "at (n00, n01, n10, n11)",
+        "highest",
+        "at",
+        "tables undefined",
+    )
     note = (
         f"All tables of N = {n} instances; undefined: of the {len(found.counting.tables)} tables of 1 to {n} "
         "instances. The lowest values of APJ and AJ are those of every even N, those of APO fall with N."
     )
-    return StudyTable("table-1", "Limits of the scores, by counting", Table(columns, tuple(rows)), note)
+    return StudyTable(
+        "table-1", "Limits of the scores, by counting", Table(columns, tuple(rows)), note
+    )
 
 
 def _said(counts: Sequence[float]) -> str:
@@ -81,14 +99,34 @@ def _moves(found: Found) -> StudyTable:
         for name in SCORES:
             one = found.counting.moved(name, move)
             rows.append(
-                (move, name, one.n, one.rises, one.stays, one.falls, one.worst, _said(one.example) if one.falls else "")
+                (
+                    move,
+                    name,
+                    one.n,
+                    one.rises,
+                    one.stays,
+                    one.falls,
+                    one.worst,
+                    _said(one.example) if one.falls else "",
+                )
             )
-    columns = ("what happens to an instance", "score", "tables", "rises", "stays", "falls", "largest fall", "from")
+    columns = (
+        "what happens to an instance",
+        "score",
+        "tables",
+        "rises",
+        "stays",
+        "falls",
+        "largest fall",
+        "from",
+    )
     note = (
         "Every table of the same sizes in which the move can be made and the score is defined before and after. The "
         "first two add an instance, so N grows; the others keep N. From: (n00, n01, n10, n11)."
     )
-    return StudyTable("table-1-moves", "Where scores are monotone", Table(columns, tuple(rows)), note)
+    return StudyTable(
+        "table-1-moves", "Where scores are monotone", Table(columns, tuple(rows)), note
+    )
 
 
 def _binary() -> StudyTable:
@@ -119,9 +157,21 @@ def _last_steps() -> StudyTable:
         counts = last_step(line)
         ours = agreement_scores(*counts)
         printed = _said(LAST_STEPS[line]) if line in LAST_STEPS else "-"
-        rows.append((line, printed, _said(counts), ours["APJ"], ours["AJ"], ours["PAR"], ours["TAR"]))
-    columns = ("line of figure 9", "printed (n00, n01, n10, n11)", "ours", "APJ", "AJ", "PAR", "TAR")
-    return StudyTable("table-9", "Table IX: the last step of the simulation", Table(columns, tuple(rows)))
+        rows.append(
+            (line, printed, _said(counts), ours["APJ"], ours["AJ"], ours["PAR"], ours["TAR"])
+        )
+    columns = (
+        "line of figure 9",
+        "printed (n00, n01, n10, n11)",
+        "ours",
+        "APJ",
+        "AJ",
+        "PAR",
+        "TAR",
+    )
+    return StudyTable(
+        "table-9", "Table IX: the last step of the simulation", Table(columns, tuple(rows))
+    )
 
 
 def _performance(found: Found) -> StudyTable:
@@ -132,7 +182,11 @@ def _performance(found: Found) -> StudyTable:
         cells: list[Cell] = [data, key[1]]
         printed = TABLE_V.get(data) if key[1] == NOR else None
         for k, name in enumerate(("AUC", "DICE", "accuracy")):
-            known = _folds(found, key, name.lower()) if key in found.folds else _models(found.cells[key], name)
+            known = (
+                _folds(found, key, name.lower())
+                if key in found.folds
+                else _models(found.cells[key], name)
+            )
             cells += [*known, *(map(_cell, printed[k]) if printed is not None else (None, None))]
         rows.append(tuple(cells))
     measures = ("AUC", "DICE", "accuracy")
@@ -174,19 +228,28 @@ def _annotated(found: Found) -> StudyTable:
         if not len(places):
             continue
         cells: list[Cell] = [data, key[1], len(places), printed.bags if printed else None]
-        columns = [cell.per_bag(name)[places] for name in ("APJ", "Spearman")] + [cell.localized.per_bag("DICE")[0]]
+        columns = [cell.per_bag(name)[places] for name in ("APJ", "Spearman")] + [
+            cell.localized.per_bag("DICE")[0]
+        ]
         for k, values in enumerate(columns):
             cells += [float(np.nanmean(values)), float(np.nanstd(values))]
             cells += list(map(_cell, printed.scores[k])) if printed is not None else [None, None]
         rows.append(tuple(cells))
     measures = ("APJ", "Spearman", "DICE")
     headings: tuple[str, ...] = ("data set", "operator", "bags", "bags, printed")
-    headings += tuple(f"{m}{what}" for m in measures for what in ("", " SD", ", printed", " SD, printed"))
+    headings += tuple(
+        f"{m}{what}" for m in measures for what in ("", " SD", ", printed", " SD, printed")
+    )
     note = (
         "Mean and standard deviation (ddof 0) over annotated positive bags; DICE of a bag is the mean over models. "
         f"{GIVEN if found.given else SIMULATED} MURA has no annotations there; the simulated family has."
     )
-    return StudyTable("table-6", "Table VI: stability and DICE on annotated bags", Table(headings, tuple(rows)), note)
+    return StudyTable(
+        "table-6",
+        "Table VI: stability and DICE on annotated bags",
+        Table(headings, tuple(rows)),
+        note,
+    )
 
 
 def _operators(found: Found) -> StudyTable:
@@ -197,16 +260,27 @@ def _operators(found: Found) -> StudyTable:
         cells: list[Cell] = [*key, cell.n_used, cell.undefined("APJ").pairs]
         for name in ("APJ", "Spearman"):
             one, said = cell[name], getattr(printed, name.lower(), (NAN, NAN))
-            cells += [_cell(value) for value in (one.value, one.low, one.high, cell.sd(name), *said)]
+            cells += [
+                _cell(value) for value in (one.value, one.low, one.high, cell.sd(name), *said)
+            ]
         rows.append(tuple(cells))
     columns: tuple[str, ...] = ("data set", "operator", "positive bags", "APJ pairs undefined")
     for name in ("APJ", "Spearman"):
-        columns += (name, f"{name} low", f"{name} high", f"{name} SD", f"{name}, printed", f"{name} SD, printed")
+        columns += (
+            name,
+            f"{name} low",
+            f"{name} high",
+            f"{name} SD",
+            f"{name}, printed",
+            f"{name} SD, printed",
+        )
     note = (
         "Mean over positive bags, 95 % interval by resampling bags, standard deviation over bags (ddof 0). "
         f"{GIVEN if found.given else SIMULATED}"
     )
-    return StudyTable("table-7", "Table VII: stability by pooling operator", Table(columns, tuple(rows)), note)
+    return StudyTable(
+        "table-7", "Table VII: stability by pooling operator", Table(columns, tuple(rows)), note
+    )
 
 
 def _split(found: Found) -> StudyTable:
@@ -228,7 +302,11 @@ def _split(found: Found) -> StudyTable:
     for name in ("AUC", "DICE"):
         columns += (name, f"{name} SD", f"split {name}", f"{name}, printed", f"{name} SD, printed")
         columns += (f"split {name}, printed",)
-    over = "the given models, without a split" if found.given else f"five folds; split: fold {SPLIT + 1}"
+    over = (
+        "the given models, without a split"
+        if found.given
+        else f"five folds; split: fold {SPLIT + 1}"
+    )
     note = (
         f"Mean and standard deviation (ddof 0) over {over}, on whose test bags the stability was measured. "
         f"{GIVEN if found.given else SIMULATED}"
@@ -249,7 +327,11 @@ def _misprints(found: Found) -> StudyTable:
             "the total agreement counts both kinds; 0.4 against 0.8 in IIa",
         ),
         (
-            *("table I, Spearman", "1 - 6 sum d^2 / (N (N^2 - 1)) and a root", "the correlation of midranks"),
+            *(
+                "table I, Spearman",
+                "1 - 6 sum d^2 / (N (N^2 - 1)) and a root",
+                "the correlation of midranks",
+            ),
             f"wrong with ties: {one.formula['with ties']:.3f} against {one.spearman['with ties']:.3f} on a map of "
             "zeros and a spot",
         ),
@@ -263,13 +345,26 @@ def _misprints(found: Found) -> StudyTable:
             "1 - p over the rest",
             "else the rest should be positive too",
         ),
-        ("section III-A3", "at least N - (n*1 + n1*) overlap", "n*1 + n1* - N", "a sign; equation 17 has it right"),
         (
-            *("table VII, Pascal VOC, LSE r=0.1", f"split DICE {split.split_dice:.2f}", "perhaps 0.23"),
+            "section III-A3",
+            "at least N - (n*1 + n1*) overlap",
+            "n*1 + n1* - N",
+            "a sign; equation 17 has it right",
+        ),
+        (
+            *(
+                "table VII, Pascal VOC, LSE r=0.1",
+                f"split DICE {split.split_dice:.2f}",
+                "perhaps 0.23",
+            ),
             f"the folds have {split.dice[0]:.2f} ± {split.dice[1]:.2f}, and all other splits lie within 0.04 of theirs",
         ),
         (
-            *("tables V and VII, X-Ray, NOR", "AUC 0.90, DICE 0.72; AUC 0.88, DICE 0.75", "one of them"),
+            *(
+                "tables V and VII, X-Ray, NOR",
+                "AUC 0.90, DICE 0.72; AUC 0.88, DICE 0.75",
+                "one of them",
+            ),
             "both are said to be five-fold cross-validation of the same model",
         ),
     )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Correlations of maps that are zero almost everywhere: which variant is meant makes more difference than the model."""
+"""Correlations of maps that are zero almost everywhere: which variant is meant makes more
+difference than the model.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,18 @@ class Ties:
     """One pair of maps under every variant of rank correlation, without and with ties."""
 
     zeros: float  # share of cells that are 0 in both
-    formula: dict[str, float]  # "with ties" / "without ties" -> 1 - 6 sum d^2 / (N (N^2 - 1)), with midranks
+    formula: dict[
+        str, float
+    ]  # "with ties" / "without ties" -> 1 - 6 sum d^2 / (N (N^2 - 1)), with midranks
     spearman: dict[str, float]
     tau_a: dict[str, float]
     tau_b: dict[str, float]
 
 
 def ties(seed: int) -> Ties:
-    """Return the variants on two maps: a spot on a background, as it is, and with everything faint set to 0."""
+    """Return the variants on two maps: a spot on a background, as it is, and with everything faint
+    set to 0.
+    """
     random = stream(seed, "ties")
     across = np.arange(SIDE) - (SIDE - 1) / 2
     away = np.hypot(across[:, None], across[None]).ravel()
@@ -48,7 +54,9 @@ def ties(seed: int) -> Ties:
 
 
 def printed_spearman(values: F64) -> float:
-    """Return 1 - 6 sum d^2 / (N (N^2 - 1)) of two maps, as table I prints it; d are differences of midranks."""
+    """Return 1 - 6 sum d^2 / (N (N^2 - 1)) of two maps, as table I prints it; d are differences of
+    midranks.
+    """
     n = values.shape[1]
     difference = np.diff(pairwise.midranks(values), axis=0)[0]
     return float(1 - 6 * (difference**2).sum() / (n * (n**2 - 1)))
@@ -56,18 +64,23 @@ def printed_spearman(values: F64) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Shifted:
-    """What rank correlations make of ranks that were moved, and of a model that says half of what the other says."""
+    """What rank correlations make of ranks that were moved, and of a model that says half of what
+    the other says.
+    """
 
-    few_large: tuple[float, float]  # Spearman, tau-b: one cell in 16 changes places with one far away
+    few_large: tuple[
+        float, float
+    ]  # Spearman, tau-b: one cell in 16 changes places with one far away
     many_small: tuple[float, float]  # all cells change places near by; as much displacement in all
     halved: tuple[float, float]  # the second map is half of the first
 
 
 def shifted(n: int = 256) -> Shifted:
-    """Return few large and many small exchanges with the same sum of rank differences, and a halved map.
+    """Return few large and many small exchanges with the same sum of rank differences, and a halved
+    map.
 
-    Neighbours in many small exchanges are 8 ranks apart (n / 2 exchanges), those of few large ones n / 2 ranks
-    apart (8 exchanges): the sum of |d| is 8 n in both.
+    Neighbours in many small exchanges are 8 ranks apart (n / 2 exchanges), those of few large ones
+    n / 2 ranks apart (8 exchanges): the sum of |d| is 8 n in both.
     """
     ranks = np.arange(n, dtype=np.float64)
     small = ranks.reshape(-1, 2, 8)[:, ::-1].ravel()
@@ -83,7 +96,9 @@ def shifted(n: int = 256) -> Shifted:
 
 @dataclass(frozen=True, slots=True)
 class SoftMaximum:
-    """How far LSE-r is from the mean and from the maximum: the largest distances over many made maps."""
+    """How far LSE-r is from the mean and from the maximum: the largest distances over many made
+    maps.
+    """
 
     r: float
     from_mean: float
@@ -91,7 +106,9 @@ class SoftMaximum:
 
 
 def soft_maximum(r: float, seed: int, n: int = 400) -> SoftMaximum:
-    """Return the distances of (1/r) log mean exp(r p) over maps with few, some and many high values."""
+    """Return the distances of (1/r) log mean exp(r p) over maps with few, some and many high
+    values.
+    """
     random = stream(seed, "pooling")
     first, second = random.uniform(0.1, 3.0, (2, n, 1))
     maps = random.beta(first, second, (n, 256))
