@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.pictures.pixels import U8, PictureError, Pixels, check_size, scaled, windowed
-from calipers.readers.volumes.dicom_files import syntax_of, unlogged
+from calipers.readers.volumes.dicom_files import syntax_of, silent_logs
 
 ELEMENTS = (
     "Rows",
@@ -47,7 +47,7 @@ def read_dicom(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
         raise PictureError(
             "pydicom, which reads DICOM", rule="missing-extra", file=name, hint=hint
         ) from None
-    with unlogged():
+    with silent_logs():
         _check_syntax(file, name)
         header = _header(file)
         frames = int(header.get("NumberOfFrames") or 1)

@@ -121,9 +121,9 @@ def _read_picture(file: BinaryIO, name: str) -> Pixels:
         notes.append("rotation by EXIF ignored")
     image.load()
     if image.format == "TIFF":
-        from calipers.readers.volumes.pictures import turned_back
+        from calipers.readers.volumes.pictures import undo_rotation
 
-        image = turned_back(image, turned)
+        image = undo_rotation(image, turned)
     return Pixels(_eight_bits(image, name), *image.size, note="; ".join(notes))
 
 

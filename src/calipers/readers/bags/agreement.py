@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from calipers.errors import InputError, UsageError
 from calipers.readers.bags.model_maps import ModelMaps, located
 from calipers.readers.volumes.agreement import check_pair
-from calipers.readers.volumes.limits import said
+from calipers.readers.volumes.limits import shape_text
 
 SHOWN = 3
 
@@ -125,10 +125,10 @@ def _check_maps(wanted: ModelMaps, came: ModelMaps) -> list[str]:
 def _other_shape(wanted: ModelMaps, came: ModelMaps, bag: str) -> InputError:
     first, second = wanted.maps[bag], came.maps[bag]
     return InputError(
-        f"the shape of the map in {first.file}, {said(first.shape)}",
+        f"the shape of the map in {first.file}, {shape_text(first.shape)}",
         rule="shape-mismatch",
         file=second.file,
         location=f"model {came.model!r}, bag {bag!r}",
-        value=said(second.shape),
+        value=shape_text(second.shape),
         hint="instances are compared one by one: bring the maps of all models to one shape, axes [z, ]y, x",
     )

@@ -28,7 +28,7 @@ from calipers.readers.volumes.numpy_files import (
     members_of,
     read_layout,
 )
-from calipers.readers.volumes.streams import broken, drain, fill, guarded
+from calipers.readers.volumes.streams import broken_file, drain, fill, guarded
 from calipers.readers.volumes.volume import Array, Volume
 
 MAPS, IDS = "maps", "ids"
@@ -150,7 +150,7 @@ class _Archive:
             return layout  # a pickle, whose length says nothing; whoever asked refuses it
         check_packed(info.file_size, info.compress_size, self.file, DEFAULT)
         if layout.start + layout.count != info.file_size:
-            raise broken(
+            raise broken_file(
                 self.file,
                 f"{info.file_size:,} bytes",
                 f"an array of {layout.start + layout.count:,} bytes",
@@ -199,7 +199,7 @@ def _npy_layout(path: Path) -> Layout:
     check_numbers(layout, file)
     check_stored(layout.start + layout.count, stored, file)
     if stored > layout.start + layout.count:
-        raise broken(
+        raise broken_file(
             file,
             f"{stored - layout.start - layout.count} bytes more",
             "one array and nothing behind it",

@@ -10,7 +10,7 @@ from pathlib import Path
 from calipers.errors import InputError
 from calipers.readers.bags.arrays import open_one
 from calipers.readers.bags.model_maps import ModelMaps, located
-from calipers.readers.volumes.names import offered
+from calipers.readers.volumes.names import list_samples
 from calipers.readers.volumes.opening import open_volume
 from calipers.readers.volumes.volume import Role, Volume
 
@@ -20,7 +20,7 @@ def open_folder(folder: Path, model: str, pattern: str | None = None) -> ModelMa
 
     ``pattern`` says where the name stands in the path, such as ``"{name}_map.nii.gz"``.
     """
-    found = offered(folder, "maps", pattern)
+    found = list_samples(folder, "maps", pattern)
     if not found.files:
         expected = f"files that fit the pattern {pattern!r}"
         here = next((path.name for path in sorted(folder.iterdir()) if path.is_file()), None)

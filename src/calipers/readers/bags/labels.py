@@ -25,7 +25,7 @@ from calipers.readers.plain import read_plain
 from calipers.readers.table_columns import column_of
 from calipers.readers.tabular import Table, empty, flags, texts
 from calipers.readers.volumes.agreement import check_pair
-from calipers.readers.volumes.names import offered
+from calipers.readers.volumes.names import list_samples
 from calipers.readers.volumes.values import as_labels
 from calipers.readers.volumes.volume import Volume
 from calipers.tables.bags import Column, Flags
@@ -84,7 +84,7 @@ def read_labels(source: Path, bags: Mapping[str, Volume], pattern: str | None = 
 
 
 def _masks(folder: Path, bags: Mapping[str, Volume], pattern: str | None) -> Labels:
-    found = offered(folder, "label masks", pattern)
+    found = list_samples(folder, "label masks", pattern)
     _same_bags(str(folder), list(bags), list(found.files), "mask")
     masks = []
     notes = list(found.notes)

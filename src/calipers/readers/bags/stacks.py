@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from calipers.readers.volumes.numpy_files import Layout, as_array
-from calipers.readers.volumes.streams import STEP, broken, drain, fill
+from calipers.readers.volumes.streams import STEP, broken_file, drain, fill
 from calipers.readers.volumes.volume import Array
 
 MOST_CURSORS = 8  # of readers that go through different parts at once
@@ -89,5 +89,5 @@ class Stack:
         while count:
             step = cursor.stream.read(min(count, STEP))
             if not step:
-                raise broken(str(self.path), "the end of the file", "maps of all bags")
+                raise broken_file(str(self.path), "the end of the file", "maps of all bags")
             count -= len(step)
