@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bags from ``.npy`` (bags, ...) and ``.npz`` (an array per bag, or ``maps`` and ``ids``); nothing
-is unpickled.
+"""Open bags from ``.npy`` (bags, ...) and ``.npz`` (an array per bag, or ``maps`` and ``ids``).
+
+Headers are parsed and checked here; every map becomes a `Volume` that reads its values on demand.
+Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -43,15 +45,15 @@ def open_npy(path: Path, model: str) -> ModelMaps:
         layout = _npy_layout(path)
     each = _each(layout, file)
     count = layout.shape[0]
-    maps = {
-        str(k): Volume(file, "npy", each.shape, _native(each), partial(_row, path, layout, k))
-        for k in range(count)
-    }
+    maps: dict[str, Volume] = {}
+    for k in range(count):
+        reader = partial(_row, path, layout, k)
+        maps[str(k)] = Volume(file, "npy", each.shape, _native(each), reader)
     return ModelMaps(model, file, maps, named=False)
 
 
 def open_one(path: Path) -> Volume:
-    """Return the map of a ``.npy`` file that holds one: instances in a row, an image or a volume."""
+    """Return the single map of a ``.npy`` file: instances in a row, an image or a volume."""
     file = str(require_file(path))
     with guarded(file):
         layout = _npy_layout(path)
@@ -65,8 +67,7 @@ def open_npz(path: Path, model: str) -> ModelMaps:
 
     Notes
     -----
-    An archive of a single array without a name is read as one of (bags, ...), as a ``.npy`` file
-    is.
+    An archive of a single array without a name is read as (bags, ...), like a ``.npy`` file.
     """
     file = str(require_file(path))
     with guarded(file):
@@ -74,23 +75,19 @@ def open_npz(path: Path, model: str) -> ModelMaps:
             check_directory(stream, file)
         archive = _Archive(path)
         members = archive.members
-        stacked = (
-            MAPS if MAPS in members else UNNAMED if set(members) - set(FACTS) == {UNNAMED} else None
-        )
-        if stacked is not None:
-            return _stacked(archive, stacked, model)
+        if MAPS in members:
+            return _stacked(archive, MAPS, model)
+        if set(members) - set(FACTS) == {UNNAMED}:
+            return _stacked(archive, UNNAMED, model)
         layouts = {name: archive.layout(name) for name in members if name not in FACTS}
     maps: dict[str, Volume] = {}
     for name, layout in layouts.items():
         check_numbers(layout, file)
         check_shape(layout.shape, layout.stored.itemsize, file)
-        _add(
-            maps,
-            name,
-            Volume(file, "npz", layout.shape, _native(layout), partial(archive.read, name, layout)),
-        )
-    left = [name for name in FACTS if name in members]
-    return ModelMaps(model, file, maps, notes=_left_out(file, left))
+        reader = partial(archive.read, name, layout)
+        _add(maps, name, Volume(file, "npz", layout.shape, _native(layout), reader))
+    others = [name for name in FACTS if name in members]
+    return ModelMaps(model, file, maps, notes=_unused_note(file, others))
 
 
 def _stacked(archive: _Archive, name: str, model: str) -> ModelMaps:
@@ -118,8 +115,8 @@ def _stacked(archive: _Archive, name: str, model: str) -> ModelMaps:
     for k in range(layout.shape[0]):
         bag = str(k) if ids is None else ids[k]
         _add(maps, bag, Volume(file, "npz", each.shape, _native(each), partial(stack.read, k)))
-    left = [other for other in archive.members if other not in (name, IDS)]
-    return ModelMaps(model, file, maps, ids is not None, _left_out(file, left))
+    others = [other for other in archive.members if other not in (name, IDS)]
+    return ModelMaps(model, file, maps, ids is not None, _unused_note(file, others))
 
 
 @dataclass(frozen=True)
@@ -133,21 +130,20 @@ class _Archive:
         return str(self.path)
 
     @cached_property
-    def opened(self) -> zipfile.ZipFile:
-        return zipfile.ZipFile(
-            self.path
-        )  # closes its file when it goes; members may be read by several threads
+    def zip(self) -> zipfile.ZipFile:
+        # It closes its file when it is collected; several threads may read members.
+        return zipfile.ZipFile(self.path)
 
     @cached_property
     def members(self) -> dict[str, zipfile.ZipInfo]:
-        return members_of(self.opened, self.file)
+        return members_of(self.zip, self.file)
 
     def layout(self, name: str) -> Layout:
         info = self.members[name]
-        with self.opened.open(info) as stream:
+        with self.zip.open(info) as stream:
             layout = read_layout(stream, self.file)
         if layout.stored.hasobject:
-            return layout  # a pickle, whose length says nothing; whoever asked refuses it
+            return layout  # a pickle, whose length means nothing; the callers refuse it
         check_packed(info.file_size, info.compress_size, self.file, DEFAULT)
         if layout.start + layout.count != info.file_size:
             raise broken_file(
@@ -158,11 +154,11 @@ class _Archive:
         return layout
 
     def read(self, name: str, layout: Layout) -> Array:
-        with self.opened.open(self.members[name]) as stream:
+        with self.zip.open(self.members[name]) as stream:
             fill(stream, layout.start, self.file)
-            found = fill(stream, layout.count, self.file)
+            raw = fill(stream, layout.count, self.file)
             drain(stream, self.file)
-        return as_array(found, layout)
+        return as_array(raw, layout)
 
     def ids(self) -> list[str]:
         """Return the texts or whole numbers of the array ``ids``."""
@@ -186,10 +182,12 @@ class _Archive:
                 field=IDS,
                 value=f"{layout.count:,} bytes",
             )
-        found = self.read(IDS, layout) if layout.count else np.empty(0, np.str_)
+        if not layout.count:
+            return []
+        names = self.read(IDS, layout).tolist()
         if layout.stored.kind == "S":
-            return [text.decode("utf-8") for text in found.tolist()]
-        return [str(name) for name in found.tolist()]
+            return [name.decode("utf-8") for name in names]
+        return [str(name) for name in names]
 
 
 def _npy_layout(path: Path) -> Layout:
@@ -208,15 +206,18 @@ def _npy_layout(path: Path) -> Layout:
 
 
 def _each(layout: Layout, file: str) -> Layout:
-    """Return what the header would say of one bag."""
+    """Return the layout of one bag of an array (bags, ...)."""
     check_numbers(layout, file)
     if len(layout.shape) not in (2, 3, 4):
-        hint = "the first axis is that of the bags: (bags, instances), (bags, rows, columns) or with slices"
+        hint = (
+            "the first axis counts the bags: (bags, instances), (bags, rows, columns) "
+            "or (bags, slices, rows, columns)"
+        )
         value = " x ".join(map(str, layout.shape)) or "one number"
         raise InputError("maps (bags, ...)", rule="volume-shape", file=file, value=value, hint=hint)
     if layout.shape[0] == 0:
         raise InputError(
-            "a map at least", rule="no-bags", file=file, value=" x ".join(map(str, layout.shape))
+            "at least one map", rule="no-bags", file=file, value=" x ".join(map(str, layout.shape))
         )
     check_shape(layout.shape[1:], layout.stored.itemsize, file)
     return replace(layout, shape=layout.shape[1:], start=0)
@@ -232,8 +233,10 @@ def _add(maps: dict[str, Volume], bag: str, volume: Volume) -> None:
     maps[bag] = volume
 
 
-def _left_out(file: str, names: list[str]) -> tuple[str, ...]:
-    return (f"{file}: arrays that are no maps were not read: {', '.join(names)}",) if names else ()
+def _unused_note(file: str, names: list[str]) -> tuple[str, ...]:
+    if not names:
+        return ()
+    return (f"{file}: arrays that are no maps were not read: {', '.join(names)}",)
 
 
 def _native(layout: Layout) -> np.dtype[Any]:
@@ -242,10 +245,11 @@ def _native(layout: Layout) -> np.dtype[Any]:
 
 def _mapped(path: Path, layout: Layout) -> Array:
     with open_regular(path, follow=True) as stream:
-        order = "F" if layout.fortran else "C"
         # NumPy takes an open file, although its types do not say so.
-        found: Array = np.memmap(stream, layout.stored, "r", layout.start, layout.shape, order)  # type: ignore[call-overload]
-        return found
+        memory_map: Any = np.memmap
+        order = "F" if layout.fortran else "C"
+        values: Array = memory_map(stream, layout.stored, "r", layout.start, layout.shape, order)
+        return values
 
 
 def _row(path: Path, layout: Layout, k: int) -> Array:
@@ -257,10 +261,11 @@ def _whole(path: Path, layout: Layout) -> Array:
 
 
 def _plain(view: Array) -> Array:
-    """Return a copy in memory, in the byte order of this machine; bytes other than 0 and 1 are
-    true.
+    """Return a copy in memory in the byte order of this machine.
+
+    Any byte of a boolean array other than 0 is true.
     """
-    found = np.array(view, order="C")
-    if found.dtype.kind == "b":
-        return np.asarray(found.view(np.uint8) != 0)
-    return found if found.dtype.isnative else found.astype(found.dtype.newbyteorder("="))
+    values = np.array(view, order="C")
+    if values.dtype.kind == "b":
+        return np.asarray(values.view(np.uint8) != 0)
+    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
