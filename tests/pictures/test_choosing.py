@@ -88,7 +88,7 @@ def test_outcomes_count_what_is_above_the_cut() -> None:
     assert (low.false_alarms.tolist(), low.duplicates.tolist()) == ([1, 1, 0], [1, 0, 0])
     assert (high.hits.tolist(), high.missed.tolist()) == ([1, 0, 0], [1, 0, 1])
     assert (high.false_alarms.tolist(), high.duplicates.tolist()) == ([1, 0, 0], [1, 0, 0])
-    assert high.found.tolist() == [True, False, False]
+    assert high.is_hit.tolist() == [True, False, False]
 
 
 @pytest.mark.parametrize(

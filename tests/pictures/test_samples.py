@@ -14,7 +14,7 @@ from PIL import Image
 import calipers as cal
 from calipers.pictures import overlays
 from calipers.pictures.album import Album, album
-from calipers.pictures.encoding import encode, shaded
+from calipers.pictures.encoding import encode, shade
 from calipers.pictures.pixels import Pixels
 from calipers.plots.figures import Overlay
 from calipers.synthetic import demo_samples
@@ -79,7 +79,7 @@ def test_all_objects_of_maps_are_shown_as_they_have_a_threshold(shown: Album) ->
 
 
 def test_maps_are_transparent_where_scores_are_low() -> None:
-    colours = shaded(np.array([[0, 128, 255]], np.uint8))
+    colours = shade(np.array([[0, 128, 255]], np.uint8))
     assert colours.shape == (1, 3, 4)
     red, green, blue, opacity = colours[0].astype(int).T
     assert opacity[0] == 0
