@@ -224,9 +224,9 @@ def _read_pictures(
 def _at_cut(evaluation: Evaluation, model: str) -> _ModelAtCut:
     matches = shown_matches(evaluation, model)
     by_protocol = matches.views[0].score_cut > -math.inf
-    if evaluation.cohort.maps and not by_protocol:
-        cut = -math.inf
-    else:
+    # Objects of maps have a threshold already: all of them are shown.
+    cut = -math.inf
+    if by_protocol or not evaluation.cohort.maps:
         cut = operating_point(matches)
     matches = matches_at(evaluation, model, cut, matches)
     return _ModelAtCut(model, cut, matches, outcomes(matches, cut), by_protocol)

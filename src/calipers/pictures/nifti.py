@@ -76,7 +76,10 @@ def _loaded(stream: BinaryIO, start: bytes, name: str) -> Any:
 
 
 def _extent(shape: tuple[int, ...], each: int, name: str) -> tuple[int, int, int]:
-    """Return width, height and depth; further axes must have length one. A voxel has ``each`` bytes."""
+    """Return width, height and depth; further axes must have length one.
+
+    A voxel has ``each`` bytes.
+    """
     text = " x ".join(str(n) for n in shape)
     if len(shape) < 2 or any(n != 1 for n in shape[3:]):
         raise PictureError("two or three axes", rule="picture-format", file=name, value=text)
