@@ -103,7 +103,7 @@ def test_a_cut_is_as_if_lower_predictions_had_never_been_made(assignment: str, k
     evaluation = cal.evaluate(whole, how, ci=False)
     found = outcomes(matches_at(evaluation, MODEL, cut), cut)
     wanted = outcomes(matches_of(cal.evaluate(kept, how, ci=False), MODEL), -math.inf)
-    for name in ("hits", "missed", "false_alarms", "duplicates", "found"):
+    for name in ("hits", "missed", "false_alarms", "duplicates", "is_hit"):
         assert np.array_equal(getattr(found, name), getattr(wanted, name)), name
 
 

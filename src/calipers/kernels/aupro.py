@@ -72,9 +72,9 @@ def per_region(inside: Scores, outside: Scores, region: I64, n_regions: int, lim
     order = np.argsort(
         inside
     )  # neighbours in score are neighbours in memory when they are looked up
-    ordered = inside[order]
-    before = (len(upper) - np.searchsorted(upper, ordered, side="right")) / n
-    after = (len(upper) - np.searchsorted(upper, ordered, side="left")) / n
+    ascending = inside[order]
+    before = (len(upper) - np.searchsorted(upper, ascending, side="right")) / n
+    after = (len(upper) - np.searchsorted(upper, ascending, side="left")) / n
     with np.errstate(divide="ignore", invalid="ignore"):
         cut = (limit - before) ** 2 / (2 * (after - before))
     areas = np.where(

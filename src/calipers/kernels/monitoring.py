@@ -50,12 +50,12 @@ class Cuts:
         """
         return np.asarray(weights.T[self.order], np.int64)
 
-    def rejected(self, gathered: I64, chosen: Flags | None = None) -> I64:
+    def rejected(self, gathered: I64, flags: Flags | None = None) -> I64:
         """Return (g, R): the weight of the images, or the chosen ones of them, that every threshold
         rejects.
         """
-        if chosen is not None:
-            gathered = gathered * chosen[self.order, None]
+        if flags is not None:
+            gathered = gathered * flags[self.order, None]
         return np.asarray(np.cumsum(gathered, axis=0)[self.last])
 
 
@@ -135,9 +135,9 @@ class Operating:
     fp: NDArray[Any]
 
     @classmethod
-    def of(cls, cuts: Cuts, gathered: I64, everyone: I64, wanted: Flags) -> Operating:
+    def of(cls, cuts: Cuts, gathered: I64, everyone: I64, positive: Flags) -> Operating:
         """Return the counts of one labelling; ``everyone`` is ``cuts.rejected(gathered)``."""
-        tp = cuts.rejected(gathered, wanted)
+        tp = cuts.rejected(gathered, positive)
         return cls(tp, everyone - tp)
 
     @property
@@ -166,7 +166,7 @@ class Operating:
         return ratio(0.5 * twice, self.wanted * self.others, self.both)
 
     def aupr(self) -> F64:
-        """Return the sum of precision times step of recall over the thresholds: average precision."""
+        """Return the average precision: the sum over thresholds of precision x step of recall."""
         return self._average_precision(self.tp, self.fp)
 
     def aupr_in(self) -> F64:
@@ -180,12 +180,12 @@ class Operating:
         return ratio(total, tp[-1:].sum(axis=0), self.both)
 
     def at_tpr(self, least: float) -> I64:
-        """Return (R,): the first threshold that rejects at least this share of the wanted images."""
+        """Return (R,): the first threshold that rejects at least this share of the positives."""
         share = self.tp / np.maximum(self.wanted, 1)
         return np.asarray(np.argmax(share >= least, axis=0))
 
     def tnr_at_tpr(self, least: float) -> F64:
-        """Return the share of other images accepted there: 1 - FPR, the largest that is attainable."""
+        """Return the share of other images accepted there: the largest attainable 1 - FPR."""
         if not len(self.fp):
             return np.full(self.fp.shape[1], np.nan)
         here = np.take_along_axis(self.fp, self.at_tpr(least)[None], axis=0)[0]
@@ -197,11 +197,11 @@ class Operating:
         return np.where(self.both, f1.max(axis=0, initial=0.0), np.nan)
 
 
-def operating(score: F64, wanted: Flags, weights: Weights) -> Operating:
+def operating(score: F64, positive: Flags, weights: Weights) -> Operating:
     """Return the counts at every attainable threshold of one score and one labelling."""
     cuts = Cuts.of(score)
     gathered = cuts.gathered(weights)
-    return Operating.of(cuts, gathered, cuts.rejected(gathered), wanted)
+    return Operating.of(cuts, gathered, cuts.rejected(gathered), positive)
 
 
 def product(rows: F64, columns: F64) -> F64:

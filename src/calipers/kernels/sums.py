@@ -74,12 +74,12 @@ def digits(values: F64) -> tuple[F64, int]:
     """
     exponent = int(np.frexp(values.max(initial=0.0))[1])
     rest = np.ldexp(values, -exponent)
-    found = np.empty((N_DIGITS, len(values)))
+    result = np.empty((N_DIGITS, len(values)))
     for k in range(N_DIGITS):
         rest = np.ldexp(rest, BITS)
-        found[k] = np.floor(rest)
-        rest = rest - found[k]
-    return found, exponent
+        result[k] = np.floor(rest)
+        rest = rest - result[k]
+    return result, exponent
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from calipers.readers.source import open_regular, require_file
 from calipers.readers.volumes.limits import DEFAULT, check_packed, check_stored
 from calipers.readers.volumes.numpy_files import (
     FACTS,
-    Layout,
+    ArrayLayout,
     as_array,
     check_directory,
     check_numbers,
@@ -138,7 +138,7 @@ class _Archive:
     def members(self) -> dict[str, zipfile.ZipInfo]:
         return members_of(self.zip, self.file)
 
-    def layout(self, name: str) -> Layout:
+    def layout(self, name: str) -> ArrayLayout:
         info = self.members[name]
         with self.zip.open(info) as stream:
             layout = read_layout(stream, self.file)
@@ -153,7 +153,7 @@ class _Archive:
             )
         return layout
 
-    def read(self, name: str, layout: Layout) -> Array:
+    def read(self, name: str, layout: ArrayLayout) -> Array:
         with self.zip.open(self.members[name]) as stream:
             fill(stream, layout.start, self.file)
             raw = fill(stream, layout.count, self.file)
@@ -190,7 +190,7 @@ class _Archive:
         return [str(name) for name in names]
 
 
-def _npy_layout(path: Path) -> Layout:
+def _npy_layout(path: Path) -> ArrayLayout:
     file, stored = str(path), path.stat().st_size
     with open_regular(path, follow=True) as stream:
         layout = read_layout(stream, file)
@@ -205,7 +205,7 @@ def _npy_layout(path: Path) -> Layout:
     return layout
 
 
-def _each(layout: Layout, file: str) -> Layout:
+def _each(layout: ArrayLayout, file: str) -> ArrayLayout:
     """Return the layout of one bag of an array (bags, ...)."""
     check_numbers(layout, file)
     if len(layout.shape) not in (2, 3, 4):
@@ -239,11 +239,11 @@ def _unused_note(file: str, names: list[str]) -> tuple[str, ...]:
     return (f"{file}: arrays that are no maps were not read: {', '.join(names)}",)
 
 
-def _native(layout: Layout) -> np.dtype[Any]:
+def _native(layout: ArrayLayout) -> np.dtype[Any]:
     return layout.stored.newbyteorder("=")
 
 
-def _mapped(path: Path, layout: Layout) -> Array:
+def _mapped(path: Path, layout: ArrayLayout) -> Array:
     with open_regular(path, follow=True) as stream:
         # NumPy takes an open file, although its types do not say so.
         memory_map: Any = np.memmap
@@ -252,11 +252,11 @@ def _mapped(path: Path, layout: Layout) -> Array:
         return values
 
 
-def _row(path: Path, layout: Layout, k: int) -> Array:
+def _row(path: Path, layout: ArrayLayout, k: int) -> Array:
     return _plain(_mapped(path, layout)[k])
 
 
-def _whole(path: Path, layout: Layout) -> Array:
+def _whole(path: Path, layout: ArrayLayout) -> Array:
     return _plain(_mapped(path, layout))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from calipers.readers.volumes.numpy_files import Layout, as_array
+from calipers.readers.volumes.numpy_files import ArrayLayout, as_array
 from calipers.readers.volumes.streams import STEP, broken_file, drain, fill
 from calipers.readers.volumes.volume import Array
 
@@ -35,8 +35,8 @@ class Stack:
 
     path: Path
     member: str
-    layout: Layout
-    each: Layout  # of one bag
+    layout: ArrayLayout
+    each: ArrayLayout  # of one bag
     _archive: zipfile.ZipFile | None = None
     _cursors: list[_Cursor] = field(default_factory=list)  # the last used one is last
     _lock: threading.Lock = field(default_factory=threading.Lock)

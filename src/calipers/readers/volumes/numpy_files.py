@@ -34,7 +34,7 @@ FACTS = ("spacing", "affine")  # members that describe the array beside them
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ArrayLayout:
     """What the header of an array says."""
 
     shape: tuple[int, ...]
@@ -105,7 +105,7 @@ def open_npz(request: Request) -> Volume:
     )
 
 
-def read_layout(stream: IO[bytes], file: str) -> Layout:
+def read_layout(stream: IO[bytes], file: str) -> ArrayLayout:
     """Parse magic and header; lengths are checked before they are used."""
     start = stream.read(12)
     if start[:6] != npy.MAGIC_PREFIX:
@@ -129,10 +129,12 @@ def read_layout(stream: IO[bytes], file: str) -> Layout:
         shape, fortran, dtype = npy.read_array_header_2_0(header)
     if any(isinstance(n, bool) or n < 0 for n in shape):
         raise broken_file(file, shape, "lengths of axes")
-    return Layout(tuple(int(n) for n in shape), bool(fortran), np.dtype(dtype), prefix + length)
+    return ArrayLayout(
+        tuple(int(n) for n in shape), bool(fortran), np.dtype(dtype), prefix + length
+    )
 
 
-def check_numbers(layout: Layout, file: str) -> None:
+def check_numbers(layout: ArrayLayout, file: str) -> None:
     """Raise for an array of anything but numbers."""
     if layout.stored.hasobject:
         hint = "save numbers: object arrays are pickles and could run programs"
@@ -145,7 +147,7 @@ def check_numbers(layout: Layout, file: str) -> None:
         )
 
 
-def _check(layout: Layout, file: str, limits: Limits) -> None:
+def _check(layout: ArrayLayout, file: str, limits: Limits) -> None:
     check_numbers(layout, file)
     check_extent(layout.shape, layout.stored.itemsize, file, limits)
 
@@ -221,7 +223,7 @@ def _list(names: list[str]) -> str:
 
 def _member_layout(
     archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: str, limits: Limits
-) -> Layout:
+) -> ArrayLayout:
     with archive.open(info) as stream:
         layout = read_layout(stream, file)
     _check(layout, file, limits)
@@ -263,13 +265,13 @@ def _place(
     return check_spacing(tuple(spacing.tolist()), file), None
 
 
-def _read_npy(path: Path, layout: Layout) -> Array:
+def _read_npy(path: Path, layout: ArrayLayout) -> Array:
     with open_regular(path, follow=True) as stream:
         stream.seek(layout.start)
         return as_array(fill(stream, layout.count, str(path)), layout)
 
 
-def _read_npz(path: Path, member: str, layout: Layout) -> Array:
+def _read_npz(path: Path, member: str, layout: ArrayLayout) -> Array:
     with (
         open_regular(path, follow=True) as file,
         zipfile.ZipFile(file) as archive,
@@ -281,7 +283,7 @@ def _read_npz(path: Path, member: str, layout: Layout) -> Array:
         return as_array(raw, layout)
 
 
-def as_array(raw: Array, layout: Layout) -> Array:
+def as_array(raw: Array, layout: ArrayLayout) -> Array:
     """Return bytes as the array that a header describes, in the byte order of this machine."""
     array = raw.view(layout.stored).reshape(layout.shape, order="F" if layout.fortran else "C")
     if layout.stored.kind == "b":
