@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`boxes_from_heatmaps`: turn class activation maps into predictions, as Wang et al. (CVPR 2017) do."""
+"""`boxes_from_heatmaps`: turn class activation maps into boxes as Wang et al. (CVPR 2017) do."""
 
 from __future__ import annotations
 

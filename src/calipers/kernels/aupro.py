@@ -69,9 +69,8 @@ def per_region(inside: Scores, outside: Scores, region: I64, n_regions: int, lim
     outside.partition(lowest)
     upper = outside[outside >= outside[lowest]]
     upper.sort()
-    order = np.argsort(
-        inside
-    )  # neighbours in score are neighbours in memory when they are looked up
+    # Neighbours in score are neighbours in memory when they are looked up.
+    order = np.argsort(inside)
     ascending = inside[order]
     before = (len(upper) - np.searchsorted(upper, ascending, side="right")) / n
     after = (len(upper) - np.searchsorted(upper, ascending, side="left")) / n

@@ -70,9 +70,8 @@ def cells_of(fates: I8, label: I32, image: I64, n_classes: int) -> FateCells:
     pattern = label.astype(np.int64)
     for word in words.T:
         code = _codes(word)
-        pattern = _codes(
-            pattern * (int(code.max(initial=0)) + 1) + code
-        )  # class first: cells stay in its order
+        # The class leads the pattern, so that cells stay in the order of classes.
+        pattern = _codes(pattern * (int(code.max(initial=0)) + 1) + code)
     first = np.zeros(int(pattern.max(initial=-1)) + 1, np.int64)
     first[pattern] = np.arange(len(pattern))  # any of the objects that share a cell
     flags = np.stack([hit[first], counts[first]], axis=2).reshape(len(first), 2 * len(fates))
@@ -87,9 +86,8 @@ def cells_of(fates: I8, label: I32, image: I64, n_classes: int) -> FateCells:
 
 def _codes(values: NDArray[np.integer]) -> I64:
     """Return the place of every value among the distinct ones, in ascending order."""
-    distinct = np.unique(
-        values
-    )  # few: looking them up is quicker than sorting everyone with their places
+    # There are few: looking them up is quicker than sorting all values with their places.
+    distinct = np.unique(values)
     return np.searchsorted(distinct, values)
 
 

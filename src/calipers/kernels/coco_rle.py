@@ -81,9 +81,8 @@ def count_faults(offsets: I64, counts: I64, size: I64) -> I8:
     """
     n = len(offsets) - 1
     faults = np.zeros(n, np.int8)
-    clipped = np.clip(counts, 0, LARGEST).astype(
-        np.float64
-    )  # the sum of whole numbers could overflow
+    # As floats, because the sum of whole numbers could overflow.
+    clipped = np.clip(counts, 0, LARGEST).astype(np.float64)
     total = np.bincount(ragged.owners(offsets), clipped, n)
     pixels = size[:, 0] * size[:, 1]
     faults[total > pixels] = LONG

@@ -314,9 +314,8 @@ def lane_tally(native: ModuleType, piece_weights: NDArray[Any], table: Any, n_ow
         result = np.empty((6, n_owners, LANES))
         native.lane_tally(lanes, *columns, n_owners, result)
         parts.append(result[:, :, : rows.stop - rows.start])
-    return np.ascontiguousarray(
-        np.moveaxis(np.concatenate(parts, axis=2), 2, 0)
-    )  # sums depend on the layout
+    # Contiguous, because the order of NumPy's sums depends on the layout.
+    return np.ascontiguousarray(np.moveaxis(np.concatenate(parts, axis=2), 2, 0))
 
 
 def tally(native: ModuleType, piece_weights: I64, table: Any, n_owners: int) -> F64:

@@ -88,9 +88,8 @@ def _touching(start: I64, length: I64, size: I64, step: tuple[int, int, int]) ->
 def _in_order(component: NDArray[np.integer], n: int) -> I64:
     """Number the components by their first runs."""
     first = np.empty(n, np.int64)
-    first[component[::-1]] = np.arange(len(component))[
-        ::-1
-    ]  # of several assignments the last one stays
+    # Of several assignments the last one stays.
+    first[component[::-1]] = np.arange(len(component))[::-1]
     number = np.empty(n, np.int64)
     number[np.argsort(first)] = np.arange(n)
     return np.asarray(number[component])

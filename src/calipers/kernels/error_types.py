@@ -99,8 +99,8 @@ class _Near(NamedTuple):
     n_predictions: int
 
     def best(self, flags: Flags) -> I64:
-        """Return (n_predictions,) the chosen pair that is most similar, of equal ones the earlier;
-        -1 without.
+        """Return (n_predictions,) the most similar pair with a flag, of equal ones the earlier; -1
+        without.
         """
         rows = np.flatnonzero(flags)
         rows = rows[

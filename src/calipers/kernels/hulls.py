@@ -153,9 +153,8 @@ def _scan(points: I64) -> tuple[I64, I64, I64, I64]:
     _, height, depth = points.max(axis=0) + 1
     z, y = (grid.reshape(-1) for grid in np.mgrid[:depth, :height])
     planes = ConvexHull(points).equations  # a x + b y + c z + d <= 0, normals of length 1
-    planes = planes[
-        np.unique(planes.round(11), axis=0, return_index=True)[1]
-    ]  # triangles share planes
+    # Several triangles of the hull share a plane.
+    planes = planes[np.unique(planes.round(11), axis=0, return_index=True)[1]]
     step = max(1, AT_ONCE // len(planes))
     parts = [_between(y[k : k + step], z[k : k + step], planes) for k in range(0, len(y), step)]
     low, high = (np.concatenate(ends) for ends in zip(*parts))
@@ -167,9 +166,8 @@ def _scan(points: I64) -> tuple[I64, I64, I64, I64]:
 def _between(y: I64, z: I64, planes: F64) -> tuple[I64, I64]:
     """Return the smallest and the largest whole x inside all half-spaces in each row (y, z)."""
     slope = planes[:, 0]
-    rest = (
-        TOLERANCE - planes[:, 3] - np.outer(y, planes[:, 1]) - np.outer(z, planes[:, 2])
-    )  # slope * x <= rest
+    # The half-spaces are slope * x <= rest.
+    rest = TOLERANCE - planes[:, 3] - np.outer(y, planes[:, 1]) - np.outer(z, planes[:, 2])
     level, rising, falling = np.abs(slope) < 1e-12, slope >= 1e-12, slope <= -1e-12
     high = np.floor((rest[:, rising] / slope[rising]).min(axis=1))
     low = np.ceil((rest[:, falling] / slope[falling]).max(axis=1))

@@ -58,9 +58,8 @@ def _listed(one: Whole, other: Whole) -> tuple[Whole, I64]:
     key = np.take_along_axis(key, sequence, axis=1)
     index, begins = np.arange(n), np.ones(key.shape, np.bool_)
     np.not_equal(key[:, 1:], key[:, :-1], out=begins[:, 1:])
-    since = index - np.maximum.accumulate(
-        np.where(begins, index, 0), axis=1
-    )  # of the first with the same key
+    # The distance from the first entry with the same key.
+    since = index - np.maximum.accumulate(np.where(begins, index, 0), axis=1)
     listed = np.argsort(np.take_along_axis(other, sequence, axis=1), axis=1, kind="stable")
     return listed, since.sum(axis=1)
 

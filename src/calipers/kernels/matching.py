@@ -216,9 +216,8 @@ def _first_of(key: I64) -> I64:
     if not len(key):
         return np.zeros(0, np.int64)
     first = np.empty(int(key.max()) + 1, np.int64)
-    first[key[::-1]] = np.arange(len(key))[
-        ::-1
-    ]  # the last write, which is the first occurrence, stays
+    # The last write, which is the first occurrence, stays.
+    first[key[::-1]] = np.arange(len(key))[::-1]
     return np.flatnonzero(first[key] == np.arange(len(key)))
 
 

@@ -2,8 +2,8 @@
 """Images in the order of their alarm scores, under many weightings at once: equal scores are one
 operating point.
 
-An image is *wanted* if an alarm on it would be right. Rejecting all images from a score on gives TP
-wanted and FP other images; only thresholds between different scores are attainable, and nothing is
+An image is *positive* if an alarm on it would be right. Rejecting all images from a score on gives
+TP positive and FP other images; only thresholds between different scores are attainable, and nothing is
 interpolated.
 """
 
@@ -51,7 +51,7 @@ class Cuts:
         return np.asarray(weights.T[self.order], np.int64)
 
     def rejected(self, gathered: I64, flags: Flags | None = None) -> I64:
-        """Return (g, R): the weight of the images, or the chosen ones of them, that every threshold
+        """Return (g, R): the weight of the images, or of those with a flag, that every threshold
         rejects.
         """
         if flags is not None:
@@ -64,7 +64,7 @@ class Standing:
     """How much weight lies around every image, whichever the labels: (n, R) each, in the order of
     the cuts.
 
-    With ``U`` the weight below an image and half of that level with it, itself included, wanted
+    With ``U`` the weight below an image and half of that level with it, itself included, positive
     images of weight P in all have ``sum w U = right pairs + P^2 / 2``: among themselves they win
     half of all pairs. So one product serves many labellings.
     """
@@ -103,9 +103,8 @@ class Standing:
         k = np.arange(len(h))
         sums = k * h - k
         mean = np.divide(sums[c + m] - sums[c], m, out=np.zeros(m.shape), where=m > 0)
-        return np.asarray(
-            h[n] - np.where(m == 1, h[c], mean)
-        )  # of a single image without a difference of large sums
+        # Of a single image without a difference of large sums.
+        return np.asarray(h[n] - np.where(m == 1, h[c], mean))
 
     def sums(self, of_image: F64, of_group: NDArray[Any]) -> F64:
         """Return (L, R): sums over images of weight x number of the image (L, n) x number of its
@@ -113,15 +112,15 @@ class Standing:
         """
         return product(of_image[:, self.order], self.weight * of_group[self.group])
 
-    def wanted(self, labels: Flags) -> F64:
-        """Return (L, R): the weight of the wanted images of every labelling."""
+    def positives(self, labels: Flags) -> F64:
+        """Return (L, R): the weight of the positive images of every labelling."""
         return product(labels[:, self.order].astype(np.float64), self.weight)
 
     def auroc(self, labels: Flags) -> F64:
         """Return (L, R) areas under the ROC curve; whole numbers up to the one division, so exact
         in any order.
         """
-        p = self.wanted(labels)
+        p = self.positives(labels)
         n = self.total - p
         twice = self.sums(labels.astype(np.float64), 2 * self.below + self.level)
         return ratio(0.5 * (twice - p * p), p * n, (p > 0) & (n > 0))
@@ -141,7 +140,7 @@ class Operating:
         return cls(tp, everyone - tp)
 
     @property
-    def wanted(self) -> NDArray[Any]:
+    def positives(self) -> NDArray[Any]:
         """The weight of the images on which an alarm is right."""
         return np.asarray(self.tp[-1:].sum(axis=0))
 
@@ -153,17 +152,17 @@ class Operating:
     @property
     def both(self) -> Flags:
         """Where there are images of both kinds; every quantity here is NaN elsewhere."""
-        return (self.wanted > 0) & (self.others > 0)
+        return (self.positives > 0) & (self.others > 0)
 
     def auroc(self) -> F64:
-        """Return the share of pairs of a wanted and another image in the right order, ties counting
+        """Return the share of pairs of a positive and another image in the right order, ties counting
         half.
 
         Whole numbers up to the one division, so it is exact in any order.
         """
         before = _shifted(self.tp)
         twice = np.sum(_steps(self.fp) * (self.tp + before), axis=0)
-        return ratio(0.5 * twice, self.wanted * self.others, self.both)
+        return ratio(0.5 * twice, self.positives * self.others, self.both)
 
     def aupr(self) -> F64:
         """Return the average precision: the sum over thresholds of precision x step of recall."""
@@ -181,7 +180,7 @@ class Operating:
 
     def at_tpr(self, least: float) -> I64:
         """Return (R,): the first threshold that rejects at least this share of the positives."""
-        share = self.tp / np.maximum(self.wanted, 1)
+        share = self.tp / np.maximum(self.positives, 1)
         return np.asarray(np.argmax(share >= least, axis=0))
 
     def tnr_at_tpr(self, least: float) -> F64:
@@ -193,7 +192,7 @@ class Operating:
 
     def best_f1(self) -> F64:
         """Return the largest 2 TP / (TP + FP + P) over the thresholds."""
-        f1 = 2.0 * self.tp / np.maximum(self.tp + self.fp + self.wanted, 1)
+        f1 = 2.0 * self.tp / np.maximum(self.tp + self.fp + self.positives, 1)
         return np.where(self.both, f1.max(axis=0, initial=0.0), np.nan)
 
 

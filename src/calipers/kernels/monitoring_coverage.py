@@ -33,7 +33,7 @@ def aurc(standing: Standing, loss: F64) -> F64:
 
 
 def best_aurc(positives: F64, total: I64) -> F64:
-    """Return the area of the best order under the loss 1 on wanted images: all others are accepted
+    """Return the area of the best order under the loss 1 on positives: all others are accepted
     first.
 
     With n0 others, ``sum_j j / (n0 + j) = P - n0 (H(N) - H(n0))`` over j = 1 .. P.

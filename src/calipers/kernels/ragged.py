@@ -45,7 +45,7 @@ def spans(starts: I64, counts: I64) -> I64:
 
 
 def take_rows(offsets: I64, selection: I64) -> tuple[I64, I64]:
-    """Return (row numbers, new offsets) when the owners ``chosen`` are kept, in that order."""
+    """Return (row numbers, new offsets) of the owners in ``selection``, in that order."""
     counts = np.diff(offsets)[selection]
     return spans(offsets[selection], counts), from_counts(counts)
 
@@ -65,7 +65,7 @@ def ranks_in_runs(keys: NDArray[np.integer]) -> I64:
 
 
 def matching_spans(sorted_keys: NDArray[np.integer], keys: NDArray[np.integer]) -> tuple[I64, I64]:
-    """Return (start, count) of the run of each wanted key in ``sorted_keys``."""
+    """Return (start, count) of the run of each of the ``keys`` in ``sorted_keys``."""
     starts = np.searchsorted(sorted_keys, keys, side="left")
     return starts, np.searchsorted(sorted_keys, keys, side="right") - starts
 

@@ -19,9 +19,8 @@ I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
-ENTRIES = (
-    1 << 16
-)  # of rows that are sorted together: few calls for small maps, little memory for large ones
+# Of rows that are sorted together: few calls for small maps, little memory for large ones.
+ENTRIES = 1 << 16
 WIDTH = 1 << 16  # instances of a product at a time
 EXACT = 1 << 18  # instances up to which a sum of products of ranks stays below 2^53
 SPLIT = 1 << 16  # larger ranks are taken apart into a high and a low half of 16 bits
@@ -103,7 +102,6 @@ def _products_of_halves(doubled: I32) -> F64:
         high += (left @ left.T).astype(np.int64)
         low += (right @ right.T).astype(np.int64)
         mixed += cross + cross.T
-    exact = (
-        high.astype(object) * SPLIT + mixed
-    ) * SPLIT + low  # Python's whole numbers have no bound
+    # Python's integers cannot overflow.
+    exact = (high.astype(object) * SPLIT + mixed) * SPLIT + low
     return np.asarray(exact.astype(np.float64))

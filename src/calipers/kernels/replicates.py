@@ -237,9 +237,8 @@ def running(p: ReplicatePlan, weights: NDArray[np.integer]) -> tuple[I64, I64]:
     """
     marks = np.zeros((len(weights), len(p.mark_at)), np.int64)
     n_classes = (len(p.hit_offsets) - 1) // max(1, len(p.group_of))
-    for first in range(
-        0, len(p.row_offsets) - 1, n_classes
-    ):  # one group of views after the other: less memory
+    # One group of views after the other: less memory.
+    for first in range(0, len(p.row_offsets) - 1, n_classes):
         start, stop = p.row_offsets[first], p.row_offsets[first + n_classes]
         sums = _cumulated(weights, p.row_image[start:stop])
         here = slice(p.mark_offsets[first], p.mark_offsets[first + n_classes])

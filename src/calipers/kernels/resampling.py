@@ -47,9 +47,8 @@ def uniform_counts(seed: int, replicates: Sequence[int], n_units: int) -> Weight
     """
     native = route.native()
     if native is not None and 1 < n_units < MOST_UNITS:
-        spare = (
-            SPARE_WORDS + 4 * n_units**2 // 2**32
-        )  # some draws are rejected: the bits do not divide evenly
+        # Spare bits, because some draws are rejected: the bits do not divide evenly.
+        spare = SPARE_WORDS + 4 * n_units**2 // 2**32
         words = (n_units + 1) // 2 + spare
         raw = (_bits(seed, b).random_raw(words) for b in replicates)
         weights = compiled.uniform_counts(native, raw, len(replicates), n_units)
@@ -82,6 +81,5 @@ def image_weights(unit_counts: Weights, code: I64) -> Weights:
 
 def _bits(seed: int, replicate: int) -> np.random.Philox:
     check_seed(seed)
-    return np.random.Philox(
-        key=np.array([seed, replicate], np.uint64)
-    )  # a list of large numbers would become float
+    # As an array: a list of large numbers would become float.
+    return np.random.Philox(key=np.array([seed, replicate], np.uint64))

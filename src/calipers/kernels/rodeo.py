@@ -182,9 +182,8 @@ def _complete(
     image = np.concatenate([pieces.image, bare])
     order = np.argsort(image, kind="stable")
     sizes = np.concatenate([np.diff(pieces.offsets), np.zeros(len(bare), np.int64)])[order]
-    image = image[
-        order
-    ]  # the pieces were sorted, and a bare image has no other piece: pairs stay in order
+    # The pieces were sorted, and a bare image has no other piece: pairs stay in order.
+    image = image[order]
     row, column = ends[0][pieces.pair], ends[1][pieces.pair]
     piece = np.repeat(np.arange(len(image)), sizes)
     missed, n_missed = _left_over(image, sides[0], piece, row)

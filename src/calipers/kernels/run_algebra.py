@@ -84,9 +84,8 @@ def intersections(a: Owned, b: Owned) -> tuple[I64, I64, I64]:
     native = route.native()
     if native is not None:
         return compiled_runs.intersections(native, a, b)
-    a, b = (
-        (start, length, owner.astype(np.int64, copy=False)) for start, length, owner in (a, b)
-    )  # products fit
+    # In 64 bits the products of owners do not overflow.
+    a, b = ((start, length, owner.astype(np.int64, copy=False)) for start, length, owner in (a, b))
     pieces = [*_begun_inside(a, b, "left")]
     for owner_b, owner_a, common in _begun_inside(b, a, "right"):
         pieces.append((owner_a, owner_b, common))
@@ -202,9 +201,8 @@ def _eroded_along(axis: int, these: Runs, size: I64, rule: tuple[int, int]) -> t
     while have < window and len(these[0]):
         step = min(have, window - have)
         at, stride = runs.places(these[0] % unit, size)[axis], _stride(size, axis)
-        later = (
-            at >= step
-        )  # the row `step` further on, moved here; the first rows have nowhere to go
+        # The row `step` further on, moved here; the first rows have nowhere to go.
+        later = at >= step
         moved = these[0][later] - step * stride[later], these[1][later]
         start, length, mine = both(these, moved)
         these, size, have = (start, length), size[mine], have + step

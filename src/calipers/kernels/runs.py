@@ -152,9 +152,8 @@ def centroids(start: I64, length: I64, offsets: I64, size: I64) -> F64:
 
     Sums are whole numbers and exact, up to objects of 2^62 / (2 width) voxels.
     """
-    twice = (
-        2 * places(start, size[ragged.owners(offsets)]) + 1
-    ) * length  # twice the sum of the centres of a run
+    # Twice the sum of the centres of a run.
+    twice = (2 * places(start, size[ragged.owners(offsets)]) + 1) * length
     twice[0] += (length - 1) * length
     means = np.full((len(offsets) - 1, len(twice)), np.nan)
     some = np.flatnonzero(np.diff(offsets))
@@ -194,9 +193,8 @@ def _taken(values: Array, start: I64, length: I64) -> F64:
 
 
 def _sums(owner: I64, values: F64, n: int) -> F64:
-    return np.bincount(owner, weights=values, minlength=n).astype(
-        np.float64, copy=False
-    )  # of nothing it counts
+    # Without values, bincount returns whole numbers.
+    return np.bincount(owner, weights=values, minlength=n).astype(np.float64, copy=False)
 
 
 def in_box(start: I64, length: I64, size: I64, corners: F64) -> F64:
@@ -223,7 +221,7 @@ def contains(start: I64, length: I64, offsets: I64, size: I64, queries: tuple[I6
     """Return whether the voxel that holds ``points[k]`` (x, y[, z]) belongs to the object
     ``rows[k]``.
 
-    ``wanted`` is (rows, points). ``size`` is (n, d), of every object. A point outside of the image
+    ``queries`` is (rows, points). ``size`` is (n, d), of every object. A point outside of the image
     belongs to nothing.
     """
     rows, points = queries

@@ -115,9 +115,8 @@ class MedianTable:
         replicate = np.arange(len(rank))
         block = np.minimum((upto <= rank).sum(axis=0), len(upto) - 1)
         before = np.where(block > 0, upto[np.maximum(block - 1, 0), replicate], 0)
-        place = np.minimum(
-            block[:, None] * BLOCK + np.arange(BLOCK), len(self.values) - 1
-        )  # (R, BLOCK)
+        # (R, BLOCK).
+        place = np.minimum(block[:, None] * BLOCK + np.arange(BLOCK), len(self.values) - 1)
         inside = np.cumsum(weights[replicate[:, None], self.image[place]], axis=1, dtype=np.int64)
         step = np.minimum((inside <= (rank - before)[:, None]).sum(axis=1), BLOCK - 1)
         return np.asarray(self.values[place[replicate, step]])

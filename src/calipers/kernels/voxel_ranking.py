@@ -180,9 +180,8 @@ def _walk_group(positives: Scores, negatives: Scores, result: Walk, g: int) -> N
         if not len(start):
             continue
         value = positives[start]
-        end = np.searchsorted(
-            positives, value[-1], side="right"
-        )  # equal scores may go on in the next piece
+        # Equal scores may go on in the next piece.
+        end = np.searchsorted(positives, value[-1], side="right")
         gained = np.diff(start, append=end)
         below, upto = (
             np.searchsorted(negatives, value, side="left"),

@@ -176,7 +176,10 @@ def _unpaired(
     unpredicted: Sequence[str],
     extra: Sequence[str],
 ) -> InputError:
-    value = f"{len(unpredicted)} references without prediction, {len(extra)} predictions without reference"
+    value = (
+        f"{len(unpredicted)} references without prediction, "
+        f"{len(extra)} predictions without reference"
+    )
     hint = proposal(references.files, predictions.files)
     examples = []
     if unpredicted:
