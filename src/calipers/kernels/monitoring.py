@@ -103,7 +103,7 @@ class Standing:
         k = np.arange(len(h))
         sums = k * h - k
         mean = np.divide(sums[c + m] - sums[c], m, out=np.zeros(m.shape), where=m > 0)
-        # Of a single image without a difference of large sums.
+        # For a single image, avoid the difference of large sums.
         return np.asarray(h[n] - np.where(m == 1, h[c], mean))
 
     def sums(self, of_image: F64, of_group: NDArray[Any]) -> F64:

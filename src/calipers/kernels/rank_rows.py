@@ -19,7 +19,7 @@ I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
-# Of rows that are sorted together: few calls for small maps, little memory for large ones.
+# Entries of rows that are sorted together: few calls for small maps, little memory for large ones.
 ENTRIES = 1 << 16
 WIDTH = 1 << 16  # instances of a product at a time
 EXACT = 1 << 18  # instances up to which a sum of products of ranks stays below 2^53

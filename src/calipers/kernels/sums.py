@@ -115,7 +115,7 @@ class MedianTable:
         replicate = np.arange(len(rank))
         block = np.minimum((upto <= rank).sum(axis=0), len(upto) - 1)
         before = np.where(block > 0, upto[np.maximum(block - 1, 0), replicate], 0)
-        # (R, BLOCK).
+        # The (R, BLOCK) places of the block that contains the rank.
         place = np.minimum(block[:, None] * BLOCK + np.arange(BLOCK), len(self.values) - 1)
         inside = np.cumsum(weights[replicate[:, None], self.image[place]], axis=1, dtype=np.int64)
         step = np.minimum((inside <= (rank - before)[:, None]).sum(axis=1), BLOCK - 1)
