@@ -97,8 +97,9 @@ def pair(
         notes += own_files.notes
     image_files = None
     if images is not None:
-        columns = ("image", "path", "file")
-        image_files = list_samples(_path(images), "images", image_pattern, columns)
+        image_files = list_samples(
+            _path(images), "images", image_pattern, ("image", "path", "file")
+        )
         notes += image_files.notes
     names, name_notes = _names(reference_files, map_files, missing)
     notes += name_notes
