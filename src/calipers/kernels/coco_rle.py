@@ -58,7 +58,7 @@ def decode_text(offsets: I64, text: U8) -> RunCounts:
     bounds = np.searchsorted(last, offsets)
     counts = np.zeros(len(faults), np.int64)
     counts[faults == SOUND] = np.diff(bounds)
-    return RunCounts(ragged.from_counts(counts), _summed(bounds, value), faults)
+    return RunCounts(ragged.from_counts(counts), _undo_differences(bounds, value), faults)
 
 
 def encode_text(offsets: I64, counts: I64) -> tuple[I64, U8]:
@@ -133,7 +133,7 @@ def _text_faults(offsets: I64, text: U8) -> I8:
     return faults
 
 
-def _summed(offsets: I64, value: I64) -> I64:
+def _undo_differences(offsets: I64, value: I64) -> I64:
     """Undo the differences: two sums that run through the counts of an object by turns, the first
     count in neither.
     """

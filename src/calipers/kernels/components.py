@@ -42,10 +42,10 @@ def components(
     native, steps = route.native(), NEIGHBOURS[connectivity][len(size)]
     if native is not None and (value is None or value.dtype.kind in compiled_runs.WHOLE):
         return compiled_runs.components(native, start, length, size, steps, value)
-    return _joined(start, length, size, steps, value)
+    return _graph_components(start, length, size, steps, value)
 
 
-def _joined(
+def _graph_components(
     start: I64,
     length: I64,
     size: I64,

@@ -83,8 +83,8 @@ def error_types(
     regions = inside & same & (similarity > foreground)
     near = _Near(reference[~inside], prediction[~inside], similarity[~inside], len(objects.absent))
     same = same[~inside]
-    got = _matched(near, same & (near.similarity >= foreground), objects)
-    types = _typed(near, same, got, objects, (background, foreground))
+    got = _match(near, same & (near.similarity >= foreground), objects)
+    types = _kinds(near, same, got, objects, (background, foreground))
     types.covered[prediction[regions]] = True
     types.covered[types.prediction == RIGHT] = False
     return types
@@ -115,7 +115,7 @@ class _Near(NamedTuple):
         return np.where(pair < 0, 0.0, np.append(self.similarity, 0.0)[pair])
 
 
-def _matched(near: _Near, candidates: Flags, objects: TypedObjects) -> I64:
+def _match(near: _Near, candidates: Flags, objects: TypedObjects) -> I64:
     """Return (n_predictions,) the pair that each prediction got, or -1."""
     rows, n = np.flatnonzero(candidates), len(objects.reference_label)
     pair = np.full(near.n_predictions, -1, np.int64)
@@ -132,7 +132,7 @@ def _matched(near: _Near, candidates: Flags, objects: TypedObjects) -> I64:
     return pair
 
 
-def _typed(
+def _kinds(
     near: _Near, same: Flags, got: I64, objects: TypedObjects, limits: tuple[float, float]
 ) -> Types:
     """Return the kinds, without looking at ignored regions."""

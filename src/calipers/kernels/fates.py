@@ -164,7 +164,7 @@ def _by_winner(c: Candidates, rules: Rules) -> tuple[I8, Flags, I64]:
     """
     ignored = rules.ignored[rules.size].T
     winner = _assign(c, ignored, rules)
-    outcome = _found(c, winner, rules)
+    outcome = _outcomes(c, winner, rules)
     hit = np.zeros(ignored.T.shape, np.bool_)
     one, view = np.nonzero(outcome == HIT)
     hit[view, c.reference[winner[one, view]]] = True
@@ -204,7 +204,7 @@ def _assign(c: Candidates, ignored: Flags, rules: Rules) -> I32:
     return matching.optimal(*pairs, c.cell, rules.cutoffs, ignored, rules.crowd)
 
 
-def _found(c: Candidates, winner: I32, rules: Rules) -> I8:
+def _outcomes(c: Candidates, winner: I32, rules: Rules) -> I8:
     """Return (n_candidates, V): hit, ignored, duplicate, or MAYBE and NOT_YET for those who got
     nobody.
     """

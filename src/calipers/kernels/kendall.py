@@ -41,14 +41,14 @@ def discordant(places: RankPlaces, first: I64, second: I64) -> tuple[I64, I64]:
         here = slice(start, start + step)
         a, b = first[here], second[here]
         if tied[a].any() or tied[b].any():
-            listed, joint[here] = _listed(places.below[a], places.below[b])
+            listed, joint[here] = _arrangement(places.below[a], places.below[b])
         else:
             listed = np.take_along_axis(places.below[a], places.order[b], axis=1)
         counts[here] = inversions(listed)
     return counts, joint
 
 
-def _listed(one: Whole, other: Whole) -> tuple[Whole, I64]:
+def _arrangement(one: Whole, other: Whole) -> tuple[Whole, I64]:
     """Return places by (one, other) along the order by (other, one), and how many pairs are tied in
     both.
     """

@@ -160,7 +160,7 @@ class Operating:
 
         Whole numbers up to the one division, so it is exact in any order.
         """
-        before = _shifted(self.tp)
+        before = _counts_before(self.tp)
         twice = np.sum(_steps(self.fp) * (self.tp + before), axis=0)
         return ratio(0.5 * twice, self.positives * self.others, self.both)
 
@@ -170,7 +170,7 @@ class Operating:
 
     def aupr_in(self) -> F64:
         """Return the same for the other images, the lowest score first."""
-        return self._average_precision(*(_accepted(side) for side in (self.fp, self.tp)))
+        return self._average_precision(*(_accepted_weight(side) for side in (self.fp, self.tp)))
 
     def _average_precision(self, tp: NDArray[Any], fp: NDArray[Any]) -> F64:
         n = tp + fp
@@ -223,7 +223,7 @@ def ratio(top: NDArray[Any], bottom: NDArray[Any], where: Flags) -> F64:
     return np.asarray(np.divide(top, bottom, out=np.full(np.shape(bottom), np.nan), where=where))
 
 
-def _shifted(counts: NDArray[Any]) -> NDArray[Any]:
+def _counts_before(counts: NDArray[Any]) -> NDArray[Any]:
     """Return the counts before every threshold."""
     return np.concatenate([np.zeros_like(counts[:1]), counts[:-1]])
 
@@ -235,6 +235,6 @@ def _steps(counts: NDArray[Any]) -> NDArray[Any]:
     return steps
 
 
-def _accepted(rejected: NDArray[Any]) -> NDArray[Any]:
+def _accepted_weight(rejected: NDArray[Any]) -> NDArray[Any]:
     """Return (g, R): the weight of images with at most each score, lowest first."""
-    return np.asarray((rejected[-1:] - _shifted(rejected))[::-1])
+    return np.asarray((rejected[-1:] - _counts_before(rejected))[::-1])

@@ -41,7 +41,7 @@ def rings(mask: Flags) -> tuple[I64, I64]:
     x, y, falling = _corners(mask)
     along_row = _partners(np.lexsort((x, y)))
     along_column = _partners(np.lexsort((falling, y, x)))
-    order, offsets = _walked(along_row.tolist(), along_column.tolist())
+    order, offsets = _walk_rings(along_row.tolist(), along_column.tolist())
     return np.stack([x, y], axis=1)[order].reshape(-1, 2), offsets
 
 
@@ -75,7 +75,7 @@ def _partners(order: I64) -> I64:
     return partner
 
 
-def _walked(along_row: list[int], along_column: list[int]) -> tuple[I64, I64]:
+def _walk_rings(along_row: list[int], along_column: list[int]) -> tuple[I64, I64]:
     """Return the corners ring by ring, and where each ring starts."""
     visited = [False] * len(along_row)
     order: list[int] = []

@@ -66,7 +66,7 @@ def best_assignments(
         step = max(1, AT_ONCE // (perm(max(rows, columns), few) * few))
         for start in range(0, len(images), step):
             part = images[start : start + step]
-            pieces, tied = _listed(
+            pieces, tied = _by_listing(
                 gain, same, offsets[part], rows, columns, None if w is None else w[part]
             )
             todo += part[tied].tolist()
@@ -75,12 +75,12 @@ def best_assignments(
     for i in todo:
         matrix = slice(offsets[i], offsets[i + 1])
         values, flags = gain[matrix].reshape(shape[i]), same[matrix].reshape(shape[i])
-        for from_weight, (rows_, columns_) in _solved(
+        for from_weight, (rows_, columns_) in _solve(
             values, flags, None if w is None else float(w[i])
         ):
             pair = offsets[i] + rows_ * shape[i, 1] + columns_
             parts.append((np.array([i]), np.array([from_weight]), np.array([len(pair)]), pair))
-    return _joined(parts)
+    return _merge(parts)
 
 
 def _same_shapes(shape: I64) -> Iterator[tuple[I64, int, int]]:
@@ -103,7 +103,7 @@ def _assignments(rows: int, columns: int) -> I64:
     return np.sort(orders * columns + np.arange(columns), axis=1)
 
 
-def _listed(
+def _by_listing(
     gain: F64, same: Flags, starts: I64, rows: int, columns: int, w: F64 | None
 ) -> tuple[tuple[I64, F64, I64], Flags]:
     """Return the pieces (owner, start, pairs) of images of one shape by listing, and which images
@@ -165,7 +165,7 @@ def _envelope(height: F64, slope: I64, most: int) -> tuple[I64, F64, I64, Flags]
     return np.concatenate(owner), np.concatenate(start), np.concatenate(assignment), tied
 
 
-def _solved(gain: F64, same: Flags, w: float | None) -> list[tuple[float, tuple[I64, I64]]]:
+def _solve(gain: F64, same: Flags, w: float | None) -> list[tuple[float, tuple[I64, I64]]]:
     """Return the pieces of one image with the Hungarian method: solve at both ends, then where
     their lines meet.
     """
@@ -213,7 +213,7 @@ def _hungarian(gain: F64, same: Flags, w: float) -> tuple[I64, I64]:
     return rows, columns
 
 
-def _joined(parts: list[tuple[I64, F64, I64, I64]]) -> Pieces:
+def _merge(parts: list[tuple[I64, F64, I64, I64]]) -> Pieces:
     """Sort the pieces by image and start, and bring their pairs along."""
     if not parts:
         none = np.zeros(0, np.int64)

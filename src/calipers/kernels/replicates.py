@@ -95,7 +95,7 @@ def plan(
         row_counts.append(np.bincount(label, minlength=n_classes))
         mark_counts.append(np.bincount(label[at], minlength=n_classes))
         n_rows, n_marks = n_rows + len(rows_counted), n_marks + len(at)
-    return _assembled(
+    return _assemble(
         group_of, (rows, row_counts), (marks, mark_counts), parts, order, offsets, image, enveloped
     )
 
@@ -118,7 +118,7 @@ def _points(hit: NDArray[np.bool_], block: I64, label: I64, enveloped: bool) -> 
     return at[is_point], np.asarray(so_far[is_point], np.int64)
 
 
-def _assembled(
+def _assemble(
     group_of: I64,
     rows: tuple[list[I64], list[I64]],
     marks: tuple[list[I64], list[I64]],
@@ -140,24 +140,26 @@ def _assembled(
         of_point.append(own[n_hits - 1] if len(n_hits) else n_hits)
     return ReplicatePlan(
         group_of=group_of,
-        row_image=_joined(rows[0]).astype(np.int32),
-        row_offsets=ragged.from_counts(_joined(rows[1])),
-        mark_at=_joined(marks[0]),
-        mark_offsets=ragged.from_counts(_joined(marks[1])),
-        hit_image=image[order[_joined(hits)]].astype(np.int32),
+        row_image=_concatenate(rows[0]).astype(np.int32),
+        row_offsets=ragged.from_counts(_concatenate(rows[1])),
+        mark_at=_concatenate(marks[0]),
+        mark_offsets=ragged.from_counts(_concatenate(marks[1])),
+        hit_image=image[order[_concatenate(hits)]].astype(np.int32),
         hit_offsets=ragged.from_counts(
-            _joined([np.bincount(entry, minlength=n_classes) for entry in owner])
+            _concatenate([np.bincount(entry, minlength=n_classes) for entry in owner])
         ),
-        point_hits=_joined([start + parts[view][1] for start, view in zip(base.tolist(), views)]),
-        point_mark=_joined([parts[view][2] for view in views]),
+        point_hits=_concatenate(
+            [start + parts[view][1] for start, view in zip(base.tolist(), views)]
+        ),
+        point_mark=_concatenate([parts[view][2] for view in views]),
         point_offsets=ragged.from_counts(
-            _joined([np.bincount(entry, minlength=n_classes) for entry in of_point])
+            _concatenate([np.bincount(entry, minlength=n_classes) for entry in of_point])
         ),
         enveloped=enveloped,
     )
 
 
-def _joined(parts: list[I64]) -> I64:
+def _concatenate(parts: list[I64]) -> I64:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 

@@ -39,11 +39,11 @@ def common(a: Table, b: Table, rows: I64, columns: I64) -> I64:
     sides = ((fewer, a, b, rows, columns), (~fewer, b, a, columns, rows))
     for fewest, few, many, of_few, of_many in sides:
         pairs = np.flatnonzero(fewest & some)
-        voxels[pairs] = _looked_up(few, many, of_few[pairs], of_many[pairs])
+        voxels[pairs] = _common_voxels(few, many, of_few[pairs], of_many[pairs])
     return voxels
 
 
-def _looked_up(few: Table, many: Table, of_few: I64, of_many: I64) -> I64:
+def _common_voxels(few: Table, many: Table, of_few: I64, of_many: I64) -> I64:
     """Return the voxels that pairs share, some pairs at a time; every object has runs."""
     voxels = np.zeros(len(of_few), np.int64)
     unit = 1 + max(int((start + length).max(initial=0)) for _, start, length in (few, many))

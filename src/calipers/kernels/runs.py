@@ -175,7 +175,7 @@ def weighted_centroids(
     native = route.native()
     if native is not None and values.dtype in compiled_runs.REAL and size.ndim == 1:
         return compiled_runs.weighted_centroids(native, values, (offsets, start, length), size)
-    n, voxel_values = len(offsets) - 1, _taken(values, start, length)
+    n, voxel_values = len(offsets) - 1, _values_of(values, start, length)
     of_run = np.repeat(ragged.owners(offsets), length)
     total = _sums(of_run, voxel_values, n)
     where = places(start, size)
@@ -187,7 +187,7 @@ def weighted_centroids(
     return total, means
 
 
-def _taken(values: Array, start: I64, length: I64) -> F64:
+def _values_of(values: Array, start: I64, length: I64) -> F64:
     """Return the values of all voxels of the runs, one after the other."""
     return values[ragged.spans(start, length)].astype(np.float64, copy=False)
 

@@ -40,7 +40,7 @@ def outline_of(
         least half of its pixels do; if none does, if any of them does.
     """
     mask, (x, y) = _cut_out(masks, row, slice_at, step)
-    points, offsets = outlines.rings(_joined(mask, step))
+    points, offsets = outlines.rings(_merge_pixels(mask, step))
     corners = [(a, b) for a, b in (points * step + (x, y)).astype(float).tolist()]
     return tuple(tuple(corners[i:j]) for i, j in pairwise(offsets.tolist()))
 
@@ -72,7 +72,7 @@ def _cut_out(
     return runs.fill((y - y0) * shape[1] + x - x0, length, True, shape), (x0, y0)
 
 
-def _joined(mask: Flags, step: int) -> Flags:
+def _merge_pixels(mask: Flags, step: int) -> Flags:
     """Return a mask with ``step`` x ``step`` pixels merged into one."""
     if step == 1 or not mask.size:
         return mask

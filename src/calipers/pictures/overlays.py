@@ -156,11 +156,11 @@ def _marks(
 ) -> Iterator[BoxMark]:
     references, predictions, names = cohort.references, cohort.models[model], cohort.classes
     for row, fate in zip(objects.references.tolist(), objects.reference_fates):
-        if (place := _placed(references, row, slice_at, step)) is not None:
+        if (place := _box_and_outline(references, row, slice_at, step)) is not None:
             yield BoxMark(fate, place[0], names[references.label[row]], outline=place[1])
     rows = objects.predictions[:MOST_PREDICTIONS].tolist()
     for row, fate in zip(rows, objects.prediction_fates):
-        if (place := _placed(predictions, row, slice_at, step)) is None:
+        if (place := _box_and_outline(predictions, row, slice_at, step)) is None:
             continue
         label = names[predictions.label[row]]
         partner = int(matches.partner[row])
@@ -170,7 +170,7 @@ def _marks(
         yield BoxMark(fate, place[0], label, score, place[1])
 
 
-def _placed(
+def _box_and_outline(
     table: References | Predictions, row: int, slice_at: float | None, step: int
 ) -> tuple[tuple[float, float, float, float], tuple[Ring, ...]] | None:
     """Return box and outline of an object in its image; None if it does not reach the slice of a

@@ -76,9 +76,9 @@ def open_npz(path: Path, model: str) -> ModelMaps:
         archive = _Archive(path)
         members = archive.members
         if MAPS in members:
-            return _stacked(archive, MAPS, model)
+            return _open_stack(archive, MAPS, model)
         if set(members) - set(FACTS) == {UNNAMED}:
-            return _stacked(archive, UNNAMED, model)
+            return _open_stack(archive, UNNAMED, model)
         layouts = {name: archive.layout(name) for name in members if name not in FACTS}
     maps: dict[str, Volume] = {}
     for name, layout in layouts.items():
@@ -90,7 +90,7 @@ def open_npz(path: Path, model: str) -> ModelMaps:
     return ModelMaps(model, file, maps, notes=_unused_note(file, others))
 
 
-def _stacked(archive: _Archive, name: str, model: str) -> ModelMaps:
+def _open_stack(archive: _Archive, name: str, model: str) -> ModelMaps:
     """Return the maps of one array (bags, ...) in an archive."""
     file, layout = archive.file, archive.layout(name)
     each = _each(layout, file)
@@ -243,7 +243,7 @@ def _native(layout: ArrayLayout) -> np.dtype[Any]:
     return layout.stored.newbyteorder("=")
 
 
-def _mapped(path: Path, layout: ArrayLayout) -> Array:
+def _map_file(path: Path, layout: ArrayLayout) -> Array:
     with open_regular(path, follow=True) as stream:
         # NumPy takes an open file, although its types do not say so.
         memory_map: Any = np.memmap
@@ -253,11 +253,11 @@ def _mapped(path: Path, layout: ArrayLayout) -> Array:
 
 
 def _row(path: Path, layout: ArrayLayout, k: int) -> Array:
-    return _plain(_mapped(path, layout)[k])
+    return _plain(_map_file(path, layout)[k])
 
 
 def _whole(path: Path, layout: ArrayLayout) -> Array:
-    return _plain(_mapped(path, layout))
+    return _plain(_map_file(path, layout))
 
 
 def _plain(view: Array) -> Array:

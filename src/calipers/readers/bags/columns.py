@@ -23,7 +23,7 @@ def require_column(table: Table, aliases: Sequence[str], what: str) -> str:
     return column
 
 
-def renamed(table: Table, old: str, new: str) -> Table:
+def rename_column(table: Table, old: str, new: str) -> Table:
     """Return a table in which one column has another name."""
     columns = {}
     for name, cells in table.columns.items():

@@ -10,7 +10,7 @@ from os import PathLike, fspath
 import numpy as np
 
 from calipers.errors import InputError, did_you_mean, raise_problems
-from calipers.readers.bags.columns import BAG, renamed, require_column
+from calipers.readers.bags.columns import BAG, rename_column, require_column
 from calipers.readers.grouping import add_groups
 from calipers.readers.parts import ImageList, Options
 from calipers.readers.plain import read_plain
@@ -31,7 +31,7 @@ def read_groups(
     table, opened = read_plain(fspath(path))
     column = column_of(table, BAG)
     if column is not None and column.lower() not in ("image", "image_id", "id"):
-        table = renamed(table, column, "image")
+        table = rename_column(table, column, "image")
     unknown = np.full((len(bags), SIDES), np.nan)
     images = ImageList(list(bags), unknown, unknown, dict(columns))
     images, intake = add_groups(images, table, opened, Options())

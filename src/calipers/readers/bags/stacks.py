@@ -46,7 +46,7 @@ class Stack:
         with self._lock:
             cursor = self._nearest(k)
             try:
-                raw = self._advanced(cursor, k)
+                raw = self._read_at(cursor, k)
             except BaseException:
                 self._drop(cursor)  # its position is unknown
                 raise
@@ -54,7 +54,7 @@ class Stack:
                 self._drop(cursor)
         return as_array(raw, self.each)
 
-    def _advanced(self, cursor: _Cursor, k: int) -> Array:
+    def _read_at(self, cursor: _Cursor, k: int) -> Array:
         file = str(self.path)
         self._skip(cursor, (k - cursor.at) * self.each.count)
         raw = fill(cursor.stream, self.each.count, file)

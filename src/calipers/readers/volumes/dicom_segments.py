@@ -63,7 +63,7 @@ def open_segments(request: Request) -> Volume:
     shape = tuple(int(n) for n in geometry.spatial_shape)
     dtype = PART if fractional else WHOLE
     check_extent(shape, dtype.itemsize, request.file, request.limits)
-    flipped, affine = _placed(np.asarray(geometry.affine), shape[0])
+    flipped, affine = _ras_affine(np.asarray(geometry.affine), shape[0])
     affine = check_affine(affine, request.file)
     reader = partial(_read, request.path, request.segment, dtype, flipped)
     note = f"{len(numbers)} segments; slices without a segment may be missing"
@@ -90,7 +90,7 @@ def _segmentation(path: Path) -> Any:
     return highdicom.seg.segread(path, lazy_frame_retrieval=True)
 
 
-def _placed(affine: F64, depth: int) -> tuple[bool, F64]:
+def _ras_affine(affine: F64, depth: int) -> tuple[bool, F64]:
     """Return whether slices are to be reversed, and the affine for the index x, y, z in RAS.
 
     The affine of highdicom is for z, y, x in LPS, and its slices may run against their normal;

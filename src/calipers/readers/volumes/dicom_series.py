@@ -65,7 +65,7 @@ def open_series(request: Request) -> Volume:
         check_pixels(header, plane, compressed, one)
     shape = (len(paths), *plane)
     check_extent(shape, stored.itemsize, file, request.limits)
-    slices = [_placed(path, header, file) for path, (header, _) in zip(paths, headers)]
+    slices = [_place_of(path, header, file) for path, (header, _) in zip(paths, headers)]
     order, affine = stack_slices(slices, file)
     scalings = [rescaling_of(headers[k][0], file) for k in order]
     plain = all(scaling == (1.0, 0.0) for scaling in scalings)
@@ -120,7 +120,7 @@ def _slices(request: Request) -> list[Path]:
     return paths
 
 
-def _placed(path: Path, header: Any, file: str) -> SlicePlace:
+def _place_of(path: Path, header: Any, file: str) -> SlicePlace:
     place = slice_of(header, path.name)
     if place is None:
         expected = "position, orientation and spacing of every slice"

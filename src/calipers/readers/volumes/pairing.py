@@ -93,7 +93,7 @@ def pair(
     for model, source in sources.items():
         columns = (model, "prediction", "path", "file")
         own_files = list_samples(_path(source), "predictions", patterns[model], columns)
-        map_files[model] = _renamed(own_files, reference_files)
+        map_files[model] = _under_reference_name(own_files, reference_files)
         notes += own_files.notes
     image_files = None
     if images is not None:
@@ -127,7 +127,7 @@ def _patterns(pattern: Patterns, sources: Mapping[str, PathName]) -> dict[str, s
     return {model: pattern.get(model) for model in sources}
 
 
-def _renamed(own_files: SampleList, references: SampleList) -> SampleList:
+def _under_reference_name(own_files: SampleList, references: SampleList) -> SampleList:
     """Return a single file under the name of a single reference.
 
     A user who passes two files has paired them already, whatever they are called.
@@ -225,7 +225,7 @@ def _open_all(
     for name in names:
         try:
             sample = _sample(name, references, predictions, images, options)
-            for remark in _checked(sample, samples[:1], options.resize):
+            for remark in _check_sample(sample, samples[:1], options.resize):
                 remarks[remark] = remarks.get(remark, 0) + 1
             samples.append(sample)
         except InputError as error:
@@ -255,7 +255,9 @@ def _sample(
     return SampleFiles(name, labels, maps, image, resize=options.resize)
 
 
-def _checked(sample: SampleFiles, first: Sequence[SampleFiles], resize: str | None) -> list[str]:
+def _check_sample(
+    sample: SampleFiles, first: Sequence[SampleFiles], resize: str | None
+) -> list[str]:
     """Raise if the files of a sample do not agree with each other or with the first sample; return
     notes.
     """

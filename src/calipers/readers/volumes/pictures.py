@@ -68,7 +68,7 @@ def open_picture(request: Request) -> Volume:
             raise InputError("PNG, TIFF, BMP, JPEG or WebP", rule="volume-format", file=file)
         if kind == "png":
             check_chunks(stream, file)
-        image = _opened(stream, kind)
+        image = _open(stream, kind)
         pages = _pages(image, request)
         lossy = kind in LOSSY or _tag(image, COMPRESSION) in LOSSY_TIFF
         if lossy and request.role == "labels":
@@ -92,7 +92,7 @@ def picture_size(path: Path) -> tuple[int, int] | None:
         kind = format_of(stream.read(8))
         if kind is None:
             return None
-        width, height = stored_size(_opened(stream, kind))
+        width, height = stored_size(_open(stream, kind))
         check_extent((height, width), 1, file, DEFAULT)
         return width, height
 
@@ -158,7 +158,7 @@ def stored_size(image: Any) -> tuple[int, int]:
     return width, height
 
 
-def _opened(stream: BinaryIO, format: str) -> Any:
+def _open(stream: BinaryIO, format: str) -> Any:
     """Return the picture with its header read.
 
     The plug-ins are called directly: our own limits on the size hold, not the check of
@@ -263,7 +263,7 @@ def _read(
     path: Path, format: str, shape: tuple[int, ...], dtype: np.dtype[Any], role: Role
 ) -> Array:
     with open_regular(path, follow=True) as stream:
-        image = _opened(stream, format)
+        image = _open(stream, format)
         if len(shape) == 2:
             return _values(image, dtype, role)
         volume = np.empty(shape, dtype)
