@@ -48,7 +48,7 @@ def ranking() -> Iterator[Result]:
     scores, positive = workloads.voxels(VOXELS)
 
     def ours() -> tuple[float, float]:
-        found = voxel_ranking.ranked(voxel_ranking.sides(scores, positive))
+        found = voxel_ranking.ranking_figures(voxel_ranking.sides(scores, positive))
         return float(found.auroc[0]), float(found.ap[0])
 
     def peer() -> tuple[float, float]:

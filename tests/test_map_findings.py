@@ -50,7 +50,7 @@ def test_values_that_are_counted_in_bins_have_bounds(monkeypatch: pytest.MonkeyP
     for model in binned.models:
         labels = np.concatenate([sample.labels.ravel() for sample in samples]) != 0
         scores = np.concatenate([sample.maps[model].ravel() for sample in samples])
-        real = voxel_ranking.ranked(voxel_ranking.sides(scores, labels))
+        real = voxel_ranking.ranking_figures(voxel_ranking.sides(scores, labels))
         low, high = bounds_of(binned.cohort.maps[model])["AP"]
         assert low - 1e-12 <= float(real.ap[0]) <= high + 1e-12
         said = f"AP/dataset of {model} is counted in bins: the exact value lies in [{low:.6f}, {high:.6f}]."

@@ -44,7 +44,7 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
     decided = fates.decide(
         found,
         (references.offsets, predictions.offsets),
-        fates.Ranked(predictions.label, predictions.score, rank, n_classes),
+        fates.PredictionRanks(predictions.label, predictions.score, rank, n_classes),
         absent,
         _rules(criterion, references, predictions, views),
     )

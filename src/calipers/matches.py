@@ -227,7 +227,7 @@ class Matches(ObjectsByImage):
 
     def curves(
         self, views: list[int], weights: I64, max_dets: int, *, blocks: bool, pooled: bool = False
-    ) -> curves.Problem:
+    ) -> curves.CurveProblem:
         """Return what the curves of some views are made of: the best ``max_dets`` predictions of
         every cell, ranked.
 
@@ -249,7 +249,7 @@ class Matches(ObjectsByImage):
             )
             self._rankings[key] = table, ranked, self.prediction_image[rows], {}
         table, ranked, image, plans = self._rankings[key]
-        return curves.Problem(table, views, ranked, image, weights, plans)
+        return curves.CurveProblem(table, views, ranked, image, weights, plans)
 
     def take(self, images: I64) -> Matches:
         """Return the matches of the images ``images``, in that order; images may be repeated."""

@@ -203,7 +203,7 @@ def test_area_and_best_cut_under_weights(digits):
     rng = np.random.default_rng(digits)
     values, positive = np.round(rng.random(30), digits), rng.random(30) < 0.4
     weights = rng.integers(0, 3, (6, 30))
-    ranks = roc.ranked(values, positive)
+    ranks = roc.score_order(values, positive)
     found = roc.points(ranks, weights)
     cuts = roc.best_cut(found)
     for b in range(6):
@@ -217,7 +217,7 @@ def test_area_and_best_cut_under_weights(digits):
 
 def test_area_needs_both_kinds():
     found = roc.points(
-        roc.ranked(np.arange(3.0), np.array([True, True, True])), np.ones((1, 3), int)
+        roc.score_order(np.arange(3.0), np.array([True, True, True])), np.ones((1, 3), int)
     )
     assert np.isnan(roc.area(found)).all()
     assert np.isnan(roc.youden(found)).all()
@@ -225,6 +225,6 @@ def test_area_needs_both_kinds():
 
 def test_area_of_a_constant_is_half():
     found = roc.points(
-        roc.ranked(np.ones(4), np.array([True, False, True, False])), np.ones((1, 4), int)
+        roc.score_order(np.ones(4), np.array([True, False, True, False])), np.ones((1, 4), int)
     )
     assert roc.area(found).tolist() == [0.5]

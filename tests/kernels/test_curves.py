@@ -83,11 +83,13 @@ def test_ranking_sorts_by_class_then_descending_score_then_input_order() -> None
     assert curves.ranking(score, label, 3, blocks=True).ends.tolist() == [0, 1, 2, 4, 4]
 
 
-def problem_of(fates: list[int], score: list[float], weights: list[list[int]]) -> curves.Problem:
+def problem_of(
+    fates: list[int], score: list[float], weights: list[list[int]]
+) -> curves.CurveProblem:
     """One class on one image."""
     ranked = curves.ranking(np.array(score), np.zeros(len(score), np.int32), 1, blocks=True)
     image = np.zeros(len(score), np.int64)
-    return curves.Problem(
+    return curves.CurveProblem(
         FateTable(np.array([fates], np.int8)), [0], ranked, image, np.array(weights)
     )
 

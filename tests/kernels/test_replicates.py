@@ -84,7 +84,7 @@ class Scene:
     ) -> np.ndarray:
         ranked = curves.ranking(self.score[rows], self.label[rows], self.n_classes, blocks=blocks)
         views = list(range(len(self.fates)))
-        problem = curves.Problem(
+        problem = curves.CurveProblem(
             FateTable(self.fates[:, rows]), views, ranked, self.image[rows], weights, {}
         )
         return curves.average_precision(
@@ -175,7 +175,7 @@ def test_hits_at_false_alarms_are_those_of_a_walk_through_the_predictions(
         scene = Scene(seed, levels=levels)
         weights = scene.weights(66, most=most)
         ranked = curves.ranking(scene.score, scene.label, 3, blocks=True)
-        problem = curves.Problem(
+        problem = curves.CurveProblem(
             FateTable(scene.fates), [0, 1, 2, 3], ranked, scene.image, weights, {}
         )
         allowed = np.array([[0.0, 1.0, 2.5, 3.0, most, 5.0 * most, 1e9]]).repeat(66, axis=0)

@@ -59,7 +59,7 @@ def test_weights_that_do_not_fit_into_a_byte_are_kept(most: int, kind: type) -> 
     drawn = [np.ones(3, np.int64), np.zeros(most, np.int64), np.ones(2, np.int64)]
     counts = resampling.counts(iter(drawn), 3, 2)
     assert counts.tolist() == [[0, most, 0], [3, 0, 2]]
-    found = resampling.spread(counts, np.array([0, 1, 1]))
+    found = resampling.image_weights(counts, np.array([0, 1, 1]))
     assert found.tolist() == [[0, 3, 3], [most, 0, 0], [0, 2, 2]]
     assert found.dtype == kind
 
@@ -73,7 +73,7 @@ def test_every_draw_is_counted_for_every_image_of_its_unit(
     drawn: list[list[int]], code: list[int]
 ) -> None:
     counts = resampling.counts((np.array(entry, np.int64) for entry in drawn), len(drawn), 5)
-    found = resampling.spread(counts, np.array(code, np.int64))
+    found = resampling.image_weights(counts, np.array(code, np.int64))
     expected = [[entry.count(unit) for unit in code] for entry in drawn]
     np.testing.assert_array_equal(found, np.array(expected).reshape(len(drawn), len(code)))
     assert found.dtype == (

@@ -12,8 +12,8 @@ VARIANTS = ("tversky", "jaccard", "printed")
 E = 1e-5
 
 
-def sums(inside: float, voxels: int, background: float) -> softness.Sums:
-    return softness.Sums(np.array([inside]), np.array([voxels]), background)
+def sums(inside: float, voxels: int, background: float) -> softness.SoftSums:
+    return softness.SoftSums(np.array([inside]), np.array([voxels]), background)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_dice_and_iou_at_one_half_belong_together() -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_sample_without_objects(variant: softness.Variant) -> None:
-    def nothing(background: float) -> softness.Sums:
-        return softness.Sums(np.zeros(0), np.zeros(0, np.int64), background)
+    def nothing(background: float) -> softness.SoftSums:
+        return softness.SoftSums(np.zeros(0), np.zeros(0, np.int64), background)
 
     assert softness.per_object(nothing(3.0), 0.5, variant).tolist() == []
     assert softness.per_sample(nothing(0.0), 0.5, variant) == 1.0

@@ -31,7 +31,7 @@ def table(scores: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, np.ndar
 def test_one_score_per_bin_gives_the_exact_figures(found: list[tuple[int, bool]]) -> None:
     scores, positive = arrays(found)
     sides = voxel_ranking.sides(scores, positive)
-    exact, counts = voxel_ranking.ranked(sides), voxels.histogram(scores, positive)
+    exact, counts = voxel_ranking.ranking_figures(sides), voxels.histogram(scores, positive)
     pooled = voxel_histograms.from_histograms(counts.positives[None], counts.negatives[None])
     for name in ("auroc", "ap", "dice", "iou"):
         expected = getattr(exact, name)[0]

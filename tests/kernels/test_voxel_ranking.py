@@ -32,7 +32,7 @@ def test_hand_values() -> None:
     auroc, ap = exact(scores, positive)
     assert auroc == pytest.approx((2 + 1.5 + 0) / 6, abs=1e-15)
     assert ap == pytest.approx((1 + 2 / 3 + 3 / 5) / 3, abs=1e-15)
-    found = voxel_ranking.ranked(voxel_ranking.sides(scores, positive))
+    found = voxel_ranking.ranking_figures(voxel_ranking.sides(scores, positive))
     # TP, FP at .9: 1, 0; at .8: 2, 1; at .3: 3, 2
     assert found.dice[0] == pytest.approx(3 * 2 / (3 + 2 + 3), abs=1e-15)
     assert found.iou[0] == pytest.approx(3 / 5, abs=1e-15)
@@ -44,7 +44,7 @@ def test_figures_equal_the_obvious_ones(found: list[tuple[int, bool]]) -> None:
     scores, positive = arrays(found)
     lists = scores.tolist(), positive.tolist()
     expected = (slow.auroc(*lists), slow.average_precision(*lists), *slow.best_overlap(*lists))
-    ranked = voxel_ranking.ranked(voxel_ranking.sides(scores, positive))
+    ranked = voxel_ranking.ranking_figures(voxel_ranking.sides(scores, positive))
     assert [float(column[0]) for column in ranked] == pytest.approx(
         expected, abs=1e-14, nan_ok=True
     )
@@ -58,13 +58,15 @@ def test_undefined_without_either_kind() -> None:
     auroc, ap = voxel_ranking.exact(one, nothing)
     assert np.isnan(auroc)
     assert ap == 1.0
-    empty = voxel_ranking.ranked(voxel_ranking.sides(np.array([0.2, 0.7]), np.zeros(2, np.bool_)))
+    empty = voxel_ranking.ranking_figures(
+        voxel_ranking.sides(np.array([0.2, 0.7]), np.zeros(2, np.bool_))
+    )
     assert all(np.isnan(column[0]) for column in empty)
 
 
 def test_of_equally_good_thresholds_the_highest_is_reported() -> None:
     scores, positive = np.array([0.9, 0.5, 0.5, 0.5]), np.array([True, True, False, False])
-    found = voxel_ranking.ranked(voxel_ranking.sides(scores, positive))
+    found = voxel_ranking.ranking_figures(voxel_ranking.sides(scores, positive))
     assert found.iou[0] == 0.5
     assert found.threshold[0] == 0.9
 
@@ -110,18 +112,18 @@ def test_sides_are_sorted_inside_of_their_groups() -> None:
 def test_slices_are_ranked_one_by_one(axis: int) -> None:
     rng = np.random.default_rng(7)
     scores, positive = rng.integers(0, 20, (4, 5, 6)) / 20, rng.random((4, 5, 6)) < 0.15
-    found = voxel_ranking.ranked(voxel_ranking.slices(scores, positive, axis))
+    found = voxel_ranking.ranking_figures(voxel_ranking.slices(scores, positive, axis))
     assert len(found.ap) == scores.shape[axis]
     for k in range(scores.shape[axis]):
         one = voxel_ranking.sides(np.take(scores, k, axis), np.take(positive, k, axis))
-        alone = voxel_ranking.ranked(one)
+        alone = voxel_ranking.ranking_figures(one)
         np.testing.assert_array_equal(
             [column[k] for column in found], [column[0] for column in alone]
         )
 
 
 def test_slices_of_nothing() -> None:
-    found = voxel_ranking.ranked(
+    found = voxel_ranking.ranking_figures(
         voxel_ranking.slices(np.zeros((0, 3, 3)), np.zeros((0, 3, 3), np.bool_), 0)
     )
     assert [len(column) for column in found] == [0] * 5
@@ -131,9 +133,9 @@ def test_slices_of_nothing() -> None:
 def test_flips_and_turns_change_nothing(axis: int) -> None:
     rng = np.random.default_rng(8)
     scores, positive = rng.integers(0, 20, (4, 5, 6)) / 20, rng.random((4, 5, 6)) < 0.2
-    whole = voxel_ranking.ranked(voxel_ranking.sides(scores, positive))
+    whole = voxel_ranking.ranking_figures(voxel_ranking.sides(scores, positive))
     turned = (np.moveaxis(np.flip(array, axis), axis, 0) for array in (scores, positive))
-    assert voxel_ranking.ranked(voxel_ranking.sides(*turned)) == whole
+    assert voxel_ranking.ranking_figures(voxel_ranking.sides(*turned)) == whole
 
 
 @pytest.mark.parametrize("levels", [3, 5000, 10**7])
@@ -148,6 +150,6 @@ def test_both_routes_give_the_same_bits_beyond_a_piece(levels: int, kind: type) 
     for name in ("numpy", "native"):
         with route.forced(name):
             sides = voxel_ranking.sides(scores, positive, offsets)
-            arrays = (*sides, *voxel_ranking.walk(sides), *voxel_ranking.ranked(sides))
+            arrays = (*sides, *voxel_ranking.walk(sides), *voxel_ranking.ranking_figures(sides))
             results.append([(array.dtype, array.tobytes()) for array in arrays])
     assert results[0] == results[1]

@@ -58,13 +58,13 @@ def side(
     scale: float,
     dimensions: int = 2,
     n_classes: int = 3,
-) -> rodeo.Side:
+) -> rodeo.BoxSide:
     n = sum(counts)
     low = rng.integers(0, 6, (n, dimensions)) * scale
     boxes = np.concatenate([low, low + rng.integers(1, 6, (n, dimensions)) * scale], axis=1)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     extent = np.prod(boxes[:, dimensions:] - boxes[:, :dimensions], axis=1)
-    return rodeo.Side(offsets, rng.integers(0, n_classes, n).astype(np.int32), boxes, extent)
+    return rodeo.BoxSide(offsets, rng.integers(0, n_classes, n).astype(np.int32), boxes, extent)
 
 
 def rules(
@@ -82,7 +82,7 @@ def rules(
 
 
 def compare_matching(
-    routes: Routes, reference: rodeo.Side, prediction: rodeo.Side, n_views: int, seed: int
+    routes: Routes, reference: rodeo.BoxSide, prediction: rodeo.BoxSide, n_views: int, seed: int
 ) -> None:
     """Pairs, ranks, fates, totals and curves."""
     rng = np.random.default_rng(seed)
@@ -94,7 +94,7 @@ def compare_matching(
         )
         score = np.round(rng.random(n_pred), 1)
         rank = routes.both(fates.ranks, prediction.offsets, prediction.label, score, 3)
-        ranked = fates.Ranked(prediction.label, score, rank, 3)
+        ranked = fates.PredictionRanks(prediction.label, score, rank, 3)
         offsets = (reference.offsets, prediction.offsets)
         decided = decided_by_both(routes, found, offsets, ranked, rng.random(n_pred) < 0.1, plan)
         compare_sums(routes, decided[1], prediction, score, rank, rng)
@@ -115,7 +115,7 @@ def decided_by_both(routes: Routes, *arguments: Any) -> Any:
 def compare_sums(
     routes: Routes,
     table: Any,
-    prediction: rodeo.Side,
+    prediction: rodeo.BoxSide,
     score: Any,
     rank: Any,
     rng: np.random.Generator,
@@ -152,7 +152,7 @@ def _compare_weighted(
         for recalls, enveloped in ((np.linspace(0, 1, 101), True), (None, True), (None, False)):
             routes.both(
                 lambda r=recalls, e=enveloped, k=ranked, v=views: curves.average_precision(
-                    curves.Problem(compiled.FateTable(table), v, k, image, weights),
+                    curves.CurveProblem(compiled.FateTable(table), v, k, image, weights),
                     positives,
                     r,
                     enveloped=e,
@@ -161,7 +161,7 @@ def _compare_weighted(
         allowed = rng.uniform(0, 50, (n, 4))
         routes.both(
             lambda k=ranked, v=views, a=allowed: curves.hits_at(
-                curves.Problem(compiled.FateTable(table), v, k, image, weights), a
+                curves.CurveProblem(compiled.FateTable(table), v, k, image, weights), a
             )
         )
 
@@ -242,7 +242,7 @@ def test_a_million_rows(routes: Routes) -> None:
     found = fates.PairList(*routes.both(pairs.overlapping, reference, prediction, plan.crowd, 3))
     score = rng.random(len(prediction.label))
     rank = routes.both(fates.ranks, prediction.offsets, prediction.label, score, 3)
-    ranked = fates.Ranked(prediction.label, score, rank, 3)
+    ranked = fates.PredictionRanks(prediction.label, score, rank, 3)
     absent = np.zeros(len(score), np.bool_)
     decided = decided_by_both(
         routes, found, (reference.offsets, prediction.offsets), ranked, absent, plan

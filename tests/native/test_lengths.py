@@ -137,7 +137,7 @@ def test_costs_that_are_not_finite_leave_boxes_unmatched() -> None:
     """Readers refuse such boxes; whoever calls the kernel all the same gets an answer, not a crash."""
     near = np.array([[0, 0, 1e150, 1e150], [5, 5, 1e150, 1e150]])
     sides = [
-        rodeo.Side(np.array([0, 2]), np.array([0, 1], np.int32), boxes, np.full(2, 1e300))
+        rodeo.BoxSide(np.array([0, 2]), np.array([0, 1], np.int32), boxes, np.full(2, 1e300))
         for boxes in (near, near + 1e155)
     ]
     with route.forced("native"):

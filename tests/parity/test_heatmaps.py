@@ -8,7 +8,7 @@ from PIL import Image
 from scipy import ndimage
 
 from calipers.heatmaps import boxes_from_heatmaps
-from calipers.heatmaps.resampling import resampled
+from calipers.heatmaps.resampling import resample
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -18,7 +18,7 @@ def test_resampling_is_zoom_in_grid_mode(seed):
     shape = tuple(random.integers(1, 60 if len(old) == 2 else 20, len(old)).tolist())
     values = random.normal(size=old)
     theirs = ndimage.zoom(values, np.array(shape) / old, order=1, mode="nearest", grid_mode=True)
-    np.testing.assert_allclose(resampled(values, shape), theirs, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(resample(values, shape), theirs, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -29,7 +29,7 @@ def test_enlarging_is_the_bilinear_filter_of_pillow(seed):
     values = random.random(old).astype(np.float32)
     theirs = np.asarray(Image.fromarray(values).resize(shape[::-1], Image.Resampling.BILINEAR))
     np.testing.assert_allclose(
-        resampled(values.astype(np.float64), shape), theirs, rtol=0, atol=1e-5
+        resample(values.astype(np.float64), shape), theirs, rtol=0, atol=1e-5
     )
 
 

@@ -123,7 +123,7 @@ def test_a_picture_of_another_size_is_not_shown(tmp_path: Path) -> None:
     pictures(tmp_path, "i2", size=(100, 200))
     found = album(scene(REFERENCES, SAID), folder)
     assert "picture-2" not in found.pictures
-    (note,) = [note for note in found.notes if "lie wrong" in note]
+    (note,) = [note for note in found.notes if "be misplaced" in note]
     assert note.startswith("1 picture not shown")
     assert note.endswith("i2 is 200 x 100 in the data and 100 x 200 in its file")
 

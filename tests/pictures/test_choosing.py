@@ -88,7 +88,7 @@ def test_outcomes_count_what_is_above_the_cut() -> None:
     assert (low.false_alarms.tolist(), low.duplicates.tolist()) == ([1, 1, 0], [1, 0, 0])
     assert (high.hits.tolist(), high.missed.tolist()) == ([1, 0, 0], [1, 0, 1])
     assert (high.false_alarms.tolist(), high.duplicates.tolist()) == ([1, 0, 0], [1, 0, 0])
-    assert high.found.tolist() == [True, False, False]
+    assert high.is_hit.tolist() == [True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_cut_is_as_if_lower_predictions_had_never_been_made(assignment: str, k
     evaluation = cal.evaluate(whole, how, ci=False)
     found = outcomes(matches_at(evaluation, MODEL, cut), cut)
     wanted = outcomes(matches_of(cal.evaluate(kept, how, ci=False), MODEL), -math.inf)
-    for name in ("hits", "missed", "false_alarms", "duplicates", "found"):
+    for name in ("hits", "missed", "false_alarms", "duplicates", "is_hit"):
         assert np.array_equal(getattr(found, name), getattr(wanted, name)), name
 
 

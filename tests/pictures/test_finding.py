@@ -73,7 +73,7 @@ def test_names_that_fit_several_files_are_counted_not_guessed(tmp_path: Path) ->
     of = cohort("a", "b", "c")
     assert paired(tmp_path, of) == [None, None, "c.png"]
     (note,) = PictureFiles.of(tmp_path, of).notes()
-    assert note == f"1 of 3 images have a picture in {tmp_path.name}; 2 names fit several files"
+    assert note == f"1 of 3 images have a picture in {tmp_path.name}; 2 names match several files"
 
 
 def test_a_file_that_fits_several_images_is_given_to_none(tmp_path: Path) -> None:

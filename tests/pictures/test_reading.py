@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from calipers.pictures.pixels import scaled, windowed
+from calipers.pictures.pixels import scale_to_bytes, window_to_bytes
 from calipers.pictures.reading import PictureError, read_pixels
 from pictures.scenes import refused
 
@@ -85,13 +85,13 @@ def test_floats_are_windowed_and_nan_is_black(tmp_path: Path) -> None:
 def test_windows_of_odd_values() -> None:
     spot = np.zeros((100, 100), np.int32)
     spot[0, :2] = 900, 450
-    assert windowed(spot, "")[0, :3].tolist() == [255, 128, 0]
-    assert not windowed(np.full((3, 3), 7.0), "").any()
-    assert scaled(np.array([[-1.7e308, 0.0, 1.7e308]]), -1.7e308, 1.7e308).tolist() == [
+    assert window_to_bytes(spot, "")[0, :3].tolist() == [255, 128, 0]
+    assert not window_to_bytes(np.full((3, 3), 7.0), "").any()
+    assert scale_to_bytes(np.array([[-1.7e308, 0.0, 1.7e308]]), -1.7e308, 1.7e308).tolist() == [
         [0, 128, 255]
     ]
     with pytest.raises(PictureError, match="numbers"):
-        windowed(np.full((2, 2), np.nan), "")
+        window_to_bytes(np.full((2, 2), np.nan), "")
 
 
 @pytest.mark.parametrize("turned", range(1, 9))

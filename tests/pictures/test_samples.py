@@ -14,7 +14,7 @@ from PIL import Image
 import calipers as cal
 from calipers.pictures import overlays
 from calipers.pictures.album import Album, album
-from calipers.pictures.encoding import encode, shaded
+from calipers.pictures.encoding import encode, shade
 from calipers.pictures.pixels import Pixels
 from calipers.plots.figures import Overlay
 from calipers.synthetic import demo_samples
@@ -70,7 +70,9 @@ def test_marks_are_outlines_in_the_slice(shown: Album) -> None:
         x0, y0, x1, y1 = mark.box
         assert (corners >= (x0, y0)).all()
         assert (corners <= (x1, y1)).all()
-    assert any("outlines those that reach the slice" in overlay.note for overlay in every(shown))
+    assert any(
+        "outlines are those that reach the slice" in overlay.note for overlay in every(shown)
+    )
 
 
 def test_all_objects_of_maps_are_shown_as_they_have_a_threshold(shown: Album) -> None:
@@ -79,7 +81,7 @@ def test_all_objects_of_maps_are_shown_as_they_have_a_threshold(shown: Album) ->
 
 
 def test_maps_are_transparent_where_scores_are_low() -> None:
-    colours = shaded(np.array([[0, 128, 255]], np.uint8))
+    colours = shade(np.array([[0, 128, 255]], np.uint8))
     assert colours.shape == (1, 3, 4)
     red, green, blue, opacity = colours[0].astype(int).T
     assert opacity[0] == 0
@@ -130,7 +132,7 @@ def test_a_sample_is_loaded_once(samples: list[Sample]) -> None:
 def test_without_images_the_maps_stand_on_a_dark_ground(samples: list[Sample]) -> None:
     found = album(evaluated([replace(sample, image=None) for sample in samples]), None)
     assert all(not overlay.symbol and overlay.shade_symbol for overlay in every(found))
-    assert found.notes == ("The samples have no image: the maps stand on a dark ground.",)
+    assert found.notes == ("The samples have no image: the maps are shown on a dark background.",)
 
 
 def test_an_iterator_leaves_outlines_on_empty_frames(samples: list[Sample]) -> None:

@@ -57,7 +57,7 @@ class ExactScores:
         positives.sort()
         ends = (np.array([0, len(positives)]), np.array([0, len(negatives)]))
         sides = voxel_ranking.Sides(positives, negatives, *ends)
-        ranked = voxel_ranking.ranked(sides)
+        ranked = voxel_ranking.ranking_figures(sides)
         for measure in measures:
             if measure.pooled and measure.key not in found:
                 found[measure.key] = float(figure_of(measure, sides, ranked)[0])

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from calipers.engine.sample_objects import Expanded
 from calipers.kernels import aupro, softness, voxel_ranking, voxel_thresholds, voxels
-from calipers.kernels.voxel_ranking import Ranked, Sides
-from calipers.kernels.voxel_thresholds import Overlap
+from calipers.kernels.voxel_ranking import RankingFigures, Sides
+from calipers.kernels.voxel_thresholds import VoxelOverlap
 from calipers.metrics.map_settings import AXES
 from calipers.metrics.measures import Measure
 
@@ -55,12 +55,12 @@ class MapView:
     voxels: I64  # (n,) of every reference
 
     @cached_property
-    def soft_sums(self) -> softness.Sums:
+    def soft_sums(self) -> softness.SoftSums:
         """What every soft IoU of this map is made of."""
         flat = self.scores.reshape(-1)
         inside = self.objects.sums(flat)
         background = max(float(flat.sum(dtype=np.float64)) - float(inside.sum()), 0.0)
-        return softness.Sums(inside, self.voxels, background)
+        return softness.SoftSums(inside, self.voxels, background)
 
 
 def histogram(view: MapView) -> Histogram:
@@ -127,22 +127,22 @@ def _at_level(
         )
     else:
         sides = voxel_ranking.sides(view.scores, view.positive)
-    ranked = voxel_ranking.ranked(sides)
+    ranked = voxel_ranking.ranking_figures(sides)
     return {measure.key: _mean_parts(_values(view, measure, sides, ranked)) for measure in measures}
 
 
-def _values(view: MapView, measure: Measure, sides: Sides, ranked: Ranked) -> F64:
+def _values(view: MapView, measure: Measure, sides: Sides, ranked: RankingFigures) -> F64:
     """Return a measure of every sample or slice."""
     if measure.quantity == "AUPRO":
         return _aupro(view, sides, measure.limit)
     return figure_of(measure, sides, ranked)
 
 
-def figure_of(measure: Measure, sides: Sides, ranked: Ranked) -> F64:
+def figure_of(measure: Measure, sides: Sides, ranked: RankingFigures) -> F64:
     """Return (G,) a measure of ranked voxels, except the overlap of regions."""
     if measure.quantity in ("AP", "AUROC"):
         return ranked.ap if measure.quantity == "AP" else ranked.auroc
-    found: Overlap | Ranked = ranked
+    found: VoxelOverlap | RankingFigures = ranked
     if measure.threshold is not None:
         found = voxel_thresholds.at_threshold(sides, measure.threshold)
     elif measure.rate is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From maps of scores to objects: boxes around what lies above thresholds, and instances with their
+"""Turn maps of scores into objects: boxes around regions above thresholds, and instances with
 masks.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a heat map has to be before anything is computed from it."""
+"""Check heat maps, sizes and names before anything is computed from them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MOST_VOXELS = 1 << 31
 ORDER = "in the order width, height[, depth]"
 
 
-def as_map(given: Any, file: str, where: str = "") -> NDArray[Any]:
-    """Return an array of finite real numbers, of whatever shape; anything else is an `InputError`."""
-    values = np.asarray(given)
+def as_map(array: Any, file: str, where: str = "") -> NDArray[Any]:
+    """Return an array of finite real numbers, of any shape; anything else is an `InputError`."""
+    values = np.asarray(array)
     if values.dtype.kind not in KINDS:
         hint = "maps are arrays of real numbers"
         raise InputError(
@@ -33,11 +33,10 @@ def as_map(given: Any, file: str, where: str = "") -> NDArray[Any]:
         raise InputError(
             "at least one pixel", rule="map-shape", file=file, location=where, value=values.shape
         )
-    bad = (
-        ~(np.abs(values) <= LARGEST)
-        if values.dtype.kind == "f" and values.itemsize > 4
-        else ~np.isfinite(values)
-    )
+    if values.dtype.kind == "f" and values.itemsize > 4:
+        bad = ~(np.abs(values) <= LARGEST)  # true for NaN, too
+    else:
+        bad = ~np.isfinite(values)
     n = int(bad.sum())
     if n:
         first = tuple(int(k) for k in np.unravel_index(int(bad.argmax()), bad.shape))
@@ -61,28 +60,26 @@ def check_stack(maps: NDArray[Any], n_classes: int, where: str, file: str = "<ar
         )
     if len(maps) != n_classes:
         hint = "the first axis counts the classes"
-        wanted = f"{n_classes} maps, one per class"
+        expected = f"{n_classes} maps, one per class"
         raise InputError(
-            wanted, rule="map-shape", file=file, location=where, value=maps.shape, hint=hint
+            expected, rule="map-shape", file=file, location=where, value=maps.shape, hint=hint
         )
 
 
-def as_size(given: Any, dimensions: int, where: str) -> I64:
-    """Return the (2|3,) size of an image; limits hold before anything is allocated."""
+def as_size(value: Any, dimensions: int, where: str) -> I64:
+    """Return the (2|3,) size of an image; limits are checked before anything is allocated."""
     try:
-        size = np.asarray(given, np.float64)
+        size = np.asarray(value, np.float64)
     except (TypeError, ValueError):
         size = np.zeros(0)
-    whole = size.shape == (dimensions,) and bool(
-        (np.isfinite(size) & (size >= 1) & (size == np.floor(size))).all()
-    )
-    if not whole:
-        wanted = f"{dimensions} whole numbers above zero, {ORDER}"
-        raise InputError(wanted, rule="image-size", location=where, field="size", value=given)
+    is_whole = np.isfinite(size) & (size >= 1) & (size == np.floor(size))
+    if size.shape != (dimensions,) or not is_whole.all():
+        expected = f"{dimensions} whole numbers above zero, {ORDER}"
+        raise InputError(expected, rule="image-size", location=where, field="size", value=value)
     most = MOST_PIXELS if dimensions == 2 else MOST_VOXELS
     if math.prod(size.tolist()) > most:
         raise InputError(
-            f"at most {most:,} pixels", rule="too-large", location=where, field="size", value=given
+            f"at most {most:,} pixels", rule="too-large", location=where, field="size", value=value
         )
     return size.astype(np.int64)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The boxes of one image: resample, scale, threshold, components."""
+"""Find the boxes of one image: resample, scale, threshold, connected components."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.heatmaps.resampling import resampled
+from calipers.heatmaps.resampling import resample
 from calipers.heatmaps.settings import TOP, Settings
 from calipers.heatmaps.window import window
 from calipers.tables.instances import instances_of
@@ -24,7 +24,7 @@ AT_ONCE = 1 << 24  # values of all maps of an image that are kept at a time: 128
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ImageBoxes:
     """The boxes of one image, in the order of classes, thresholds and first pixels."""
 
     label: I64  # (n,) class
@@ -37,7 +37,9 @@ class Found:
         return len(self.label)
 
 
-def find(maps: Sequence[NDArray[Any] | None], shape: Sequence[int], settings: Settings) -> Found:
+def find(
+    maps: Sequence[NDArray[Any] | None], shape: Sequence[int], settings: Settings
+) -> ImageBoxes:
     """Return the boxes of an image; see `calipers.boxes_from_heatmaps` for the definition.
 
     Parameters
@@ -48,48 +50,50 @@ def find(maps: Sequence[NDArray[Any] | None], shape: Sequence[int], settings: Se
         Of the image, ``[z, ]y, x``.
     """
     layers = _Layers(maps, shape)
-    each = [None if given is None else _extremes(layers(k)) for k, given in enumerate(maps)]
-    constant = np.array(
-        [extremes is not None and extremes[0] == extremes[1] for extremes in each], np.bool_
-    )
+    each: list[Range | None] = [None] * len(maps)
+    constant = np.zeros(len(maps), np.bool_)
+    for k, own_map in enumerate(maps):
+        if own_map is not None:
+            low, high = _extremes(layers(k))
+            each[k] = (low, high)
+            constant[k] = low == high
     ranges = _ranges(each, settings)
-    labels, levels, boxes, scores = (
-        [np.zeros(0)],
-        [np.zeros(0)],
-        [np.zeros((0, 2 * len(shape)))],
-        [np.zeros(0)],
-    )
-    for k in [k for k, given in enumerate(maps) if given is not None and not constant[k]]:
+    # The empty arrays give the result its dimensions if there is no box.
+    labels, levels, scores = [np.zeros(0)], [np.zeros(0)], [np.zeros(0)]
+    boxes = [np.zeros((0, 2 * len(shape)))]
+    for k, own_map in enumerate(maps):
+        if own_map is None or constant[k]:
+            continue
         for level, corners, score in _of_class(layers(k), ranges[k], settings):
             labels.append(np.full(len(score), k))
             levels.append(np.full(len(score), level))
             boxes.append(corners)
             scores.append(score)
-    found = Found(
+    result = ImageBoxes(
         np.concatenate(labels).astype(np.int64),
         np.concatenate(levels),
         np.concatenate(boxes),
         np.concatenate(scores),
         constant,
     )
-    return _best(found) if settings.keep_best else found
+    return _best(result) if settings.keep_best else result
 
 
 class _Layers:
-    """Maps on the grid of their image: made once if all fit into memory with ease, else whenever
-    they are needed.
-    """
+    """Maps on the grid of their image: kept if they are small, else resampled on every call."""
 
     def __init__(self, maps: Sequence[NDArray[Any] | None], shape: Sequence[int]) -> None:
         self.maps, self.shape = maps, shape
-        self.kept: dict[int, F64] | None = {} if len(maps) * math.prod(shape) <= AT_ONCE else None
+        self.cache: dict[int, F64] | None = None
+        if len(maps) * math.prod(shape) <= AT_ONCE:
+            self.cache = {}
 
     def __call__(self, k: int) -> F64:
-        if self.kept is not None and k in self.kept:
-            return self.kept[k]
-        values = resampled(np.asarray(self.maps[k], np.float64), self.shape)
-        if self.kept is not None:
-            self.kept[k] = values
+        if self.cache is not None and k in self.cache:
+            return self.cache[k]
+        values = resample(np.asarray(self.maps[k], np.float64), self.shape)
+        if self.cache is not None:
+            self.cache[k] = values
         return values
 
 
@@ -98,13 +102,15 @@ def _extremes(values: F64) -> Range:
 
 
 def _ranges(each: Sequence[Range | None], settings: Settings) -> Sequence[Range | None]:
-    """Return what 0 and 255 stand for in every map; None if it is taken as it is."""
+    """Return the values that become 0 and 255 in every map; None if it is not scaled."""
     if settings.scale == "none":
         return [None] * len(each)
-    known = [extremes for extremes in each if extremes is not None]
-    if settings.scale == "image-class" or not known:
+    ranges = [extremes for extremes in each if extremes is not None]
+    if settings.scale == "image-class" or not ranges:
         return each
-    return [(min(low for low, _ in known), max(high for _, high in known))] * len(each)
+    lowest = min(low for low, _ in ranges)
+    highest = max(high for _, high in ranges)
+    return [(lowest, highest)] * len(each)
 
 
 def _of_class(
@@ -112,7 +118,7 @@ def _of_class(
 ) -> Iterator[tuple[float, F64, F64]]:
     """Yield threshold, boxes and scores of one map."""
     low, high = extremes or (0.0, TOP)
-    # Multiplied on both sides instead of divided on one: the largest value is 255 exactly.
+    # Both sides are multiplied instead of one divided, so that the largest value is 255 exactly.
     scaled = values if extremes is None else (values - low) * TOP
     for level in settings.thresholds:
         cut = level if extremes is None else level * (high - low)
@@ -120,25 +126,22 @@ def _of_class(
         part = window(mask)
         if part is None:
             continue
-        found = instances_of(values[part], mask[part], settings.connectivity)
+        instances = instances_of(values[part], mask[part], settings.connectivity)
         corner = np.array([side.start for side in reversed(part)], np.float64)
-        yield (
-            level,
-            found.boxes + np.tile(corner, 2),
-            found.highest if settings.score == "max" else found.mean,
-        )
+        score = instances.highest if settings.score == "max" else instances.mean
+        yield level, instances.boxes + np.tile(corner, 2), score
 
 
-def _best(found: Found) -> Found:
-    """Keep the box of the highest score of each class; the first of equal ones."""
-    order = np.lexsort([-found.score, found.label])
+def _best(boxes: ImageBoxes) -> ImageBoxes:
+    """Return the box with the highest score of each class; the first of equal ones."""
+    order = np.lexsort([-boxes.score, boxes.label])
     first = np.ones(len(order), np.bool_)
-    first[1:] = np.diff(found.label[order]) > 0
-    kept = order[first]
-    return Found(
-        found.label[kept],
-        found.threshold[kept],
-        found.boxes[kept],
-        found.score[kept],
-        found.constant,
+    first[1:] = np.diff(boxes.label[order]) > 0
+    rows = order[first]
+    return ImageBoxes(
+        boxes.label[rows],
+        boxes.threshold[rows],
+        boxes.boxes[rows],
+        boxes.score[rows],
+        boxes.constant,
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`instances_from_map`: the objects of a score map, with masks, boxes, scores and centroids."""
+"""`instances_from_map`: split a score map into objects with masks, boxes, scores and centroids."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def instances_from_map(
     Parameters
     ----------
     values
-        A map ``[z, ]y, x``, taken as it is: neither resampled nor scaled.
+        A map ``[z, ]y, x``; it is neither resampled nor scaled.
     threshold
         Voxels at or above it belong to an object; for 0, above it.
     connectivity
@@ -41,10 +41,11 @@ def instances_from_map(
     --------
     >>> import numpy as np
     >>> from calipers.heatmaps import instances_from_map
-    >>> found = instances_from_map(np.array([[0.0, 0.6, 0.9], [0.7, 0.0, 0.0]]), connectivity="faces")
-    >>> found.boxes.tolist(), found.highest.tolist()
+    >>> scores = np.array([[0.0, 0.6, 0.9], [0.7, 0.0, 0.0]])
+    >>> instances = instances_from_map(scores, connectivity="faces")
+    >>> instances.boxes.tolist(), instances.highest.tolist()
     ([[1.0, 0.0, 3.0, 1.0], [0.0, 1.0, 1.0, 2.0]], [0.9, 0.7])
-    >>> found.centroids.round(3).tolist()
+    >>> instances.centroids.round(3).tolist()
     [[2.1, 0.5], [0.5, 1.5]]
     """
     if connectivity not in CONNECTIVITIES:
@@ -52,7 +53,7 @@ def instances_from_map(
             f"no connectivity {connectivity!r}; {did_you_mean(connectivity, CONNECTIVITIES)}"
         )
     if not math.isfinite(threshold):
-        raise UsageError(f"{threshold!r} is no threshold: it has to be finite")
+        raise UsageError(f"{threshold!r} is no threshold: it must be finite")
     scores = as_map(values, "<arrays>").astype(np.float64)
     if scores.ndim not in (2, 3):
         hint = "one map at a time, without an axis for classes"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear interpolation of a map to the size of its image."""
+"""Resample a map to the size of its image by linear interpolation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 F64 = NDArray[np.float64]
 
 
-def resampled(values: F64, shape: Sequence[int]) -> F64:
+def resample(values: F64, shape: Sequence[int]) -> F64:
     """Return a map on a grid of another shape: bilinear in 2D, trilinear in 3D.
 
     Parameters
@@ -42,10 +42,13 @@ def _along(values: F64, axis: int, length: int) -> F64:
     place = np.clip((np.arange(length) + 0.5) * old / length - 0.5, 0.0, old - 1.0)
     before = place.astype(np.int64)
     after = np.minimum(before + 1, old - 1)
-    share = (place - before).reshape([-1 if k == axis else 1 for k in range(values.ndim)])
-    found: F64 = np.take(values, after, axis)
+    shape = [1] * values.ndim
+    shape[axis] = -1
+    share = (place - before).reshape(shape)
     start = np.take(values, before, axis)
-    found -= start
-    found *= share
-    found += start
-    return found
+    # In place: start + share * (end - start), which leaves a constant map as it is to the last bit.
+    result: F64 = np.take(values, after, axis)
+    result -= start
+    result *= share
+    result += start
+    return result

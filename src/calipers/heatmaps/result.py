@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `boxes_from_heatmaps` returns."""
+"""`HeatmapBoxes`: the result of `boxes_from_heatmaps`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MODEL = "heatmaps"
 
 @dataclass(frozen=True)
 class HeatmapBoxes:
-    """Boxes of heat maps, and what they were made from."""
+    """Boxes of heat maps, with the images, classes and settings that they were made from."""
 
     predictions: Predictions  # rows by image, class, threshold, first pixel; fact ``threshold``
     classes: tuple[str, ...]
@@ -37,33 +37,33 @@ class HeatmapBoxes:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What whoever uses the boxes should know, in words."""
-        n, found = len(self.predictions), []
+        """Remarks for users of the boxes."""
+        n, notes = len(self.predictions), []
         if constant := int(self.constant.sum()):
-            found.append(f"{constant} maps of one value give no box")
+            notes.append(f"{constant} maps of one value give no box")
         score = self.predictions.score
         if outside := int(((score < 0) | (score > 1)).sum()):
-            found.append(
+            notes.append(
                 f"{outside} of {n} scores lie outside [0, 1]: read them with --score-scale raw"
             )
         if self.shrunk:
-            found.append(
-                f"{self.shrunk} images are smaller than their maps, which were read without smoothing"
+            notes.append(
+                f"{self.shrunk} images are smaller than their maps, "
+                "which were resampled without smoothing"
             )
-        return tuple(found)
+        return tuple(notes)
 
     def by_threshold(self) -> dict[float, int]:
         """Return the number of boxes found at each threshold."""
-        found = self.predictions.facts["threshold"]
-        return {level: int((found == level).sum()) for level in self.settings.thresholds}
+        thresholds = self.predictions.facts["threshold"]
+        return {level: int((thresholds == level).sum()) for level in self.settings.thresholds}
 
     def predictions_for(self, cohort: Cohort) -> Predictions:
         """Return the boxes in the order of images and classes of a cohort, for
         `Cohort.with_predictions`.
 
-        Images are paired by id and classes by name. Every image of the cohort has to be among the
-        maps; a map of an image that the cohort lacks, and a class that it lacks, are errors too:
-        nothing is left out.
+        Images are paired by id and classes by name. Every image of the cohort needs a map; an image
+        or a class that the cohort lacks is an error, too: nothing is dropped.
         """
         image = _numbers(
             self.images.ids, cohort.images.ids, "unknown-image", "an image of the cohort"
@@ -72,19 +72,22 @@ class HeatmapBoxes:
         silent = sorted(set(range(cohort.n_images)) - set(image.tolist()))
         if silent:
             name = cohort.images.ids[silent[0]]
-            hint = f"{len(silent)} of {cohort.n_images} images have no map: take the others with Cohort.take"
+            hint = (
+                f"{len(silent)} of {cohort.n_images} images have no map: "
+                "select the others with Cohort.take"
+            )
             raise InputError(
                 "a map for every image", rule="subset", field="image", value=name, hint=hint
             )
-        said = self.predictions
+        rows = self.predictions
         delivery = Delivery(
-            image[said.image],
-            label[said.label],
-            said.boxes,
+            image[rows.image],
+            label[rows.label],
+            rows.boxes,
             "xyxy",
-            said.place,
-            score=said.score,
-            facts=said.facts,
+            rows.place,
+            score=rows.score,
+            facts=rows.facts,
         )
         return as_predictions(delivery, cohort.images.size)
 
@@ -95,8 +98,8 @@ class HeatmapBoxes:
         ----------
         format
             ``"coco"`` (a document with the names of the categories), ``"csv"``, ``"tsv"`` or
-            ``"parquet"``; None: by the suffix. Tables keep the threshold of every box; COCO has no
-            place for it.
+            ``"parquet"``; None: by the suffix. Tables include the threshold of every box; COCO has
+            no field for it.
         """
         from calipers.readers import write
 
@@ -127,10 +130,12 @@ class HeatmapBoxes:
 
 
 def _numbers(
-    names: tuple[str, ...], known: tuple[str, ...], rule: str, wanted: str
+    names: tuple[str, ...], choices: tuple[str, ...], rule: str, expected: str
 ) -> NDArray[np.int64]:
-    index = {name: k for k, name in enumerate(known)}
+    """Return the index of every name among the choices."""
+    index = {name: k for k, name in enumerate(choices)}
     for name in names:
         if name not in index:
-            raise InputError(wanted, rule=rule, value=name, hint=did_you_mean(name, known[:1000]))
+            hint = did_you_mean(name, choices[:1000])
+            raise InputError(expected, rule=rule, value=name, hint=hint)
     return np.array([index[name] for name in names], np.int64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How boxes are taken from heat maps: the choices, checked once."""
+"""`Settings`: the checked options of `boxes_from_heatmaps`."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ THRESHOLDS = (60.0, 180.0)  # Wang et al., CVPR 2017
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What `boxes_from_heatmaps` was asked for."""
+    """The options of `boxes_from_heatmaps`."""
 
-    thresholds: tuple[float, ...] = THRESHOLDS  # in the order in which they were given
+    thresholds: tuple[float, ...] = THRESHOLDS  # in the order of the caller
     scale: Scale = "image"
     connectivity: Connectivity = "full"
     keep_best: bool = False
     score: Score = "mean"
 
     @classmethod
-    def chosen(
+    def of(
         cls, thresholds: Any, scale: str, connectivity: str, keep_best: bool, score: str
     ) -> Settings:
-        """Return checked settings; what makes no sense is a `UsageError`."""
-        for name, value, known in (
+        """Check options and return them as settings; an invalid one is a `UsageError`."""
+        for name, value, choices in (
             ("scale", scale, SCALES),
             ("connectivity", connectivity, CONNECTIVITIES),
             ("score", score, SCORES),
         ):
-            if value not in known:
-                raise UsageError(f"no {name} {value!r}; {did_you_mean(str(value), known)}")
-        levels = _levels(thresholds, scaled=scale != "none")
+            if value not in choices:
+                raise UsageError(f"no {name} {value!r}; {did_you_mean(str(value), choices)}")
+        levels = _levels(thresholds, on_scale=scale != "none")
         return cls(levels, scale, connectivity, bool(keep_best), score)  # type: ignore[arg-type]
 
     def as_dict(self) -> dict[str, Any]:
@@ -56,21 +56,21 @@ class Settings:
         }
 
 
-def _levels(given: Any, *, scaled: bool) -> tuple[float, ...]:
+def _levels(thresholds: Any, *, on_scale: bool) -> tuple[float, ...]:
+    """Return thresholds as numbers; on the scale of 0 to 255, others are errors."""
+    entries = thresholds if isinstance(thresholds, Iterable) else (thresholds,)
     try:
-        levels = tuple(
-            float(level) for level in (given if isinstance(given, Iterable) else (given,))
-        )
+        levels = tuple(float(level) for level in entries)
     except (TypeError, ValueError):
-        raise UsageError(f"thresholds are numbers, not {given!r}") from None
+        raise UsageError(f"thresholds are numbers, not {thresholds!r}") from None
     if not levels:
         raise UsageError("at least one threshold is needed")
     if len(set(levels)) < len(levels):
         raise UsageError(f"every threshold once, not {list(levels)}")
     for level in levels:
         if not math.isfinite(level):
-            raise UsageError(f"{level:g} is no threshold: it has to be finite")
-        if scaled and not 0 <= level <= TOP:
-            hint = "scale='none' (--scale none) compares maps as they are"
+            raise UsageError(f"{level:g} is no threshold: it must be finite")
+        if on_scale and not 0 <= level <= TOP:
+            hint = "scale='none' (--scale none) compares maps unscaled"
             raise UsageError(f"maps are scaled to 0..255, so {level:g} is no threshold; {hint}")
     return levels

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of an array that holds something: what comes after works on it alone."""
+"""The smallest box around a mask, so that later steps only work on that part of an array."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ Flags = NDArray[np.bool_]
 
 def window(mask: Flags) -> tuple[slice, ...] | None:
     """Return the smallest box that holds the mask, axis by axis; None if the mask is empty."""
-    found = []
+    sides = []
     for axis in range(mask.ndim):
-        filled = np.flatnonzero(mask.any(axis=tuple(k for k in range(mask.ndim) if k != axis)))
-        if not len(filled):
+        others = tuple(k for k in range(mask.ndim) if k != axis)
+        places = np.flatnonzero(mask.any(axis=others))
+        if not len(places):
             return None
-        found.append(slice(int(filled[0]), int(filled[-1]) + 1))
-    return tuple(found)
+        sides.append(slice(int(places[0]), int(places[-1]) + 1))
+    return tuple(sides)

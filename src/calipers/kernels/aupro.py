@@ -49,8 +49,8 @@ def aupro(scores: Arrays, components: Arrays, limit: float = 0.3) -> float:
     ramp from (a, 0) to (b, 1) that stays at 1, with a and b the false positive rates just above its
     score and at its score. So one (partial) sort of the voxels outside of regions is all it takes.
     """
-    pairs = _paired(scores, components)
-    inside, outside, region, n_regions = _collected(pairs)
+    pairs = _pairs_of(scores, components)
+    inside, outside, region, n_regions = _collect(pairs)
     if not n_regions or not len(outside):
         return float("nan")
     return float(per_region(inside, outside, region, n_regions, limit).mean())
@@ -69,12 +69,11 @@ def per_region(inside: Scores, outside: Scores, region: I64, n_regions: int, lim
     outside.partition(lowest)
     upper = outside[outside >= outside[lowest]]
     upper.sort()
-    order = np.argsort(
-        inside
-    )  # neighbours in score are neighbours in memory when they are looked up
-    ordered = inside[order]
-    before = (len(upper) - np.searchsorted(upper, ordered, side="right")) / n
-    after = (len(upper) - np.searchsorted(upper, ordered, side="left")) / n
+    # Neighbours in score are neighbours in memory when they are looked up.
+    order = np.argsort(inside)
+    ascending = inside[order]
+    before = (len(upper) - np.searchsorted(upper, ascending, side="right")) / n
+    after = (len(upper) - np.searchsorted(upper, ascending, side="left")) / n
     with np.errstate(divide="ignore", invalid="ignore"):
         cut = (limit - before) ** 2 / (2 * (after - before))
     areas = np.where(
@@ -84,14 +83,14 @@ def per_region(inside: Scores, outside: Scores, region: I64, n_regions: int, lim
     return np.asarray(sums / np.bincount(region, minlength=n_regions) / limit)
 
 
-def _paired(scores: Arrays, components: Arrays) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+def _pairs_of(scores: Arrays, components: Arrays) -> list[tuple[NDArray[Any], NDArray[Any]]]:
     """Return one pair of arrays per sample."""
     if isinstance(scores, np.ndarray) and isinstance(components, np.ndarray):
         return [(scores, components)]
     return list(zip(scores, components, strict=True))
 
 
-def _collected(pairs: list[tuple[NDArray[Any], NDArray[Any]]]) -> tuple[Scores, Scores, I64, int]:
+def _collect(pairs: list[tuple[NDArray[Any], NDArray[Any]]]) -> tuple[Scores, Scores, I64, int]:
     """Return the scores inside and outside of regions, the region of the former, and how many
     regions there are.
     """

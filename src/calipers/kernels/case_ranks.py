@@ -30,7 +30,7 @@ class CaseRanks:
 
     @classmethod
     def of(cls, score: F64, positive: Flags, silent: float) -> CaseRanks:
-        """Rank cases (n,) by their scores; those without one are at -inf and count as ``silent``."""
+        """Rank cases (n,) by their scores; cases without one are at -inf and are ``silent``."""
         mute = np.isneginf(score)
         score = np.where(mute, silent, score)
         sick, well = np.flatnonzero(positive), np.flatnonzero(~positive & ~mute)

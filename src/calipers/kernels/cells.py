@@ -21,7 +21,7 @@ I32 = NDArray[np.int32]
 I8 = NDArray[np.int8]
 
 
-class Cells(NamedTuple):
+class FateCells(NamedTuple):
     """The cell of every object, and what each cell stands for."""
 
     cell: I32  # (n,)
@@ -47,36 +47,35 @@ class Cells(NamedTuple):
         by_class = result.astype(np.int64).reshape(self.n_classes, len(weights), -1, 2)
         return by_class.transpose(1, 2, 3, 0)
 
-    def below(self, rank: I32, limit: int) -> Cells:
+    def below(self, rank: I32, limit: int) -> FateCells:
         """Return the cells without the objects whose rank is at or above the limit; an empty rank
         leaves nobody out.
         """
         if not len(rank) or limit > rank.max(initial=0):
             return self
-        kept = rank < limit
-        return self._replace(cell=self.cell[kept], image=self.image[kept])
+        rows = rank < limit
+        return self._replace(cell=self.cell[rows], image=self.image[rows])
 
-    def hitting(self) -> Cells:
+    def hitting(self) -> FateCells:
         """Return the cells without the objects that hit nothing."""
-        kept = np.asarray(self.flags[:, ::2].any(axis=1))[self.cell]
-        return self._replace(cell=self.cell[kept], image=self.image[kept])
+        rows = np.asarray(self.flags[:, ::2].any(axis=1))[self.cell]
+        return self._replace(cell=self.cell[rows], image=self.image[rows])
 
 
-def cells_of(fates: I8, label: I32, image: I64, n_classes: int) -> Cells:
+def cells_of(fates: I8, label: I32, image: I64, n_classes: int) -> FateCells:
     """Return the cells of objects with fates (V, n)."""
     by_object = np.ascontiguousarray(fates.T)
-    hit, counted = by_object == HIT, by_object != IGNORED
-    words = np.concatenate([_words(hit), _words(counted)], axis=1)
+    hit, counts = by_object == HIT, by_object != IGNORED
+    words = np.concatenate([_words(hit), _words(counts)], axis=1)
     pattern = label.astype(np.int64)
     for word in words.T:
         code = _codes(word)
-        pattern = _codes(
-            pattern * (int(code.max(initial=0)) + 1) + code
-        )  # class first: cells stay in its order
+        # The class leads the pattern, so that cells stay in the order of classes.
+        pattern = _codes(pattern * (int(code.max(initial=0)) + 1) + code)
     first = np.zeros(int(pattern.max(initial=-1)) + 1, np.int64)
     first[pattern] = np.arange(len(pattern))  # any of the objects that share a cell
-    flags = np.stack([hit[first], counted[first]], axis=2).reshape(len(first), 2 * len(fates))
-    return Cells(
+    flags = np.stack([hit[first], counts[first]], axis=2).reshape(len(first), 2 * len(fates))
+    return FateCells(
         pattern.astype(np.int32),
         image.astype(np.int32),
         label[first].astype(np.int64),
@@ -87,9 +86,8 @@ def cells_of(fates: I8, label: I32, image: I64, n_classes: int) -> Cells:
 
 def _codes(values: NDArray[np.integer]) -> I64:
     """Return the place of every value among the distinct ones, in ascending order."""
-    distinct = np.unique(
-        values
-    )  # few: looking them up is quicker than sorting everyone with their places
+    # There are few: looking them up is quicker than sorting all values with their places.
+    distinct = np.unique(values)
     return np.searchsorted(distinct, values)
 
 

@@ -30,7 +30,7 @@ MOST_GROUPS = 8  # 40 bits; longer numbers fit no picture
 LARGEST = 1 << 40
 
 
-class Counts(NamedTuple):
+class RunCounts(NamedTuple):
     """The counts of n objects, and what is wrong with their text; an object with a fault has no
     counts.
     """
@@ -40,7 +40,7 @@ class Counts(NamedTuple):
     faults: I8  # (n,) SOUND, BAD_SIGN, UNFINISHED or TOO_LONG
 
 
-def decode_text(offsets: I64, text: U8) -> Counts:
+def decode_text(offsets: I64, text: U8) -> RunCounts:
     """Return the counts of compressed texts; ``offsets`` are those of the characters."""
     faults = _text_faults(offsets, text)
     rows, offsets = ragged.take_rows(offsets, np.flatnonzero(faults == SOUND))
@@ -55,10 +55,10 @@ def decode_text(offsets: I64, text: U8) -> Counts:
         else np.zeros(0, np.int64)
     )
     value -= np.where(code[last] & SIGN, np.int64(1) << (BITS * groups), 0)
-    found = np.searchsorted(last, offsets)
+    bounds = np.searchsorted(last, offsets)
     counts = np.zeros(len(faults), np.int64)
-    counts[faults == SOUND] = np.diff(found)
-    return Counts(ragged.from_counts(counts), _summed(found, value), faults)
+    counts[faults == SOUND] = np.diff(bounds)
+    return RunCounts(ragged.from_counts(counts), _undo_differences(bounds, value), faults)
 
 
 def encode_text(offsets: I64, counts: I64) -> tuple[I64, U8]:
@@ -81,9 +81,8 @@ def count_faults(offsets: I64, counts: I64, size: I64) -> I8:
     """
     n = len(offsets) - 1
     faults = np.zeros(n, np.int8)
-    clipped = np.clip(counts, 0, LARGEST).astype(
-        np.float64
-    )  # the sum of whole numbers could overflow
+    # As floats, because the sum of whole numbers could overflow.
+    clipped = np.clip(counts, 0, LARGEST).astype(np.float64)
     total = np.bincount(ragged.owners(offsets), clipped, n)
     pixels = size[:, 0] * size[:, 1]
     faults[total > pixels] = LONG
@@ -103,7 +102,7 @@ def column_runs(offsets: I64, counts: I64) -> Runs:
 
 
 def counts_from_rows(offsets: I64, start: I64, length: I64, size: I64) -> tuple[I64, I64]:
-    """Return (offsets, counts) of COCO from runs along rows, in pictures of ``size`` width, height."""
+    """Return (offsets, counts) of COCO from runs along rows; ``size`` is width, height."""
     offsets, start, length = run_order.joined(*run_order.turned(offsets, start, length, size))
     owner, n = ragged.owners(offsets), np.diff(offsets)
     stop = start + length
@@ -125,30 +124,30 @@ def _text_faults(offsets: I64, text: U8) -> I8:
     owner, code = ragged.owners(offsets), text.astype(np.int64) - ZERO
     faults = np.zeros(len(offsets) - 1, np.int8)
     more = code >= MORE
-    seen = np.cumsum(more)
-    before = np.maximum.accumulate(np.where(more, 0, seen)) if len(seen) else seen
-    faults[owner[seen - before >= MOST_GROUPS]] = TOO_LONG
+    n_more = np.cumsum(more)
+    before = np.maximum.accumulate(np.where(more, 0, n_more)) if len(n_more) else n_more
+    faults[owner[n_more - before >= MOST_GROUPS]] = TOO_LONG
     filled = np.flatnonzero(np.diff(offsets))
     faults[filled[more[offsets[filled + 1] - 1]]] = UNFINISHED
     faults[owner[(code < 0) | (code >= 2 * MORE)]] = BAD_SIGN
     return faults
 
 
-def _summed(offsets: I64, value: I64) -> I64:
+def _undo_differences(offsets: I64, value: I64) -> I64:
     """Undo the differences: two sums that run through the counts of an object by turns, the first
     count in neither.
     """
     counts = value.copy()
     place = ragged.positions(np.diff(offsets))
     for turn in (0, 1):
-        chosen = np.flatnonzero((place > 0) & (place % 2 == turn))
-        total = np.cumsum(value[chosen])
-        owner = np.searchsorted(offsets, chosen, side="right") - 1
-        new = np.ones(len(chosen), np.bool_)
+        rows = np.flatnonzero((place > 0) & (place % 2 == turn))
+        total = np.cumsum(value[rows])
+        owner = np.searchsorted(offsets, rows, side="right") - 1
+        new = np.ones(len(rows), np.bool_)
         new[1:] = owner[1:] != owner[:-1]
         begins = np.flatnonzero(new)
         before = np.concatenate([[0], total])[begins]
-        counts[chosen] = total - np.repeat(before, np.diff(np.append(begins, len(chosen))))
+        counts[rows] = total - np.repeat(before, np.diff(np.append(begins, len(rows))))
     return counts
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.kernels import route
-from calipers.kernels.cells import Cells, cells_of
+from calipers.kernels.cells import FateCells, cells_of
 from calipers.kernels.route import threads
 
 F64 = NDArray[np.float64]
@@ -43,10 +43,10 @@ def overlapping(
 ) -> tuple[I32, I32, F64]:
     """Twin of `pairs.overlapping`."""
     dimensions = reference[2].shape[1] // 2
-    found = native.overlapping(
+    buffers = native.overlapping(
         *_side(reference), *_side(prediction), _u8(crowd), n_classes > 0, dimensions, threads()
     )
-    return _from(found[0], np.int32), _from(found[1], np.int32), _from(found[2], np.float64)
+    return _from(buffers[0], np.int32), _from(buffers[1], np.int32), _from(buffers[2], np.float64)
 
 
 def ranks(native: ModuleType, offsets: I64, label: I32, score: F64, n_classes: int) -> I32:
@@ -68,7 +68,7 @@ class FateTable:
         kinds: NDArray[np.uint64] | None = None,
     ) -> None:
         self.fates = fates
-        self._cells: dict[tuple[int, bool], Cells] = {}
+        self._cells: dict[tuple[int, bool], FateCells] = {}
         self.numbering = None if kind is None or kinds is None else (kind, kinds)
 
     @classmethod
@@ -85,7 +85,7 @@ class FateTable:
         n_classes: int,
         *,
         only_hits: bool = False,
-    ) -> Cells:
+    ) -> FateCells:
         """Return the cells of the objects, or of those that are a hit somewhere; made once for
         every limit.
         """
@@ -99,7 +99,7 @@ class FateTable:
 
     @cached_property
     def arrays(self) -> tuple[I8, NDArray[np.uint8], NDArray[np.uint64]]:
-        """The fates object by object, the kind of every row, and the views that each kind counts."""
+        """The fates by object, the kind of every row, and the views that each kind counts."""
         by_object = _i8(self.fates.T)
         if self.numbering is None:
             native = route.native()
@@ -245,7 +245,7 @@ def replicate_hits(native: ModuleType, plan: Any, weights: NDArray[Any], allowed
     return np.concatenate(parts)
 
 
-def cell_totals(native: ModuleType, cells: Cells, weights: NDArray[Any]) -> I64:
+def cell_totals(native: ModuleType, cells: FateCells, weights: NDArray[Any]) -> I64:
     """Twin of `Cells.totals`."""
     parts, n_flags = [], cells.flags.shape[1]
     for rows, lanes in _lanes(weights):
@@ -298,13 +298,13 @@ def rodeo_paths(
     presence = np.empty((len(reference[0]) - 1, 3), np.int64)
     weight, dimensions = np.zeros(0) if w is None else _f64(w), reference[2].shape[1] // 2
     sides = (*_side(reference), *_side(prediction))
-    found = native.rodeo_paths(*sides, n_classes, dimensions, weight, presence, threads())
+    buffers = native.rodeo_paths(*sides, n_classes, dimensions, weight, presence, threads())
     per_piece, per_pair = (
         [np.int64, np.float64, np.int64],
         [np.int32, np.int32, np.float64, np.float64],
     )
     kinds: list[Any] = [*per_piece, *per_pair, np.int64, np.int32, np.int64, np.int32]
-    return presence, *(_from(buffer, kind) for buffer, kind in zip(found, kinds))
+    return presence, *(_from(buffer, kind) for buffer, kind in zip(buffers, kinds))
 
 
 def lane_tally(native: ModuleType, piece_weights: NDArray[Any], table: Any, n_owners: int) -> F64:
@@ -314,9 +314,8 @@ def lane_tally(native: ModuleType, piece_weights: NDArray[Any], table: Any, n_ow
         result = np.empty((6, n_owners, LANES))
         native.lane_tally(lanes, *columns, n_owners, result)
         parts.append(result[:, :, : rows.stop - rows.start])
-    return np.ascontiguousarray(
-        np.moveaxis(np.concatenate(parts, axis=2), 2, 0)
-    )  # sums depend on the layout
+    # Contiguous, because the order of NumPy's sums depends on the layout.
+    return np.ascontiguousarray(np.moveaxis(np.concatenate(parts, axis=2), 2, 0))
 
 
 def tally(native: ModuleType, piece_weights: I64, table: Any, n_owners: int) -> F64:

@@ -29,15 +29,17 @@ def discordant(
     native: ModuleType, order: I32, below: I32, tied: Flags, first: I64, second: I64
 ) -> tuple[I64, I64]:
     """Twin of `kendall.discordant`."""
-    found, joint = np.empty(len(first), np.int64), np.empty(len(first), np.int64)
-    native.kendall_pairs(order, below, tied.view(np.uint8), first, second, found, joint, threads())
-    return found, joint
+    inversions, joint = np.empty(len(first), np.int64), np.empty(len(first), np.int64)
+    native.kendall_pairs(
+        order, below, tied.view(np.uint8), first, second, inversions, joint, threads()
+    )
+    return inversions, joint
 
 
 def joint_counts(native: ModuleType, values: F64, thresholds: F64) -> tuple[I64, I64, I64]:
     """Twin of `pairwise.joint_counts`."""
     n, n_thresholds = len(values), len(thresholds)
     shapes = (n, n * (n - 1) // 2, n + 1)
-    ones, both, called = (np.zeros((n_thresholds, width), np.int64) for width in shapes)
-    native.joint_counts(values, n, thresholds, ones, both, called, threads())
-    return ones, both, called
+    ones, both, votes = (np.zeros((n_thresholds, width), np.int64) for width in shapes)
+    native.joint_counts(values, n, thresholds, ones, both, votes, threads())
+    return ones, both, votes

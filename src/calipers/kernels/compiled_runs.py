@@ -35,20 +35,20 @@ def pieces(native: ModuleType, array: Array, alike: bool) -> tuple[I64, I64, Arr
 
 def grouped(native: ModuleType, start: I64, length: I64, owner: I64, n: int) -> RunTable:
     """Twin of `runs.grouped`."""
-    found = (
+    table = (
         np.empty(n + 1, np.int64),
         np.empty(len(start), np.int64),
         np.empty(len(start), np.int64),
     )
-    native.group_runs(_i64(start), _i64(length), _i64(owner), *found)
-    return found
+    native.group_runs(_i64(start), _i64(length), _i64(owner), *table)
+    return table
 
 
 def boxes(native: ModuleType, runs: RunTable, size: I64) -> F64:
     """Twin of `runs.boxes`; sizes are (n, d)."""
-    found = np.empty((len(size), 2 * size.shape[1]))
-    native.run_boxes(*map(_i64, runs), _i64(size), size.shape[1], found, threads())
-    return found
+    corners = np.empty((len(size), 2 * size.shape[1]))
+    native.run_boxes(*map(_i64, runs), _i64(size), size.shape[1], corners, threads())
+    return corners
 
 
 def weighted_centroids(
@@ -65,19 +65,19 @@ def components(
     native: ModuleType, start: I64, length: I64, size: I64, steps: Any, value: Array | None
 ) -> I64:
     """Twin of `components.components`; values are whole numbers."""
-    found = np.empty(len(start), np.int64)
+    numbers = np.empty(len(start), np.int64)
     values = np.zeros(0, np.int64) if value is None else _i64(value)
     native.run_components(
-        _i64(start), _i64(length), values, _i64(size), np.array(steps, np.int64), found, threads()
+        _i64(start), _i64(length), values, _i64(size), np.array(steps, np.int64), numbers, threads()
     )
-    return found
+    return numbers
 
 
 def common(native: ModuleType, a: RunTable, b: RunTable, rows: I64, columns: I64) -> I64:
     """Twin of `run_algebra.common`."""
-    found = np.empty(len(rows), np.int64)
-    native.common_voxels(*map(_i64, a), *map(_i64, b), _i64(rows), _i64(columns), found, threads())
-    return found
+    voxels = np.empty(len(rows), np.int64)
+    native.common_voxels(*map(_i64, a), *map(_i64, b), _i64(rows), _i64(columns), voxels, threads())
+    return voxels
 
 
 def intersections(

@@ -22,9 +22,9 @@ Scores = NDArray[np.floating[Any]]
 
 def bins_of(native: ModuleType, values: Scores) -> I32:
     """Twin of `voxels.bins_of`."""
-    found = np.empty(values.size, np.int32)
-    native.voxel_bins(values, _wide(values), found, threads())
-    return found
+    bins = np.empty(values.size, np.int32)
+    native.voxel_bins(values, _wide(values), bins, threads())
+    return bins
 
 
 def table(
@@ -58,20 +58,20 @@ def walk(
     """Twin of `voxel_ranking.walk`."""
     n = len(positive_offsets) - 1
     counts = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    found = (*counts, np.empty(n), np.empty(n))
+    columns = (*counts, np.empty(n), np.empty(n))
     offsets = (_i64(positive_offsets), _i64(negative_offsets))
     sides = (np.ascontiguousarray(positives), np.ascontiguousarray(negatives))
-    native.voxel_walk(*sides, _wide(positives), *offsets, *found, threads())
-    return found
+    native.voxel_walk(*sides, _wide(positives), *offsets, *columns, threads())
+    return columns
 
 
 def pooled(native: ModuleType, positives: F64, negatives: F64, inexact: Flags, rate: float) -> F64:
     """Twin of `voxel_histograms.sums`."""
     n = len(positives)
-    found = np.empty((9, n))
+    sums = np.empty((9, n))
     flags = np.ascontiguousarray(inexact, np.bool_).view(np.uint8)
-    native.voxel_pooled(positives, negatives, flags, n, np.array([rate]), found, threads())
-    return found
+    native.voxel_pooled(positives, negatives, flags, n, np.array([rate]), sums, threads())
+    return sums
 
 
 def _wide(values: Scores) -> bool:

@@ -42,10 +42,10 @@ def components(
     native, steps = route.native(), NEIGHBOURS[connectivity][len(size)]
     if native is not None and (value is None or value.dtype.kind in compiled_runs.WHOLE):
         return compiled_runs.components(native, start, length, size, steps, value)
-    return _joined(start, length, size, steps, value)
+    return _graph_components(start, length, size, steps, value)
 
 
-def _joined(
+def _graph_components(
     start: I64,
     length: I64,
     size: I64,
@@ -62,8 +62,8 @@ def _joined(
         alike = value[one] == value[other]
         one, other = one[alike], other[alike]
     edges = coo_array((np.ones(len(one), np.int8), (one, other)), shape=(len(start), len(start)))
-    n, found = connected_components(edges, directed=False)
-    return _in_order(found, n)
+    n, component = connected_components(edges, directed=False)
+    return _in_order(component, n)
 
 
 def _touching(start: I64, length: I64, size: I64, step: tuple[int, int, int]) -> tuple[I64, I64]:
@@ -85,10 +85,11 @@ def _touching(start: I64, length: I64, size: I64, step: tuple[int, int, int]) ->
     return np.repeat(mine, counts), ragged.spans(first, counts)
 
 
-def _in_order(found: NDArray[np.integer], n: int) -> I64:
+def _in_order(component: NDArray[np.integer], n: int) -> I64:
     """Number the components by their first runs."""
     first = np.empty(n, np.int64)
-    first[found[::-1]] = np.arange(len(found))[::-1]  # of several assignments the last one stays
+    # Of several assignments the last one stays.
+    first[component[::-1]] = np.arange(len(component))[::-1]
     number = np.empty(n, np.int64)
     number[np.argsort(first)] = np.arange(n)
-    return np.asarray(number[found])
+    return np.asarray(number[component])

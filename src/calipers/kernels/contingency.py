@@ -20,7 +20,7 @@ F64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
-class Counts(NamedTuple):
+class ContingencyCounts(NamedTuple):
     """The four cells of a table, or of an array of tables."""
 
     n11: F64
@@ -29,7 +29,7 @@ class Counts(NamedTuple):
     n00: F64
 
 
-def tally(weights: NDArray[Any], first: Flags, second: Flags) -> Counts:
+def tally(weights: NDArray[Any], first: Flags, second: Flags) -> ContingencyCounts:
     """Return the tables of C first parties against one second, under R weightings.
 
     Parameters
@@ -47,11 +47,11 @@ def tally(weights: NDArray[Any], first: Flags, second: Flags) -> Counts:
         Four (R, C) arrays. Sums of whole numbers below 2^53 are exact in any order.
     """
     w = weights.astype(np.float64)
-    chosen = first.astype(np.float64)
+    decision = first.astype(np.float64)
     positive = second.astype(np.float64)
-    n1, both = w @ chosen, w @ (chosen * positive[:, None])
+    n1, both = w @ decision, w @ (decision * positive[:, None])
     reference, total = (w @ positive)[:, None], w.sum(axis=1)[:, None]
-    return Counts(both, n1 - both, reference - both, total - n1 - reference + both)
+    return ContingencyCounts(both, n1 - both, reference - both, total - n1 - reference + both)
 
 
 def observed_agreement(n11: F64, n10: F64, n01: F64, n00: F64) -> F64:
@@ -166,12 +166,12 @@ def second_surplus(n11: F64, n10: F64, n01: F64, n00: F64) -> F64:
 
 
 def sensitivity(n11: F64, n10: F64, n01: F64, n00: F64) -> F64:
-    """Return n11 / (n11 + n01): the share of the reference's positives that the decision accepts."""
+    """Return n11 / (n11 + n01): the share of the reference's positives that are accepted."""
     return _ratio(n11, n11 + n01)
 
 
 def specificity(n11: F64, n10: F64, n01: F64, n00: F64) -> F64:
-    """Return n00 / (n00 + n10): the share of the reference's negatives that the decision rejects."""
+    """Return n00 / (n00 + n10): the share of the reference's negatives that are rejected."""
     return _ratio(n00, n00 + n10)
 
 

@@ -35,32 +35,33 @@ class Ranking(NamedTuple):
     ends: I64  # (N,) position at which the operating point of each prediction is read off
 
 
-class Problem(NamedTuple):
+class CurveProblem(NamedTuple):
     """What curves are made of: fates, the order in which predictions are walked through, and
     weights of the images.
     """
 
     table: compiled.FateTable  # (all views, n_predictions) in input order
-    views: list[int]  # the V rows of the fates that are wanted
+    views: list[int]  # the V rows of the fates to use
     ranked: Ranking
     image: I64  # (n_predictions,)
     weights: I64  # (R, n_images)
     # made once, for all replicates
-    plans: dict[tuple[int | bool, ...], replicates.Plan] | None = None
+    plans: dict[tuple[int | bool, ...], replicates.ReplicatePlan] | None = None
 
     @property
     def plain(self) -> bool:
         """Whether all images count once."""
         return len(self.weights) == 1 and bool((self.weights == 1).all())
 
-    def plan(self, *, enveloped: bool) -> replicates.Plan:
+    def plan(self, *, enveloped: bool) -> replicates.ReplicatePlan:
         """Return what all replicates share."""
-        key, known = (enveloped, *self.views), {} if self.plans is None else self.plans
-        if key not in known:
+        key = (enveloped, *self.views)
+        plans = {} if self.plans is None else self.plans
+        if key not in plans:
             every = self.views == list(range(len(self.table.fates)))
             fates = self.table.fates if every else self.table.fates[self.views]
-            known[key] = replicates.plan(fates, *self.ranked, self.image, enveloped=enveloped)
-        return known[key]
+            plans[key] = replicates.plan(fates, *self.ranked, self.image, enveloped=enveloped)
+        return plans[key]
 
     def ordered_weights(self) -> I64:
         """Return (R, N): the weight of every prediction in the order of the ranking."""
@@ -92,7 +93,7 @@ def ranking(score: F64, label: I32, n_classes: int, *, blocks: bool) -> Ranking:
 
 
 def block_ends(score: F64, offsets: I64) -> I64:
-    """Return, for sorted scores, the last position of every run of equal scores inside its class."""
+    """Return the last position of every run of equal sorted scores inside its class."""
     n = len(score)
     if n == 0:
         return np.zeros(0, np.int64)
@@ -112,21 +113,20 @@ def curve(fate: I8, ranked: Ranking, weight: I64 | None) -> Curve:
     owner = np.searchsorted(ranked.offsets, where, side="right") - 1
     offsets = ragged.from_counts(np.bincount(owner, minlength=len(ranked.offsets) - 1))
     ends, start = ranked.ends[where], ranked.offsets[owner]
-    counted = fate != IGNORED
+    is_counted = fate != IGNORED
     if weight is None:
         of_hits = np.ones((1, len(where)), np.int64)
         running = (np.arange(1, len(where) + 1) - offsets[owner])[None]
-        if counted.all():  # then the place in the ranking is the number of predictions so far
+        if is_counted.all():  # then the place in the ranking is the number of predictions so far
             every = (ends + 1 - start)[None]
         else:
-            total = np.cumsum(
-                counted.astype(np.int32), dtype=np.int32
-            )  # half the memory, twice as fast
+            # 32 bits need half the memory and are twice as fast.
+            total = np.cumsum(is_counted.astype(np.int32), dtype=np.int32)
             every = (total[ends] - np.where(start > 0, total[start - 1], 0)).astype(np.int64)[None]
     else:
         of_hits = weight[:, where]
         running = segment_cumsum(of_hits, offsets)
-        sums = np.cumsum(weight * counted, axis=1)
+        sums = np.cumsum(weight * is_counted, axis=1)
         every = sums[:, ends] - np.where(start > 0, sums[:, start - 1], 0)
     # With blocks, all hits up to the end of the block count at once.
     upto = np.searchsorted(where, ends, side="right") - 1
@@ -134,7 +134,7 @@ def curve(fate: I8, ranked: Ranking, weight: I64 | None) -> Curve:
 
 
 def average_precision(
-    problem: Problem, positives: I64, recalls: F64 | None, *, enveloped: bool = True
+    problem: CurveProblem, positives: I64, recalls: F64 | None, *, enveloped: bool = True
 ) -> F64:
     """Return (R, V, K); NaN for a class without references.
 
@@ -151,13 +151,12 @@ def average_precision(
         plan = problem.plan(enveloped=enveloped)
         return replicates.average_precision(plan, problem.weights, positives, recalls)
     if native is not None:
-        kind = (
-            compiled.RECALLS
-            if recalls is not None
-            else compiled.ENVELOPE
-            if enveloped
-            else compiled.STEPS
-        )
+        if recalls is not None:
+            kind = compiled.RECALLS
+        elif enveloped:
+            kind = compiled.ENVELOPE
+        else:
+            kind = compiled.STEPS
         return compiled.average_precision(native, problem, positives, recalls, kind)
     result = np.empty(positives.shape)
     ranked, weight = problem.ranked, None if problem.plain else problem.ordered_weights()
@@ -173,9 +172,9 @@ def average_precision(
         else:
             result[:, view] = area(c, positives[:, view], enveloped=enveloped)
     if recalls is not None and levels:
-        found = np.stack(levels, axis=1)
-        cells = np.arange(found[0].size // len(recalls) + 1) * len(recalls)
-        values = found.reshape(len(found), -1)
+        precisions_at = np.stack(levels, axis=1)
+        cells = np.arange(precisions_at[0].size // len(recalls) + 1) * len(recalls)
+        values = precisions_at.reshape(len(precisions_at), -1)
         sums = replicates.level_sums(values, np.ones(values.shape, np.int64), cells)
         result[:] = np.where(positives > 0, sums.reshape(positives.shape) / len(recalls), np.nan)
     return result
@@ -208,7 +207,7 @@ def needed_hits(positives: I64, recalls: F64) -> I64:
     return np.maximum(np.where(j / count < recalls, j + 1, j), 1)
 
 
-def precisions(problem: Problem, needed: I64) -> F64:
+def precisions(problem: CurveProblem, needed: I64) -> F64:
     """Return (R, K, n): the interpolated precision of one view at each ``needed`` (R, K, n) number
     of hits.
 
@@ -220,12 +219,12 @@ def precisions(problem: Problem, needed: I64) -> F64:
         return precision_at(curve(fate, problem.ranked, None), needed)
     plan = problem.plan(enveloped=True)
     step = max(1, replicates.AT_ONCE // max(1, len(plan.row_image)))
-    found = np.empty(needed.shape)
+    result = np.empty(needed.shape)
     for first in range(0, len(needed), step):
         rows = slice(first, first + step)
         hits, every = replicates.running(plan, problem.weights[rows])
-        found[rows] = precision_at(Curve(plan.point_offsets, hits, every, hits), needed[rows])
-    return found
+        result[rows] = precision_at(Curve(plan.point_offsets, hits, every, hits), needed[rows])
+    return result
 
 
 def precision_at(c: Curve, needed: I64) -> F64:
@@ -237,15 +236,15 @@ def precision_at(c: Curve, needed: I64) -> F64:
     stride = int(max(needed.max(initial=0), c.hits.max(initial=0))) + 2
     base = np.arange(n_classes) * stride
     keys = c.hits + np.repeat(base, np.diff(c.offsets))
-    wanted = np.minimum(needed, stride - 1) + base[:, None]
-    found = np.empty(needed.shape)
+    targets = np.minimum(needed, stride - 1) + base[:, None]
+    result = np.empty(needed.shape)
     padded = np.concatenate([best, np.zeros((len(best), 1))], axis=1)
     ends = np.broadcast_to(c.offsets[1:, None], needed.shape[1:])
     for r in range(len(c.hits)):
-        position = np.searchsorted(keys[r], wanted[r], side="left")
+        position = np.searchsorted(keys[r], targets[r], side="left")
         position = np.where(position < ends, position, padded.shape[1] - 1)
-        found[r] = padded[r, position]
-    return found
+        result[r] = padded[r, position]
+    return result
 
 
 def area(c: Curve, positives: I64, *, enveloped: bool) -> F64:
@@ -278,7 +277,7 @@ def _steps(c: Curve, values: F64, shape: tuple[int, ...]) -> F64:
     return total
 
 
-def hits_at(problem: Problem, allowed: F64) -> I64:
+def hits_at(problem: CurveProblem, allowed: F64) -> I64:
     """Return (R, V, K, n): the most hits of a class at an operating point with at most ``allowed``
     (R, n) false alarms.
 

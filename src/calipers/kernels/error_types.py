@@ -37,7 +37,7 @@ Flags = NDArray[np.bool_]
 ABSENT, RIGHT, CLS, LOC, BOTH, DUP, BKG, MISS, MENDABLE = range(9)
 
 
-class Objects(NamedTuple):
+class TypedObjects(NamedTuple):
     """References and predictions, rows by image."""
 
     reference_offsets: I64
@@ -63,7 +63,9 @@ class Types(NamedTuple):
     similarity: F64  # (n_predictions,) to the partner, NaN without
 
 
-def error_types(pairs: PairList, objects: Objects, background: float, foreground: float) -> Types:
+def error_types(
+    pairs: PairList, objects: TypedObjects, background: float, foreground: float
+) -> Types:
     """Return the kinds of all objects.
 
     ``pairs`` of any classes that are at least ``background`` similar, sorted by prediction, then
@@ -81,11 +83,11 @@ def error_types(pairs: PairList, objects: Objects, background: float, foreground
     regions = inside & same & (similarity > foreground)
     near = _Near(reference[~inside], prediction[~inside], similarity[~inside], len(objects.absent))
     same = same[~inside]
-    got = _matched(near, same & (near.similarity >= foreground), objects)
-    found = _typed(near, same, got, objects, (background, foreground))
-    found.covered[prediction[regions]] = True
-    found.covered[found.prediction == RIGHT] = False
-    return found
+    got = _match(near, same & (near.similarity >= foreground), objects)
+    types = _kinds(near, same, got, objects, (background, foreground))
+    types.covered[prediction[regions]] = True
+    types.covered[types.prediction == RIGHT] = False
+    return types
 
 
 class _Near(NamedTuple):
@@ -96,27 +98,27 @@ class _Near(NamedTuple):
     similarity: F64
     n_predictions: int
 
-    def best(self, chosen: Flags) -> I64:
-        """Return (n_predictions,) the chosen pair that is most similar, of equal ones the earlier;
-        -1 without.
+    def best(self, flags: Flags) -> I64:
+        """Return (n_predictions,) the most similar pair with a flag, of equal ones the earlier; -1
+        without.
         """
-        rows = np.flatnonzero(chosen)
+        rows = np.flatnonzero(flags)
         rows = rows[
             np.lexsort((self.reference[rows], -self.similarity[rows], self.prediction[rows]))
         ]
-        found = np.full(self.n_predictions, -1, np.int64)
-        found[self.prediction[rows[::-1]]] = rows[::-1]  # the last write, which is the best, stays
-        return found
+        pair = np.full(self.n_predictions, -1, np.int64)
+        pair[self.prediction[rows[::-1]]] = rows[::-1]  # the last write, which is the best, stays
+        return pair
 
     def reached(self, pair: I64) -> F64:
         """Return the similarity of pairs, 0 for -1."""
         return np.where(pair < 0, 0.0, np.append(self.similarity, 0.0)[pair])
 
 
-def _matched(near: _Near, candidates: Flags, objects: Objects) -> I64:
+def _match(near: _Near, candidates: Flags, objects: TypedObjects) -> I64:
     """Return (n_predictions,) the pair that each prediction got, or -1."""
     rows, n = np.flatnonzero(candidates), len(objects.reference_label)
-    got = np.full(near.n_predictions, -1, np.int64)
+    pair = np.full(near.n_predictions, -1, np.int64)
     # Of equal references `by_score` takes the later one: counted from the end that is the earlier
     # one.
     ends = n - 1 - near.reference[rows], near.prediction[rows]
@@ -125,20 +127,20 @@ def _matched(near: _Near, candidates: Flags, objects: Objects) -> I64:
         *ends, near.similarity[rows], objects.rank.astype(np.int64), np.zeros(1), nobody, crowd
     )
     for pairs, granted in walk:
-        taken = rows[pairs[granted > 0]]
-        got[near.prediction[taken]] = taken
-    return got
+        matches = rows[pairs[granted > 0]]
+        pair[near.prediction[matches]] = matches
+    return pair
 
 
-def _typed(
-    near: _Near, same: Flags, got: I64, objects: Objects, limits: tuple[float, float]
+def _kinds(
+    near: _Near, same: Flags, got: I64, objects: TypedObjects, limits: tuple[float, float]
 ) -> Types:
     """Return the kinds, without looking at ignored regions."""
     background, foreground = limits
-    taken = np.zeros(len(objects.ignored), np.bool_)
-    taken[near.reference[got[got >= 0]]] = True
+    is_matched = np.zeros(len(objects.ignored), np.bool_)
+    is_matched[near.reference[got[got >= 0]]] = True
     alike, other, anybody = near.best(same), near.best(~same), near.best(np.ones_like(same))
-    double = near.best(same & taken[near.reference])
+    double = near.best(same & is_matched[near.reference])
     some = np.diff(
         ragged.from_owner(
             ragged.owners(objects.reference_offsets)[~objects.ignored], _n_images(objects)
@@ -158,11 +160,11 @@ def _typed(
     ):
         kind[holds], partner[holds] = code, pair[holds]
     whom = np.where(partner < 0, -1, np.append(near.reference, -1)[partner])
-    open_to = ((kind == LOC) | (kind == CLS)) & ~np.append(taken, True)[whom]
+    open_to = ((kind == LOC) | (kind == CLS)) & ~np.append(is_matched, True)[whom]
     mended = _first_of_each(whom, np.flatnonzero(open_to), objects.rank)
     reference = np.where(objects.ignored, np.int8(ABSENT), np.int8(MISS))
     reference[whom[open_to]] = MENDABLE
-    reference[taken] = RIGHT
+    reference[is_matched] = RIGHT
     similarity = np.where(partner < 0, np.nan, np.append(near.similarity, np.nan)[partner])
     return Types(
         reference, kind, np.zeros(len(got), np.bool_), mended, whom.astype(np.int32), similarity
@@ -177,5 +179,5 @@ def _first_of_each(whom: I64, rows: I64, rank: I32) -> Flags:
     return first
 
 
-def _n_images(objects: Objects) -> int:
+def _n_images(objects: TypedObjects) -> int:
     return len(objects.reference_offsets) - 1

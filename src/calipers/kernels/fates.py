@@ -29,8 +29,8 @@ class PairList(NamedTuple):
     similarity: F64
 
 
-class Ranked(NamedTuple):
-    """Predictions with their place in the queue of their cell; ``n_classes`` 0: cells are images."""
+class PredictionRanks(NamedTuple):
+    """Predictions with their rank in their cell; with ``n_classes`` 0, cells are images."""
 
     label: I32
     score: F64
@@ -80,21 +80,25 @@ def ranks(offsets: I64, label: I32, score: F64, n_classes: int) -> I32:
     native = route.native()
     if native is not None:
         return compiled.ranks(native, offsets, label, score, n_classes)
-    found = pairs.rivals(offsets, label, n_classes, most=RIVALS * len(score))
-    if found is None:
+    rivals = pairs.rivals(offsets, label, n_classes, most=RIVALS * len(score))
+    if rivals is None:
         cell = pairs.cells(offsets, label, n_classes)
         order = np.lexsort((-score, cell))
         rank = np.empty(len(order), np.int32)
         rank[order] = ragged.ranks_in_runs(cell[order])
         return rank
-    other, mine = found
+    other, mine = rivals
     # Cells are small as a rule, and counting who comes before is then cheaper than sorting.
     before = (score[other] > score[mine]) | ((score[other] == score[mine]) & (other < mine))
     return np.bincount(mine[before], minlength=len(score)).astype(np.int32)
 
 
 def decide(
-    found: PairList, offsets: tuple[I64, I64], predictions: Ranked, absent: Flags, rules: Rules
+    pair_list: PairList,
+    offsets: tuple[I64, I64],
+    predictions: PredictionRanks,
+    absent: Flags,
+    rules: Rules,
 ) -> Fates:
     """Match under every view.
 
@@ -103,14 +107,13 @@ def decide(
     """
     native = route.native()
     if native is not None:
-        return Fates(*compiled.decide(native, found, offsets, predictions, absent, rules))
-    candidates = _candidates(found, absent, predictions, offsets[1], rules)
+        return Fates(*compiled.decide(native, pair_list, offsets, predictions, absent, rules))
+    candidates = _candidates(pair_list, absent, predictions, offsets[1], rules)
     unmatched = np.where(rules.outside | absent, np.int8(IGNORED), np.int8(FALSE_ALARM))
     reference = np.where(rules.ignored, np.int8(IGNORED), np.int8(MISSED))[rules.size]
     prediction = unmatched[rules.size]
-    outcome, hit, first = (_by_score if rules.assignment == "by-score" else _by_winner)(
-        candidates, rules
-    )
+    outcomes_of = _by_score if rules.assignment == "by-score" else _by_winner
+    outcome, hit, first = outcomes_of(candidates, rules)
     reference[hit] = HIT
     before = prediction[:, candidates.who]
     # Who found nobody keeps the fate of the unmatched; a duplicate of a size that is not counted
@@ -133,25 +136,25 @@ def _by_score(c: Candidates, rules: Rules) -> tuple[I8, Flags, I64]:
         cutoffs, size = rules.cutoffs[begin : begin + 64], rules.size[begin : begin + 64]
         ignored = matching.pack(rules.ignored[size].T)
         near = matching.views_from(cutoffs, c.similarity) & ~ignored[c.reference]
-        wanted = np.bitwise_or.reduceat(near, starts) if len(starts) else np.zeros(0, np.uint64)
-        found, lost = np.zeros(len(c.who), np.uint64), np.zeros(len(c.who), np.uint64)
-        reached = np.zeros(len(ignored), np.uint64)
+        reachable = np.bitwise_or.reduceat(near, starts) if len(starts) else np.zeros(0, np.uint64)
+        hit_views, ignored_views = np.zeros(len(c.who), np.uint64), np.zeros(len(c.who), np.uint64)
+        reference_hits = np.zeros(len(ignored), np.uint64)
         candidates = (c.reference, c.prediction, c.similarity, c.turn)
         for couples, granted in matching.by_score(*candidates, cutoffs, ignored, rules.crowd):
             ref, one = c.reference[couples], c.prediction[couples]
-            counted = granted & ~ignored[ref]
-            found[one] |= counted
-            lost[one] |= granted & ignored[ref]
-            reached[ref] |= counted
+            hit = granted & ~ignored[ref]
+            hit_views[one] |= hit
+            ignored_views[one] |= granted & ignored[ref]
+            reference_hits[ref] |= hit
             if begin == 0:
                 now = (granted & np.uint64(1)) > 0
                 first[one[now]] = couples[now]
         n = len(cutoffs)
-        outcome = np.where(matching.unpack(wanted, n).T, np.int8(MAYBE), np.int8(NOT_YET))
-        outcome[matching.unpack(lost, n).T] = IGNORED
-        outcome[matching.unpack(found, n).T] = HIT
+        outcome = np.where(matching.unpack(reachable, n).T, np.int8(MAYBE), np.int8(NOT_YET))
+        outcome[matching.unpack(ignored_views, n).T] = IGNORED
+        outcome[matching.unpack(hit_views, n).T] = HIT
         outcomes.append(outcome)
-        hits.append(matching.unpack(reached, n).T)
+        hits.append(matching.unpack(reference_hits, n).T)
     return np.concatenate(outcomes), np.concatenate(hits), first
 
 
@@ -161,7 +164,7 @@ def _by_winner(c: Candidates, rules: Rules) -> tuple[I8, Flags, I64]:
     """
     ignored = rules.ignored[rules.size].T
     winner = _assign(c, ignored, rules)
-    outcome = _found(c, winner, rules)
+    outcome = _outcomes(c, winner, rules)
     hit = np.zeros(ignored.T.shape, np.bool_)
     one, view = np.nonzero(outcome == HIT)
     hit[view, c.reference[winner[one, view]]] = True
@@ -169,18 +172,23 @@ def _by_winner(c: Candidates, rules: Rules) -> tuple[I8, Flags, I64]:
 
 
 def _candidates(
-    found: PairList, absent: Flags, p: Ranked, offsets: I64, rules: Rules
+    pair_list: PairList, absent: Flags, p: PredictionRanks, offsets: I64, rules: Rules
 ) -> Candidates:
     rank, score, cell = p.rank, p.score, pairs.cells(offsets, p.label, p.n_classes)
-    kept = np.flatnonzero((found.similarity >= rules.cutoffs.min()) & ~absent[found.prediction])
-    reference, row = found.reference[kept].astype(np.int64), found.prediction[kept].astype(np.int64)
+    rows = np.flatnonzero(
+        (pair_list.similarity >= rules.cutoffs.min()) & ~absent[pair_list.prediction]
+    )
+    reference, row = (
+        pair_list.reference[rows].astype(np.int64),
+        pair_list.prediction[rows].astype(np.int64),
+    )
     new = np.diff(row, prepend=-1) != 0
     who = row[new]
     queue = np.lexsort((rank[who], cell[who]))
     turn = np.empty(len(who), np.int64)
     turn[queue] = ragged.ranks_in_runs(cell[who][queue])
     return Candidates(
-        reference, np.cumsum(new) - 1, found.similarity[kept], who, turn, cell[who], score[who]
+        reference, np.cumsum(new) - 1, pair_list.similarity[rows], who, turn, cell[who], score[who]
     )
 
 
@@ -196,7 +204,7 @@ def _assign(c: Candidates, ignored: Flags, rules: Rules) -> I32:
     return matching.optimal(*pairs, c.cell, rules.cutoffs, ignored, rules.crowd)
 
 
-def _found(c: Candidates, winner: I32, rules: Rules) -> I8:
+def _outcomes(c: Candidates, winner: I32, rules: Rules) -> I8:
     """Return (n_candidates, V): hit, ignored, duplicate, or MAYBE and NOT_YET for those who got
     nobody.
     """
@@ -204,29 +212,31 @@ def _found(c: Candidates, winner: I32, rules: Rules) -> I8:
         return np.zeros(winner.shape, np.int8)
     # Who has a near, counted reference but did not get one is a duplicate.
     starts = np.flatnonzero(np.diff(c.prediction, prepend=-1))
-    counted = np.where(rules.ignored[:, c.reference], -np.inf, c.similarity)
-    nearest = np.maximum.reduceat(counted, starts, axis=1)
-    wanted = rules.cutoffs <= nearest[rules.size].T
-    matched = np.full(winner.shape, HIT, np.int8)
-    got, view = np.nonzero(winner >= 0)
-    matched[got, view] = np.where(
-        rules.ignored[rules.size[view], c.reference[winner[got, view]]], IGNORED, HIT
+    similarity = np.where(rules.ignored[:, c.reference], -np.inf, c.similarity)
+    nearest = np.maximum.reduceat(similarity, starts, axis=1)
+    reachable = rules.cutoffs <= nearest[rules.size].T
+    of_winner = np.full(winner.shape, HIT, np.int8)
+    row, view = np.nonzero(winner >= 0)
+    of_winner[row, view] = np.where(
+        rules.ignored[rules.size[view], c.reference[winner[row, view]]], IGNORED, HIT
     )
-    found = np.where(winner >= 0, matched, np.where(wanted, np.int8(MAYBE), np.int8(NOT_YET)))
+    outcome = np.where(
+        winner >= 0, of_winner, np.where(reachable, np.int8(MAYBE), np.int8(NOT_YET))
+    )
     if rules.assignment == "many-to-one":
-        _only_first_is_hit(c, winner, found, IGNORED if rules.forgiven else DUPLICATE)
-    return found
+        _only_first_is_hit(c, winner, outcome, IGNORED if rules.forgiven else DUPLICATE)
+    return outcome
 
 
-def _only_first_is_hit(c: Candidates, winner: I32, found: I8, other: int) -> None:
+def _only_first_is_hit(c: Candidates, winner: I32, outcome: I8, other: int) -> None:
     """Of several hits of one reference only the first in the queue stays a hit."""
     for view in range(winner.shape[1]):
-        hits = np.flatnonzero(found[:, view] == HIT)
+        hits = np.flatnonzero(outcome[:, view] == HIT)
         hits = hits[np.argsort(c.turn[hits], kind="stable")]
         _, first = np.unique(c.reference[winner[hits, view]], return_index=True)
         later = np.ones(len(hits), np.bool_)
         later[first] = False
-        found[hits[later], view] = other
+        outcome[hits[later], view] = other
 
 
 def _partners(c: Candidates, winner: I64, n: int) -> tuple[I32, F64]:
@@ -265,8 +275,8 @@ def totals(
         return compiled.totals(native, table, label, rank, limit, n_classes)
     fates = table.fates
     if len(rank) and limit <= rank.max(initial=0):
-        kept = np.flatnonzero(rank < limit)
-        fates, label = fates[:, kept], label[kept]
+        rows = np.flatnonzero(rank < limit)
+        fates, label = fates[:, rows], label[rows]
     return _counts(fates, label, n_classes)[None]
 
 

@@ -32,12 +32,12 @@ def hulls(start: I64, length: I64, offsets: I64, size: I64) -> Owned:
     ``size`` is (n, d), of every object; an object without runs has none.
     """
     owner = ragged.owners(offsets)
-    make = _planar if size.shape[1] == 2 else _solid
-    made, flat = make(start, length, owner, size)
+    hulls_of = _planar if size.shape[1] == 2 else _solid
+    hull_runs, flat = hulls_of(start, length, owner, size)
     own = flat[owner]
     start, length, owner = (
         np.concatenate([old[own], new])
-        for old, new in zip((start, length, owner), made, strict=True)
+        for old, new in zip((start, length, owner), hull_runs, strict=True)
     )
     order = np.argsort(owner, kind="stable")
     return start[order], length[order], owner[order]
@@ -85,18 +85,18 @@ def _envelope(owner: I64, y: I64, x: I64) -> I64:
     Points at or below the line between their neighbours are none: they are taken away until nothing
     changes.
     """
-    kept = np.arange(len(y))
+    corners = np.arange(len(y))
     while True:
-        of, at, value = owner[kept], y[kept], x[kept]
+        of, at, value = owner[corners], y[corners], x[corners]
         turn = (value[1:-1] - value[:-2]) * (at[2:] - at[:-2]) - (value[2:] - value[:-2]) * (
             at[1:-1] - at[:-2]
         )
         low = (of[2:] == of[:-2]) & (turn <= 0)
         if not low.any():
-            return kept
-        stays = np.ones(len(kept), np.bool_)
+            return corners
+        stays = np.ones(len(corners), np.bool_)
         stays[1:-1] = ~low
-        kept = kept[stays]
+        corners = corners[stays]
 
 
 def _at(row: I64, whose: I64, owner: I64, y: I64, x: I64) -> I64:
@@ -117,7 +117,7 @@ def _solid(start: I64, length: I64, owner: I64, size: I64) -> tuple[Owned, Flags
     row, left, right, of = _rows(start, length, owner, size)
     bounds = ragged.from_owner(of, len(size))
     flat = np.ones(len(size), np.bool_)
-    found = []
+    pieces = []
     for k in np.flatnonzero(np.diff(bounds) > 1).tolist():
         mine = slice(int(bounds[k]), int(bounds[k + 1]))
         z = row[mine] // size[k, 1]
@@ -127,11 +127,11 @@ def _solid(start: I64, length: I64, owner: I64, size: I64) -> tuple[Owned, Flags
         if not flat[k]:
             low, high, y, z = _scan(points)
             begin = (z * size[k, 1] + y) * size[k, 0] + low
-            found.append((begin, high - low + 1, np.full(len(begin), k)))
+            pieces.append((begin, high - low + 1, np.full(len(begin), k)))
     nothing = np.zeros(0, np.int64)
-    start, length, owner = (
-        (np.concatenate([nothing, *parts]) for parts in zip(*found)) if found else (nothing,) * 3
-    )
+    if not pieces:
+        return (nothing, nothing, nothing), flat
+    start, length, owner = (np.concatenate([nothing, *parts]) for parts in zip(*pieces))
     return (start, length, owner), flat
 
 
@@ -145,7 +145,7 @@ def _flat(points: I64) -> bool:
 
 
 def _scan(points: I64) -> tuple[I64, I64, I64, I64]:
-    """Return (first x, last x, y, z) of every row of the hull of points that are not in one plane."""
+    """Return (first x, last x, y, z) of the rows of the hull of points not in one plane."""
     from scipy.spatial import ConvexHull
 
     corner = points.min(axis=0)
@@ -153,9 +153,8 @@ def _scan(points: I64) -> tuple[I64, I64, I64, I64]:
     _, height, depth = points.max(axis=0) + 1
     z, y = (grid.reshape(-1) for grid in np.mgrid[:depth, :height])
     planes = ConvexHull(points).equations  # a x + b y + c z + d <= 0, normals of length 1
-    planes = planes[
-        np.unique(planes.round(11), axis=0, return_index=True)[1]
-    ]  # triangles share planes
+    # Several triangles of the hull share a plane.
+    planes = planes[np.unique(planes.round(11), axis=0, return_index=True)[1]]
     step = max(1, AT_ONCE // len(planes))
     parts = [_between(y[k : k + step], z[k : k + step], planes) for k in range(0, len(y), step)]
     low, high = (np.concatenate(ends) for ends in zip(*parts))
@@ -165,11 +164,10 @@ def _scan(points: I64) -> tuple[I64, I64, I64, I64]:
 
 
 def _between(y: I64, z: I64, planes: F64) -> tuple[I64, I64]:
-    """Return the smallest and the largest whole x that every half-space allows in each row (y, z)."""
+    """Return the smallest and the largest whole x inside all half-spaces in each row (y, z)."""
     slope = planes[:, 0]
-    rest = (
-        TOLERANCE - planes[:, 3] - np.outer(y, planes[:, 1]) - np.outer(z, planes[:, 2])
-    )  # slope * x <= rest
+    # The half-spaces are slope * x <= rest.
+    rest = TOLERANCE - planes[:, 3] - np.outer(y, planes[:, 1]) - np.outer(z, planes[:, 2])
     level, rising, falling = np.abs(slope) < 1e-12, slope >= 1e-12, slope <= -1e-12
     high = np.floor((rest[:, rising] / slope[rising]).min(axis=1))
     low = np.ceil((rest[:, falling] / slope[falling]).max(axis=1))

@@ -48,19 +48,20 @@ def by_score(
     ignore a reference. Yields pairs and the views in which each of them is granted.
     """
     near = views_from(cutoffs, similarity)
-    taken, served = np.zeros(len(ignored), np.uint64), np.zeros(len(turn), np.uint64)
+    reference_views, prediction_views = (
+        np.zeros(len(ignored), np.uint64),
+        np.zeros(len(turn), np.uint64),
+    )
     for steps in _turns(reference, prediction, similarity, turn):
-        for kind in (
-            ~ignored,
-            ignored,
-        ):  # counted references first, ignored ones for those who found none
+        # Counted references first; ignored ones are for predictions that got none of them.
+        for kind in (~ignored, ignored):
             for pairs in steps:
                 ref, pred = reference[pairs], prediction[pairs]
-                granted = near[pairs] & kind[ref] & ~taken[ref] & ~served[pred]
+                granted = near[pairs] & kind[ref] & ~reference_views[ref] & ~prediction_views[pred]
                 if not granted.any():
                     continue
-                served[pred] |= granted
-                taken[ref] |= np.where(crowd[ref], np.uint64(0), granted)
+                prediction_views[pred] |= granted
+                reference_views[ref] |= np.where(crowd[ref], np.uint64(0), granted)
                 yield pairs, granted
 
 
@@ -118,14 +119,14 @@ def by_overlap(
     winner = np.full((len(score), len(cutoffs)), -1, np.int32)
     counted_passes: dict[bytes, I64] = {}
     for view, cutoff in enumerate(cutoffs):
-        counted = ~ignored[reference[order], view]
-        key = counted.tobytes()
+        is_counted = ~ignored[reference[order], view]
+        key = is_counted.tobytes()
         if key not in counted_passes:
-            counted_passes[key] = _greedy(order[counted], reference, prediction, crowd)
+            counted_passes[key] = _greedy(order[is_counted], reference, prediction, crowd)
         first = counted_passes[key]
         first = first[similarity[first] >= cutoff]
         winner[prediction[first], view] = first
-        rest = order[~counted]
+        rest = order[~is_counted]
         rest = rest[(similarity[rest] >= cutoff) & (winner[prediction[rest], view] < 0)]
         second = _greedy(rest, reference, prediction, crowd)
         winner[prediction[second], view] = second
@@ -135,22 +136,22 @@ def by_overlap(
 def per_reference_argmax(
     reference: I64, prediction: I64, similarity: F64, score: F64, cutoffs: F64, ignored: Flags
 ) -> I32:
-    """Every reference takes its most similar prediction; a prediction wanted twice goes to the
-    higher similarity.
+    """Every reference takes its most similar prediction; of two references for one prediction the
+    more similar one gets it.
 
-    A reference that loses its prediction stays without: it does not choose again.
+    The other reference stays without a prediction: it does not choose again.
     """
     order = _descending(reference, prediction, similarity, score)
     winner = np.full((len(score), len(cutoffs)), -1, np.int32)
     for view, cutoff in enumerate(cutoffs):
-        for wanted in (False, True):
+        for ignored_turn in (False, True):
             pairs = order[
-                (ignored[reference[order], view] == wanted) & (similarity[order] >= cutoff)
+                (ignored[reference[order], view] == ignored_turn) & (similarity[order] >= cutoff)
             ]
             pairs = pairs[winner[prediction[pairs], view] < 0]
-            chosen = pairs[_first_of(reference[pairs])]
-            chosen = chosen[_first_of(prediction[chosen])]
-            winner[prediction[chosen], view] = chosen
+            winners = pairs[_first_of(reference[pairs])]
+            winners = winners[_first_of(prediction[winners])]
+            winner[prediction[winners], view] = winners
     return winner
 
 
@@ -170,12 +171,14 @@ def optimal(
     """
     winner = np.full((len(cell), len(cutoffs)), -1, np.int32)
     for view, cutoff in enumerate(cutoffs):
-        for wanted in (False, True):
-            pairs = np.flatnonzero((ignored[reference, view] == wanted) & (similarity >= cutoff))
+        for ignored_turn in (False, True):
+            pairs = np.flatnonzero(
+                (ignored[reference, view] == ignored_turn) & (similarity >= cutoff)
+            )
             pairs = pairs[winner[prediction[pairs], view] < 0]
             shared = crowd[reference[pairs]]
-            chosen = _largest_total(pairs[~shared], reference, prediction, similarity, cell)
-            winner[prediction[chosen], view] = chosen
+            winners = _largest_total(pairs[~shared], reference, prediction, similarity, cell)
+            winner[prediction[winners], view] = winners
             late = pairs[shared & (winner[prediction[pairs], view] < 0)]
             late = late[np.argsort(-similarity[late], kind="stable")]
             late = late[_first_of(prediction[late])]
@@ -198,8 +201,10 @@ def _turns(reference: I64, prediction: I64, similarity: F64, turn: I64) -> list[
     by_step = np.argsort(step, kind="stable")
     cuts = np.searchsorted(step[by_step], np.arange((int(turn.max()) + 1) * n_choices + 1))
     pieces = [order[by_step[cuts[k] : cuts[k + 1]]] for k in range(len(cuts) - 1)]
-    turns = [pieces[k : k + n_choices] for k in range(0, len(pieces), n_choices)]
-    return [[piece for piece in pieces if len(piece)] for pieces in turns]
+    turns = []
+    for k in range(0, len(pieces), n_choices):
+        turns.append([piece for piece in pieces[k : k + n_choices] if len(piece)])
+    return turns
 
 
 def _descending(reference: I64, prediction: I64, similarity: F64, score: F64) -> I64:
@@ -211,9 +216,8 @@ def _first_of(key: I64) -> I64:
     if not len(key):
         return np.zeros(0, np.int64)
     first = np.empty(int(key.max()) + 1, np.int64)
-    first[key[::-1]] = np.arange(len(key))[
-        ::-1
-    ]  # the last write, which is the first occurrence, stays
+    # The last write, which is the first occurrence, stays.
+    first[key[::-1]] = np.arange(len(key))[::-1]
     return np.flatnonzero(first[key] == np.arange(len(key)))
 
 
@@ -239,19 +243,18 @@ def _greedy(order: I64, reference: I64, prediction: I64, crowd: Flags) -> I64:
 
 
 def _largest_total(pairs: I64, reference: I64, prediction: I64, similarity: F64, cell: I64) -> I64:
-    """Return the pairs of the best one-to-one assignment; cells without a conflict need no solver."""
-    n_ref, n_pred = (
-        int(ends[pairs].max()) + 1 if len(pairs) else 0 for ends in (reference, prediction)
-    )
+    """Return the pairs of the best one-to-one assignment; only cells with conflicts are solved."""
+    n_ref = int(reference[pairs].max(initial=-1)) + 1
+    n_pred = int(prediction[pairs].max(initial=-1)) + 1
     alone = np.bincount(reference[pairs], minlength=n_ref)[reference[pairs]] == 1
     alone &= np.bincount(prediction[pairs], minlength=n_pred)[prediction[pairs]] == 1
-    chosen = [pairs[alone]]
+    groups = [pairs[alone]]
     contested = pairs[~alone]
     contested = contested[np.argsort(cell[prediction[contested]], kind="stable")]
     for group in np.split(contested, np.flatnonzero(np.diff(cell[prediction[contested]])) + 1):
         if len(group):
-            chosen.append(_solve(group, reference[group], prediction[group], similarity[group]))
-    return np.concatenate(chosen)
+            groups.append(_solve(group, reference[group], prediction[group], similarity[group]))
+    return np.concatenate(groups)
 
 
 def _solve(group: I64, reference: I64, prediction: I64, similarity: F64) -> I64:
@@ -266,5 +269,5 @@ def _solve(group: I64, reference: I64, prediction: I64, similarity: F64) -> I64:
     pair = np.full(gain.shape, -1)
     gain[row, column], pair[row, column] = worth, group
     rows, columns = linear_sum_assignment(gain, maximize=True)
-    found = pair[rows, columns]
-    return np.asarray(found[found >= 0])
+    matches = pair[rows, columns]
+    return np.asarray(matches[matches >= 0])

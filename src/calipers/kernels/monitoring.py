@@ -2,8 +2,8 @@
 """Images in the order of their alarm scores, under many weightings at once: equal scores are one
 operating point.
 
-An image is *wanted* if an alarm on it would be right. Rejecting all images from a score on gives TP
-wanted and FP other images; only thresholds between different scores are attainable, and nothing is
+An image is *positive* if an alarm on it would be right. Rejecting all images from a score on gives
+TP positive and FP other images; only thresholds between different scores are attainable, and nothing is
 interpolated.
 """
 
@@ -50,12 +50,12 @@ class Cuts:
         """
         return np.asarray(weights.T[self.order], np.int64)
 
-    def rejected(self, gathered: I64, chosen: Flags | None = None) -> I64:
-        """Return (g, R): the weight of the images, or the chosen ones of them, that every threshold
+    def rejected(self, gathered: I64, flags: Flags | None = None) -> I64:
+        """Return (g, R): the weight of the images, or of those with a flag, that every threshold
         rejects.
         """
-        if chosen is not None:
-            gathered = gathered * chosen[self.order, None]
+        if flags is not None:
+            gathered = gathered * flags[self.order, None]
         return np.asarray(np.cumsum(gathered, axis=0)[self.last])
 
 
@@ -64,7 +64,7 @@ class Standing:
     """How much weight lies around every image, whichever the labels: (n, R) each, in the order of
     the cuts.
 
-    With ``U`` the weight below an image and half of that level with it, itself included, wanted
+    With ``U`` the weight below an image and half of that level with it, itself included, positive
     images of weight P in all have ``sum w U = right pairs + P^2 / 2``: among themselves they win
     half of all pairs. So one product serves many labellings.
     """
@@ -103,9 +103,8 @@ class Standing:
         k = np.arange(len(h))
         sums = k * h - k
         mean = np.divide(sums[c + m] - sums[c], m, out=np.zeros(m.shape), where=m > 0)
-        return np.asarray(
-            h[n] - np.where(m == 1, h[c], mean)
-        )  # of a single image without a difference of large sums
+        # For a single image, avoid the difference of large sums.
+        return np.asarray(h[n] - np.where(m == 1, h[c], mean))
 
     def sums(self, of_image: F64, of_group: NDArray[Any]) -> F64:
         """Return (L, R): sums over images of weight x number of the image (L, n) x number of its
@@ -113,15 +112,15 @@ class Standing:
         """
         return product(of_image[:, self.order], self.weight * of_group[self.group])
 
-    def wanted(self, labels: Flags) -> F64:
-        """Return (L, R): the weight of the wanted images of every labelling."""
+    def positives(self, labels: Flags) -> F64:
+        """Return (L, R): the weight of the positive images of every labelling."""
         return product(labels[:, self.order].astype(np.float64), self.weight)
 
     def auroc(self, labels: Flags) -> F64:
         """Return (L, R) areas under the ROC curve; whole numbers up to the one division, so exact
         in any order.
         """
-        p = self.wanted(labels)
+        p = self.positives(labels)
         n = self.total - p
         twice = self.sums(labels.astype(np.float64), 2 * self.below + self.level)
         return ratio(0.5 * (twice - p * p), p * n, (p > 0) & (n > 0))
@@ -135,13 +134,13 @@ class Operating:
     fp: NDArray[Any]
 
     @classmethod
-    def of(cls, cuts: Cuts, gathered: I64, everyone: I64, wanted: Flags) -> Operating:
+    def of(cls, cuts: Cuts, gathered: I64, everyone: I64, positive: Flags) -> Operating:
         """Return the counts of one labelling; ``everyone`` is ``cuts.rejected(gathered)``."""
-        tp = cuts.rejected(gathered, wanted)
+        tp = cuts.rejected(gathered, positive)
         return cls(tp, everyone - tp)
 
     @property
-    def wanted(self) -> NDArray[Any]:
+    def positives(self) -> NDArray[Any]:
         """The weight of the images on which an alarm is right."""
         return np.asarray(self.tp[-1:].sum(axis=0))
 
@@ -153,25 +152,25 @@ class Operating:
     @property
     def both(self) -> Flags:
         """Where there are images of both kinds; every quantity here is NaN elsewhere."""
-        return (self.wanted > 0) & (self.others > 0)
+        return (self.positives > 0) & (self.others > 0)
 
     def auroc(self) -> F64:
-        """Return the share of pairs of a wanted and another image in the right order, ties counting
+        """Return the share of pairs of a positive and another image in the right order, ties counting
         half.
 
         Whole numbers up to the one division, so it is exact in any order.
         """
-        before = _shifted(self.tp)
+        before = _counts_before(self.tp)
         twice = np.sum(_steps(self.fp) * (self.tp + before), axis=0)
-        return ratio(0.5 * twice, self.wanted * self.others, self.both)
+        return ratio(0.5 * twice, self.positives * self.others, self.both)
 
     def aupr(self) -> F64:
-        """Return the sum of precision times step of recall over the thresholds: average precision."""
+        """Return the average precision: the sum over thresholds of precision x step of recall."""
         return self._average_precision(self.tp, self.fp)
 
     def aupr_in(self) -> F64:
         """Return the same for the other images, the lowest score first."""
-        return self._average_precision(*(_accepted(side) for side in (self.fp, self.tp)))
+        return self._average_precision(*(_accepted_weight(side) for side in (self.fp, self.tp)))
 
     def _average_precision(self, tp: NDArray[Any], fp: NDArray[Any]) -> F64:
         n = tp + fp
@@ -180,12 +179,12 @@ class Operating:
         return ratio(total, tp[-1:].sum(axis=0), self.both)
 
     def at_tpr(self, least: float) -> I64:
-        """Return (R,): the first threshold that rejects at least this share of the wanted images."""
-        share = self.tp / np.maximum(self.wanted, 1)
+        """Return (R,): the first threshold that rejects at least this share of the positives."""
+        share = self.tp / np.maximum(self.positives, 1)
         return np.asarray(np.argmax(share >= least, axis=0))
 
     def tnr_at_tpr(self, least: float) -> F64:
-        """Return the share of other images accepted there: 1 - FPR, the largest that is attainable."""
+        """Return the share of other images accepted there: the largest attainable 1 - FPR."""
         if not len(self.fp):
             return np.full(self.fp.shape[1], np.nan)
         here = np.take_along_axis(self.fp, self.at_tpr(least)[None], axis=0)[0]
@@ -193,15 +192,15 @@ class Operating:
 
     def best_f1(self) -> F64:
         """Return the largest 2 TP / (TP + FP + P) over the thresholds."""
-        f1 = 2.0 * self.tp / np.maximum(self.tp + self.fp + self.wanted, 1)
+        f1 = 2.0 * self.tp / np.maximum(self.tp + self.fp + self.positives, 1)
         return np.where(self.both, f1.max(axis=0, initial=0.0), np.nan)
 
 
-def operating(score: F64, wanted: Flags, weights: Weights) -> Operating:
+def operating(score: F64, positive: Flags, weights: Weights) -> Operating:
     """Return the counts at every attainable threshold of one score and one labelling."""
     cuts = Cuts.of(score)
     gathered = cuts.gathered(weights)
-    return Operating.of(cuts, gathered, cuts.rejected(gathered), wanted)
+    return Operating.of(cuts, gathered, cuts.rejected(gathered), positive)
 
 
 def product(rows: F64, columns: F64) -> F64:
@@ -224,7 +223,7 @@ def ratio(top: NDArray[Any], bottom: NDArray[Any], where: Flags) -> F64:
     return np.asarray(np.divide(top, bottom, out=np.full(np.shape(bottom), np.nan), where=where))
 
 
-def _shifted(counts: NDArray[Any]) -> NDArray[Any]:
+def _counts_before(counts: NDArray[Any]) -> NDArray[Any]:
     """Return the counts before every threshold."""
     return np.concatenate([np.zeros_like(counts[:1]), counts[:-1]])
 
@@ -236,6 +235,6 @@ def _steps(counts: NDArray[Any]) -> NDArray[Any]:
     return steps
 
 
-def _accepted(rejected: NDArray[Any]) -> NDArray[Any]:
+def _accepted_weight(rejected: NDArray[Any]) -> NDArray[Any]:
     """Return (g, R): the weight of images with at most each score, lowest first."""
-    return np.asarray((rejected[-1:] - _shifted(rejected))[::-1])
+    return np.asarray((rejected[-1:] - _counts_before(rejected))[::-1])

@@ -32,15 +32,15 @@ def aurc(standing: Standing, loss: F64) -> F64:
     )
 
 
-def best_aurc(wanted: F64, total: I64) -> F64:
-    """Return the area of the best order under the loss 1 on wanted images: all others are accepted
+def best_aurc(positives: F64, total: I64) -> F64:
+    """Return the area of the best order under the loss 1 on positives: all others are accepted
     first.
 
     With n0 others, ``sum_j j / (n0 + j) = P - n0 (H(N) - H(n0))`` over j = 1 .. P.
     """
     h = harmonic(int(total.max(initial=0)))
-    others = total - wanted
-    area = wanted - others * (h[total] - h[others.astype(np.int64)])
+    others = total - positives
+    area = positives - others * (h[total] - h[others.astype(np.int64)])
     return ratio(area, np.broadcast_to(total, area.shape), total > 0)
 
 

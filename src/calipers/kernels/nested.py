@@ -159,19 +159,19 @@ def descend(tree: Nest, point: Point) -> list[tuple[F64, F64]]:
     """Return for each level, innermost first, ``Z' V^-1 [Q y]`` (G, p + 1) and the diagonal of ``Z'
     V^-1 Z`` (G,).
     """
-    found: list[tuple[F64, F64]] = []
+    levels: list[tuple[F64, F64]] = []
     for level in reversed(range(tree.levels)):
         _, mean, shrunk = point.steps[level]
-        if not found:
-            found.append((shrunk[:, None] * mean, shrunk))
+        if not levels:
+            levels.append((shrunk[:, None] * mean, shrunk))
             continue
         above, above_step = tree.parent[level], point.steps[level + 1]
         share = shrunk / above_step.weight[above]
         sums = (
-            shrunk[:, None] * (mean - above_step.mean[above]) + share[:, None] * found[0][0][above]
+            shrunk[:, None] * (mean - above_step.mean[above]) + share[:, None] * levels[0][0][above]
         )
-        found.insert(0, (sums, shrunk - shrunk * share + share**2 * found[0][1][above]))
-    return found
+        levels.insert(0, (sums, shrunk - shrunk * share + share**2 * levels[0][1][above]))
+    return levels
 
 
 def deviance(tree: Nest, point: Point, sigma2: float | None, *, reml: bool) -> float:
@@ -191,7 +191,9 @@ def gradient(tree: Nest, point: Point, sigma2: float | None, *, reml: bool) -> F
     """Return the derivative of `deviance` by the relative variances, sigma2 held at its best or at
     the given value.
     """
-    scale = point.rss / (tree.n - tree.p if reml else tree.n) if sigma2 is None else sigma2
+    scale = sigma2
+    if scale is None:
+        scale = point.rss / (tree.n - tree.p if reml else tree.n)
     inverse = _inverse(point.cross)
     slope = np.empty(tree.levels)
     for level, (sums, diagonal) in enumerate(descend(tree, point)):
@@ -217,16 +219,18 @@ def fit(tree: Nest, *, reml: bool, start: F64 | None = None) -> Fit | None:
     """
     if climb(tree, np.zeros(tree.levels)) is None:
         return None
-    begins = [start] if start is not None else [np.full(tree.levels, at) for at in STARTS]
-    ends = (
-        [_search(tree, begin, reml) for begin in begins] if tree.levels else [(np.zeros(0), True)]
-    )
+    starts = [np.full(tree.levels, at) for at in STARTS]
+    if start is not None:
+        starts = [start]
+    ends = [(np.zeros(0), True)]
+    if tree.levels:
+        ends = [_search(tree, begin, reml) for begin in starts]
     theta, converged = min(ends, key=lambda end: _value(tree, end[0], reml))
     return at_optimum(tree, theta**2, reml=reml, converged=converged)
 
 
 def at_optimum(tree: Nest, relative: F64, *, reml: bool, converged: bool) -> Fit | None:
-    """Return coefficients, their covariance and the residual variance at given relative variances."""
+    """Return coefficients, their covariance and the residual variance at relative variances."""
     point = climb(tree, relative)
     if point is None:
         return None

@@ -27,7 +27,7 @@ def interval(tree: Nest, best: Fit, which: int, rise: float, *, reml: bool) -> t
     sd = float(np.sqrt(best.sigma2 * (1.0 if of_residual else best.relative[which])))
 
     def above(value: float) -> float:
-        climbed = held(tree, best, which, value**2, reml=reml) - best.deviance
+        climbed = profile_deviance(tree, best, which, value**2, reml=reml) - best.deviance
         return float(np.sqrt(max(climbed, 0.0)) - np.sqrt(rise))
 
     low = sd / 2.0 if of_residual else 0.0  # a residual variance of 0 has no likelihood
@@ -46,7 +46,7 @@ def interval(tree: Nest, best: Fit, which: int, rise: float, *, reml: bool) -> t
     return lowest, crossing(above, sd, high, TOLERANCE)
 
 
-def held(tree: Nest, best: Fit, which: int, variance: float, *, reml: bool) -> float:
+def profile_deviance(tree: Nest, best: Fit, which: int, variance: float, *, reml: bool) -> float:
     """Return the smallest deviance if one variance has a given value."""
     of_residual = which == tree.levels
     others = np.delete(np.arange(tree.levels), [] if of_residual else [which])

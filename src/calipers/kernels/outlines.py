@@ -41,7 +41,7 @@ def rings(mask: Flags) -> tuple[I64, I64]:
     x, y, falling = _corners(mask)
     along_row = _partners(np.lexsort((x, y)))
     along_column = _partners(np.lexsort((falling, y, x)))
-    order, offsets = _walked(along_row.tolist(), along_column.tolist())
+    order, offsets = _walk_rings(along_row.tolist(), along_column.tolist())
     return np.stack([x, y], axis=1)[order].reshape(-1, 2), offsets
 
 
@@ -69,24 +69,24 @@ def _partners(order: I64) -> I64:
     """Return the corner at the other end of an edge, given the corners in the order of their rows
     or columns.
     """
-    found = np.empty(len(order), np.int64)
-    found[order[0::2]] = order[1::2]
-    found[order[1::2]] = order[0::2]
-    return found
+    partner = np.empty(len(order), np.int64)
+    partner[order[0::2]] = order[1::2]
+    partner[order[1::2]] = order[0::2]
+    return partner
 
 
-def _walked(along_row: list[int], along_column: list[int]) -> tuple[I64, I64]:
+def _walk_rings(along_row: list[int], along_column: list[int]) -> tuple[I64, I64]:
     """Return the corners ring by ring, and where each ring starts."""
-    seen = [False] * len(along_row)
+    visited = [False] * len(along_row)
     order: list[int] = []
     offsets = [0]
     for first in range(len(along_row)):
-        if seen[first]:
+        if visited[first]:
             continue
         corner = first
-        while not seen[corner]:
+        while not visited[corner]:
             other = along_row[corner]
-            seen[corner] = seen[other] = True
+            visited[corner] = visited[other] = True
             order += (corner, other)
             corner = along_column[other]
         offsets.append(len(order))

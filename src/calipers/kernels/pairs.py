@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Candidate pairs: every reference with every prediction of its cell (image, or image and class)."""
+"""Candidate pairs: every reference with every prediction of its image, or image and class."""
 
 from __future__ import annotations
 

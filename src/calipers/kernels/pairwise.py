@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from calipers.kernels import compiled_pairwise, route
 from calipers.kernels.kendall import discordant
-from calipers.kernels.rank_rows import Places, places, products
+from calipers.kernels.rank_rows import RankPlaces, places, products
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -51,15 +51,15 @@ def joint_counts(values: F64, thresholds: F64) -> tuple[I64, I64, I64]:
         return compiled_pairwise.joint_counts(native, rows, cuts)
     n_models, n = rows.shape
     shared = np.zeros((len(cuts), n_models, n_models), np.int64)
-    called = np.zeros((len(cuts), n_models + 1), np.int64)
+    votes = np.zeros((len(cuts), n_models + 1), np.int64)
     for start in range(0, n, WIDTH):
         block = rows[:, start : start + WIDTH]
         for t, cut in enumerate(cuts):
             positive = (block >= cut).astype(np.float32)
             shared[t] += (positive @ positive.T).astype(np.int64)
-            called[t] += np.bincount(positive.sum(axis=0).astype(np.int64), minlength=n_models + 1)
+            votes[t] += np.bincount(positive.sum(axis=0).astype(np.int64), minlength=n_models + 1)
     first, second = pair_index(n_models)
-    return np.diagonal(shared, axis1=1, axis2=2).copy(), shared[:, first, second], called
+    return np.diagonal(shared, axis1=1, axis2=2).copy(), shared[:, first, second], votes
 
 
 def hits(values: F64, instances: Flags, thresholds: F64) -> I64:
@@ -80,9 +80,9 @@ def pearson(values: F64) -> F64:
     order of terms is the machine's business.
     """
     n_models, n = values.shape
-    found = np.full(n_models * (n_models - 1) // 2, np.nan)
+    correlations = np.full(n_models * (n_models - 1) // 2, np.nan)
     if n < 2 or n_models < 2:
-        return found
+        return correlations
     constant = (values == values[:, :1]).all(axis=1)
     centred = _unit(values)
     for _ in range(2):  # once more takes away what rounding left of the mean
@@ -124,14 +124,14 @@ def correlations(values: F64) -> F64:
     return np.stack([pearson(values), _spearman(ranked), *_kendall(ranked)])
 
 
-def _spearman(ranked: Places) -> F64:
+def _spearman(ranked: RankPlaces) -> F64:
     shared = products(ranked.doubled)
     squares = np.where(ranked.constant, np.nan, np.diagonal(shared))
     first, second = pair_index(len(shared))
     return _cosines(shared[first, second], squares, first, second)
 
 
-def _kendall(ranked: Places) -> tuple[F64, F64]:
+def _kendall(ranked: RankPlaces) -> tuple[F64, F64]:
     n_models, n = ranked.below.shape
     first, second = pair_index(n_models)
     swapped, joint = discordant(ranked, first, second)

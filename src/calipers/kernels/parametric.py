@@ -56,7 +56,7 @@ def best_assignments(
         None for all of [0, 1]; else (n_images,) one fixed weight per image, which leaves one piece
         each.
     """
-    found: list[tuple[I64, F64, I64, I64]] = []
+    parts: list[tuple[I64, F64, I64, I64]] = []
     todo: list[int] = []
     for images, rows, columns in _same_shapes(shape):
         few = min(rows, columns)
@@ -66,21 +66,21 @@ def best_assignments(
         step = max(1, AT_ONCE // (perm(max(rows, columns), few) * few))
         for start in range(0, len(images), step):
             part = images[start : start + step]
-            pieces, tied = _listed(
+            pieces, tied = _by_listing(
                 gain, same, offsets[part], rows, columns, None if w is None else w[part]
             )
             todo += part[tied].tolist()
             owner, piece_start, pair = pieces
-            found.append((part[owner], piece_start, np.full(len(owner), few), pair))
+            parts.append((part[owner], piece_start, np.full(len(owner), few), pair))
     for i in todo:
         matrix = slice(offsets[i], offsets[i + 1])
         values, flags = gain[matrix].reshape(shape[i]), same[matrix].reshape(shape[i])
-        for from_weight, (rows_, columns_) in _solved(
+        for from_weight, (rows_, columns_) in _solve(
             values, flags, None if w is None else float(w[i])
         ):
             pair = offsets[i] + rows_ * shape[i, 1] + columns_
-            found.append((np.array([i]), np.array([from_weight]), np.array([len(pair)]), pair))
-    return _joined(found)
+            parts.append((np.array([i]), np.array([from_weight]), np.array([len(pair)]), pair))
+    return _merge(parts)
 
 
 def _same_shapes(shape: I64) -> Iterator[tuple[I64, int, int]]:
@@ -96,15 +96,14 @@ def _same_shapes(shape: I64) -> Iterator[tuple[I64, int, int]]:
 def _assignments(rows: int, columns: int) -> I64:
     """Return (A, min) flat matrix positions of every one-to-one assignment."""
     if rows <= columns:
-        chosen = np.array(list(permutations(range(columns), rows)), np.int64)
-        return np.arange(rows) * columns + chosen
-    chosen = np.array(list(permutations(range(rows), columns)), np.int64)
-    return np.sort(
-        chosen * columns + np.arange(columns), axis=1
-    )  # row by row, as every route adds up
+        orders = np.array(list(permutations(range(columns), rows)), np.int64)
+        return np.arange(rows) * columns + orders
+    orders = np.array(list(permutations(range(rows), columns)), np.int64)
+    # Row by row, because every route adds up in that order.
+    return np.sort(orders * columns + np.arange(columns), axis=1)
 
 
-def _listed(
+def _by_listing(
     gain: F64, same: Flags, starts: I64, rows: int, columns: int, w: F64 | None
 ) -> tuple[tuple[I64, F64, I64], Flags]:
     """Return the pieces (owner, start, pairs) of images of one shape by listing, and which images
@@ -117,18 +116,22 @@ def _listed(
     for k in range(1, listed.shape[1]):
         height, slope = height + gains[:, listed[:, k]], slope + flags[:, listed[:, k]]
     if w is None:
-        owner, start, chosen, tied = _envelope(height, slope, listed.shape[1])
+        owner, start, assignment, tied = _envelope(height, slope, listed.shape[1])
     else:
         total = height + w[:, None] * slope
-        chosen, owner, start = total.argmax(axis=1), np.arange(len(starts)), np.zeros(len(starts))
+        assignment, owner, start = (
+            total.argmax(axis=1),
+            np.arange(len(starts)),
+            np.zeros(len(starts)),
+        )
         tied = (total > total.max(axis=1, keepdims=True) - TIE).sum(axis=1) > 1
-    kept = ~tied[owner]
-    owner, start, chosen = owner[kept], start[kept], chosen[kept]
-    return (owner, start, (starts[owner, None] + listed[chosen]).ravel()), tied
+    untied = ~tied[owner]
+    owner, start, assignment = owner[untied], start[untied], assignment[untied]
+    return (owner, start, (starts[owner, None] + listed[assignment]).ravel()), tied
 
 
 def _envelope(height: F64, slope: I64, most: int) -> tuple[I64, F64, I64, Flags]:
-    """Return (owner, start, assignment) of the pieces and which owners have ties, for lines (n, A)."""
+    """Return (owner, start, assignment) of the pieces of lines (n, A), and owners with ties."""
     n = len(height)
     everyone = np.arange(n)
     best, which = np.full((n, most + 1), -np.inf), np.zeros((n, most + 1), np.int64)
@@ -140,7 +143,7 @@ def _envelope(height: F64, slope: I64, most: int) -> tuple[I64, F64, I64, Flags]
         many[:, k] = (of_slope > best[:, k, None] - TIE).sum(axis=1) > 1
     now = best.argmax(axis=1)
     tied = many[everyone, now] | ((best > best[everyone, now, None] - TIE).sum(axis=1) > 1)
-    owner, start, chosen = [everyone], [np.zeros(n)], [which[everyone, now]]
+    owner, start, assignment = [everyone], [np.zeros(n)], [which[everyone, now]]
     active = everyone
     for _ in range(most):
         rise = np.arange(most + 1) - now[active, None]
@@ -158,11 +161,11 @@ def _envelope(height: F64, slope: I64, most: int) -> tuple[I64, F64, I64, Flags]
         tied[active] |= many[active, now[active]] | (first[on] > 1.0 - TIE)
         owner.append(active)
         start.append(first[on])
-        chosen.append(which[active, now[active]])
-    return np.concatenate(owner), np.concatenate(start), np.concatenate(chosen), tied
+        assignment.append(which[active, now[active]])
+    return np.concatenate(owner), np.concatenate(start), np.concatenate(assignment), tied
 
 
-def _solved(gain: F64, same: Flags, w: float | None) -> list[tuple[float, tuple[I64, I64]]]:
+def _solve(gain: F64, same: Flags, w: float | None) -> list[tuple[float, tuple[I64, I64]]]:
     """Return the pieces of one image with the Hungarian method: solve at both ends, then where
     their lines meet.
     """
@@ -199,9 +202,8 @@ def _between(
 
 
 def _line(gain: F64, same: Flags, assignment: tuple[I64, I64]) -> tuple[float, int]:
-    return float(np.cumsum(gain[assignment])[-1]), int(
-        same[assignment].sum()
-    )  # added up one by one
+    # cumsum adds up one by one, as the native twin does; sum would not.
+    return float(np.cumsum(gain[assignment])[-1]), int(same[assignment].sum())
 
 
 def _hungarian(gain: F64, same: Flags, w: float) -> tuple[I64, I64]:
@@ -211,12 +213,12 @@ def _hungarian(gain: F64, same: Flags, w: float) -> tuple[I64, I64]:
     return rows, columns
 
 
-def _joined(found: list[tuple[I64, F64, I64, I64]]) -> Pieces:
+def _merge(parts: list[tuple[I64, F64, I64, I64]]) -> Pieces:
     """Sort the pieces by image and start, and bring their pairs along."""
-    if not found:
+    if not parts:
         none = np.zeros(0, np.int64)
         return Pieces(none, np.zeros(0), np.zeros(1, np.int64), none)
-    image, start, size, pair = (np.concatenate([part[k] for part in found]) for k in range(4))
+    image, start, size, pair = (np.concatenate(columns) for columns in zip(*parts))
     order = np.lexsort((start, image))
     begin = (np.cumsum(size) - size)[order]
     offsets = np.concatenate([[0], np.cumsum(size[order])])

@@ -124,14 +124,13 @@ def _across(x: I64, y: I64, edge: I64, following: I64, column: I64) -> I64:
     top, bottom = np.where(turned, following, edge), np.where(turned, edge, following)
     slope = (x[bottom] - x[top]) / (y[bottom] - y[top])
     right = slope > 0
-    wanted = FINE * column + np.where(right, AFTER, BEFORE)
+    target = FINE * column + np.where(right, AFTER, BEFORE)
     step = np.floor((FINE * column + (BEFORE + AFTER) / 2 - x[top]) / slope).astype(np.int64) - NEAR
     step = np.maximum(step, 0)
-    for _ in range(
-        2 * NEAR + 1
-    ):  # the rounding decides, so the steps around the estimate are tried
+    # The rounding decides, so the steps around the estimate are tried.
+    for _ in range(2 * NEAR + 1):
         reached = (x[top] + slope * step + 0.5).astype(np.int64)
-        step += np.where(right, reached < wanted, reached > wanted)
+        step += np.where(right, reached < target, reached > target)
     return np.asarray(y[top] + step - 1)
 
 

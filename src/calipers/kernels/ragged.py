@@ -44,10 +44,10 @@ def spans(starts: I64, counts: I64) -> I64:
     return np.repeat(starts, counts) + positions(counts)
 
 
-def take_rows(offsets: I64, chosen: I64) -> tuple[I64, I64]:
-    """Return (row numbers, new offsets) when the owners ``chosen`` are kept, in that order."""
-    counts = np.diff(offsets)[chosen]
-    return spans(offsets[chosen], counts), from_counts(counts)
+def take_rows(offsets: I64, selection: I64) -> tuple[I64, I64]:
+    """Return (row numbers, new offsets) of the owners in ``selection``, in that order."""
+    counts = np.diff(offsets)[selection]
+    return spans(offsets[selection], counts), from_counts(counts)
 
 
 def concat_offsets(parts: Sequence[I64]) -> I64:
@@ -64,12 +64,10 @@ def ranks_in_runs(keys: NDArray[np.integer]) -> I64:
     return np.arange(n) - np.repeat(starts, np.diff(np.append(starts, n)))
 
 
-def matching_spans(
-    sorted_keys: NDArray[np.integer], wanted: NDArray[np.integer]
-) -> tuple[I64, I64]:
-    """Return (start, count) of the run of each wanted key in ``sorted_keys``."""
-    starts = np.searchsorted(sorted_keys, wanted, side="left")
-    return starts, np.searchsorted(sorted_keys, wanted, side="right") - starts
+def matching_spans(sorted_keys: NDArray[np.integer], keys: NDArray[np.integer]) -> tuple[I64, I64]:
+    """Return (start, count) of the run of each of the ``keys`` in ``sorted_keys``."""
+    starts = np.searchsorted(sorted_keys, keys, side="left")
+    return starts, np.searchsorted(sorted_keys, keys, side="right") - starts
 
 
 def batches(counts: I64, most: int) -> list[tuple[int, int]]:

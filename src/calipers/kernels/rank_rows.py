@@ -19,15 +19,14 @@ I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
-ENTRIES = (
-    1 << 16
-)  # of rows that are sorted together: few calls for small maps, little memory for large ones
+# Entries of rows that are sorted together: few calls for small maps, little memory for large ones.
+ENTRIES = 1 << 16
 WIDTH = 1 << 16  # instances of a product at a time
 EXACT = 1 << 18  # instances up to which a sum of products of ranks stays below 2^53
 SPLIT = 1 << 16  # larger ranks are taken apart into a high and a low half of 16 bits
 
 
-class Places(NamedTuple):
+class RankPlaces(NamedTuple):
     """Where the instances of every map stand; (K, N) each."""
 
     order: I32  # instances in ascending order of their values, ties in any order
@@ -47,16 +46,16 @@ class Places(NamedTuple):
         return np.asarray(self.untied == 0)
 
 
-def places(values: F64) -> Places:
+def places(values: F64) -> RankPlaces:
     """Return the order and the ranks of every map (K, N); 0.0 and -0.0 are equal."""
     native, rows = route.native(), np.ascontiguousarray(values, np.float64)
     if native is not None:
-        return Places(*compiled_pairwise.places(native, rows))
-    found = Places(*(np.empty(rows.shape, np.int32) for _ in range(3)))
+        return RankPlaces(*compiled_pairwise.places(native, rows))
+    result = RankPlaces(*(np.empty(rows.shape, np.int32) for _ in range(3)))
     step = max(1, ENTRIES // max(1, rows.shape[1]))
     for start in range(0, len(rows) if rows.shape[1] else 0, step):
-        _sort(rows[start : start + step], *(part[start : start + step] for part in found))
-    return found
+        _sort(rows[start : start + step], *(part[start : start + step] for part in result))
+    return result
 
 
 def _sort(values: F64, order: I32, below: I32, doubled: I32) -> None:
@@ -103,7 +102,6 @@ def _products_of_halves(doubled: I32) -> F64:
         high += (left @ left.T).astype(np.int64)
         low += (right @ right.T).astype(np.int64)
         mixed += cross + cross.T
-    exact = (
-        high.astype(object) * SPLIT + mixed
-    ) * SPLIT + low  # Python's whole numbers have no bound
+    # Python's integers cannot overflow.
+    exact = (high.astype(object) * SPLIT + mixed) * SPLIT + low
     return np.asarray(exact.astype(np.float64))

@@ -41,5 +41,5 @@ def area_to_limit(overlap: F64, regions: F64, negatives: F64, limit: float) -> F
         inside = np.minimum(rate[:, 1:], limit) - np.minimum(rate[:, :-1], limit)
         share = np.where(width > 0, inside / width, 0.0)
         area = inside * (height[:, :-1] + 0.5 * share * np.diff(height, axis=1))
-        found = np.minimum(area.sum(axis=1) / limit, 1.0)
-    return np.where((regions > 0) & (fallen[:, -1] > 0), found, np.nan)
+        areas = np.minimum(area.sum(axis=1) / limit, 1.0)
+    return np.where((regions > 0) & (fallen[:, -1] > 0), areas, np.nan)

@@ -35,7 +35,7 @@ MOST_RECALLS = 128  # two words of bits
 AT_ONCE = 4_000_000  # weights in memory at a time
 
 
-class Plan(NamedTuple):
+class ReplicatePlan(NamedTuple):
     """What all replicates share. Cells are (view, class); groups are sets of views that count the
     same predictions.
     """
@@ -58,7 +58,9 @@ class Plan(NamedTuple):
         return self[:-1]
 
 
-def plan(fates: I8, order: I64, offsets: I64, ends: I64, image: I64, *, enveloped: bool) -> Plan:
+def plan(
+    fates: I8, order: I64, offsets: I64, ends: I64, image: I64, *, enveloped: bool
+) -> ReplicatePlan:
     """Return the plan for fates (V, N) in input order and a ranking of the predictions.
 
     Without ``enveloped`` every operating point with a hit is kept, not only the ends of runs.
@@ -70,31 +72,30 @@ def plan(fates: I8, order: I64, offsets: I64, ends: I64, image: I64, *, envelope
     for view, row in enumerate(ranked):
         groups.setdefault((row != IGNORED).tobytes(), []).append(view)
     classes = ragged.owners(offsets)
-    parts: dict[
-        int, tuple[I64, I64, I64]
-    ] = {}  # view -> rows of hits, hits before each point, marks
+    # View -> rows of hits, hits before each point, marks.
+    parts: dict[int, tuple[I64, I64, I64]] = {}
     rows, marks, group_of = [], [], np.zeros(len(fates), np.int64)
     row_counts, mark_counts = [], []
     n_rows = n_marks = 0
     for g, views in enumerate(groups.values()):
-        counted = np.flatnonzero(ranked[views[0]] != IGNORED)
-        block = ends[counted]
-        label = classes[counted]
-        hits = {view: ranked[view][counted] == HIT for view in views}
-        found = {view: _points(hits[view], block, label, enveloped) for view in views}
-        marked = np.zeros(len(counted), np.bool_)
-        for points, _ in found.values():
+        rows_counted = np.flatnonzero(ranked[views[0]] != IGNORED)
+        block = ends[rows_counted]
+        label = classes[rows_counted]
+        hits = {view: ranked[view][rows_counted] == HIT for view in views}
+        points_of = {view: _points(hits[view], block, label, enveloped) for view in views}
+        marked = np.zeros(len(rows_counted), np.bool_)
+        for points, _ in points_of.values():
             marked[points] = True
         at, place = np.flatnonzero(marked), n_marks - 1 + np.cumsum(marked)
-        for view, (points, before) in found.items():
-            parts[view] = counted[hits[view]], before, place[points]
+        for view, (points, before) in points_of.items():
+            parts[view] = rows_counted[hits[view]], before, place[points]
             group_of[view] = g
-        rows.append(image[order[counted]])
+        rows.append(image[order[rows_counted]])
         marks.append(n_rows + at)
         row_counts.append(np.bincount(label, minlength=n_classes))
         mark_counts.append(np.bincount(label[at], minlength=n_classes))
-        n_rows, n_marks = n_rows + len(counted), n_marks + len(at)
-    return _assembled(
+        n_rows, n_marks = n_rows + len(rows_counted), n_marks + len(at)
+    return _assemble(
         group_of, (rows, row_counts), (marks, mark_counts), parts, order, offsets, image, enveloped
     )
 
@@ -110,14 +111,14 @@ def _points(hit: NDArray[np.bool_], block: I64, label: I64, enveloped: bool) -> 
     at = np.flatnonzero(last)
     so_far = np.cumsum(hit)[at]
     hits, size = np.diff(so_far, prepend=0), np.diff(at, prepend=-1)
-    kept = hits > 0
+    is_point = hits > 0
     if enveloped:
         follows = np.append((hits == size)[1:] & (label[at][1:] == label[at][:-1]), False)
-        kept &= ~follows  # nothing but hits comes next, which can only be higher
-    return at[kept], np.asarray(so_far[kept], np.int64)
+        is_point &= ~follows  # nothing but hits comes next, which can only be higher
+    return at[is_point], np.asarray(so_far[is_point], np.int64)
 
 
-def _assembled(
+def _assemble(
     group_of: I64,
     rows: tuple[list[I64], list[I64]],
     marks: tuple[list[I64], list[I64]],
@@ -126,42 +127,44 @@ def _assembled(
     offsets: I64,
     image: I64,
     enveloped: bool,
-) -> Plan:
+) -> ReplicatePlan:
     n_classes, views = len(offsets) - 1, range(len(group_of))
     hits = [parts[view][0] for view in views]
     base = ragged.from_counts(np.array([len(entry) for entry in hits], np.int64))
     classes = ragged.owners(offsets)
     owner = [classes[entry] for entry in hits]
     # The class of a point is that of the last hit up to it.
-    of_point = [
-        own[parts[view][1] - 1] if len(parts[view][1]) else parts[view][1]
-        for view, own in zip(views, owner)
-    ]
-    return Plan(
+    of_point = []
+    for view, own in zip(views, owner):
+        n_hits = parts[view][1]
+        of_point.append(own[n_hits - 1] if len(n_hits) else n_hits)
+    return ReplicatePlan(
         group_of=group_of,
-        row_image=_joined(rows[0]).astype(np.int32),
-        row_offsets=ragged.from_counts(_joined(rows[1])),
-        mark_at=_joined(marks[0]),
-        mark_offsets=ragged.from_counts(_joined(marks[1])),
-        hit_image=image[order[_joined(hits)]].astype(np.int32),
+        row_image=_concatenate(rows[0]).astype(np.int32),
+        row_offsets=ragged.from_counts(_concatenate(rows[1])),
+        mark_at=_concatenate(marks[0]),
+        mark_offsets=ragged.from_counts(_concatenate(marks[1])),
+        hit_image=image[order[_concatenate(hits)]].astype(np.int32),
         hit_offsets=ragged.from_counts(
-            _joined([np.bincount(entry, minlength=n_classes) for entry in owner])
+            _concatenate([np.bincount(entry, minlength=n_classes) for entry in owner])
         ),
-        point_hits=_joined([start + parts[view][1] for start, view in zip(base.tolist(), views)]),
-        point_mark=_joined([parts[view][2] for view in views]),
+        point_hits=_concatenate(
+            [start + parts[view][1] for start, view in zip(base.tolist(), views)]
+        ),
+        point_mark=_concatenate([parts[view][2] for view in views]),
         point_offsets=ragged.from_counts(
-            _joined([np.bincount(entry, minlength=n_classes) for entry in of_point])
+            _concatenate([np.bincount(entry, minlength=n_classes) for entry in of_point])
         ),
         enveloped=enveloped,
     )
 
 
-def _joined(parts: list[I64]) -> I64:
+def _concatenate(parts: list[I64]) -> I64:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
 def average_precision(
-    p: Plan, weights: NDArray[np.integer], positives: I64, recalls: F64 | None
+    p: ReplicatePlan, weights: NDArray[np.integer], positives: I64, recalls: F64 | None
 ) -> F64:
     """Return (R, V, K); NaN for a class without references.
 
@@ -183,7 +186,7 @@ def average_precision(
     return np.concatenate(parts) if parts else np.zeros(positives.shape)
 
 
-def hits_at(p: Plan, weights: NDArray[np.integer], allowed: F64) -> I64:
+def hits_at(p: ReplicatePlan, weights: NDArray[np.integer], allowed: F64) -> I64:
     """Return (R, V, K, n): the most hits of a cell at an operating point with at most ``allowed``
     (R, n) false alarms.
 
@@ -209,7 +212,10 @@ def hits_at(p: Plan, weights: NDArray[np.integer], allowed: F64) -> I64:
 
 
 def _block(
-    p: Plan, weights: NDArray[np.integer], positives: I64, rounded: NDArray[np.bool_] | None
+    p: ReplicatePlan,
+    weights: NDArray[np.integer],
+    positives: I64,
+    rounded: NDArray[np.bool_] | None,
 ) -> F64:
     hits, every = running(p, weights)
     values = hits / (every + EPS)
@@ -227,15 +233,14 @@ def _block(
     return np.asarray(mean.reshape(positives.shape))
 
 
-def running(p: Plan, weights: NDArray[np.integer]) -> tuple[I64, I64]:
+def running(p: ReplicatePlan, weights: NDArray[np.integer]) -> tuple[I64, I64]:
     """Return (R, P): the weight of the hits and of all counted predictions up to every operating
     point.
     """
     marks = np.zeros((len(weights), len(p.mark_at)), np.int64)
     n_classes = (len(p.hit_offsets) - 1) // max(1, len(p.group_of))
-    for first in range(
-        0, len(p.row_offsets) - 1, n_classes
-    ):  # one group of views after the other: less memory
+    # One group of views after the other: less memory.
+    for first in range(0, len(p.row_offsets) - 1, n_classes):
         start, stop = p.row_offsets[first], p.row_offsets[first + n_classes]
         sums = _cumulated(weights, p.row_image[start:stop])
         here = slice(p.mark_offsets[first], p.mark_offsets[first + n_classes])

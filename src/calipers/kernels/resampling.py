@@ -29,8 +29,8 @@ SPARE_WORDS = 16
 
 def check_seed(seed: Any) -> None:
     """Raise for a seed that the generator does not take."""
-    known = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
-    if not known or not 0 <= seed < 2**64:
+    is_integer = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    if not is_integer or not 0 <= seed < 2**64:
         raise UsageError(f"a seed is a whole number from 0 to 2^64 - 1, got {str(seed)[:80]}")
 
 
@@ -47,32 +47,31 @@ def uniform_counts(seed: int, replicates: Sequence[int], n_units: int) -> Weight
     """
     native = route.native()
     if native is not None and 1 < n_units < MOST_UNITS:
-        spare = (
-            SPARE_WORDS + 4 * n_units**2 // 2**32
-        )  # some draws are rejected: the bits do not divide evenly
+        # Spare bits, because some draws are rejected: the bits do not divide evenly.
+        spare = SPARE_WORDS + 4 * n_units**2 // 2**32
         words = (n_units + 1) // 2 + spare
         raw = (_bits(seed, b).random_raw(words) for b in replicates)
-        found = compiled.uniform_counts(native, raw, len(replicates), n_units)
-        if found is not None:
-            return found
-    drawn = (generator(seed, b).integers(0, n_units, n_units) for b in replicates)
-    return counts(drawn, len(replicates), n_units)
+        weights = compiled.uniform_counts(native, raw, len(replicates), n_units)
+        if weights is not None:
+            return weights
+    draws = (generator(seed, b).integers(0, n_units, n_units) for b in replicates)
+    return counts(draws, len(replicates), n_units)
 
 
-def counts(drawn: Iterable[I64], n_replicates: int, n_units: int) -> Weights:
+def counts(draws: Iterable[I64], n_replicates: int, n_units: int) -> Weights:
     """Return (n_units, R): how often each unit was drawn in each of R replicates, which are looked
     at one by one.
     """
-    found: Weights = np.zeros((n_replicates, n_units), np.uint8)
-    for row, entry in enumerate(drawn):
+    weights: Weights = np.zeros((n_replicates, n_units), np.uint8)
+    for row, entry in enumerate(draws):
         exact = np.bincount(entry, minlength=n_units)
         if exact.max(initial=0) > MOST:
-            found = found.astype(np.int64)
-        found[row] = exact
-    return found.T.copy()
+            weights = weights.astype(np.int64)
+        weights[row] = exact
+    return weights.T.copy()
 
 
-def spread(unit_counts: Weights, code: I64) -> Weights:
+def image_weights(unit_counts: Weights, code: I64) -> Weights:
     """Return (R, n_images): the weights of images, given those of units (n_units, R) and the unit
     of each image.
     """
@@ -82,6 +81,5 @@ def spread(unit_counts: Weights, code: I64) -> Weights:
 
 def _bits(seed: int, replicate: int) -> np.random.Philox:
     check_seed(seed)
-    return np.random.Philox(
-        key=np.array([seed, replicate], np.uint64)
-    )  # a list of large numbers would become float
+    # As an array: a list of large numbers would become float.
+    return np.random.Philox(key=np.array([seed, replicate], np.uint64))

@@ -15,7 +15,7 @@ I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
-class Ranked(NamedTuple):
+class ScoreOrder(NamedTuple):
     """Values sorted once: the order, where each group of equal values ends, and who is positive."""
 
     order: I64  # (n,)
@@ -24,7 +24,7 @@ class Ranked(NamedTuple):
     values: F64  # (G,) ascending
 
 
-class Points(NamedTuple):
+class RocPoints(NamedTuple):
     """What lies below each of G cuts, and the totals; a cut accepts its own value and all above."""
 
     positive_below: F64  # (R, G)
@@ -33,55 +33,55 @@ class Points(NamedTuple):
     negative: F64  # (R,)
 
 
-def ranked(values: F64, positive: Flags) -> Ranked:
+def score_order(values: F64, positive: Flags) -> ScoreOrder:
     """Sort values, larger is more positive."""
     order = np.argsort(values, kind="stable")
-    held = values[order]
-    ends = np.flatnonzero(np.append(held[1:] != held[:-1], True))
-    return Ranked(order, ends, positive[order], held[ends])
+    ascending = values[order]
+    ends = np.flatnonzero(np.append(ascending[1:] != ascending[:-1], True))
+    return ScoreOrder(order, ends, positive[order], ascending[ends])
 
 
-def points(ranks: Ranked, weights: NDArray[Any]) -> Points:
+def points(ranks: ScoreOrder, weights: NDArray[Any]) -> RocPoints:
     """Return the cumulative weights of positives and negatives below each group, for (R, n)
     weights.
     """
     w = weights[:, ranks.order].astype(np.float64)
     below = []
     totals = []
-    for chosen in (ranks.positive, ~ranks.positive):
-        upto = np.cumsum(np.where(chosen, w, 0.0), axis=1)[:, ranks.ends]
+    for flags in (ranks.positive, ~ranks.positive):
+        upto = np.cumsum(np.where(flags, w, 0.0), axis=1)[:, ranks.ends]
         below.append(np.concatenate([np.zeros((len(w), 1)), upto[:, :-1]], axis=1))
         totals.append(upto[:, -1])
-    return Points(below[0], below[1], totals[0], totals[1])
+    return RocPoints(below[0], below[1], totals[0], totals[1])
 
 
-def area(found: Points) -> F64:
+def area(roc_points: RocPoints) -> F64:
     """Return (R,) the share of pairs that are ordered rightly, ties counting half; NaN without a
     pair.
     """
-    positive = np.diff(found.positive_below, axis=1, append=found.positive[:, None])
-    negative = np.diff(found.negative_below, axis=1, append=found.negative[:, None])
-    right = (positive * (found.negative_below + 0.5 * negative)).sum(axis=1)
+    positive = np.diff(roc_points.positive_below, axis=1, append=roc_points.positive[:, None])
+    negative = np.diff(roc_points.negative_below, axis=1, append=roc_points.negative[:, None])
+    right = (positive * (roc_points.negative_below + 0.5 * negative)).sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(right / (found.positive * found.negative))
+        return np.asarray(right / (roc_points.positive * roc_points.negative))
 
 
-def youden(found: Points) -> F64:
-    """Return (R, G) sensitivity + specificity - 1 at every cut; NaN without positives or negatives."""
+def youden(roc_points: RocPoints) -> F64:
+    """Return (R, G) sensitivity + specificity - 1 at every cut; NaN without either kind."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(
-            found.negative_below / found.negative[:, None]
-            - found.positive_below / found.positive[:, None]
+            roc_points.negative_below / roc_points.negative[:, None]
+            - roc_points.positive_below / roc_points.positive[:, None]
         )
 
 
-def best_cut(found: Points) -> I64:
+def best_cut(roc_points: RocPoints) -> I64:
     """Return (R,) the cut of the largest Youden index; of equal ones the lowest, which accepts
     most.
     """
     # Cross-multiplied, whole numbers tie exactly.
     scaled = (
-        found.negative_below * found.positive[:, None]
-        - found.positive_below * found.negative[:, None]
+        roc_points.negative_below * roc_points.positive[:, None]
+        - roc_points.positive_below * roc_points.negative[:, None]
     )
     return np.asarray(np.argmax(scaled, axis=1))

@@ -18,7 +18,7 @@ I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 
 
-class Side(NamedTuple):
+class BoxSide(NamedTuple):
     """Objects of images: corners (n, 2 d) and areas."""
 
     offsets: I64
@@ -44,7 +44,9 @@ class Paths(NamedTuple):
     extra: I32  # labels
 
 
-def paths(reference: Side, prediction: Side, n_classes: int, class_weight: str | float) -> Paths:
+def paths(
+    reference: BoxSide, prediction: BoxSide, n_classes: int, class_weight: str | float
+) -> Paths:
     """Match every image for all class weights in [0, 1] ("data-set"), at its own ("image"), or at a
     fixed number.
 
@@ -118,14 +120,15 @@ def tally(piece_weights: I64, table: TallyTable, n_owners: int) -> F64:
     return result
 
 
-def class_presence(reference: Side, prediction: Side, n_classes: int) -> I64:
+def class_presence(reference: BoxSide, prediction: BoxSide, n_classes: int) -> I64:
     """Return (n_images, 3): how many classes are in both, only predicted, only referenced."""
     n_images = len(reference.offsets) - 1
-    real = np.unique(ragged.owners(reference.offsets) * n_classes + reference.label)
-    said = np.unique(ragged.owners(prediction.offsets) * n_classes + prediction.label)
-    both = real[np.isin(real, said, assume_unique=True)]
+    reference_cells = np.unique(ragged.owners(reference.offsets) * n_classes + reference.label)
+    predicted_cells = np.unique(ragged.owners(prediction.offsets) * n_classes + prediction.label)
+    both = reference_cells[np.isin(reference_cells, predicted_cells, assume_unique=True)]
     per_image = [
-        np.bincount(cells // n_classes, minlength=n_images) for cells in (both, said, real)
+        np.bincount(cells // n_classes, minlength=n_images)
+        for cells in (both, predicted_cells, reference_cells)
     ]
     return np.stack(
         [per_image[0], per_image[1] - per_image[0], per_image[2] - per_image[0]], axis=1
@@ -145,7 +148,7 @@ def presence_mcc(presence: F64, cells: float | F64) -> F64:
 
 
 def _weights(
-    reference: Side, prediction: Side, n_classes: int, class_weight: str | float
+    reference: BoxSide, prediction: BoxSide, n_classes: int, class_weight: str | float
 ) -> F64 | None:
     """Return None for all weights, else one weight per image."""
     if class_weight == "data-set":
@@ -170,7 +173,7 @@ def _complete(
     presence: I64,
     counts: I64,
     pieces: Pieces,
-    sides: tuple[Side, Side],
+    sides: tuple[BoxSide, BoxSide],
     ends: tuple[I64, I64],
     boxes: tuple[F64, F64],
 ) -> Paths:
@@ -179,9 +182,8 @@ def _complete(
     image = np.concatenate([pieces.image, bare])
     order = np.argsort(image, kind="stable")
     sizes = np.concatenate([np.diff(pieces.offsets), np.zeros(len(bare), np.int64)])[order]
-    image = image[
-        order
-    ]  # the pieces were sorted, and a bare image has no other piece: pairs stay in order
+    # The pieces were sorted, and a bare image has no other piece: pairs stay in order.
+    image = image[order]
     row, column = ends[0][pieces.pair], ends[1][pieces.pair]
     piece = np.repeat(np.arange(len(image)), sizes)
     missed, n_missed = _left_over(image, sides[0], piece, row)
@@ -204,7 +206,7 @@ def _complete(
     )
 
 
-def _left_over(image: I64, side: Side, piece: I64, row: I64) -> tuple[I32, I64]:
+def _left_over(image: I64, side: BoxSide, piece: I64, row: I64) -> tuple[I32, I64]:
     """Return the labels of the objects of each piece's image that are in none of its pairs, and how
     many they are.
     """

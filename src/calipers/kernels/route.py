@@ -58,18 +58,15 @@ _forced: list[str] = []
 
 def native() -> ModuleType | None:
     """Return the compiled twins, or None if the NumPy route is in use."""
-    wanted = (
-        _forced[-1]
-        if _forced
-        else ("numpy" if os.environ.get("CALIPERS_NATIVE") == "0" else "native")
-    )
-    return _built() if wanted == "native" else None
+    if _forced:
+        return _built() if _forced[-1] == "native" else None
+    return None if os.environ.get("CALIPERS_NATIVE") == "0" else _built()
 
 
 def threads() -> int:
     """Return how many threads the twins may use."""
-    given = os.environ.get("CALIPERS_THREADS", "")
-    return min(max(1, int(given)), MOST_THREADS) if given.isdecimal() else _cores()
+    setting = os.environ.get("CALIPERS_THREADS", "")
+    return min(max(1, int(setting)), MOST_THREADS) if setting.isdecimal() else _cores()
 
 
 def describe() -> str:
@@ -79,8 +76,13 @@ def describe() -> str:
     if os.environ.get("CALIPERS_NATIVE") == "0":
         return "kernels: NumPy, the native ones are turned off by CALIPERS_NATIVE=0"
     if missing():
-        lacks = ", ".join(missing()[:3]) + (", ..." if len(missing()) > 3 else "")
-        return f"kernels: NumPy, the native ones are of an older version (without {lacks}): install or build again"
+        names = ", ".join(missing()[:3])
+        if len(missing()) > 3:
+            names += ", ..."
+        return (
+            "kernels: NumPy, the native ones are of an older version "
+            f"(without {names}): install or build again"
+        )
     return "kernels: NumPy, the native ones were not built (no C++ compiler at installation)"
 
 
@@ -89,12 +91,14 @@ def missing() -> tuple[str, ...]:
     none was built.
     """
     module = _imported()
-    return () if module is None else tuple(name for name in TWINS if not hasattr(module, name))
+    if module is None:
+        return ()
+    return tuple(name for name in TWINS if not hasattr(module, name))
 
 
 @contextmanager
 def forced(route: str) -> Iterator[None]:
-    """Take one route, "numpy" or "native", whatever the environment says. For tests and benchmarks."""
+    """Force one route, "numpy" or "native", for tests and benchmarks."""
     _forced.append(route)
     try:
         yield
@@ -123,7 +127,5 @@ def _imported() -> ModuleType | None:
 
 
 def _cores() -> int:
-    """Return the cores that this process may use, which on a shared machine are fewer than there
-    are.
-    """
+    """Return the cores that this process may use; on a shared machine that may not be all."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

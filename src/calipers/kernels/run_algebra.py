@@ -33,19 +33,19 @@ def common(a: Table, b: Table, rows: I64, columns: I64) -> I64:
     native = route.native()
     if native is not None:
         return compiled_runs.common(native, a, b, rows, columns)
-    found = np.zeros(len(rows), np.int64)
+    voxels = np.zeros(len(rows), np.int64)
     one, other = np.diff(a[0])[rows], np.diff(b[0])[columns]
     some, fewer = (one > 0) & (other > 0), one <= other
     sides = ((fewer, a, b, rows, columns), (~fewer, b, a, columns, rows))
-    for chosen, few, many, of_few, of_many in sides:
-        pairs = np.flatnonzero(chosen & some)
-        found[pairs] = _looked_up(few, many, of_few[pairs], of_many[pairs])
-    return found
+    for fewest, few, many, of_few, of_many in sides:
+        pairs = np.flatnonzero(fewest & some)
+        voxels[pairs] = _common_voxels(few, many, of_few[pairs], of_many[pairs])
+    return voxels
 
 
-def _looked_up(few: Table, many: Table, of_few: I64, of_many: I64) -> I64:
+def _common_voxels(few: Table, many: Table, of_few: I64, of_many: I64) -> I64:
     """Return the voxels that pairs share, some pairs at a time; every object has runs."""
-    found = np.zeros(len(of_few), np.int64)
+    voxels = np.zeros(len(of_few), np.int64)
     unit = 1 + max(int((start + length).max(initial=0)) for _, start, length in (few, many))
     # With the object in front of their starts, the runs of all objects ascend.
     searched, line = (ragged.owners(offsets) * unit + start for offsets, start, _ in (few, many))
@@ -57,13 +57,13 @@ def _looked_up(few: Table, many: Table, of_few: I64, of_many: I64) -> I64:
     counts = np.maximum(high - low, 0)
     for one, other in ragged.batches(counts, AT_ONCE):
         offsets = ragged.from_counts(counts[one:other])
-        taken = ragged.spans(low[one:other], counts[one:other])
-        start = np.repeat((of_many * unit)[one:other], counts[one:other]) + few[1][taken]
-        shared = _below(start + few[2][taken], line, many[2], before) - _below(
+        runs = ragged.spans(low[one:other], counts[one:other])
+        start = np.repeat((of_many * unit)[one:other], counts[one:other]) + few[1][runs]
+        overlap = _below(start + few[2][runs], line, many[2], before) - _below(
             start, line, many[2], before
         )
-        found[one:other] = np.diff(ragged.from_counts(shared)[offsets])
-    return found
+        voxels[one:other] = np.diff(ragged.from_counts(overlap)[offsets])
+    return voxels
 
 
 def _below(places: I64, line: I64, length: I64, before: I64) -> I64:
@@ -84,17 +84,15 @@ def intersections(a: Owned, b: Owned) -> tuple[I64, I64, I64]:
     native = route.native()
     if native is not None:
         return compiled_runs.intersections(native, a, b)
-    a, b = (
-        (start, length, owner.astype(np.int64, copy=False)) for start, length, owner in (a, b)
-    )  # products fit
-    found = [*_begun_inside(a, b, "left")]
-    found += [
-        (owner_a, owner_b, common) for owner_b, owner_a, common in _begun_inside(b, a, "right")
-    ]
-    if not found:
+    # In 64 bits the products of owners do not overflow.
+    a, b = ((start, length, owner.astype(np.int64, copy=False)) for start, length, owner in (a, b))
+    pieces = [*_begun_inside(a, b, "left")]
+    for owner_b, owner_a, common in _begun_inside(b, a, "right"):
+        pieces.append((owner_a, owner_b, common))
+    if not pieces:
         nothing = np.zeros(0, np.int64)
         return nothing, nothing, nothing
-    owner_a, owner_b, common = (np.concatenate(parts) for parts in zip(*found))
+    owner_a, owner_b, common = (np.concatenate(parts) for parts in zip(*pieces))
     return _added_up(owner_a, owner_b, common)
 
 
@@ -203,9 +201,8 @@ def _eroded_along(axis: int, these: Runs, size: I64, rule: tuple[int, int]) -> t
     while have < window and len(these[0]):
         step = min(have, window - have)
         at, stride = runs.places(these[0] % unit, size)[axis], _stride(size, axis)
-        later = (
-            at >= step
-        )  # the row `step` further on, moved here; the first rows have nowhere to go
+        # The row `step` further on, moved here; the first rows have nowhere to go.
+        later = at >= step
         moved = these[0][later] - step * stride[later], these[1][later]
         start, length, mine = both(these, moved)
         these, size, have = (start, length), size[mine], have + step

@@ -52,7 +52,7 @@ def turned(offsets: I64, start: I64, length: I64, size: I64) -> Runs:
 
 
 class Turn(NamedTuple):
-    """Runs that are about to be turned: how many there will be is known before they take any room."""
+    """Runs to be turned: their number is known before they take any memory."""
 
     size: I64
     base: I64
@@ -153,5 +153,5 @@ def _difference(first: I64, second: I64) -> tuple[I64, I64]:
     flips = np.where(order < len(first), np.uint8(1), np.uint8(2))
     state = np.bitwise_xor.accumulate(flips) if len(flips) else flips
     length = np.diff(joint)
-    kept = np.flatnonzero((state[:-1] == 1) & (length > 0))
-    return joint[kept], length[kept]
+    pieces = np.flatnonzero((state[:-1] == 1) & (length > 0))
+    return joint[pieces], length[pieces]

@@ -58,15 +58,15 @@ def _pieces(array: Array, alike: bool) -> tuple[I64, I64, Array]:
         edges.append(np.flatnonzero(part[1:] != part[:-1]) + low)
     first = np.concatenate(edges)
     value = flat[first]
-    kept = np.flatnonzero(value)
+    nonzero = np.flatnonzero(value)
     start, length, mine = _cut_at_rows(
-        first[kept], np.append(first, len(flat))[kept + 1], array.shape[-1]
+        first[nonzero], np.append(first, len(flat))[nonzero + 1], array.shape[-1]
     )
-    return start, length, value[kept[mine]]
+    return start, length, value[nonzero[mine]]
 
 
 def numbered(value: Array) -> tuple[I64, int]:
-    """Return the place of every value among the different ones, ascending, and how many those are."""
+    """Return the place of every value among the distinct ones, ascending, and their number."""
     if value.dtype.kind in "biu" and value.size:
         low, high = int(value.min()), int(value.max())
         if high - low <= max(4 * len(value), AT_ONCE) and high < 1 << 62:
@@ -102,7 +102,7 @@ def _cut_at_rows(first: I64, after: I64, width: int) -> tuple[I64, I64, I64]:
 
 
 def fill(start: I64, length: I64, value: Array | bool | int, shape: tuple[int, ...]) -> Array:
-    """Return the dense array: ``value`` (one, or one per run) inside of the runs, zero elsewhere."""
+    """Return the dense array: ``value`` (one, or one per run) inside runs, zero elsewhere."""
     value = np.asarray(value)
     array = np.zeros(shape, value.dtype)
     array.reshape(-1)[ragged.spans(start, length)] = (
@@ -138,12 +138,12 @@ def boxes(start: I64, length: I64, offsets: I64, size: I64) -> F64:
     low = places(start, size[ragged.owners(offsets)])
     high = low + 1
     high[0] = low[0] + length
-    found = np.full((len(offsets) - 1, 2 * len(low)), np.nan)
+    corners = np.full((len(offsets) - 1, 2 * len(low)), np.nan)
     some = np.flatnonzero(np.diff(offsets))
     if len(some):
-        found[some, : len(low)] = np.minimum.reduceat(low, offsets[some], axis=1).T
-        found[some, len(low) :] = np.maximum.reduceat(high, offsets[some], axis=1).T
-    return found
+        corners[some, : len(low)] = np.minimum.reduceat(low, offsets[some], axis=1).T
+        corners[some, len(low) :] = np.maximum.reduceat(high, offsets[some], axis=1).T
+    return corners
 
 
 def centroids(start: I64, length: I64, offsets: I64, size: I64) -> F64:
@@ -152,16 +152,15 @@ def centroids(start: I64, length: I64, offsets: I64, size: I64) -> F64:
 
     Sums are whole numbers and exact, up to objects of 2^62 / (2 width) voxels.
     """
-    twice = (
-        2 * places(start, size[ragged.owners(offsets)]) + 1
-    ) * length  # twice the sum of the centres of a run
+    # Twice the sum of the centres of a run.
+    twice = (2 * places(start, size[ragged.owners(offsets)]) + 1) * length
     twice[0] += (length - 1) * length
-    found = np.full((len(offsets) - 1, len(twice)), np.nan)
+    means = np.full((len(offsets) - 1, len(twice)), np.nan)
     some = np.flatnonzero(np.diff(offsets))
     if len(some):
         total = np.add.reduceat(length, offsets[some])
-        found[some] = (np.add.reduceat(twice, offsets[some], axis=1) / (2 * total)).T
-    return found
+        means[some] = (np.add.reduceat(twice, offsets[some], axis=1) / (2 * total)).T
+    return means
 
 
 def weighted_centroids(
@@ -176,27 +175,26 @@ def weighted_centroids(
     native = route.native()
     if native is not None and values.dtype in compiled_runs.REAL and size.ndim == 1:
         return compiled_runs.weighted_centroids(native, values, (offsets, start, length), size)
-    n, taken = len(offsets) - 1, _taken(values, start, length)
+    n, voxel_values = len(offsets) - 1, _values_of(values, start, length)
     of_run = np.repeat(ragged.owners(offsets), length)
-    total = _sums(of_run, taken, n)
+    total = _sums(of_run, voxel_values, n)
     where = places(start, size)
-    found = np.full((n, len(where)), np.nan)
+    means = np.full((n, len(where)), np.nan)
     some = total != 0
     for axis, at in enumerate(where):
         centre = np.repeat(at, length) + (ragged.positions(length) if axis == 0 else 0) + 0.5
-        found[some, axis] = _sums(of_run, taken * centre, n)[some] / total[some]
-    return total, found
+        means[some, axis] = _sums(of_run, voxel_values * centre, n)[some] / total[some]
+    return total, means
 
 
-def _taken(values: Array, start: I64, length: I64) -> F64:
+def _values_of(values: Array, start: I64, length: I64) -> F64:
     """Return the values of all voxels of the runs, one after the other."""
     return values[ragged.spans(start, length)].astype(np.float64, copy=False)
 
 
 def _sums(owner: I64, values: F64, n: int) -> F64:
-    return np.bincount(owner, weights=values, minlength=n).astype(
-        np.float64, copy=False
-    )  # of nothing it counts
+    # Without values, bincount returns whole numbers.
+    return np.bincount(owner, weights=values, minlength=n).astype(np.float64, copy=False)
 
 
 def in_box(start: I64, length: I64, size: I64, corners: F64) -> F64:
@@ -219,14 +217,14 @@ def in_box(start: I64, length: I64, size: I64, corners: F64) -> F64:
     return np.asarray(common)
 
 
-def contains(start: I64, length: I64, offsets: I64, size: I64, wanted: tuple[I64, F64]) -> Flags:
+def contains(start: I64, length: I64, offsets: I64, size: I64, queries: tuple[I64, F64]) -> Flags:
     """Return whether the voxel that holds ``points[k]`` (x, y[, z]) belongs to the object
     ``rows[k]``.
 
-    ``wanted`` is (rows, points). ``size`` is (n, d), of every object. A point outside of the image
+    ``queries`` is (rows, points). ``size`` is (n, d), of every object. A point outside of the image
     belongs to nothing.
     """
-    rows, points = wanted
+    rows, points = queries
     voxel, frame = np.floor(points), size[rows]
     inside = np.asarray(((voxel >= 0) & (voxel < frame)).all(axis=1))
     at = np.where(inside[:, None], voxel, 0).astype(np.int64)

@@ -21,7 +21,7 @@ Variant = Literal["tversky", "jaccard", "printed"]
 EPSILON = 1e-5
 
 
-class Sums(NamedTuple):
+class SoftSums(NamedTuple):
     """What soft overlap needs of one sample with K objects."""
 
     inside: F64  # (K,) sum of the scores in each object
@@ -29,16 +29,16 @@ class Sums(NamedTuple):
     background: float  # sum of the scores outside of all objects
 
 
-def sums(scores: NDArray[Any], objects: NDArray[Any], n_objects: int) -> Sums:
+def sums(scores: NDArray[Any], objects: NDArray[Any], n_objects: int) -> SoftSums:
     """Return the sums of a sample; ``objects`` holds 0 for the background and 1 ... n_objects."""
     flat = np.ascontiguousarray(objects).reshape(-1)
     weights = np.ascontiguousarray(scores, np.float64).reshape(-1)
     totals = np.asarray(np.bincount(flat, weights=weights, minlength=n_objects + 1), np.float64)
     voxels = np.bincount(flat, minlength=n_objects + 1)
-    return Sums(totals[1:], voxels[1:], float(totals[0]))
+    return SoftSums(totals[1:], voxels[1:], float(totals[0]))
 
 
-def per_object(found: Sums, alpha: float, variant: Variant) -> F64:
+def per_object(totals: SoftSums, alpha: float, variant: Variant) -> F64:
     """Return (K,) the soft overlap of every object.
 
     Notes
@@ -55,26 +55,26 @@ def per_object(found: Sums, alpha: float, variant: Variant) -> F64:
 
     No objects give no values.
     """
-    inside, background = found.inside, found.background
+    inside, background = totals.inside, totals.background
     everything = inside + background
     if variant == "tversky":
         return np.asarray(
-            (inside + EPSILON) / (alpha * everything + (1 - alpha) * found.voxels + EPSILON)
+            (inside + EPSILON) / (alpha * everything + (1 - alpha) * totals.voxels + EPSILON)
         )
     if variant == "jaccard":
-        missing = found.voxels - inside
+        gaps = totals.voxels - inside
         return np.asarray(
             (inside + EPSILON)
-            / (inside + 2 * alpha * background + 2 * (1 - alpha) * missing + EPSILON)
+            / (inside + 2 * alpha * background + 2 * (1 - alpha) * gaps + EPSILON)
         )
     with np.errstate(invalid="ignore"):
-        return np.asarray(alpha * inside / (0.5 * everything + (1 - alpha) * found.voxels))
+        return np.asarray(alpha * inside / (0.5 * everything + (1 - alpha) * totals.voxels))
 
 
-def per_sample(found: Sums, alpha: float, variant: Variant) -> float:
+def per_sample(totals: SoftSums, alpha: float, variant: Variant) -> float:
     """Return the mean over the objects of a sample; ``e / (alpha sum p + e)``, for every variant,
     if it has none.
     """
-    if not len(found.voxels):
-        return float(EPSILON / (alpha * found.background + EPSILON))
-    return float(per_object(found, alpha, variant).mean())
+    if not len(totals.voxels):
+        return float(EPSILON / (alpha * totals.background + EPSILON))
+    return float(per_object(totals, alpha, variant).mean())

@@ -74,12 +74,12 @@ def digits(values: F64) -> tuple[F64, int]:
     """
     exponent = int(np.frexp(values.max(initial=0.0))[1])
     rest = np.ldexp(values, -exponent)
-    found = np.empty((N_DIGITS, len(values)))
+    result = np.empty((N_DIGITS, len(values)))
     for k in range(N_DIGITS):
         rest = np.ldexp(rest, BITS)
-        found[k] = np.floor(rest)
-        rest = rest - found[k]
-    return found, exponent
+        result[k] = np.floor(rest)
+        rest = rest - result[k]
+    return result, exponent
 
 
 @dataclass(frozen=True)
@@ -115,9 +115,8 @@ class MedianTable:
         replicate = np.arange(len(rank))
         block = np.minimum((upto <= rank).sum(axis=0), len(upto) - 1)
         before = np.where(block > 0, upto[np.maximum(block - 1, 0), replicate], 0)
-        place = np.minimum(
-            block[:, None] * BLOCK + np.arange(BLOCK), len(self.values) - 1
-        )  # (R, BLOCK)
+        # The (R, BLOCK) places of the block that contains the rank.
+        place = np.minimum(block[:, None] * BLOCK + np.arange(BLOCK), len(self.values) - 1)
         inside = np.cumsum(weights[replicate[:, None], self.image[place]], axis=1, dtype=np.int64)
         step = np.minimum((inside <= (rank - before)[:, None]).sum(axis=1), BLOCK - 1)
         return np.asarray(self.values[place[replicate, step]])

@@ -24,7 +24,7 @@ Counts = I64 | F64
 AT_ONCE = 1 << 17  # cells of a table whose intermediate arrays stay in the cache
 
 
-class Pooled(NamedTuple):
+class PooledFigures(NamedTuple):
     """The figures of R weightings; NaN where undefined."""
 
     auroc: F64  # (R,)
@@ -35,7 +35,7 @@ class Pooled(NamedTuple):
     rate_dice: F64  # Dice of the largest set whose false positive rate is within the limit
 
 
-class Sums(NamedTuple):
+class HistogramSums(NamedTuple):
     """What the bins of R histograms sum up to; (R,) each, all but the precision and the bin numbers
     of voxels.
     """
@@ -62,7 +62,7 @@ class Bounds(NamedTuple):
 
 def from_histograms(
     positives: Counts, negatives: Counts, rate: float = 0.05, inexact: Flags | None = None
-) -> Pooled:
+) -> PooledFigures:
     """Return the figures of R pooled histograms.
 
     Parameters
@@ -100,7 +100,7 @@ def from_histograms(
         rate_dice = 2 * s.rate_hits / (s.rate_hits + s.rate_alarms + s.positives)
     some = s.positives > 0
     dice, iou = (np.where(some, values, np.nan) for values in (dice, iou))
-    return Pooled(
+    return PooledFigures(
         auroc,
         ap,
         dice,
@@ -110,22 +110,22 @@ def from_histograms(
     )
 
 
-def sums(positives: F64, negatives: F64, inexact: Flags, rate: float) -> Sums:
+def sums(positives: F64, negatives: F64, inexact: Flags, rate: float) -> HistogramSums:
     """Walk down the bins of R histograms (R, B); for ``inexact`` (B,) see `from_histograms`."""
     native = route.native()
     if native is not None:
-        return Sums(*compiled_voxels.pooled(native, positives, negatives, inexact, rate))
+        return HistogramSums(*compiled_voxels.pooled(native, positives, negatives, inexact, rate))
     n, width = positives.shape
-    found = np.zeros((len(Sums._fields), n))
-    found[Sums._fields.index("bin")] = -1
+    columns = np.zeros((len(HistogramSums._fields), n))
+    columns[HistogramSums._fields.index("bin")] = -1
     step = max(1, AT_ONCE // max(1, width))
     for first in range(0, n if width else 0, step):
         rows = slice(first, first + step)
-        found[:, rows] = _sums(positives[rows, ::-1], negatives[rows, ::-1], inexact[::-1], rate)
-    return Sums(*found)
+        columns[:, rows] = _sums(positives[rows, ::-1], negatives[rows, ::-1], inexact[::-1], rate)
+    return HistogramSums(*columns)
 
 
-def _sums(positives: F64, negatives: F64, inexact: Flags, rate: float) -> Sums:
+def _sums(positives: F64, negatives: F64, inexact: Flags, rate: float) -> HistogramSums:
     """Return the sums of a few histograms with bins descending in score; one bin after the other,
     as the twin does.
     """
@@ -140,7 +140,7 @@ def _sums(positives: F64, negatives: F64, inexact: Flags, rate: float) -> Sums:
         best = np.argmax(hits / (n_positives[:, None] + alarms), axis=1)
         within = np.count_nonzero(alarms / n_negatives[:, None] <= rate, axis=1)
     some, reached = n_positives > 0, np.maximum(within - 1, 0)
-    return Sums(
+    return HistogramSums(
         n_positives,
         n_negatives,
         right,

@@ -63,7 +63,7 @@ class Walk(NamedTuple):
     threshold: F64  # of the best overlap; NaN without positives
 
 
-class Ranked(NamedTuple):
+class RankingFigures(NamedTuple):
     """The figures of G groups; NaN where undefined."""
 
     auroc: F64
@@ -92,16 +92,16 @@ def sides(values: NDArray[Any], positive: NDArray[Any], offsets: I64 | None = No
     flat, flags, native = as_scores(values), as_flags(positive), route.native()
     bounds = np.array([0, flat.size]) if offsets is None else offsets
     counts = np.array([np.count_nonzero(flags[a:b]) for a, b in pairwise(bounds)], np.int64)
-    taken = ragged.from_counts(counts)
-    left = ragged.from_counts(np.diff(bounds) - counts)
+    positive_offsets = ragged.from_counts(counts)
+    negative_offsets = ragged.from_counts(np.diff(bounds) - counts)
     if native is not None:
-        found = compiled_voxels.split(native, flat, flags, int(taken[-1]))
+        parts = compiled_voxels.split(native, flat, flags, int(positive_offsets[-1]))
     else:
-        found = flat[flags], flat[~flags]
-    for side, places in zip(found, (taken, left)):
+        parts = flat[flags], flat[~flags]
+    for side, places in zip(parts, (positive_offsets, negative_offsets)):
         for a, b in pairwise(places):
             side[a:b].sort()
-    return Sides(*found, taken, left)
+    return Sides(*parts, positive_offsets, negative_offsets)
 
 
 def slices(values: NDArray[Any], positive: NDArray[Any], axis: int) -> Sides:
@@ -125,11 +125,13 @@ def exact(positives: NDArray[Any], negatives: NDArray[Any]) -> tuple[float, floa
     first, second = np.sort(as_scores(positives)), np.sort(as_scores(negatives))
     kind = np.result_type(first, second)
     ends = [np.array([0, side.size]) for side in (first, second)]
-    found = ranked(Sides(first.astype(kind, copy=False), second.astype(kind, copy=False), *ends))
-    return float(found.auroc[0]), float(found.ap[0])
+    figures = ranking_figures(
+        Sides(first.astype(kind, copy=False), second.astype(kind, copy=False), *ends)
+    )
+    return float(figures.auroc[0]), float(figures.ap[0])
 
 
-def ranked(found: Sides) -> Ranked:
+def ranking_figures(scores: Sides) -> RankingFigures:
     """Return AUROC, average precision and the best Dice and IoU of every group.
 
     Notes
@@ -139,8 +141,8 @@ def ranked(found: Sides) -> Ranked:
     one threshold is best for both; of equal ones the highest. Both are undefined (NaN) without
     positives.
     """
-    n_positives, n_negatives = found.n_positives, found.n_negatives
-    w = walk(found)
+    n_positives, n_negatives = scores.n_positives, scores.n_negatives
+    w = walk(scores)
     with np.errstate(divide="ignore", invalid="ignore"):
         auroc = w.doubled / (2.0 * n_positives * n_negatives)
         ap = w.precision / n_positives
@@ -148,19 +150,19 @@ def ranked(found: Sides) -> Ranked:
         iou = w.hits / (w.alarms + n_positives)
     undefined = n_positives == 0
     dice[undefined] = iou[undefined] = np.nan
-    return Ranked(auroc, ap, dice, iou, w.threshold)
+    return RankingFigures(auroc, ap, dice, iou, w.threshold)
 
 
-def walk(found: Sides) -> Walk:
+def walk(scores: Sides) -> Walk:
     """Walk along the operating points of every group; a group may have up to 2^32 voxels."""
     native = route.native()
     if native is not None:
-        return Walk(*compiled_voxels.walk(native, *found))
-    n = len(found.positive_offsets) - 1
+        return Walk(*compiled_voxels.walk(native, *scores))
+    n = len(scores.positive_offsets) - 1
     doubled, hits, alarms = np.zeros((3, n), np.int64)
     result = Walk(doubled, hits, alarms, np.zeros(n), np.full(n, np.nan))
     for g in range(n):
-        _walk_group(*found.group(g), result, g)
+        _walk_group(*scores.group(g), result, g)
     return result
 
 
@@ -178,9 +180,8 @@ def _walk_group(positives: Scores, negatives: Scores, result: Walk, g: int) -> N
         if not len(start):
             continue
         value = positives[start]
-        end = np.searchsorted(
-            positives, value[-1], side="right"
-        )  # equal scores may go on in the next piece
+        # Equal scores may go on in the next piece.
+        end = np.searchsorted(positives, value[-1], side="right")
         gained = np.diff(start, append=end)
         below, upto = (
             np.searchsorted(negatives, value, side="left"),

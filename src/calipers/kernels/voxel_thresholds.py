@@ -19,7 +19,7 @@ I64 = NDArray[np.int64]
 POINTS = 512
 
 
-class Overlap(NamedTuple):
+class VoxelOverlap(NamedTuple):
     """Dice and IoU of G groups at a threshold; NaN where undefined."""
 
     dice: F64
@@ -27,7 +27,7 @@ class Overlap(NamedTuple):
     threshold: F64
 
 
-class Curve(NamedTuple):
+class ThresholdCurve(NamedTuple):
     """Operating points of one group in descending threshold, from none to all voxels."""
 
     threshold: F64  # (k,) inf at the first point
@@ -37,18 +37,18 @@ class Curve(NamedTuple):
     n_negatives: int
 
 
-def at_threshold(found: Sides, threshold: float) -> Overlap:
+def at_threshold(scores: Sides, threshold: float) -> VoxelOverlap:
     """Return Dice ``2 TP / (TP + FP + P)`` and IoU ``TP / (FP + P)`` of all voxels with a score
     ``>= threshold``.
 
     The threshold is rounded to the type of the scores, as NumPy does. Undefined (NaN) without
     positives.
     """
-    counts = [_at_or_above(found.group(g), threshold) for g in range(len(found.n_positives))]
-    return _overlap(found, counts, np.full(len(counts), threshold))
+    counts = [_at_or_above(scores.group(g), threshold) for g in range(len(scores.n_positives))]
+    return _overlap(scores, counts, np.full(len(counts), threshold))
 
 
-def at_false_positive_rate(found: Sides, limit: float) -> Overlap:
+def at_false_positive_rate(scores: Sides, limit: float) -> VoxelOverlap:
     """Return Dice and IoU of the largest set of voxels, cut at a score, whose false positive rate
     is ``<= limit``.
 
@@ -59,9 +59,9 @@ def at_false_positive_rate(found: Sides, limit: float) -> Overlap:
     lowest score taken, inf if there is none (Dice is then 0). Undefined (NaN) without positives or
     without negatives.
     """
-    counts, thresholds = list[tuple[float, float]](), np.full(len(found.n_positives), np.nan)
+    counts, thresholds = list[tuple[float, float]](), np.full(len(scores.n_positives), np.nan)
     for g in range(len(thresholds)):
-        positives, negatives = found.group(g)
+        positives, negatives = scores.group(g)
         if not len(negatives):
             counts.append((np.nan, np.nan))
             continue
@@ -73,13 +73,13 @@ def at_false_positive_rate(found: Sides, limit: float) -> Overlap:
             first = [
                 int(np.searchsorted(side, barrier, side="right")) for side in (positives, negatives)
             ]
-        taken = [side[k] for side, k in zip((positives, negatives), first) if k < len(side)]
-        thresholds[g] = min(taken, default=np.inf)
+        lowest = [side[k] for side, k in zip((positives, negatives), first) if k < len(side)]
+        thresholds[g] = min(lowest, default=np.inf)
         counts.append((len(positives) - first[0], len(negatives) - first[1]))
-    return _overlap(found, counts, thresholds)
+    return _overlap(scores, counts, thresholds)
 
 
-def curve(found: Sides, most: int = POINTS) -> Curve:
+def curve(scores: Sides, most: int = POINTS) -> ThresholdCurve:
     """Return operating points of the first group for a plot, at most ``most`` of them.
 
     Notes
@@ -89,7 +89,7 @@ def curve(found: Sides, most: int = POINTS) -> Curve:
     the false positive rate between neighbours is larger than ``1 / (most // 2 - 2)`` and one voxel,
     ties apart. The first point takes no voxel, the last takes all.
     """
-    positives, negatives = found.group(0)
+    positives, negatives = scores.group(0)
     values = [_distinct(side, most) for side in (positives, negatives)]
     cuts = np.unique(np.concatenate(values))
     if len(cuts) >= most:
@@ -100,7 +100,7 @@ def curve(found: Sides, most: int = POINTS) -> Curve:
     hits, alarms = (
         len(side) - np.searchsorted(side, cuts, side="left") for side in (positives, negatives)
     )
-    return Curve(
+    return ThresholdCurve(
         np.append(np.inf, cuts.astype(np.float64)),
         np.append(0, hits),
         np.append(0, alarms),
@@ -140,7 +140,7 @@ def _at_or_above(group: tuple[Scores, Scores], threshold: float) -> tuple[int, i
     return hits, alarms
 
 
-def _overlap(found: Sides, counts: Sequence[tuple[float, float]], threshold: F64) -> Overlap:
+def _overlap(scores: Sides, counts: Sequence[tuple[float, float]], threshold: F64) -> VoxelOverlap:
     hits, alarms = np.array(counts, np.float64).reshape(-1, 2).T
-    n = np.where(found.n_positives > 0, found.n_positives, np.nan)
-    return Overlap(2 * hits / (hits + alarms + n), hits / (alarms + n), threshold)
+    n = np.where(scores.n_positives > 0, scores.n_positives, np.nan)
+    return VoxelOverlap(2 * hits / (hits + alarms + n), hits / (alarms + n), threshold)

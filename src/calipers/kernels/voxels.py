@@ -28,7 +28,7 @@ OCTAVES = 32  # on either side of .5
 AT_ONCE = 1 << 18  # voxels whose intermediate arrays stay in the cache
 
 
-class Histogram(NamedTuple):
+class VoxelHistogram(NamedTuple):
     """The k bins of one array that are not empty, ascending."""
 
     bin: I32
@@ -67,10 +67,10 @@ def bins_of(values: NDArray[Any]) -> I32:
     flat, native = as_scores(values), route.native()
     if native is not None:
         return compiled_voxels.bins_of(native, flat)
-    found = np.empty(flat.size, np.int32)
+    bins = np.empty(flat.size, np.int32)
     for start in range(0, flat.size, AT_ONCE):
-        found[start : start + AT_ONCE] = _codes(flat[start : start + AT_ONCE])
-    return found
+        bins[start : start + AT_ONCE] = _codes(flat[start : start + AT_ONCE])
+    return bins
 
 
 def _codes(values: Scores) -> I32:
@@ -90,7 +90,7 @@ def _codes(values: Scores) -> I32:
     return np.asarray(codes, np.int32)
 
 
-def histogram(values: NDArray[Any], positive: NDArray[Any]) -> Histogram:
+def histogram(values: NDArray[Any], positive: NDArray[Any]) -> VoxelHistogram:
     """Count the positive and the negative voxels of every bin, with the extremes of their scores.
 
     Parameters
@@ -106,15 +106,15 @@ def histogram(values: NDArray[Any], positive: NDArray[Any]) -> Histogram:
     is lost. No voxels give no bins.
     """
     flat, flags, native = as_scores(values), as_flags(positive), route.native()
-    found = (
+    table = (
         compiled_voxels.table(native, flat, flags, BINS)
         if native is not None
         else _table(flat, flags)
     )
-    used = np.flatnonzero(found[0] + found[1])
-    positives, negatives, lowest, highest = found
-    return Histogram(
-        used.astype(np.int32), positives[used], negatives[used], lowest[used], highest[used]
+    bins = np.flatnonzero(table[0] + table[1])
+    positives, negatives, lowest, highest = table
+    return VoxelHistogram(
+        bins.astype(np.int32), positives[bins], negatives[bins], lowest[bins], highest[bins]
     )
 
 

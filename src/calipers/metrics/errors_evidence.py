@@ -155,7 +155,7 @@ class ErrorRecipe:
         label, said = references.label, predictions.label
         if not self.within_class:
             label, said = np.zeros_like(label), np.zeros_like(said)
-        objects = error_types.Objects(
+        objects = error_types.TypedObjects(
             references.offsets, predictions.offsets, label, said, rank, absent, references.ignore
         )
         foreground = criterion.cutoff(self.foreground, strict=self.strict)

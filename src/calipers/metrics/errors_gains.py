@@ -124,10 +124,12 @@ def _precisions(evidence: Mistakes, weights: I64, *, blocks: bool) -> tuple[F64,
     real, missed, found = np.moveaxis(_totals(evidence, "references", weights)[:, :, HITS], 1, 0)
     positives = np.stack([real] * 8 + [real - missed, found], axis=1)
     plans = evidence.kept.setdefault(("plans", blocks), ({}, {}))
-    problem = curves.Problem(ranked.table, VIEWS, ranked.mended, ranked.image, weights, plans[0])
+    problem = curves.CurveProblem(
+        ranked.table, VIEWS, ranked.mended, ranked.image, weights, plans[0]
+    )
     values = curves.average_precision(problem, positives, RECALLS)
     if ranked.plain is not ranked.mended:
-        problem = curves.Problem(
+        problem = curves.CurveProblem(
             ranked.table, VIEWS[:1], ranked.plain, ranked.image, weights, plans[1]
         )
         values[:, :1] = curves.average_precision(problem, positives[:, :1], RECALLS)

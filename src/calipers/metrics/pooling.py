@@ -33,9 +33,9 @@ class Pooled:
     overlap: F64
     regions: F64
     inexact: NDArray[np.bool_]  # (B,) whether a column holds more than one score
-    _known: dict[float, voxel_histograms.Pooled] = field(default_factory=dict)
+    _known: dict[float, voxel_histograms.PooledFigures] = field(default_factory=dict)
 
-    def figures(self, rate: float = RATE) -> voxel_histograms.Pooled:
+    def figures(self, rate: float = RATE) -> voxel_histograms.PooledFigures:
         """Return what all metrics on voxels are, computed once."""
         if rate not in self._known:
             self._known[rate] = voxel_histograms.from_histograms(

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.kernels import ragged
-from calipers.kernels.rodeo import Side, paths
+from calipers.kernels.rodeo import BoxSide, paths
 from calipers.tables import Cohort
 
 F64 = NDArray[np.float64]
@@ -126,7 +126,7 @@ class RodeoRecipe:
             references = references.keep(~references.ignore)
         if (predictions.score < self.score_cut).any():
             predictions = predictions.keep(predictions.score >= self.score_cut)
-        sides = [Side(t.offsets, t.label, t.boxes, t.extent) for t in (references, predictions)]
+        sides = [BoxSide(t.offsets, t.label, t.boxes, t.extent) for t in (references, predictions)]
         found = paths(sides[0], sides[1], len(cohort.classes), self.class_weight)
         return RodeoPaths(
             n_classes=len(cohort.classes),

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.kernels import runs, softness
-from calipers.kernels.softness import Sums, Variant
+from calipers.kernels.softness import SoftSums, Variant
 from calipers.readers.volumes.values import as_labels, as_map
 from calipers.tables.masks import Masks
 
@@ -90,7 +90,7 @@ def soft_instance_ious(
 
 def _sums(
     prediction: ArrayLike, labels: ArrayLike, alpha: float, variant: str, instances: bool | None
-) -> Sums:
+) -> SoftSums:
     """Check everything that came in, and sum up."""
     if variant not in get_args(Variant):
         raise UsageError(f"no soft IoU {variant!r}; {did_you_mean(variant, get_args(Variant))}")

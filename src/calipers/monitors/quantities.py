@@ -138,7 +138,7 @@ class OfLabellings:
     def value(self, evidence: Judged, weights: Weights) -> F64:
         """Return (R, 1, L x names)."""
         standing = evidence.board.standing(weights)
-        p = standing.wanted(evidence.wanted)
+        p = standing.positives(evidence.wanted)
         mixed = (p > 0) & (p < standing.total)
         found = self.each(evidence, standing)
         table = np.stack(
@@ -246,7 +246,7 @@ class ExcessRisk(OfLabellings):
 
     def each(self, evidence: Judged, standing: Standing) -> Mapping[str, F64]:
         """Return name -> (L, R); never below 0, which rounding could be."""
-        best = best_aurc(standing.wanted(evidence.wanted), standing.total)
+        best = best_aurc(standing.positives(evidence.wanted), standing.total)
         return {
             "E-AURC": np.maximum(aurc(standing, evidence.wanted.astype(np.float64)) - best, 0.0)
         }

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of the report: which files belong to the images, which images are shown, and the marks
-on them.
+"""Pictures of the report: find the files of images, choose which images to show, and draw marks on
+them.
 """

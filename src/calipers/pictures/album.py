@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The album of a report: worst images of each model, a random sample, and those that models
-dispute.
+"""The album of a report: the worst images of each model, a random sample, and the images on which
+models differ most.
+
+An `Evaluation` and a folder of pictures come in; an `Album` goes out, which the report draws.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,15 +25,15 @@ from calipers.pictures.choosing import (
 )
 from calipers.pictures.encoding import Encoded
 from calipers.pictures.finding import PictureFiles
-from calipers.pictures.gathering import Gathered, Wanted, gather
-from calipers.pictures.overlays import look, overlay, short, slice_of
+from calipers.pictures.gathering import ImageSlice, PictureSet, gather
+from calipers.pictures.overlays import objects_of, overlay, short, slice_of
 from calipers.pictures.samples import read_samples
 from calipers.plots.figures import Overlay
 from calipers.saving import shown_matches
 from calipers.tables import Cohort
 
 Progress = Callable[[int, int], None]
-ALWAYS_SAID = ("patient", "centre")
+FACTS = ("patient", "centre")  # shown for every image that has them
 BUDGET = 2_500_000
 
 
@@ -58,7 +60,7 @@ class AlbumGroup:
 
 @dataclass(frozen=True, slots=True)
 class Album:
-    """The images of a report; every picture is held once, overlays name it by ``symbol``."""
+    """The images of a report; every picture is stored once, overlays refer to it by ``symbol``."""
 
     groups: tuple[AlbumGroup, ...]
     pictures: Mapping[str, Encoded]
@@ -67,22 +69,25 @@ class Album:
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class _ModelAtCut:
     """One model at its score cut."""
 
     model: str
     cut: float
     matches: Matches
     outcomes: Outcomes
-    given: bool  # whether the protocol itself cuts scores
+    by_protocol: bool  # whether the protocol itself cuts scores
 
     @property
     def cut_in_words(self) -> str:
         if self.cut == -math.inf:
             return "all predictions"
-        if self.given:
+        if self.by_protocol:
             return f"scores from {self.cut:.3g}, the cut of the protocol"
-        return f"scores from {self.cut:.3g}, the cut with the best F1 on these images; for display only"
+        return (
+            f"scores from {self.cut:.3g}, the cut with the best F1 on these images; "
+            "for display only"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +96,8 @@ class _Plan:
 
     title: str
     why: str
-    images: tuple[Wanted, ...]
-    shown: tuple[_Judged, ...]
+    images: tuple[ImageSlice, ...]
+    models: tuple[_ModelAtCut, ...]
 
 
 def album(
@@ -106,39 +111,40 @@ def album(
     budget_bytes: int = BUDGET,
     progress: Progress | None = None,
 ) -> Album:
-    """Choose images, read their pictures and draw the marks, above the maps of the models where
+    """Choose images, read their pictures and draw the marks, on top of the maps of the models if
     there are any.
 
     Parameters
     ----------
     folder
-        Where the pictures are; None shows the images of the samples, or marks on empty frames if
-        there are none.
+        The folder of the pictures; None shows the images of the samples, or marks on empty frames
+        if there are none.
     models
-        Which models, the most interesting first; all in display order if left out. The first
+        Which models, the most interesting first; by default all in display order. The first
         ``most_models`` are shown.
     per_group
         Images in each group.
     seed
-        Of the random sample; that of the protocol if left out.
+        Of the random sample; by default that of the protocol.
     budget_bytes
-        Of all pictures together, as text of the page. They are shrunk, and at last left out, until
-        they fit.
+        Of all pictures together, as text of the page. Pictures are shrunk until they fit; if that
+        is not enough, some are left out.
     progress
         Called with (pictures read, pictures in all).
 
     Notes
     -----
     Each model is shown at the score cut of its best pooled F1, or at that of the protocol; objects
-    of maps, which have a threshold already, are all shown. Only pictures that are shown are read;
-    one that cannot be read, or whose size is not that of the cohort, is an empty frame and counted.
+    of maps, which have a threshold already, are all shown. Only pictures that are shown are read. A
+    picture that cannot be read, or whose size is not that of the cohort, is an empty frame, and a
+    note counts it.
     """
     names = tuple(evaluation.models if models is None else models)[:most_models]
-    judged = tuple(_judge(evaluation, model) for model in names)
-    plans = list(
-        _plans(evaluation, judged, per_group, evaluation.protocol.seed if seed is None else seed)
-    )
-    return _filled(evaluation, folder, plans, judged, budget_bytes, progress)
+    if seed is None:
+        seed = evaluation.protocol.seed
+    models_at_cut = tuple(_at_cut(evaluation, model) for model in names)
+    plans = _plans(evaluation, models_at_cut, per_group, seed)
+    return _build(evaluation, folder, plans, models_at_cut, budget_bytes, progress)
 
 
 def album_of(
@@ -158,162 +164,162 @@ def album_of(
         Whose predictions are shown, those of a score of at least ``cut``.
     """
     matches = matches_at(evaluation, model, cut, shown_matches(evaluation, model))
-    judged = (_Judged(model, cut, matches, outcomes(matches, cut), given=True),)
-    plans = [
-        _Plan(
-            title,
-            why,
-            tuple(_wanted(evaluation.cohort, int(image), judged) for image in images),
-            judged,
-        )
-        for title, why, images in groups
-    ]
-    return _filled(evaluation, folder, plans, judged, budget_bytes, None)
+    at_cut = (_ModelAtCut(model, cut, matches, outcomes(matches, cut), by_protocol=True),)
+    plans = [_plan(evaluation.cohort, title, why, images, at_cut) for title, why, images in groups]
+    return _build(evaluation, folder, plans, at_cut, budget_bytes, None)
 
 
-def _filled(
+def _build(
     evaluation: Evaluation,
     folder: Path | None,
     plans: Sequence[_Plan],
-    judged: Sequence[_Judged],
+    models: Sequence[_ModelAtCut],
     budget_bytes: int,
     progress: Progress | None,
 ) -> Album:
-    """Return the album of the plans, with the pictures that there are."""
+    """Return the album of the plans, with the pictures that could be read."""
     files = None if folder is None else PictureFiles.of(Path(folder), evaluation.cohort)
-    gathered = _gathered(evaluation, files, plans, budget_bytes, progress)
-    groups = tuple(
-        AlbumGroup(
-            plan.title,
-            plan.why,
-            tuple(_entry(evaluation, plan, one, gathered) for one in plan.images),
-        )
-        for plan in plans
-    )
-    notes = (*(files.notes() if files else ()), *gathered.notes)
-    return Album(groups, gathered.pictures, notes, {one.model: one.cut for one in judged})
+    pictures = _read_pictures(evaluation, files, plans, budget_bytes, progress)
+    groups = []
+    for plan in plans:
+        entries = tuple(_entry(evaluation, plan, place, pictures) for place in plan.images)
+        groups.append(AlbumGroup(plan.title, plan.why, entries))
+    notes = pictures.notes
+    if files is not None:
+        notes = (*files.notes(), *notes)
+    cuts = {at_cut.model: at_cut.cut for at_cut in models}
+    return Album(tuple(groups), pictures.pictures, notes, cuts)
 
 
-def _gathered(
+def _read_pictures(
     evaluation: Evaluation,
     files: PictureFiles | None,
     plans: Sequence[_Plan],
     budget_bytes: int,
     progress: Progress | None,
-) -> Gathered:
-    """Return the pictures of a folder, and of samples: those that were kept with the evaluation,
-    else loaded now.
+) -> PictureSet:
+    """Return the pictures of a folder and of samples; samples are loaded unless the evaluation was
+    stored with their slices.
     """
-    shown: dict[Wanted, dict[str, None]] = {}  # image -> models, each once and in order
+    models_of: dict[ImageSlice, dict[str, None]] = {}  # image -> models, each once and in order
     for plan in plans:
-        for one in plan.images:
-            shown.setdefault(one, {}).update(dict.fromkeys(judged.model for judged in plan.shown))
-    cohort, wanted = evaluation.cohort, list(shown)
+        names = [at_cut.model for at_cut in plan.models]
+        for place in plan.images:
+            models_of.setdefault(place, {}).update(dict.fromkeys(names))
+    cohort, places = evaluation.cohort, list(models_of)
     if evaluation.slices is not None:
-        found = gather(cohort, files, wanted, budget_bytes, progress)
-        kept, notes = evaluation.slices.pictures, (*evaluation.slices.notes, *found.notes)
-        return replace(found, pictures={**kept, **found.pictures}, notes=notes)
-    read = read_samples(
+        pictures = gather(cohort, files, places, budget_bytes, progress)
+        stored, notes = evaluation.slices.pictures, (*evaluation.slices.notes, *pictures.notes)
+        return replace(pictures, pictures={**stored, **pictures.pictures}, notes=notes)
+    slices = read_samples(
         evaluation,
-        {one: tuple(models) for one, models in shown.items()},
+        {place: tuple(models) for place, models in models_of.items()},
         images=files is None,
         progress=progress,
     )
-    found = gather(cohort, files, wanted, budget_bytes, progress, read.pixels)
-    return replace(found, notes=(*read.notes(), *found.notes))
+    pictures = gather(cohort, files, places, budget_bytes, progress, slices.pixels)
+    return replace(pictures, notes=(*slices.notes(), *pictures.notes))
 
 
-def _judge(evaluation: Evaluation, model: str) -> _Judged:
+def _at_cut(evaluation: Evaluation, model: str) -> _ModelAtCut:
     matches = shown_matches(evaluation, model)
-    given = matches.views[0].score_cut > -math.inf
-    cut = -math.inf if evaluation.cohort.maps and not given else operating_point(matches)
+    by_protocol = matches.views[0].score_cut > -math.inf
+    # Objects of maps have a threshold already: all of them are shown.
+    cut = -math.inf
+    if by_protocol or not evaluation.cohort.maps:
+        cut = operating_point(matches)
     matches = matches_at(evaluation, model, cut, matches)
-    return _Judged(model, cut, matches, outcomes(matches, cut), given)
+    return _ModelAtCut(model, cut, matches, outcomes(matches, cut), by_protocol)
 
 
 def _plans(
-    evaluation: Evaluation, judged: tuple[_Judged, ...], n: int, seed: int
-) -> Iterator[_Plan]:
-    """Yield the groups that have images."""
-    if not judged:
-        return
+    evaluation: Evaluation, models: tuple[_ModelAtCut, ...], n: int, seed: int
+) -> list[_Plan]:
+    """Return the groups that have images."""
+    if not models:
+        return []
     cohort = evaluation.cohort
-
-    def plan(
-        title: str, why: str, images: Sequence[int], shown: tuple[_Judged, ...]
-    ) -> Iterator[_Plan]:
-        if len(images):
-            yield _Plan(
-                title, why, tuple(_wanted(cohort, int(image), shown) for image in images), shown
-            )
-
-    for one in judged:
-        why = f"Most missed references, false alarms and duplicates together ({one.cut_in_words})."
-        yield from plan(
-            f"Worst of {short(one.model)}", why, worst(one.outcomes, n).tolist(), (one,)
+    plans = []
+    for at_cut in models:
+        why = (
+            f"Most missed references, false alarms and duplicates together ({at_cut.cut_in_words})."
         )
-    why = f"Drawn at random from {_all(cohort.n_images)} (seed {seed}): what is usual."
-    yield from plan("Random", why, sample(cohort.n_images, n, seed).tolist(), judged)
-    why = "Models differ most in the references that they find and in the number of their false alarms."
-    yield from plan(
-        "Most disputed", why, disputed([one.outcomes for one in judged], n).tolist(), judged
+        images = worst(at_cut.outcomes, n).tolist()
+        plans.append(_plan(cohort, f"Worst of {short(at_cut.model)}", why, images, (at_cut,)))
+    why = f"Drawn at random from {_all(cohort.n_images)} (seed {seed}): typical cases."
+    images = sample(cohort.n_images, n, seed).tolist()
+    plans.append(_plan(cohort, "Random", why, images, models))
+    why = (
+        "Models differ most in the references that they find "
+        "and in the number of their false alarms."
     )
+    images = disputed([at_cut.outcomes for at_cut in models], n).tolist()
+    plans.append(_plan(cohort, "Most disputed", why, images, models))
+    return [plan for plan in plans if plan.images]
 
 
-def _wanted(cohort: Cohort, image: int, shown: tuple[_Judged, ...]) -> Wanted:
-    """Return the image; of a volume the slice for the model with most errors, the same for all
+def _plan(
+    cohort: Cohort, title: str, why: str, images: Sequence[int], models: tuple[_ModelAtCut, ...]
+) -> _Plan:
+    places = tuple(_place_of(cohort, int(image), models) for image in images)
+    return _Plan(title, why, places, models)
+
+
+def _place_of(cohort: Cohort, image: int, models: tuple[_ModelAtCut, ...]) -> ImageSlice:
+    """Return the image; of a volume, the slice for the model with most errors, shown for all
     models.
     """
     if cohort.dimensions == 2:
-        return Wanted(image)
-    one = max(shown, key=lambda judged: judged.outcomes.errors[image])
-    return Wanted(image, slice_of(cohort, one.model, image, look(one.matches, image, one.cut)))
+        return ImageSlice(image)
+    most = max(models, key=lambda at_cut: at_cut.outcomes.errors[image])
+    objects = objects_of(most.matches, image, most.cut)
+    return ImageSlice(image, slice_of(cohort, most.model, image, objects))
 
 
-def _entry(evaluation: Evaluation, plan: _Plan, wanted: Wanted, gathered: Gathered) -> AlbumEntry:
-    key = wanted.key if wanted.key in gathered.pictures else ""
-    overlays = tuple(
-        overlay(
+def _entry(
+    evaluation: Evaluation, plan: _Plan, place: ImageSlice, pictures: PictureSet
+) -> AlbumEntry:
+    key = place.key if place.key in pictures.pictures else ""
+    detail = pictures.details.get(place.key)
+    overlays = []
+    for at_cut in plan.models:
+        figure = overlay(
             evaluation,
-            one.model,
-            wanted.image,
-            cut=one.cut,
+            at_cut.model,
+            place.image,
+            cut=at_cut.cut,
             symbol=key,
-            shade_symbol=_map_key(evaluation, one.model, wanted, gathered),
-            matches=one.matches,
-            slice_at=wanted.slice_at,
-            size=gathered.sizes.get(wanted.key),
+            shade_symbol=_map_key(evaluation, at_cut.model, place, pictures),
+            matches=at_cut.matches,
+            slice_at=place.slice_at,
+            size=pictures.sizes.get(place.key),
         )
-        for one in plan.shown
-    )
-    if gathered.details.get(wanted.key) and key:
-        overlays = tuple(
-            replace(one, note=f"{one.note}; {gathered.details[wanted.key]}") for one in overlays
-        )
+        if detail and key:
+            figure = replace(figure, note=f"{figure.note}; {detail}")
+        overlays.append(figure)
     return AlbumEntry(
-        image=wanted.image,
-        id=evaluation.cohort.images.ids[wanted.image],
-        facts=_facts(evaluation, wanted.image),
-        models=tuple(one.model for one in plan.shown),
-        overlays=overlays,
+        image=place.image,
+        id=evaluation.cohort.images.ids[place.image],
+        facts=_facts(evaluation, place.image),
+        models=tuple(at_cut.model for at_cut in plan.models),
+        overlays=tuple(overlays),
         picture=key,
     )
 
 
-def _map_key(evaluation: Evaluation, model: str, wanted: Wanted, gathered: Gathered) -> str:
-    key = wanted.map_key(evaluation.models.index(model))
-    return key if key in gathered.pictures else ""
+def _map_key(evaluation: Evaluation, model: str, place: ImageSlice, pictures: PictureSet) -> str:
+    key = place.map_key(evaluation.models.index(model))
+    return key if key in pictures.pictures else ""
 
 
 def _facts(evaluation: Evaluation, image: int) -> tuple[str, ...]:
     """Return patient, centre, and the columns by which the evaluation was grouped, as words."""
     groups = evaluation.cohort.images.groups
-    asked = [
-        name.partition("=")[0].strip()
-        for summary in evaluation.groups
-        for name in summary.by.split(",")
-    ]
-    names = [name for name in dict.fromkeys((*ALWAYS_SAID, *asked)) if name in groups]
+    columns = list(FACTS)
+    for summary in evaluation.groups:
+        for name in summary.by.split(","):
+            columns.append(name.partition("=")[0].strip())
+    names = [name for name in dict.fromkeys(columns) if name in groups]
     return tuple(f"{short(name)} {short(str(groups[name][image]))}" for name in names)
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which images are shown: where a model errs most, a fair sample, and where models differ."""
+"""Choose the images to show: where a model errs most, a random sample, and where models differ.
+
+`Matches` of an evaluation come in; indices of images and score cuts go out.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +24,19 @@ I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 SAMPLE_STREAM = 0x70696373  # keeps the sample apart from the replicates that share its seed
-CUT_BY_SCORE = (
-    "by-score",
-    "many-to-one",
-)  # predictions of lower score never change the fate of higher ones
+# Assignments in which predictions of lower score never change the fate of higher ones.
+CUT_BY_SCORE = ("by-score", "many-to-one")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What became of the objects of every image at one score cut; ignored ones are left out."""
+    """The fates of the objects of every image at one score cut; ignored ones are left out."""
 
     hits: I64  # (n_images,) references that were found
     missed: I64  # (n_images,)
     false_alarms: I64  # (n_images,)
     duplicates: I64  # (n_images,)
-    found: Flags  # (n_references,)
+    is_hit: Flags  # (n_references,)
     reference_image: I64  # (n_references,)
 
     @property
@@ -50,24 +51,24 @@ def operating_point(matches: Matches) -> float:
     Notes
     -----
     F1 is twice the hits over predictions plus references. Of several best cuts the highest is
-    returned. It is -inf, all predictions, if there is no hit or nothing to cut: all scores equal. A
-    cut of the protocol itself stays.
+    returned. The cut is -inf, which keeps all predictions, if there is no hit or if all scores are
+    equal. A cut of the protocol itself is returned unchanged.
     """
     view = matches.views[0]
     if view.score_cut > -math.inf:
         return view.score_cut
     fate = matches.prediction_fate[0]
-    counted = fate != matching.IGNORED
-    score, hit = matches.score[counted], fate[counted] == matching.HIT
+    is_scored = fate != matching.IGNORED
+    score, hit = matches.score[is_scored], fate[is_scored] == matching.HIT
     if not hit.any() or (score == score[0]).all():
         return -math.inf
     order = np.argsort(score)[::-1]  # equal scores in any order: they are cut together
     hits = np.cumsum(hit[order])
     n_references = np.count_nonzero(matches.reference_fate[0] != matching.IGNORED)
     value = 2.0 * hits / (np.arange(1, len(hits) + 1) + n_references)
-    ranked = score[order]
-    last = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
-    return float(ranked[last[int(np.argmax(value[last]))]])
+    descending = score[order]
+    last = np.flatnonzero(np.append(descending[1:] != descending[:-1], True))
+    return float(descending[last[int(np.argmax(value[last]))]])
 
 
 def matches_at(
@@ -75,23 +76,23 @@ def matches_at(
 ) -> Matches:
     """Return matches in which leaving out predictions below the cut is exact.
 
-    Where pairs are chosen by score that holds for the matches of the protocol; other assignments
-    are made again without those predictions, because one of them may have kept a better scored one
-    from its reference.
+    Where pairs are chosen by score, this holds for the matches of the protocol. Other assignments
+    are computed again without those predictions, because one of them may have taken the reference
+    of a prediction with a higher score.
     """
     matches = shown_matches(evaluation, model) if matches is None else matches
     view = matches.views[0]
     if view.assignment in CUT_BY_SCORE or cut <= view.score_cut or not (matches.score < cut).any():
         return matches
     recipe = MatchRecipe((replace(view, score_cut=cut),))
-    made = collect(evaluation.cohort, {model: (model, recipe)})[model]
-    assert isinstance(made, Matches)
-    return made
+    result = collect(evaluation.cohort, {model: (model, recipe)})[model]
+    assert isinstance(result, Matches)
+    return result
 
 
-def present(matches: Matches, cut: float, rows: slice = slice(None)) -> Flags:
-    """Return which predictions exist: at or above the cut, and among the best that the protocol
-    lets in.
+def remaining_predictions(matches: Matches, cut: float, rows: slice = slice(None)) -> Flags:
+    """Return which predictions remain: at or above the cut, and among the best that the protocol
+    admits.
     """
     view = matches.views[0]
     return np.asarray(
@@ -103,31 +104,36 @@ def outcomes(matches: Matches, cut: float) -> Outcomes:
     """Return hits and errors of every image; a reference whose hit lies below the cut counts as
     missed.
     """
-    there, said, real = present(matches, cut), matches.prediction_fate[0], matches.reference_fate[0]
-    found = np.zeros(len(real), np.bool_)
-    found[matches.partner[there & (said == matching.HIT)]] = True
-    found &= real == matching.HIT
+    in_play = remaining_predictions(matches, cut)
+    prediction_fate, reference_fate = matches.prediction_fate[0], matches.reference_fate[0]
+    is_hit = np.zeros(len(reference_fate), np.bool_)
+    is_hit[matches.partner[in_play & (prediction_fate == matching.HIT)]] = True
+    is_hit &= reference_fate == matching.HIT
+    is_missed = (reference_fate != matching.IGNORED) & ~is_hit
+    is_false_alarm = in_play & (prediction_fate == matching.FALSE_ALARM)
+    is_duplicate = in_play & (prediction_fate == matching.DUPLICATE)
 
-    def count(image: I64, chosen: Flags) -> I64:
-        return np.bincount(image[chosen], minlength=matches.n_images)
+    def count(image: I64, flags: Flags) -> I64:
+        return np.bincount(image[flags], minlength=matches.n_images)
 
     return Outcomes(
-        hits=count(matches.reference_image, found),
-        missed=count(matches.reference_image, (real != matching.IGNORED) & ~found),
-        false_alarms=count(matches.prediction_image, there & (said == matching.FALSE_ALARM)),
-        duplicates=count(matches.prediction_image, there & (said == matching.DUPLICATE)),
-        found=found,
+        hits=count(matches.reference_image, is_hit),
+        missed=count(matches.reference_image, is_missed),
+        false_alarms=count(matches.prediction_image, is_false_alarm),
+        duplicates=count(matches.prediction_image, is_duplicate),
+        is_hit=is_hit,
         reference_image=matches.reference_image,
     )
 
 
 def worst(of: Outcomes, n: int) -> I64:
-    """Return the images with most errors, of equal ones those with more missed, then the earlier;
-    none without any.
+    """Return at most ``n`` images, those with most errors first.
+
+    Ties go to the image with more missed references, then to the earlier one. Images without errors
+    are left out.
     """
-    order = np.lexsort((-of.missed, -of.errors))[
-        : max(n, 0)
-    ]  # stable: ties stay in the order of the images
+    # lexsort is stable: ties stay in the order of the images.
+    order = np.lexsort((-of.missed, -of.errors))[: max(n, 0)]
     return order[of.errors[order] > 0]
 
 
@@ -139,19 +145,17 @@ def sample(n_images: int, n: int, seed: int) -> I64:
 
 
 def disputed(models: Sequence[Outcomes], n: int) -> I64:
-    """Return the images on which models differ most, the earlier of equal ones; none on which they
-    agree.
+    """Return at most ``n`` images on which models differ most; ties go to the earlier image.
 
-    Counted are references that some but not all models found, and the difference between most and
-    fewest false alarms.
+    The difference is the number of references that some but not all models found, plus the
+    difference between the most and the fewest false alarms. Images without any are left out.
     """
     if len(models) < 2:
         return np.zeros(0, np.int64)
-    votes = np.sum([of.found for of in models], axis=0)
-    split = (votes > 0) & (votes < len(models))
+    votes = np.sum([of.is_hit for of in models], axis=0)
+    is_disputed = (votes > 0) & (votes < len(models))
     alarms = np.stack([of.false_alarms for of in models])
-    amount: I64 = np.bincount(models[0].reference_image[split], minlength=alarms.shape[1]) + np.ptp(
-        alarms, axis=0
-    )
+    amount: I64 = np.bincount(models[0].reference_image[is_disputed], minlength=alarms.shape[1])
+    amount = amount + np.ptp(alarms, axis=0)
     order = np.argsort(-amount, kind="stable")[: max(n, 0)]
     return order[amount[order] > 0]

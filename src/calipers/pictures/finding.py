@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which file belongs to which image. Names are only looked up among the files of a folder, never
-joined to a path.
+"""Find the picture file of every image.
+
+Names are only looked up among the files of a folder, never joined to a path, so that a name cannot
+lead out of the folder.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 
 from calipers.errors import InputError, shorten
-from calipers.pictures.reading import PictureError, is_dicom, opened
+from calipers.pictures.reading import PictureError, is_dicom, open_picture_file
 from calipers.readers.listing import Listing, list_files
 from calipers.tables import Cohort
 
@@ -39,8 +41,8 @@ class PictureFiles:
 
     folder: str  # its name, for notes
     paths: tuple[str | None, ...]  # one per image
-    several: int  # images whose name fits several files
-    shared: int  # images that fit a file which fits other images too
+    several: int  # images whose name matches several files
+    shared: int  # images that match a file which matches other images too
     left: int  # links out of the folder
     closed: int  # folders that could not be read
 
@@ -50,43 +52,46 @@ class PictureFiles:
 
         Notes
         -----
-        The column ``file_name`` comes first, then the id of the image. Each is tried as a path
+        The column ``file_name`` is tried first, then the id of the image. Each is tried as a path
         below the folder, as a name in any of its folders, and as a name without its extension;
-        first as it stands, then without regard to case and to how accents are encoded. A step that
-        fits several files ends the search: nothing is guessed. A file that fits several images is
-        given to none of them, unless they name its very path.
+        first exactly, then without regard to case and to how accents are encoded. A step that
+        matches several files ends the search: nothing is guessed. A file that matches several
+        images is used for none of them, unless they name its exact path.
 
         Files are pictures by their extension, or by the mark of DICOM at byte 128.
         """
-        return cls.named(folder, list(_names(cohort)))
+        return cls.from_names(folder, list(_names(cohort)))
 
     @classmethod
-    def named(cls, folder: Path, images: Sequence[tuple[str, ...]]) -> PictureFiles:
-        """Pair images, each with the names under which it may be found, with the files below a
-        folder; see `of`.
+    def from_names(cls, folder: Path, images: Sequence[tuple[str, ...]]) -> PictureFiles:
+        """Pair images, each with the names that its file may have, with the files below a folder;
+        see `of`.
         """
         folder = Path(folder)
         listing = list_files(folder, holds="pictures")
         search = _Search(listing)
-        found = [search.find(names) for names in images]
-        times = Counter(path for path, exact in found if path and not exact)
-        times.update({path: 1 for path, exact in found if path and exact and path in times})
-        shared = [not exact and path is not None and times[path] > 1 for path, exact in found]
-        paths = tuple(
-            path if path and not twice else None for (path, _), twice in zip(found, shared)
-        )
-        several = sum(path == SEVERAL for path, _ in found)
-        made = cls(
+        matches = [search.find(names) for names in images]
+        uses = Counter(path for path, exact in matches if path and not exact)
+        # Images that name the exact path of a file count once, however many they are.
+        uses.update({path for path, exact in matches if path and exact and path in uses})
+        paths: list[str | None] = []
+        several = shared = 0
+        for path, exact in matches:
+            is_shared = not exact and path is not None and uses[path] > 1
+            several += path == SEVERAL
+            shared += is_shared
+            paths.append(path if path and not is_shared else None)
+        files = cls(
             folder.name or folder.resolve().name,
-            paths,
+            tuple(paths),
             several,
-            sum(shared),
+            shared,
             listing.left,
             listing.closed,
         )
         if images and not any(paths):
-            raise _nothing_fits(folder, images[0][0], listing, made)
-        return made
+            raise _nothing_fits(folder, images[0][0], listing, files)
+        return files
 
     def path_of(self, image: int) -> Path | None:
         """Return the file of an image, by its index in the cohort."""
@@ -94,19 +99,20 @@ class PictureFiles:
         return None if path is None else Path(path)
 
     def notes(self) -> tuple[str, ...]:
-        """Return what was found, in words."""
-        found = len(self.paths) - self.paths.count(None)
-        said = [f"{found} of {len(self.paths)} images have a picture in {self.folder}"]
-        said += self._doubts()
+        """Return how many images have a picture, and why others have none."""
+        n_pictures = len(self.paths) - self.paths.count(None)
+        parts = [f"{n_pictures} of {len(self.paths)} images have a picture in {self.folder}"]
+        parts += self._doubts()
         if self.left:
-            said.append(f"{_times(self.left, 'link')} out of the folder not followed")
+            parts.append(f"{_times(self.left, 'link')} out of the folder not followed")
         if self.closed:
-            said.append(f"{_times(self.closed, 'folder')} could not be read")
-        return ("; ".join(said),)
+            parts.append(f"{_times(self.closed, 'folder')} could not be read")
+        return ("; ".join(parts),)
 
     def _doubts(self) -> Iterator[str]:
         if self.several:
-            yield f"{_times(self.several, 'name')} {'fits' if self.several == 1 else 'fit'} several files"
+            verb = "matches" if self.several == 1 else "match"
+            yield f"{_times(self.several, 'name')} {verb} several files"
         if self.shared:
             yield f"{_times(self.shared, 'image')} would share files with others"
 
@@ -116,7 +122,7 @@ def _times(n: int, word: str) -> str:
 
 
 def _names(cohort: Cohort) -> Iterator[tuple[str, ...]]:
-    """Yield the names under which each image may be found."""
+    """Yield the names that the file of each image may have."""
     ids, column = cohort.images.ids, cohort.images.groups.get("file_name")
     if column is None:
         yield from ((image,) for image in ids)
@@ -125,17 +131,19 @@ def _names(cohort: Cohort) -> Iterator[tuple[str, ...]]:
         yield (str(name), image) if name and str(name) != image else (image,)
 
 
-def _nothing_fits(folder: Path, name: str, listing: Listing, made: PictureFiles) -> InputError:
+def _nothing_fits(folder: Path, name: str, listing: Listing, files: PictureFiles) -> InputError:
     pictures = [file for file in listing.files if _stem(file.rpartition("/")[2]) is not None]
     more = f" and {len(pictures) - 1} more" if len(pictures) > 1 else ""
-    got = f"{pictures[0]}{more}" if pictures else "no picture"
-    doubts = "; ".join(made._doubts())
-    hint = "a file is found by the column file_name or by the id of its image, with or without extension"
+    parts = [f"{pictures[0]}{more}" if pictures else "no picture", *files._doubts()]
+    hint = (
+        "files are found by the column file_name or by the id of their image, "
+        "with or without extension"
+    )
     return InputError(
         f"a file for an image such as {shorten(name)}",
         rule="no-picture",
         file=str(folder),
-        value=f"{got}; {doubts}" if doubts else got,
+        value="; ".join(parts),
         hint=hint,
     )
 
@@ -149,11 +157,10 @@ def _stem(base: str) -> str | None:
 
 def _tolerant(name: str) -> str:
     """Return a name without regard to case and to how accents are encoded."""
-    return (
-        name.lower()
-        if name.isascii()
-        else unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
-    )
+    if name.isascii():
+        return name.lower()
+    # Folding can decompose letters again, hence the second normalisation.
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 @dataclass(frozen=True)
@@ -161,38 +168,38 @@ class _Search:
     """The files of a folder under all their names; tables are made when they are first needed."""
 
     listing: Listing
-    marks: dict[str, bool] = field(
-        default_factory=dict
-    )  # of files without extension: whether they are DICOM
+    # Of files without extension: whether they are DICOM.
+    marks: dict[str, bool] = field(default_factory=dict)
 
     def find(self, names: Iterable[str]) -> tuple[str | None, bool]:
-        """Return the real path for the first name that fits, or SEVERAL; and whether a name is its
-        very path.
+        """Return the real path for the first name that matches, or SEVERAL; and whether the name is
+        its exact path.
         """
         for name in names:
-            whole = name.replace("\\", "/").removeprefix("./")
-            exact = self.listing.files.get(whole)
-            if exact is not None and self._is_picture(exact, whole):
+            below = name.replace("\\", "/").removeprefix("./")
+            exact = self.listing.files.get(below)
+            if exact is not None and self._is_picture(exact, below):
                 return exact, True
-            for found in self._fits(whole):
-                if found == SEVERAL or self._is_picture(found, whole):
-                    return found, False
+            for path in self._candidates(below):
+                if path == SEVERAL or self._is_picture(path, below):
+                    return path, False
         return None, False
 
-    def _fits(self, whole: str) -> Iterator[str]:
-        """Yield what fits a name, most exact first; the tolerant tables are only made if nothing
-        else fits.
+    def _candidates(self, below: str) -> Iterator[str]:
+        """Yield the paths that match a name, most exact first.
+
+        It is a generator so that the tolerant tables are only made if nothing else matches.
         """
-        base = whole.rpartition("/")[2]
-        if base != whole and (found := self._loose_paths.get(_tolerant(whole))) is not None:
-            yield found
+        base = below.rpartition("/")[2]
+        if base != below and (path := self._loose_paths.get(_tolerant(below))) is not None:
+            yield path
         for table in self._exact:
-            if (found := table.get(base)) is not None:
-                yield found
+            if (path := table.get(base)) is not None:
+                yield path
         loose = _tolerant(base)
         for table in self._loose:
-            if (found := table.get(loose)) is not None:
-                yield found
+            if (path := table.get(loose)) is not None:
+                yield path
 
     @cached_property
     def _loose_paths(self) -> Mapping[str, str]:
@@ -202,25 +209,21 @@ class _Search:
     def _exact(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
         """Files by their names, and by their names without extension."""
         names = [(name.rpartition("/")[2], path) for name, path in self.listing.files.items()]
-        return _table(names), _table(
-            (stem, path) for base, path in names if (stem := _stem(base)) is not None
-        )
+        return _table(names), _stem_table(names)
 
     @cached_property
     def _loose(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        names = [
-            (_tolerant(name.rpartition("/")[2]), path) for name, path in self.listing.files.items()
-        ]
-        return _table(names), _table(
-            (stem, path) for base, path in names if (stem := _stem(base)) is not None
-        )
+        names = []
+        for name, path in self.listing.files.items():
+            names.append((_tolerant(name.rpartition("/")[2]), path))
+        return _table(names), _stem_table(names)
 
     def _is_picture(self, path: str, name: str) -> bool:
         if path.lower().endswith(EXTENSIONS) or name.lower().endswith(EXTENSIONS):
             return True
         if path not in self.marks:
             try:
-                with opened(Path(path)) as file:
+                with open_picture_file(Path(path)) as file:
                     self.marks[path] = is_dicom(file)
             except (PictureError, OSError):
                 self.marks[path] = False
@@ -229,8 +232,18 @@ class _Search:
 
 def _table(names: Iterable[tuple[str, str]]) -> Mapping[str, str]:
     """Return name -> path, SEVERAL where a name stands for different files."""
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for name, path in names:
-        if found.setdefault(name, path) != path:
-            found[name] = SEVERAL
-    return found
+        if paths.setdefault(name, path) != path:
+            paths[name] = SEVERAL
+    return paths
+
+
+def _stem_table(names: Iterable[tuple[str, str]]) -> Mapping[str, str]:
+    """Return the same for the names of pictures without their extension."""
+    stems = []
+    for name, path in names:
+        stem = _stem(name)
+        if stem is not None:
+            stems.append((stem, path))
+    return _table(stems)

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the pictures that are shown, each once, and fitting them into a budget."""
+"""Read the pictures that are shown, each once, and fit them into a budget of bytes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from calipers.pictures.encoding import SIDE, Encoded, encode, shrunk
+from calipers.pictures.encoding import SIDE, Encoded, encode, shrink
 from calipers.pictures.finding import PictureFiles
 from calipers.pictures.overlays import short
 from calipers.pictures.pixels import PictureError, Pixels
@@ -18,33 +19,31 @@ SIDES = (SIDE, 384, 256, 192)  # pixels; smaller ones show nothing
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A picture that is to be shown: an image, or one slice of a volume."""
+class ImageSlice:
+    """A picture to show: an image, or one slice of a volume."""
 
     image: int
     slice_at: float | None = None
 
     @property
     def key(self) -> str:
-        """What it is called on the page; letters, digits and hyphens only."""
+        """Its id on the page: letters, digits and hyphens only."""
         return f"picture-{self._place}"
 
     def map_key(self, model: int) -> str:
-        """Return what the map of the model of that number is called on the page."""
+        """Return the id on the page of the map of the model of that number."""
         return f"map-{model}-{self._place}"
 
     @property
     def _place(self) -> str:
-        return (
-            str(self.image)
-            if self.slice_at is None
-            else f"{self.image}-z{math.floor(self.slice_at)}"
-        )
+        if self.slice_at is None:
+            return str(self.image)
+        return f"{self.image}-z{math.floor(self.slice_at)}"
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
-    """The pictures, and what is to be said about them."""
+class PictureSet:
+    """The encoded pictures by their id on the page, and notes about them."""
 
     pictures: Mapping[str, Encoded]
     sizes: Mapping[str, tuple[float, float]]  # width and height of the files
@@ -54,7 +53,7 @@ class Gathered:
 
 @dataclass
 class _Reading:
-    """What is known while pictures are read."""
+    """The pictures read so far, and those that cannot be shown."""
 
     pixels: dict[str, Pixels] = field(default_factory=dict)
     failed: list[tuple[str, PictureError]] = field(default_factory=list)  # id of the image, why
@@ -62,87 +61,102 @@ class _Reading:
 
     def notes(self) -> list[str]:
         """Return what went wrong, with the first case of each kind."""
-        said = []
+        notes = []
         if self.failed:
             image, error = self.failed[0]
             hint = f" ({error.hint})" if error.hint else ""
-            got = f", got {error.value}" if error.value else ""
-            what = f"expected {error.expected}{got} [{error.rule}]{hint}"
-            said.append(
+            value = f", got {error.value}" if error.value else ""
+            what = f"expected {error.expected}{value} [{error.rule}]{hint}"
+            notes.append(
                 f"{_pictures(len(self.failed))} could not be read; the first, of {image}: {what}"
             )
         if self.misfits:
             n = _pictures(len(self.misfits))
-            said.append(
-                f"{n} not shown because boxes would lie wrong; the first: {self.misfits[0]}"
+            notes.append(
+                f"{n} not shown because boxes would be misplaced; the first: {self.misfits[0]}"
             )
-        return said
+        return notes
 
 
 def gather(
     cohort: Cohort,
     files: PictureFiles | None,
-    wanted: Sequence[Wanted],
+    places: Sequence[ImageSlice],
     budget_bytes: int,
     progress: Callable[[int, int], None] | None = None,
     further: Mapping[str, Pixels] = {},
-) -> Gathered:
-    """Read, check, shrink and encode pictures; without files there are ``further`` ones only, read
-    by others.
+) -> PictureSet:
+    """Read, check, shrink and encode pictures.
+
+    ``further`` pictures come from elsewhere, such as samples; without files there are no others.
     """
-    reading = _Reading(dict(further))
-    for k, one in enumerate(wanted if files is not None else ()):
-        path = files.path_of(one.image) if files is not None else None
-        if path is not None:
-            try:
-                pixels = read_pixels(path, slice_at=one.slice_at)
-            except PictureError as error:
-                reading.failed.append((short(cohort.images.ids[one.image]), error))
-            else:
-                _keep(reading, cohort, one, pixels)
-        if progress is not None:
-            progress(k + 1, len(wanted))
-    pictures, notes = _within(reading.pixels, budget_bytes)
-    sizes = {
-        key: (float(pixels.width), float(pixels.height)) for key, pixels in reading.pixels.items()
-    }
-    details = {key: pixels.note for key, pixels in reading.pixels.items() if pixels.note}
-    return Gathered(pictures, sizes, details, (*reading.notes(), *notes))
+    state = _Reading(dict(further))
+    if files is not None:
+        for k, place in enumerate(places):
+            path = files.path_of(place.image)
+            if path is not None:
+                _read_picture(state, cohort, place, path)
+            if progress is not None:
+                progress(k + 1, len(places))
+    pictures, notes = _within(state.pixels, budget_bytes)
+    sizes: dict[str, tuple[float, float]] = {}
+    details: dict[str, str] = {}
+    for key, pixels in state.pixels.items():
+        sizes[key] = (float(pixels.width), float(pixels.height))
+        if pixels.note:
+            details[key] = pixels.note
+    return PictureSet(pictures, sizes, details, (*state.notes(), *notes))
 
 
-def _keep(reading: _Reading, cohort: Cohort, one: Wanted, pixels: Pixels) -> None:
-    """Keep the pixels, shrunk, unless the cohort says another size: then its boxes would lie wrong."""
-    said = cohort.images.size[one.image].tolist()
-    real = [pixels.width, pixels.height] + ([] if pixels.depth is None else [pixels.depth])
-    if any(math.isfinite(a) and a != b for a, b in zip(said, real)):
-        expected, got = (
-            " x ".join("?" if math.isnan(v) else f"{v:g}" for v in size) for size in (said, real)
-        )
-        also = f" ({pixels.note})" if pixels.note else ""
-        name = short(cohort.images.ids[one.image])
-        reading.misfits.append(f"{name} is {expected} in the data and {got} in its file{also}")
+def _read_picture(state: _Reading, cohort: Cohort, place: ImageSlice, path: Path) -> None:
+    """Read one picture and shrink it.
+
+    A picture of another size than the cohort states is refused: its boxes would be misplaced.
+    """
+    name = short(cohort.images.ids[place.image])
+    try:
+        pixels = read_pixels(path, slice_at=place.slice_at)
+    except PictureError as error:
+        state.failed.append((name, error))
         return
-    reading.pixels[one.key] = replace(pixels, array=shrunk(pixels.array, SIDE))
+    stated_size = cohort.images.size[place.image].tolist()
+    file_size = [pixels.width, pixels.height]
+    if pixels.depth is not None:
+        file_size.append(pixels.depth)
+    if any(math.isfinite(a) and a != b for a, b in zip(stated_size, file_size)):
+        sizes = f"{_size_text(stated_size)} in the data and {_size_text(file_size)} in its file"
+        note = f" ({pixels.note})" if pixels.note else ""
+        state.misfits.append(f"{name} is {sizes}{note}")
+        return
+    state.pixels[place.key] = replace(pixels, array=shrink(pixels.array, SIDE))
+
+
+def _size_text(size: Sequence[float]) -> str:
+    sides = []
+    for side in size:
+        sides.append("?" if math.isnan(side) else f"{side:g}")
+    return " x ".join(sides)
 
 
 def _within(pixels: Mapping[str, Pixels], budget: int) -> tuple[dict[str, Encoded], list[str]]:
-    """Return the pictures, as large as the budget allows; if even the smallest are too many, the
-    last are left out.
+    """Return the pictures, as large as the budget allows, and a note if they were shrunk.
+
+    If they do not fit even at the smallest size, those that exceed the budget are left out.
     """
     encoded: dict[str, Encoded] = {}
     for side in SIDES:
         encoded = {key: encode(one, side=side) for key, one in pixels.items()}
-        if sum(one.bytes for one in encoded.values()) <= budget:
-            return encoded, [
-                f"pictures shrunk to {side} pixels to keep the page small"
-            ] if side < SIDE else []
-    kept: dict[str, Encoded] = {}
-    left = budget
-    for key, one in encoded.items():
-        if one.bytes <= left:
-            kept[key] = one
-            left -= one.bytes
-    return kept, [f"{_pictures(len(encoded) - len(kept))} left out to keep the page small"]
+        if sum(picture.bytes for picture in encoded.values()) <= budget:
+            if side == SIDE:
+                return encoded, []
+            return encoded, [f"pictures shrunk to {side} pixels to keep the page small"]
+    pictures: dict[str, Encoded] = {}
+    remaining = budget
+    for key, picture in encoded.items():
+        if picture.bytes <= remaining:
+            pictures[key] = picture
+            remaining -= picture.bytes
+    return pictures, [f"{_pictures(len(encoded) - len(pictures))} left out to keep the page small"]
 
 
 def _pictures(n: int) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A slice of a NIfTI volume, to be shown (extra ``volumes``)."""
+"""Read one slice of a NIfTI volume for display (extra ``volumes``)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from calipers.pictures.pixels import PictureError, Pixels, check_size, windowed
+from calipers.pictures.pixels import PictureError, Pixels, check_size, window_to_bytes
 
 MOST_VOXELS = 2**31
 GZIP_MARK = b"\x1f\x8b"
 HEADER_SIZES = (348, 540)  # NIfTI-1, NIfTI-2: the first number of a file
 ORDERS = ("<", ">")
-START = 176  # bytes up to where both kinds have said where their voxels begin
+START = 176  # bytes that contain, in both versions, the offset of the voxels
 MOST_BEFORE = 100_000_000  # bytes before the voxels
 MOST_BYTES = 8 << 30  # unpacked
 
@@ -26,8 +26,8 @@ def read_nifti(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
 
     Notes
     -----
-    The axes of the array are x, y, z, as in the boxes of a cohort. So a slice is shown as ``data[:,
-    :, z].T``: x to the right, y downwards, without regard to the orientation in space. Only that
+    The axes of the array are x, y, z, as in the boxes of a cohort. A slice is therefore shown as
+    ``data[:, :, z].T``: x to the right, y downwards, whatever the orientation in space. Only that
     slice is read.
     """
     stream, start = _unpacked(file)
@@ -41,8 +41,8 @@ def read_nifti(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
         raise PictureError(
             "a number per voxel", rule="picture-format", file=name, value=values.dtype.kind
         )
-    shown = values if values.dtype == np.uint8 else windowed(values, name)
-    return Pixels(np.ascontiguousarray(shown), width, height, depth if len(shape) > 2 else None)
+    array = values if values.dtype == np.uint8 else window_to_bytes(values, name)
+    return Pixels(np.ascontiguousarray(array), width, height, depth if len(shape) > 2 else None)
 
 
 def _unpacked(file: BinaryIO) -> tuple[BinaryIO, bytes]:
@@ -67,25 +67,25 @@ def _loaded(stream: BinaryIO, start: bytes, name: str) -> Any:
     for order in ORDERS:
         size, *offset = struct.unpack(f"{order}i104xf56xq", start.ljust(START, b"\0"))
         if size in HEADER_SIZES:
-            # What lies before the voxels would be read into memory as a whole.
+            # nibabel would read everything before the voxels into memory.
             if not offset[HEADER_SIZES.index(size)] <= MOST_BEFORE:
                 raise PictureError("a short header", rule="picture-large", file=name)
-            return (nibabel.Nifti1Image, nibabel.Nifti2Image)[HEADER_SIZES.index(size)].from_stream(
-                stream
-            )
+            classes = (nibabel.Nifti1Image, nibabel.Nifti2Image)
+            return classes[HEADER_SIZES.index(size)].from_stream(stream)
     raise PictureError("a NIfTI file", rule="picture-format", file=name)
 
 
 def _extent(shape: tuple[int, ...], each: int, name: str) -> tuple[int, int, int]:
-    """Return width, height and depth; further axes must be of length one, and a voxel has ``each``
-    bytes.
+    """Return width, height and depth; further axes must have length one.
+
+    A voxel has ``each`` bytes.
     """
-    said = " x ".join(str(n) for n in shape)
+    text = " x ".join(str(n) for n in shape)
     if len(shape) < 2 or any(n != 1 for n in shape[3:]):
-        raise PictureError("two or three axes", rule="picture-format", file=name, value=said)
+        raise PictureError("two or three axes", rule="picture-format", file=name, value=text)
     if math.prod(shape) > min(MOST_VOXELS, MOST_BYTES // each):
-        limit = f"at most {MOST_VOXELS:,} voxels of together {MOST_BYTES >> 30} GB"
-        raise PictureError(limit, rule="picture-large", file=name, value=said)
+        limit = f"at most {MOST_VOXELS:,} voxels and {MOST_BYTES >> 30} GB"
+        raise PictureError(limit, rule="picture-large", file=name, value=text)
     check_size(shape[0], shape[1], name)
     return shape[0], shape[1], shape[2] if len(shape) > 2 else 1
 

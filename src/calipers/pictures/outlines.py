@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outline of an object as it is drawn: of its mask in the slice that is shown, as fine as a
-picture can show.
-"""
+"""Outlines of masks in the slice that is shown, no finer than a picture can show."""
 
 from __future__ import annotations
 
@@ -17,12 +15,12 @@ from calipers.tables.masks import Masks
 
 Flags = NDArray[np.bool_]
 
-# pixels of the longer side of a picture; finer outlines could not be told from coarser ones
+# Pixels of the longer side of a picture: finer outlines would look the same.
 SHOWN = 512
 
 
 def coarseness(width: float, height: float) -> int:
-    """Return how many pixels of an image are one step of its outlines."""
+    """Return the step of the outlines of an image, in pixels."""
     longest = max(width, height)
     return max(1, math.ceil(longest / SHOWN)) if math.isfinite(longest) else 1
 
@@ -38,23 +36,21 @@ def outline_of(
     slice_at
         Of a volume: the place along z in voxels.
     step
-        Pixels that are joined to one along each side: set if half of them are, or if the object
-        would vanish.
+        Pixels along each side that are merged into one. The merged pixel belongs to the mask if at
+        least half of its pixels do; if none does, if any of them does.
     """
     mask, (x, y) = _cut_out(masks, row, slice_at, step)
-    points, offsets = outlines.rings(_joined(mask, step))
-    found = (points * step + (x, y)).astype(float).tolist()
-    ends = offsets.tolist()
-    return tuple(tuple((a, b) for a, b in found[i:j]) for i, j in pairwise(ends))
+    points, offsets = outlines.rings(_merge_pixels(mask, step))
+    corners = [(a, b) for a, b in (points * step + (x, y)).astype(float).tolist()]
+    return tuple(tuple(corners[i:j]) for i, j in pairwise(offsets.tolist()))
 
 
 def widest_slice(masks: Masks, row: int) -> int:
     """Return the slice of a volume in which an object has most voxels; the first of several."""
     mine = slice(int(masks.offsets[row]), int(masks.offsets[row + 1]))
     width, height, _ = masks.size[row].tolist()
-    return int(
-        np.bincount(masks.start[mine] // (width * height), weights=masks.length[mine]).argmax()
-    )
+    slices = masks.start[mine] // (width * height)
+    return int(np.bincount(slices, weights=masks.length[mine]).argmax())
 
 
 def _cut_out(
@@ -76,11 +72,12 @@ def _cut_out(
     return runs.fill((y - y0) * shape[1] + x - x0, length, True, shape), (x0, y0)
 
 
-def _joined(mask: Flags, step: int) -> Flags:
-    """Return a mask with ``step`` x ``step`` pixels joined to one."""
+def _merge_pixels(mask: Flags, step: int) -> Flags:
+    """Return a mask with ``step`` x ``step`` pixels merged into one."""
     if step == 1 or not mask.size:
         return mask
     height, width = mask.shape
     padded = np.pad(mask, ((0, -height % step), (0, -width % step)))
-    filled = padded.reshape(padded.shape[0] // step, step, -1, step).mean(axis=(1, 3))
-    return np.asarray(filled >= 0.5 if (filled >= 0.5).any() else filled > 0)
+    share = padded.reshape(padded.shape[0] // step, step, -1, step).mean(axis=(1, 3))
+    # A small object must not vanish: without a pixel that is half full, any share counts.
+    return np.asarray(share >= 0.5 if (share >= 0.5).any() else share > 0)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An image with the objects of the references and of one model, as a figure: outlines of masks,
-else boxes.
+"""The figure of one image: references and the predictions of one model, as outlines of masks or
+else as boxes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from calipers.evaluation import Evaluation
 from calipers.kernels import matching
 from calipers.matches import FATES, Matches
-from calipers.pictures.choosing import matches_at, present
+from calipers.pictures.choosing import matches_at, remaining_predictions
 from calipers.pictures.outlines import coarseness, outline_of, widest_slice
 from calipers.plots.figures import BoxMark, Overlay, Ring
 from calipers.tables import Cohort, Predictions, References
@@ -23,23 +23,17 @@ from calipers.tables import Cohort, Predictions, References
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
-DRAWN = (
-    "ignored",
-    "reference",
-    "missed",
-    "hit",
-    "duplicate",
-    "false alarm",
-)  # the last ones on top
+# The order of drawing: the last ones are on top.
+LAYERS = ("ignored", "reference", "missed", "hit", "duplicate", "false alarm")
 MOST_PREDICTIONS = 200  # in one figure; the best scored ones
 MOST_CORNERS = 8000  # of all outlines in one figure; beyond, they are drawn coarser
-MARGIN = 1.05  # of a frame whose size nobody knows
+MARGIN = 1.05  # of a frame of unknown size around all boxes
 LONGEST = 60  # characters of an id in a title
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """The objects of one image at a cut: rows of the cohort's tables, and what became of them."""
+class ImageObjects:
+    """The objects of one image at a score cut: rows of the cohort's tables, and their fates."""
 
     references: I64
     reference_fates: tuple[str, ...]  # reference, missed or ignored
@@ -48,17 +42,13 @@ class Seen:
 
     def references_with(self, fate: str) -> list[int]:
         """Return the rows of the references of one fate."""
-        return [
-            row for row, word in zip(self.references.tolist(), self.reference_fates) if word == fate
-        ]
+        rows = zip(self.references.tolist(), self.reference_fates)
+        return [row for row, own in rows if own == fate]
 
     def predictions_with(self, fate: str) -> list[int]:
         """Return the rows of the predictions of one fate, best score first."""
-        return [
-            row
-            for row, word in zip(self.predictions.tolist(), self.prediction_fates)
-            if word == fate
-        ]
+        rows = zip(self.predictions.tolist(), self.prediction_fates)
+        return [row for row, own in rows if own == fate]
 
 
 def overlay(
@@ -83,72 +73,73 @@ def overlay(
     cut
         Predictions of a lower score are left out.
     picture, symbol
-        The pixels: a data: address, or the id of one that the page holds.
+        The pixels: a data: address, or the id of one in the page.
     shade_symbol
-        The id of the map of the model that the page holds.
+        The id of the map of the model in the page.
     matches
-        Those of the model, if they are at hand; see `choosing.matches_at`.
+        Those of the model, if they are available; see `choosing.matches_at`.
     slice_at
-        Of a volume: the slice that is shown, in voxels; `slice_of` if left out.
+        Of a volume: the slice that is shown, in voxels; by default `slice_of`.
     size
-        Width and height of the picture; used where the cohort does not know them.
+        Width and height of the picture; used if the cohort lacks them.
     """
     matches = matches_at(evaluation, model, cut, matches)
-    cohort, seen = evaluation.cohort, look(matches, image, cut)
+    cohort = evaluation.cohort
+    objects = objects_of(matches, image, cut)
     if cohort.dimensions == 3 and slice_at is None:
-        slice_at = slice_of(cohort, model, image, seen)
+        slice_at = slice_of(cohort, model, image, objects)
     frame = frame_of(cohort, image, size)
-    marks = _fine_enough(cohort, model, matches, seen, slice_at, coarseness(*frame))
-    notes = [
-        f"model {short(model)}",
-        "all predictions" if cut == -math.inf else f"scores from {cut:.3g}",
-    ]
+    marks = _fine_enough(cohort, model, matches, objects, slice_at, coarseness(*frame))
+    notes = [f"model {short(model)}"]
+    notes.append("all predictions" if cut == -math.inf else f"scores from {cut:.3g}")
     if slice_at is not None:
-        drawn = "boxes" if cohort.references.masks is None else "outlines"
-        notes.append(f"counts are of the whole volume, {drawn} those that reach the slice")
-    unseen = len(seen.predictions) - MOST_PREDICTIONS
-    if unseen > 0:
-        notes.append(f"the {unseen} predictions of lowest score are not drawn")
+        kind = "boxes" if cohort.references.masks is None else "outlines"
+        notes.append(f"counts are of the whole volume, {kind} are those that reach the slice")
+    surplus = len(objects.predictions) - MOST_PREDICTIONS
+    if surplus > 0:
+        notes.append(f"the {surplus} predictions of lowest score are not drawn")
     return Overlay(
-        title_of(cohort, image, seen, slice_at),
+        title_of(cohort, image, objects, slice_at),
         note="; ".join(notes),
         size=frame,
-        marks=tuple(sorted(marks, key=lambda mark: DRAWN.index(mark.fate))),
+        marks=tuple(sorted(marks, key=lambda mark: LAYERS.index(mark.fate))),
         picture=picture,
         symbol=symbol,
         shade_symbol=shade_symbol,
     )
 
 
-def look(matches: Matches, image: int, cut: float) -> Seen:
-    """Return what became of the objects of one image at a cut."""
+def objects_of(matches: Matches, image: int, cut: float) -> ImageObjects:
+    """Return the objects of one image and their fates at a cut."""
     first, last = matches.reference_offsets[image : image + 2].tolist()
     start, stop = matches.prediction_offsets[image : image + 2].tolist()
-    rows = np.arange(start, stop)[present(matches, cut, slice(start, stop))]
+    rows = np.arange(start, stop)[remaining_predictions(matches, cut, slice(start, stop))]
     rows = rows[np.argsort(-matches.score[rows], kind="stable")]
-    said = matches.prediction_fate[0][rows]
-    found = set(matches.partner[rows[said == matching.HIT]].tolist())
-    real = matches.reference_fate[0]
-
-    def word(row: int) -> str:
-        return (
-            "ignored"
-            if real[row] == matching.IGNORED
-            else "reference"
-            if row in found
-            else "missed"
-        )
-
-    words = tuple(word(row) for row in range(first, last))
-    return Seen(np.arange(first, last), words, rows, tuple(FATES[fate] for fate in said.tolist()))
+    fates = matches.prediction_fate[0][rows]
+    hits = set(matches.partner[rows[fates == matching.HIT]].tolist())
+    reference_fates = []
+    for row in range(first, last):
+        if matches.reference_fate[0][row] == matching.IGNORED:
+            reference_fates.append("ignored")
+        elif row in hits:
+            reference_fates.append("reference")
+        else:
+            reference_fates.append("missed")
+    prediction_fates = tuple(FATES[fate] for fate in fates.tolist())
+    return ImageObjects(np.arange(first, last), tuple(reference_fates), rows, prediction_fates)
 
 
 def _fine_enough(
-    cohort: Cohort, model: str, matches: Matches, seen: Seen, slice_at: float | None, step: int
+    cohort: Cohort,
+    model: str,
+    matches: Matches,
+    objects: ImageObjects,
+    slice_at: float | None,
+    step: int,
 ) -> list[BoxMark]:
-    """Return the marks with outlines as fine as a picture can show and a page can bear."""
+    """Return the marks with outlines of step ``step``, or coarser if they have too many corners."""
     while True:
-        marks = list(_marks(cohort, model, matches, seen, slice_at, step))
+        marks = list(_marks(cohort, model, matches, objects, slice_at, step))
         corners = sum(len(ring) for mark in marks for ring in mark.outline)
         if corners <= MOST_CORNERS or step >= max(cohort.images.size.max(initial=1.0), 1.0):
             return marks
@@ -156,14 +147,20 @@ def _fine_enough(
 
 
 def _marks(
-    cohort: Cohort, model: str, matches: Matches, seen: Seen, slice_at: float | None, step: int
+    cohort: Cohort,
+    model: str,
+    matches: Matches,
+    objects: ImageObjects,
+    slice_at: float | None,
+    step: int,
 ) -> Iterator[BoxMark]:
     references, predictions, names = cohort.references, cohort.models[model], cohort.classes
-    for row, fate in zip(seen.references.tolist(), seen.reference_fates):
-        if (place := _placed(references, row, slice_at, step)) is not None:
+    for row, fate in zip(objects.references.tolist(), objects.reference_fates):
+        if (place := _box_and_outline(references, row, slice_at, step)) is not None:
             yield BoxMark(fate, place[0], names[references.label[row]], outline=place[1])
-    for row, fate in list(zip(seen.predictions.tolist(), seen.prediction_fates))[:MOST_PREDICTIONS]:
-        if (place := _placed(predictions, row, slice_at, step)) is None:
+    rows = objects.predictions[:MOST_PREDICTIONS].tolist()
+    for row, fate in zip(rows, objects.prediction_fates):
+        if (place := _box_and_outline(predictions, row, slice_at, step)) is None:
             continue
         label = names[predictions.label[row]]
         partner = int(matches.partner[row])
@@ -173,15 +170,17 @@ def _marks(
         yield BoxMark(fate, place[0], label, score, place[1])
 
 
-def _placed(
+def _box_and_outline(
     table: References | Predictions, row: int, slice_at: float | None, step: int
 ) -> tuple[tuple[float, float, float, float], tuple[Ring, ...]] | None:
     """Return box and outline of an object in its image; None if it does not reach the slice of a
     volume.
     """
     box = _in_slice(table.boxes[row], slice_at)
-    if box is None or table.masks is None:
-        return None if box is None else (box, ())
+    if box is None:
+        return None
+    if table.masks is None:
+        return box, ()
     outline = outline_of(table.masks, row, slice_at, step)
     return (box, outline) if outline else None
 
@@ -199,42 +198,46 @@ def _in_slice(box: F64, slice_at: float | None) -> tuple[float, float, float, fl
     return (x0, y0, x1, y1) if z0 < k + 1 and z1 > k else None
 
 
-def slice_of(cohort: Cohort, model: str, image: int, seen: Seen) -> float:
-    """Return the slice that shows most of the worst object of a volume; its middle if there is no
-    object.
+def slice_of(cohort: Cohort, model: str, image: int, objects: ImageObjects) -> float:
+    """Return the slice that shows most of the worst object of a volume; the middle of the volume if
+    there is no object.
 
-    Worst is the largest that was missed, else the false alarm of the best score, else the largest
-    object. Of a mask it is the slice with most voxels, of a box the one through its centre.
+    The worst object is the largest missed reference, else the false alarm with the best score, else
+    the largest object. For a mask it is the slice with most voxels, for a box the one through its
+    centre.
     """
-    real, said = cohort.references, cohort.models[model]
     depth = float(cohort.images.size[image, 2])
-    if missed := seen.references_with("missed"):
-        worst: tuple[References | Predictions, int] = (
-            real,
-            max(missed, key=lambda row: (real.extent[row], -row)),
-        )
-    elif alarms := seen.predictions_with("false alarm"):
-        worst = said, alarms[0]
-    else:
-        objects: list[tuple[References | Predictions, int]] = [
-            (real, row) for row in seen.references.tolist()
-        ]
-        objects += [(said, row) for row in seen.predictions.tolist()]
-        if not objects:
-            return float(depth // 2) if math.isfinite(depth) else 0.0
-        worst = max(objects, key=lambda found: found[0].extent[found[1]])
+    worst = _worst_object(cohort.references, cohort.models[model], objects)
+    if worst is None:
+        return float(depth // 2) if math.isfinite(depth) else 0.0
     table, row = worst
     if table.masks is not None:
         return float(widest_slice(table.masks, row))
-    middle = math.floor((table.boxes[row, 2] + table.boxes[row, 5]) / 2.0)
-    return float(min(max(middle, 0), depth - 1) if math.isfinite(depth) else max(middle, 0))
+    middle = max(math.floor((table.boxes[row, 2] + table.boxes[row, 5]) / 2.0), 0)
+    return float(min(middle, depth - 1) if math.isfinite(depth) else middle)
+
+
+def _worst_object(
+    references: References, predictions: Predictions, objects: ImageObjects
+) -> tuple[References | Predictions, int] | None:
+    """Return the table and the row of the worst object of an image; None if it has none."""
+    missed = objects.references_with("missed")
+    if missed:
+        return references, max(missed, key=lambda row: (references.extent[row], -row))
+    alarms = objects.predictions_with("false alarm")
+    if alarms:
+        return predictions, alarms[0]
+    rows: list[tuple[References | Predictions, int]] = []
+    rows += [(references, row) for row in objects.references.tolist()]
+    rows += [(predictions, row) for row in objects.predictions.tolist()]
+    return max(rows, key=lambda entry: entry[0].extent[entry[1]], default=None)
 
 
 def frame_of(
     cohort: Cohort, image: int, picture: tuple[float, float] | None
 ) -> tuple[float, float]:
-    """Return width and height: of the cohort, else of the picture, else around all boxes, of every
-    model.
+    """Return width and height: of the cohort, else of the picture, else around the boxes of all
+    models.
     """
     width, height = cohort.images.size[image, :2].tolist()
     if math.isfinite(width) and math.isfinite(height):
@@ -243,19 +246,21 @@ def frame_of(
         return picture
     n = cohort.dimensions
     tables = [cohort.references, *cohort.models.values()]
-    ends = [
-        table.boxes[table.offsets[image] : table.offsets[image + 1], n : n + 2] for table in tables
-    ]
+    ends = []
+    for table in tables:
+        own = slice(table.offsets[image], table.offsets[image + 1])
+        ends.append(table.boxes[own, n : n + 2])
     far = np.concatenate(ends).max(axis=0, initial=1.0) * MARGIN
     return float(far[0]), float(far[1])
 
 
-def title_of(cohort: Cohort, image: int, seen: Seen, slice_at: float | None) -> str:
-    """Return what happened, in words: ``P031_2: 2 of 3 found, 1 false alarm``."""
-    found, missed = len(seen.references_with("reference")), len(seen.references_with("missed"))
-    words = [f"{found} of {found + missed} found" if found + missed else "nothing to find"]
+def title_of(cohort: Cohort, image: int, objects: ImageObjects, slice_at: float | None) -> str:
+    """Return the counts of an image in words: ``P031_2: 2 of 3 found, 1 false alarm``."""
+    hits = len(objects.references_with("reference"))
+    n_references = hits + len(objects.references_with("missed"))
+    words = [f"{hits} of {n_references} found" if n_references else "nothing to find"]
     for fate in ("false alarm", "duplicate"):
-        if n := len(seen.predictions_with(fate)):
+        if n := len(objects.predictions_with(fate)):
             words.append(f"{n} {fate}" if n == 1 else f"{n} {fate}s")
     place = "" if slice_at is None else f", slice z = {math.floor(slice_at)}"
     return f"{short(cohort.images.ids[image])}{place}: {', '.join(words)}"

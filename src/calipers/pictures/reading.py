@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading a picture safely: limits before decoding, one frame or slice, eight bits, every problem
-one kind of error.
+"""Read a picture safely as eight bits: one frame or slice, limits checked before decoding.
+
+Every problem becomes a `PictureError`, so that a report can be made without the picture.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from calipers.pictures.pixels import U8, PictureError, Pixels, check_size, windowed
+from calipers.pictures.pixels import U8, PictureError, Pixels, check_size, window_to_bytes
 from calipers.readers.source import open_regular
 
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["PictureError", "Pixels", "is_dicom", "opened", "read_pixels"]
+__all__ = ["PictureError", "Pixels", "is_dicom", "open_picture_file", "read_pixels"]
 
 FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "WEBP")  # others are never tried: some start programs
 DICOM_MARK = b"DICM"
@@ -41,11 +42,11 @@ def read_pixels(path: Path, *, slice_at: float | None = None) -> Pixels:
     Notes
     -----
     The size is taken from the header and limited to 100 megapixels; Pillow's own limit, 89
-    megapixels unless it was changed, holds too. Rotation by EXIF is ignored and noted: boxes are
-    drawn on stored pixels. Of an animation the first frame is read. More than eight bits are
-    windowed to their percentiles 1 to 99.
+    megapixels unless it was changed, applies too. Rotation by EXIF is ignored, and a note says so:
+    boxes are drawn on stored pixels. Of an animation the first frame is read. More than eight bits
+    are windowed to their percentiles 1 to 99.
     """
-    with opened(path) as file:
+    with open_picture_file(path) as file:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # they may quote headers
@@ -53,8 +54,8 @@ def read_pixels(path: Path, *, slice_at: float | None = None) -> Pixels:
         except PictureError:
             raise
         except Exception as error:
-            # Decoders raise whatever they like, and their words may quote a header: only the kind
-            # of error is kept.
+            # Decoders raise anything, and their messages may quote a header with the name of a
+            # patient: only the type of the exception is kept.
             kind = type(error).__name__
             hint = "open it with another program: it may be truncated or damaged"
             raise PictureError(
@@ -62,7 +63,7 @@ def read_pixels(path: Path, *, slice_at: float | None = None) -> Pixels:
             ) from None
 
 
-def opened(path: Path) -> AbstractContextManager[BinaryIO]:
+def open_picture_file(path: Path) -> AbstractContextManager[BinaryIO]:
     """Open a regular file; pipes and devices are refused without waiting for them, links are not
     followed.
     """
@@ -105,8 +106,8 @@ def _read_picture(file: BinaryIO, name: str) -> Pixels:
     try:
         image: Image.Image = Image.open(file, formats=FORMATS)
     except UnidentifiedImageError:
-        wanted = "PNG, JPEG, BMP, TIFF, WebP, DICOM or NIfTI"
-        raise PictureError(wanted, rule="picture-format", file=name) from None
+        formats = "PNG, JPEG, BMP, TIFF, WebP, DICOM or NIfTI"
+        raise PictureError(formats, rule="picture-format", file=name) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         hint = "shrink it, or leave it out"
         raise PictureError(
@@ -116,21 +117,21 @@ def _read_picture(file: BinaryIO, name: str) -> Pixels:
     notes = []
     if getattr(image, "n_frames", 1) > 1:
         notes.append("the first of several frames")
-    turned = int(image.getexif().get(ORIENTATION, 1) or 1)
-    if turned in range(2, 9):
+    orientation = int(image.getexif().get(ORIENTATION, 1) or 1)
+    if orientation in range(2, 9):
         notes.append("rotation by EXIF ignored")
     image.load()
     if image.format == "TIFF":
-        from calipers.readers.volumes.pictures import turned_back
+        from calipers.readers.volumes.pictures import undo_rotation
 
-        image = turned_back(image, turned)
+        image = undo_rotation(image, orientation)
     return Pixels(_eight_bits(image, name), *image.size, note="; ".join(notes))
 
 
 def _eight_bits(image: Image.Image, name: str) -> U8:
     """Return (height, width) or (height, width, 3); what is transparent is black."""
     if image.mode.startswith(MANY_BITS):
-        return windowed(np.asarray(image), name)
+        return window_to_bytes(np.asarray(image), name)
     if image.mode in ("1", "L"):
         return np.asarray(image.convert("L"))
     if image.mode in ("LA", "La", "RGBA", "RGBa", "PA") or "transparency" in image.info:

@@ -186,7 +186,7 @@ def _overlap_in_words(model: str, hits: F64, wrong: F64) -> str:
     if not len(hits) or not len(wrong):
         return f"{named(model)}: {'no wrong predictions' if len(hits) else 'no hits'}"
     positive = np.repeat([True, False], [len(hits), len(wrong)])
-    ranks = roc.ranked(np.concatenate([hits, wrong]), positive)
+    ranks = roc.score_order(np.concatenate([hits, wrong]), positive)
     share = roc.area(roc.points(ranks, np.ones((1, len(positive)), np.int64)))[0]
     return f"{named(model)}: a hit scores higher than a wrong prediction in {percent(float(share))} of all pairs"
 

@@ -38,7 +38,7 @@ class Pictures:
         """Look for the pictures of images by their ids."""
         if folder is None:
             return cls()
-        files = PictureFiles.named(Path(folder), [(name,) for name in ids])
+        files = PictureFiles.from_names(Path(folder), [(name,) for name in ids])
         return cls(files, list(files.notes()))
 
     def below(self, place: int, part: Slice) -> tuple[str, float]:

@@ -115,13 +115,13 @@ def check_undefined(undefined: str) -> None:
     one_of("rule for undefined pairs", undefined, UNDEFINED)
 
 
-def pair_counts(evidence: BagPairs, threshold_index: int) -> contingency.Counts:
+def pair_counts(evidence: BagPairs, threshold_index: int) -> contingency.ContingencyCounts:
     """Return the 2x2 tables of every bag and pair: four (B, P) arrays."""
     first, second = pair_index(evidence.n_models)
     ones = evidence.ones[:, threshold_index].astype(np.float64)
     n11 = evidence.both[:, threshold_index].astype(np.float64)
     n10, n01 = ones[:, first] - n11, ones[:, second] - n11
-    return contingency.Counts(n11, n10, n01, evidence.n[:, None] - n11 - n10 - n01)
+    return contingency.ContingencyCounts(n11, n10, n01, evidence.n[:, None] - n11 - n10 - n01)
 
 
 def pair_scores(

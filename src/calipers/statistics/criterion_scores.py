@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.kernels import roc
-from calipers.kernels.contingency import SCORES, Counts, tally
+from calipers.kernels.contingency import SCORES, ContingencyCounts, tally
 from calipers.results import Estimate, Row
 from calipers.statistics.decisions import Decision
 from calipers.statistics.intervals import NAN, Support
@@ -117,7 +117,7 @@ class View:
 class Measured:
     """Everything that depends on weights, for R weightings, C decisions and M criteria."""
 
-    counts: Counts  # four (R, C)
+    counts: ContingencyCounts  # four (R, C)
     area: F64  # (R, M)
     youden: F64  # (R, M) at the own best cut
     cut: F64  # (R, M) that cut
@@ -130,14 +130,14 @@ class Measured:
 
 def measure(view: View, blocks: Iterator[NDArray[Any]]) -> Measured:
     """Return what blocks of weights make of the ratings."""
-    ranks = [roc.ranked(values, view.useful) for values in view.values.values()]
+    ranks = [roc.score_order(values, view.useful) for values in view.values.values()]
     ones = np.ones((1, len(view.useful)), np.int64)
     plain = [roc.youden(roc.points(entry, ones))[0] for entry in ranks]
     counts, curves = [], []
     for block in blocks:
         counts.append(tally(block, view.accepted, view.useful))
         curves.append([_curve(entry, height, block) for entry, height in zip(ranks, plain)])
-    whole = Counts(*(np.concatenate(cells) for cells in zip(*counts)))
+    whole = ContingencyCounts(*(np.concatenate(cells) for cells in zip(*counts)))
     empty = np.zeros((len(whole.n11), 0))
     columns = [
         np.stack(
@@ -150,7 +150,7 @@ def measure(view: View, blocks: Iterator[NDArray[Any]]) -> Measured:
     return Measured(whole, *columns)
 
 
-def _curve(ranks: roc.Ranked, plain: F64, weights: NDArray[Any]) -> tuple[F64, F64, F64, F64]:
+def _curve(ranks: roc.ScoreOrder, plain: F64, weights: NDArray[Any]) -> tuple[F64, F64, F64, F64]:
     found = roc.points(ranks, weights)
     best = roc.best_cut(found)
     height = roc.youden(found)[np.arange(len(best)), best]

@@ -212,7 +212,7 @@ def bootstrap(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
         else:
             drawn = (_draw_within(units, generator(seed, b)) for b in block)
             counts = resampling.counts(drawn, len(block), units.n_drawn)
-        yield resampling.spread(counts, units.code)
+        yield resampling.image_weights(counts, units.code)
 
 
 def jackknife(units: Units) -> Iterator[Weights]:

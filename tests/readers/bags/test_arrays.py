@@ -45,7 +45,7 @@ def test_an_array_per_bag_is_paired_by_its_name_whatever_the_order(tmp_path: Pat
     bags = read_bags(files)
     assert same(bags, maps)
     assert bags.ids == IDS
-    assert any("b stand in another order" in note for note in bags.notes)
+    assert any("b are in another order" in note for note in bags.notes)
 
 
 def test_bags_of_an_archive_may_have_different_shapes(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from calipers.errors import InputError, UsageError
 from calipers.readers.volumes import Volume, check_pair, open_volume, write_volume
-from calipers.readers.volumes.agreement import resized
+from calipers.readers.volumes.agreement import resize_map
 from calipers.readers.volumes.orientation import axis_codes, corner_distance, spacing_of
 from readers.volumes.making import OBLIQUE
 
@@ -149,17 +149,17 @@ def test_resizing_needs_the_same_extent() -> None:
 
 def test_nearest_repeats_voxels_and_linear_goes_through_their_centres() -> None:
     small = np.array([[0.0, 1.0], [2.0, 3.0]])
-    assert np.array_equal(resized(small, (4, 6), "nearest"), np.kron(small, np.ones((2, 3))))
-    line = resized(np.array([[0.0, 1.0]]), (1, 4), "linear")
+    assert np.array_equal(resize_map(small, (4, 6), "nearest"), np.kron(small, np.ones((2, 3))))
+    line = resize_map(np.array([[0.0, 1.0]]), (1, 4), "linear")
     assert line == pytest.approx(np.array([[0.0, 0.25, 0.75, 1.0]]))
-    assert resized(small, (2, 2), "linear") is small
+    assert resize_map(small, (2, 2), "linear") is small
 
 
 @pytest.mark.parametrize("shape", [(7, 3, 5), (1, 9, 2), (13, 13, 13)])
 def test_resizing_gives_the_shape_that_was_asked_for(shape: tuple[int, ...]) -> None:
     array = np.random.default_rng(0).random((4, 6, 5)).astype(np.float32)
     for how in ("nearest", "linear"):
-        found = resized(array, shape, how)
+        found = resize_map(array, shape, how)
         assert found.shape == shape
         assert found.dtype == np.float32
         assert 0 <= found.min() <= found.max() <= 1

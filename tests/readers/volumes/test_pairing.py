@@ -84,7 +84,7 @@ def test_a_pattern_may_hold_the_name_twice_or_lack_the_extension(tmp_path: Path)
     preds = folder(tmp_path / "preds", ["a/a_map.npy", "b/b_map.npy", "a/b_map.npy"])
     paired = pair(refs, {"m": preds}, pattern="{name}/{name}_map")
     assert len(paired) == 2
-    assert any("1 files do not fit the pattern" in note for note in paired.notes)
+    assert any("1 files do not match the pattern" in note for note in paired.notes)
     with pytest.raises(UsageError, match=r"\{name\}"):
         pair(refs, {"m": preds}, pattern="_map.npy")
     with pytest.raises(UsageError, match="no model"):

@@ -103,7 +103,7 @@ def test_scores_outside_the_unit_are_refused_with_a_proposal() -> None:
     assert "uint8" in error.hint
     assert "uint16" in error_of(as_map, np.array([[0, 2000]], np.uint16)).hint
     assert "logits, normalise with sigmoid" in error_of(as_map, np.array([[-3.0, 2.0]])).hint
-    assert "percents, divide them by 100" in error_of(as_map, np.array([[0.0, 94.8]])).hint
+    assert "percentages, divide by 100" in error_of(as_map, np.array([[0.0, 94.8]])).hint
     assert "percents" not in error_of(as_map, np.array([[0.0, 3.0]])).hint
     assert error_of(as_map, np.array([[0.0, 1.0000001]])).rule == "score-range"
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps of several models of the same images, from files: `read_bags`. Headers first, values one bag
-at a time.
+"""`read_bags`: read the maps of several models of the same images from files.
+
+A bag is one image with its instances. Headers are checked first; values are read one bag at a time.
 """
 
 from calipers.readers.bags.file_bags import FileBags

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do all models speak of the same bags, with maps of one shape in one place? The first difference
-is named.
+"""Check that all models have the same bags, with maps of the same shape in the same place.
+
+`reading.read_bags` calls `check_models` with the maps of all models; the error names the first
+difference.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import Sequence
 from calipers.errors import InputError, UsageError
 from calipers.readers.bags.model_maps import ModelMaps, located
 from calipers.readers.volumes.agreement import check_pair
-from calipers.readers.volumes.limits import said
+from calipers.readers.volumes.limits import shape_text
 
 SHOWN = 3
 
@@ -24,73 +26,95 @@ def check_models(sources: Sequence[ModelMaps]) -> tuple[tuple[str, ...], list[st
     if twice is not None:
         first = sources[names.index(names[twice])].source
         raise UsageError(
-            f"two models are called {names[twice]!r}; name them: first={first} second={sources[twice].source}"
+            f"two models are called {names[twice]!r}; name them: "
+            f"first={first} second={sources[twice].source}"
         )
     if len(sources) < 2:
-        hint = "stability is agreement between models: give the maps of two or more, or a table with a column model"
-        folders = (
-            sorted({bag.split("/")[0] for bag in sources[0].maps if "/" in bag}) if sources else []
-        )
-        if len(folders) > 1:  # the folder that holds the folders of the models
-            each = f"{sources[0].source.rstrip('/')}"
-            hint += f"; if its folders are the models, name each: {each}/{folders[0]} {each}/{folders[1]} ..."
-        file = sources[0].source if sources else "<none>"
-        raise InputError(
-            "two models at least",
-            rule="one-model",
-            file=file,
-            value=f"{len(sources)} of them",
-            hint=hint,
-        )
-    wanted = sources[0]
+        raise _too_few(sources)
+    reference = sources[0]
     notes: list[str] = []
     for source in sources[1:]:
-        _check_bags(wanted, source)
-        notes += _check_maps(wanted, source)
-        if source.named and list(source.maps) != list(wanted.maps):
-            order = (
-                f"the bags of {source.model} stand in another order than those of {wanted.model}"
+        _check_bags(reference, source)
+        notes += _check_maps(reference, source)
+        if source.named and list(source.maps) != list(reference.maps):
+            notes.append(
+                f"the bags of {source.model} are in another order than those of "
+                f"{reference.model}; they are paired by their ids"
             )
-            notes.append(f"{order}; they are paired by their ids")
-    if not wanted.named and len(wanted.maps) > 1:
-        notes.append("the maps have no ids: bags are paired by position, and are called 0, 1, ...")
-    return tuple(wanted.maps), notes
+    if not reference.named and len(reference.maps) > 1:
+        notes.append("the maps have no ids: bags are paired by position and are called 0, 1, ...")
+    return tuple(reference.maps), notes
 
 
-def _check_bags(wanted: ModelMaps, came: ModelMaps) -> None:
+def _too_few(sources: Sequence[ModelMaps]) -> InputError:
+    """Return the error for a single model, or none."""
+    file = "<none>"
+    hint = (
+        "stability is agreement between models: give the maps of two or more, "
+        "or a table with a column model"
+    )
+    if sources:
+        file = sources[0].source
+        folders = sorted({bag.split("/")[0] for bag in sources[0].maps if "/" in bag})
+        # The user may have passed the folder that contains the folders of the models.
+        if len(folders) > 1:
+            root = file.rstrip("/")
+            hint += (
+                "; if its folders are the models, name each: "
+                f"{root}/{folders[0]} {root}/{folders[1]} ..."
+            )
+    return InputError(
+        "at least two models",
+        rule="one-model",
+        file=file,
+        value=f"{len(sources)} of them",
+        hint=hint,
+    )
+
+
+def _check_bags(reference: ModelMaps, other: ModelMaps) -> None:
     """Raise unless both have the same bags."""
-    if wanted.named != came.named:
-        nameless = came if wanted.named else wanted
-        other = wanted if wanted.named else came
-        hint = f"save {nameless.source} as an npz with maps and ids, or as a folder with a file per bag"
+    if reference.named != other.named:
+        with_ids, nameless = (reference, other) if reference.named else (other, reference)
+        hint = (
+            f"save {nameless.source} as an npz with maps and ids, "
+            "or as a folder with a file per bag"
+        )
         raise InputError(
-            f"ids of the bags, as {other.source} has them",
+            f"ids of the bags, as {with_ids.source} has them",
             rule="bags-differ",
             file=nameless.source,
             location=f"model {nameless.model!r}",
             value="maps by position",
             hint=hint,
         )
-    lost = [bag for bag in wanted.maps if bag not in came.maps]
-    extra = [bag for bag in came.maps if bag not in wanted.maps]
-    if not lost and not extra:
+    absent = [bag for bag in reference.maps if bag not in other.maps]
+    extra = [bag for bag in other.maps if bag not in reference.maps]
+    if not absent and not extra:
         return
-    if not wanted.named:
+    if not reference.named:
         raise InputError(
-            f"{len(wanted.maps)} bags, as {wanted.source} has",
+            f"{len(reference.maps)} bags, as {reference.source} has",
             rule="bags-differ",
-            file=came.source,
-            location=f"model {came.model!r}",
-            value=f"{len(came.maps)} bags",
-            hint="maps without ids are paired by position, so every model has to have all bags in the same order",
+            file=other.source,
+            location=f"model {other.model!r}",
+            value=f"{len(other.maps)} bags",
+            hint=(
+                "maps without ids are paired by position, "
+                "so every model needs all bags in the same order"
+            ),
         )
+    value = f"{len(extra)} more"
+    if absent:
+        value = f"{len(absent)} of them missing, {len(extra)} more"
+    examples = [_few("missing", absent), _few("only here", extra)]
     raise InputError(
-        f"the bags of {wanted.source}, model {wanted.model!r}",
+        f"the bags of {reference.source}, model {reference.model!r}",
         rule="bags-differ",
-        file=came.source,
-        location=f"model {came.model!r}, bag {(lost or extra)[0]!r}",
-        value=f"{len(lost)} of them missing, {len(extra)} more" if lost else f"{len(extra)} more",
-        hint="; ".join(part for part in (_few("missing", lost), _few("only here", extra)) if part),
+        file=other.source,
+        location=f"model {other.model!r}, bag {(absent or extra)[0]!r}",
+        value=value,
+        hint="; ".join(example for example in examples if example),
     )
 
 
@@ -101,34 +125,35 @@ def _few(what: str, bags: Sequence[str]) -> str:
     return f"{what}: {', '.join(map(repr, bags[:SHOWN]))}{more}"
 
 
-def _check_maps(wanted: ModelMaps, came: ModelMaps) -> list[str]:
-    """Raise for the first map that does not lie on the grid of the first model; return what is
-    worth a note.
-    """
+def _check_maps(reference: ModelMaps, other: ModelMaps) -> list[str]:
+    """Raise for the first map that does not lie on the grid of the reference; return notes."""
     without = 0
-    for bag, volume in wanted.maps.items():
-        other = came.maps[bag]
-        if other.shape != volume.shape:
-            raise _other_shape(wanted, came, bag)
+    for bag, volume in reference.maps.items():
+        if other.maps[bag].shape != volume.shape:
+            raise _other_shape(reference, other, bag)
         try:
-            without += len(check_pair(volume, other)) > 0
+            without += len(check_pair(volume, other.maps[bag])) > 0
         except InputError as error:
-            raise located(error, came.model, bag) from None
+            raise located(error, other.model, bag) from None
     if not without:
         return []
-    said_of = f"{without} of {len(wanted.maps)} maps of {wanted.model} and {came.model}"
+    maps = f"{without} of {len(reference.maps)} maps of {reference.model} and {other.model}"
     return [
-        f"{said_of}: only one of the two has an orientation; the other is taken to lie on the same grid"
+        f"{maps}: only one of the two has an orientation; "
+        "the other is assumed to lie on the same grid"
     ]
 
 
-def _other_shape(wanted: ModelMaps, came: ModelMaps, bag: str) -> InputError:
-    first, second = wanted.maps[bag], came.maps[bag]
+def _other_shape(reference: ModelMaps, other: ModelMaps, bag: str) -> InputError:
+    first, second = reference.maps[bag], other.maps[bag]
     return InputError(
-        f"the shape of the map in {first.file}, {said(first.shape)}",
+        f"the shape of the map in {first.file}, {shape_text(first.shape)}",
         rule="shape-mismatch",
         file=second.file,
-        location=f"model {came.model!r}, bag {bag!r}",
-        value=said(second.shape),
-        hint="instances are compared one by one: bring the maps of all models to one shape, axes [z, ]y, x",
+        location=f"model {other.model!r}, bag {bag!r}",
+        value=shape_text(second.shape),
+        hint=(
+            "instances are compared one by one: "
+            "resample the maps of all models to one shape, axes [z, ]y, x"
+        ),
     )

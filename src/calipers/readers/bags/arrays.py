@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bags from ``.npy`` (bags, ...) and ``.npz`` (an array per bag, or ``maps`` and ``ids``); nothing
-is unpickled.
+"""Open bags from ``.npy`` (bags, ...) and ``.npz`` (an array per bag, or ``maps`` and ``ids``).
+
+Headers are parsed and checked here; every map becomes a `Volume` that reads its values on demand.
+Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -21,14 +23,14 @@ from calipers.readers.source import open_regular, require_file
 from calipers.readers.volumes.limits import DEFAULT, check_packed, check_stored
 from calipers.readers.volumes.numpy_files import (
     FACTS,
-    Layout,
+    ArrayLayout,
     as_array,
     check_directory,
     check_numbers,
     members_of,
     read_layout,
 )
-from calipers.readers.volumes.streams import broken, drain, fill, guarded
+from calipers.readers.volumes.streams import broken_file, drain, fill, guarded
 from calipers.readers.volumes.volume import Array, Volume
 
 MAPS, IDS = "maps", "ids"
@@ -43,15 +45,15 @@ def open_npy(path: Path, model: str) -> ModelMaps:
         layout = _npy_layout(path)
     each = _each(layout, file)
     count = layout.shape[0]
-    maps = {
-        str(k): Volume(file, "npy", each.shape, _native(each), partial(_row, path, layout, k))
-        for k in range(count)
-    }
+    maps: dict[str, Volume] = {}
+    for k in range(count):
+        reader = partial(_row, path, layout, k)
+        maps[str(k)] = Volume(file, "npy", each.shape, _native(each), reader)
     return ModelMaps(model, file, maps, named=False)
 
 
 def open_one(path: Path) -> Volume:
-    """Return the map of a ``.npy`` file that holds one: instances in a row, an image or a volume."""
+    """Return the single map of a ``.npy`` file: instances in a row, an image or a volume."""
     file = str(require_file(path))
     with guarded(file):
         layout = _npy_layout(path)
@@ -65,8 +67,7 @@ def open_npz(path: Path, model: str) -> ModelMaps:
 
     Notes
     -----
-    An archive of a single array without a name is read as one of (bags, ...), as a ``.npy`` file
-    is.
+    An archive of a single array without a name is read as (bags, ...), like a ``.npy`` file.
     """
     file = str(require_file(path))
     with guarded(file):
@@ -74,26 +75,22 @@ def open_npz(path: Path, model: str) -> ModelMaps:
             check_directory(stream, file)
         archive = _Archive(path)
         members = archive.members
-        stacked = (
-            MAPS if MAPS in members else UNNAMED if set(members) - set(FACTS) == {UNNAMED} else None
-        )
-        if stacked is not None:
-            return _stacked(archive, stacked, model)
+        if MAPS in members:
+            return _open_stack(archive, MAPS, model)
+        if set(members) - set(FACTS) == {UNNAMED}:
+            return _open_stack(archive, UNNAMED, model)
         layouts = {name: archive.layout(name) for name in members if name not in FACTS}
     maps: dict[str, Volume] = {}
     for name, layout in layouts.items():
         check_numbers(layout, file)
         check_shape(layout.shape, layout.stored.itemsize, file)
-        _add(
-            maps,
-            name,
-            Volume(file, "npz", layout.shape, _native(layout), partial(archive.read, name, layout)),
-        )
-    left = [name for name in FACTS if name in members]
-    return ModelMaps(model, file, maps, notes=_left_out(file, left))
+        reader = partial(archive.read, name, layout)
+        _add(maps, name, Volume(file, "npz", layout.shape, _native(layout), reader))
+    others = [name for name in FACTS if name in members]
+    return ModelMaps(model, file, maps, notes=_unused_note(file, others))
 
 
-def _stacked(archive: _Archive, name: str, model: str) -> ModelMaps:
+def _open_stack(archive: _Archive, name: str, model: str) -> ModelMaps:
     """Return the maps of one array (bags, ...) in an archive."""
     file, layout = archive.file, archive.layout(name)
     each = _each(layout, file)
@@ -118,8 +115,8 @@ def _stacked(archive: _Archive, name: str, model: str) -> ModelMaps:
     for k in range(layout.shape[0]):
         bag = str(k) if ids is None else ids[k]
         _add(maps, bag, Volume(file, "npz", each.shape, _native(each), partial(stack.read, k)))
-    left = [other for other in archive.members if other not in (name, IDS)]
-    return ModelMaps(model, file, maps, ids is not None, _left_out(file, left))
+    others = [other for other in archive.members if other not in (name, IDS)]
+    return ModelMaps(model, file, maps, ids is not None, _unused_note(file, others))
 
 
 @dataclass(frozen=True)
@@ -133,36 +130,35 @@ class _Archive:
         return str(self.path)
 
     @cached_property
-    def opened(self) -> zipfile.ZipFile:
-        return zipfile.ZipFile(
-            self.path
-        )  # closes its file when it goes; members may be read by several threads
+    def zip(self) -> zipfile.ZipFile:
+        # It closes its file when it is collected; several threads may read members.
+        return zipfile.ZipFile(self.path)
 
     @cached_property
     def members(self) -> dict[str, zipfile.ZipInfo]:
-        return members_of(self.opened, self.file)
+        return members_of(self.zip, self.file)
 
-    def layout(self, name: str) -> Layout:
+    def layout(self, name: str) -> ArrayLayout:
         info = self.members[name]
-        with self.opened.open(info) as stream:
+        with self.zip.open(info) as stream:
             layout = read_layout(stream, self.file)
         if layout.stored.hasobject:
-            return layout  # a pickle, whose length says nothing; whoever asked refuses it
+            return layout  # a pickle, whose length means nothing; the callers refuse it
         check_packed(info.file_size, info.compress_size, self.file, DEFAULT)
         if layout.start + layout.count != info.file_size:
-            raise broken(
+            raise broken_file(
                 self.file,
                 f"{info.file_size:,} bytes",
                 f"an array of {layout.start + layout.count:,} bytes",
             )
         return layout
 
-    def read(self, name: str, layout: Layout) -> Array:
-        with self.opened.open(self.members[name]) as stream:
+    def read(self, name: str, layout: ArrayLayout) -> Array:
+        with self.zip.open(self.members[name]) as stream:
             fill(stream, layout.start, self.file)
-            found = fill(stream, layout.count, self.file)
+            raw = fill(stream, layout.count, self.file)
             drain(stream, self.file)
-        return as_array(found, layout)
+        return as_array(raw, layout)
 
     def ids(self) -> list[str]:
         """Return the texts or whole numbers of the array ``ids``."""
@@ -186,20 +182,22 @@ class _Archive:
                 field=IDS,
                 value=f"{layout.count:,} bytes",
             )
-        found = self.read(IDS, layout) if layout.count else np.empty(0, np.str_)
+        if not layout.count:
+            return []
+        names = self.read(IDS, layout).tolist()
         if layout.stored.kind == "S":
-            return [text.decode("utf-8") for text in found.tolist()]
-        return [str(name) for name in found.tolist()]
+            return [name.decode("utf-8") for name in names]
+        return [str(name) for name in names]
 
 
-def _npy_layout(path: Path) -> Layout:
+def _npy_layout(path: Path) -> ArrayLayout:
     file, stored = str(path), path.stat().st_size
     with open_regular(path, follow=True) as stream:
         layout = read_layout(stream, file)
     check_numbers(layout, file)
     check_stored(layout.start + layout.count, stored, file)
     if stored > layout.start + layout.count:
-        raise broken(
+        raise broken_file(
             file,
             f"{stored - layout.start - layout.count} bytes more",
             "one array and nothing behind it",
@@ -207,16 +205,19 @@ def _npy_layout(path: Path) -> Layout:
     return layout
 
 
-def _each(layout: Layout, file: str) -> Layout:
-    """Return what the header would say of one bag."""
+def _each(layout: ArrayLayout, file: str) -> ArrayLayout:
+    """Return the layout of one bag of an array (bags, ...)."""
     check_numbers(layout, file)
     if len(layout.shape) not in (2, 3, 4):
-        hint = "the first axis is that of the bags: (bags, instances), (bags, rows, columns) or with slices"
+        hint = (
+            "the first axis counts the bags: (bags, instances), (bags, rows, columns) "
+            "or (bags, slices, rows, columns)"
+        )
         value = " x ".join(map(str, layout.shape)) or "one number"
         raise InputError("maps (bags, ...)", rule="volume-shape", file=file, value=value, hint=hint)
     if layout.shape[0] == 0:
         raise InputError(
-            "a map at least", rule="no-bags", file=file, value=" x ".join(map(str, layout.shape))
+            "at least one map", rule="no-bags", file=file, value=" x ".join(map(str, layout.shape))
         )
     check_shape(layout.shape[1:], layout.stored.itemsize, file)
     return replace(layout, shape=layout.shape[1:], start=0)
@@ -232,35 +233,39 @@ def _add(maps: dict[str, Volume], bag: str, volume: Volume) -> None:
     maps[bag] = volume
 
 
-def _left_out(file: str, names: list[str]) -> tuple[str, ...]:
-    return (f"{file}: arrays that are no maps were not read: {', '.join(names)}",) if names else ()
+def _unused_note(file: str, names: list[str]) -> tuple[str, ...]:
+    if not names:
+        return ()
+    return (f"{file}: arrays that are no maps were not read: {', '.join(names)}",)
 
 
-def _native(layout: Layout) -> np.dtype[Any]:
+def _native(layout: ArrayLayout) -> np.dtype[Any]:
     return layout.stored.newbyteorder("=")
 
 
-def _mapped(path: Path, layout: Layout) -> Array:
+def _map_file(path: Path, layout: ArrayLayout) -> Array:
     with open_regular(path, follow=True) as stream:
-        order = "F" if layout.fortran else "C"
         # NumPy takes an open file, although its types do not say so.
-        found: Array = np.memmap(stream, layout.stored, "r", layout.start, layout.shape, order)  # type: ignore[call-overload]
-        return found
+        memory_map: Any = np.memmap
+        order = "F" if layout.fortran else "C"
+        values: Array = memory_map(stream, layout.stored, "r", layout.start, layout.shape, order)
+        return values
 
 
-def _row(path: Path, layout: Layout, k: int) -> Array:
-    return _plain(_mapped(path, layout)[k])
+def _row(path: Path, layout: ArrayLayout, k: int) -> Array:
+    return _plain(_map_file(path, layout)[k])
 
 
-def _whole(path: Path, layout: Layout) -> Array:
-    return _plain(_mapped(path, layout))
+def _whole(path: Path, layout: ArrayLayout) -> Array:
+    return _plain(_map_file(path, layout))
 
 
 def _plain(view: Array) -> Array:
-    """Return a copy in memory, in the byte order of this machine; bytes other than 0 and 1 are
-    true.
+    """Return a copy in memory in the byte order of this machine.
+
+    Any byte of a boolean array other than 0 is true.
     """
-    found = np.array(view, order="C")
-    if found.dtype.kind == "b":
-        return np.asarray(found.view(np.uint8) != 0)
-    return found if found.dtype.isnative else found.astype(found.dtype.newbyteorder("="))
+    values = np.array(view, order="C")
+    if values.dtype.kind == "b":
+        return np.asarray(values.view(np.uint8) != 0)
+    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))

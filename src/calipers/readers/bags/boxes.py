@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes of what is to be found in a bag, beside its label: which instances they make positive is a
-rule of others.
+"""Read the boxes of the findings of a bag from the table of its label.
+
+Which instances a box makes positive is decided elsewhere (`calipers.stability.instances`).
 """
 
 from __future__ import annotations
@@ -24,39 +25,30 @@ CORNERS = 4
 
 @dataclass(frozen=True)
 class BagBoxes:
-    """Boxes in pixels of the image of a bag; a bag that is not in `of` has something to find, but
-    no box of it.
-    """
+    """Boxes of bags in pixels of their images; a bag not in `of` is positive, but has no box."""
 
-    of: Mapping[str, F64]  # bag -> (n, 4) corners x0 y0 x1 y1; (0, 4): there is nothing to find
+    of: Mapping[str, F64]  # bag -> (n, 4) corners x0 y0 x1 y1; (0, 4): the bag is negative
     sizes: Mapping[str, tuple[float, float]]  # bag -> width, height of its image
     columns: tuple[str, ...] = ()  # of the table
 
     def without_unknown(self, positive: Flags, bags: Sequence[str], file: str) -> BagBoxes:
-        """Return the boxes without those bags that are positive and have none: where it is, nobody
-        said.
-        """
-        wrong = next(
-            (bag for bag, one in zip(bags, positive.tolist()) if not one and len(self.of[bag])),
-            None,
-        )
-        if wrong is not None:
-            raise InputError(
-                "no box in a bag of label 0",
-                rule="labels-differ",
-                file=file,
-                location=f"bag {wrong!r}",
-                value=f"{len(self.of[wrong])} boxes",
-                hint="a box is around something to find: label the bag 1, or leave the cells of its box empty",
-            )
-        kept = {
-            bag: self.of[bag]
-            for bag, one in zip(bags, positive.tolist())
-            if not one or len(self.of[bag])
-        }
-        return replace(
-            self, of=kept, sizes={bag: self.sizes[bag] for bag in kept if bag in self.sizes}
-        )
+        """Return the boxes without the positive bags that have none: their place is unknown."""
+        boxes: dict[str, F64] = {}
+        for bag, is_positive in zip(bags, positive.tolist()):
+            own = self.of[bag]
+            if len(own) and not is_positive:
+                raise InputError(
+                    "no box in a bag of label 0",
+                    rule="labels-differ",
+                    file=file,
+                    location=f"bag {bag!r}",
+                    value=f"{len(own)} boxes",
+                    hint="label the bag 1, or leave the cells of its box empty",
+                )
+            if len(own) or not is_positive:
+                boxes[bag] = own
+        sizes = {bag: size for bag, size in self.sizes.items() if bag in boxes}
+        return replace(self, of=boxes, sizes=sizes)
 
 
 def read_boxes(table: Table, rows: list[list[int]], bags: Sequence[str]) -> BagBoxes | None:
@@ -69,40 +61,45 @@ def read_boxes(table: Table, rows: list[list[int]], bags: Sequence[str]) -> BagB
     kind, columns = layout
     size_columns = _size_columns(table)
     cells = np.stack([_numbers(table, name) for name in columns], axis=1)
-    given: Flags = np.asarray(np.isfinite(cells).any(axis=1))
+    has_box: Flags = np.asarray(np.isfinite(cells).any(axis=1))
     sizes = np.stack([_numbers(table, name) for name in size_columns], axis=1)
-    for row in np.flatnonzero(given).tolist():
+    for row in np.flatnonzero(has_box).tolist():
         _check(table, row, columns, cells, size_columns, sizes)
     corners, _ = to_corners(cells, kind)
-    for row in np.flatnonzero(given & np.any(corners[:, 2:] <= corners[:, :2], axis=1)).tolist():
+    is_empty = has_box & np.any(corners[:, 2:] <= corners[:, :2], axis=1)
+    for row in np.flatnonzero(is_empty).tolist():
         value = [float(side) for side in corners[row]]
         problem = table.problem(
             row, columns[0], "zero-area", "a second corner beyond the first", value
         )
         raise problem.as_error(table.file)
-    of = {bag: corners[[row for row in own if given[row]]] for bag, own in zip(bags, rows)}
-    found = {bag: _size(table, own, sizes, size_columns) for bag, own in zip(bags, rows)}
-    known = {bag: size for bag, size in found.items() if size is not None}
-    return BagBoxes(of, known, (*columns, *size_columns))
+    boxes: dict[str, F64] = {}
+    bag_sizes: dict[str, tuple[float, float]] = {}
+    for bag, own in zip(bags, rows):
+        boxes[bag] = corners[[row for row in own if has_box[row]]]
+        size = _size(table, own, sizes, size_columns)
+        if size is not None:
+            bag_sizes[bag] = size
+    return BagBoxes(boxes, bag_sizes, (*columns, *size_columns))
 
 
 def _layout(table: Table) -> tuple[str, tuple[str, ...]] | None:
     for kind, names in BOX_LAYOUTS:
-        found = [column_of(table, (name,)) for name in names]
-        if len(names) == CORNERS and all(found):
-            return kind, tuple(name for name in found if name is not None)
+        columns = [column_of(table, (name,)) for name in names]
+        if len(names) == CORNERS and all(columns):
+            return kind, tuple(column for column in columns if column is not None)
     return None
 
 
 def _size_columns(table: Table) -> tuple[str, str]:
-    found = column_of(table, ALIASES["width"]), column_of(table, ALIASES["height"])
-    if found[0] is None or found[1] is None:
+    width, height = column_of(table, ALIASES["width"]), column_of(table, ALIASES["height"])
+    if width is None or height is None:
         raise missing_column(
             table,
             "columns width and height beside boxes",
-            "boxes are in pixels of the image: its size says which instances of the map they cover",
+            "boxes are in pixels of the image: its size tells which instances they cover",
         )
-    return found[0], found[1]
+    return width, height
 
 
 def _numbers(table: Table, name: str) -> F64:
@@ -135,16 +132,17 @@ def _check(
 def _size(
     table: Table, own: Sequence[int], sizes: F64, columns: Sequence[str]
 ) -> tuple[float, float] | None:
-    """Return the one size of a bag; None if its rows do not say it."""
-    said = [
-        (row, (float(sizes[row, 0]), float(sizes[row, 1])))
-        for row in own
-        if np.isfinite(sizes[row]).all()
-    ]
-    for row, size in said:
-        if size != said[0][1]:
+    """Return the size of a bag, which all its rows must agree on; None if no row has it."""
+    first: tuple[float, float] | None = None
+    for row in own:
+        if not np.isfinite(sizes[row]).all():
+            continue
+        size = (float(sizes[row, 0]), float(sizes[row, 1]))
+        if first is None:
+            first = size
+        if size != first:
             problem = table.problem(
                 row, columns[0], "size-conflict", "one size per image", list(size)
             )
             raise problem.as_error(table.file)
-    return said[0][1] if said else None
+    return first

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which column of a table about bags is what."""
+"""Names of the columns of tables about bags."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ LABEL = ("label", "positive", "bag_label")
 
 
 def require_column(table: Table, aliases: Sequence[str], what: str) -> str:
-    """Return the column with the first of these names, or say which are known."""
-    found = column_of(table, aliases)
-    if found is None:
-        hint = f"names that are known: {', '.join(aliases)}"
+    """Return the column with the first of these names; raise if there is none."""
+    column = column_of(table, aliases)
+    if column is None:
+        hint = f"accepted names: {', '.join(aliases)}"
         raise missing_column(table, f"a column {what!r}", hint)
-    return found
+    return column
 
 
-def renamed(table: Table, old: str, new: str) -> Table:
+def rename_column(table: Table, old: str, new: str) -> Table:
     """Return a table in which one column has another name."""
-    return replace(
-        table,
-        columns={new if name == old else name: cells for name, cells in table.columns.items()},
-    )
+    columns = {}
+    for name, cells in table.columns.items():
+        columns[new if name == old else name] = cells
+    return replace(table, columns=columns)

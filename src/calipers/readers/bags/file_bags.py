@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bags on disk: all headers checked, values of one bag at a time."""
+"""`FileBags`: bags on disk whose headers were checked; values are read one bag at a time."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from calipers.readers.volumes.values import as_map
 from calipers.readers.volumes.volume import Volume
 from calipers.tables.bags import F64, Bag, Column, Flags
 
-Rule = Callable[
-    [F64, tuple[float, float], tuple[int, int]], Flags
-]  # boxes (n, 4), (width, height), (rows, columns)
+# From boxes (n, 4), (width, height) of the image and (rows, columns) of the map to flags.
+Rule = Callable[[F64, tuple[float, float], tuple[int, int]], Flags]
 GRID = 2  # axes of a map that boxes can be laid on
 
 
@@ -26,8 +25,8 @@ GRID = 2  # axes of a map that boxes can be laid on
 class FileBags:
     """The maps of several models of the same bags, in files; `read_bags` makes it.
 
-    It is a source of bags (`calipers.tables.bags.Bags`): one bag under all models is held at a
-    time.
+    It is a source of bags (`calipers.tables.bags.Bags`): the maps of one bag, of all models, are in
+    memory at a time.
     """
 
     sources: tuple[ModelMaps, ...]
@@ -46,15 +45,14 @@ class FileBags:
 
     @property
     def positive(self) -> Flags | None:
-        """(n_bags,) which bags have something to find; None: no labels were given."""
+        """(n_bags,) which bags are positive; None without labels."""
         return self.labels.positive
 
     @property
     def boxes(self) -> Mapping[str, F64]:
-        """Bag -> (n, 4) corners of what is to be found in it, in pixels of its image; (0, 4) if
-        there is nothing.
+        """Bag -> (n, 4) corners of its findings in pixels of its image; (0, 4) for negative bags.
 
-        Bags of which nobody said where it is are left out.
+        Positive bags without boxes are left out.
         """
         return {} if self.labels.boxes is None else self.labels.boxes.of
 
@@ -78,7 +76,7 @@ class FileBags:
             if len(_flat(volume.shape)) != GRID:
                 value = f"{len(volume.shape)} axes"
                 place = f"model {self.models[0]!r}, bag {bag!r}"
-                hint = "boxes lie on maps of rows and columns; give a folder of masks for others"
+                hint = "boxes need maps of rows and columns; for others, give a folder of masks"
                 raise InputError(
                     "maps of two axes",
                     rule="volume-shape",
@@ -121,7 +119,5 @@ class FileBags:
 
 
 def _flat(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape without the axis of slices, if there is only one: a picture that was saved
-    as a volume.
-    """
+    """Return the shape without an axis of one slice: a picture that was saved as a volume."""
     return shape[1:] if len(shape) == GRID + 1 and shape[0] == 1 else shape

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bags from a folder with a file per bag, and from single volumes: all headers are opened, no
-values are read.
+"""Open bags from a folder with a file per bag, or from a single volume.
+
+All headers are read, but no values.
 """
 
 from __future__ import annotations
@@ -10,37 +11,46 @@ from pathlib import Path
 from calipers.errors import InputError
 from calipers.readers.bags.arrays import open_one
 from calipers.readers.bags.model_maps import ModelMaps, located
-from calipers.readers.volumes.names import offered
+from calipers.readers.volumes.names import list_samples
 from calipers.readers.volumes.opening import open_volume
 from calipers.readers.volumes.volume import Role, Volume
 
 
 def open_folder(folder: Path, model: str, pattern: str | None = None) -> ModelMaps:
-    """Return the maps of a folder; a bag is called what its file is called without extension.
+    """Return the maps of a folder; the id of a bag is the name of its file without extension.
 
-    ``pattern`` says where the name stands in the path, such as ``"{name}_map.nii.gz"``.
+    ``pattern`` is the path with ``{name}`` in place of the id, such as ``"{name}_map.nii.gz"``.
     """
-    found = offered(folder, "maps", pattern)
-    if not found.files:
-        expected = f"files that fit the pattern {pattern!r}"
-        here = next((path.name for path in sorted(folder.iterdir()) if path.is_file()), None)
-        hint = f"a file here is called {here!r}; the pattern is its name, with {{name}} for the id of the image"
-        place = f"model {model!r}"
+    listing = list_samples(folder, "maps", pattern)
+    if not listing.files:
+        names = [path.name for path in sorted(folder.iterdir()) if path.is_file()]
+        hint = ""
+        if names:
+            hint = (
+                f"a file here is called {names[0]!r}; the pattern is its name, "
+                "with {name} for the id of the image"
+            )
         raise InputError(
-            expected, rule="no-bags", file=str(folder), location=place, hint=hint if here else ""
+            f"files that match the pattern {pattern!r}",
+            rule="no-bags",
+            file=str(folder),
+            location=f"model {model!r}",
+            hint=hint,
         )
     maps: dict[str, Volume] = {}
-    for bag, path in found.files.items():
+    for bag, path in listing.files.items():
         try:
             maps[bag] = open_file(path, "map")
         except InputError as error:
             raise located(error, model, bag) from None
-    notes = *found.notes, *(note for volume in maps.values() for note in volume.notes)
+    notes = list(listing.notes)
+    for volume in maps.values():
+        notes += volume.notes
     return ModelMaps(model, str(folder), maps, notes=tuple(dict.fromkeys(notes)))
 
 
 def open_single(path: Path, model: str) -> ModelMaps:
-    """Return one file as the only bag: whoever names one volume per model has paired them."""
+    """Return one file as the only bag: the user has paired the models by giving a file of each."""
     volume = open_volume(path)
     return ModelMaps(model, str(path), {"0": volume}, named=False, notes=volume.notes)
 

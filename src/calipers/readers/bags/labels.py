@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of bags: positive or not, patients and centres, boxes of what is to be found, or
-masks of it.
+"""Read the labels of bags: positive or not, groups such as patient and centre, boxes or masks.
+
+`reading.read_bags` calls `read_labels` with a table, a folder of masks or an array.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from calipers.readers.plain import read_plain
 from calipers.readers.table_columns import column_of
 from calipers.readers.tabular import Table, empty, flags, texts
 from calipers.readers.volumes.agreement import check_pair
-from calipers.readers.volumes.names import offered
+from calipers.readers.volumes.names import list_samples
 from calipers.readers.volumes.values import as_labels
 from calipers.readers.volumes.volume import Volume
 from calipers.tables.bags import Column, Flags
@@ -36,9 +37,9 @@ RULE = "labels-differ"
 
 @dataclass(frozen=True)
 class Labels:
-    """What is known of the bags, in their order."""
+    """The labels of the bags, in their order."""
 
-    known: Flags | None = None  # (n_bags,) as a table says it
+    flags: Flags | None = None  # (n_bags,) positive or not, of a table or an array
     groups: Mapping[str, Column] = field(default_factory=dict)
     boxes: BagBoxes | None = None
     masks: tuple[Volume, ...] | None = None  # read when they are asked for
@@ -46,9 +47,9 @@ class Labels:
 
     @cached_property
     def positive(self) -> Flags | None:
-        """(n_bags,) which bags have something to find; masks are gone through once for that."""
+        """(n_bags,) which bags are positive; all masks are read once for that."""
         if self.masks is None:
-            return self.known
+            return self.flags
         return np.array([self.mask(i).any() for i in range(len(self.masks))], np.bool_)
 
     def mask(self, i: int) -> Flags:
@@ -74,22 +75,22 @@ def read_labels(source: Path, bags: Mapping[str, Volume], pattern: str | None = 
     if source.name.lower().endswith(".npy"):
         return _vector(source, list(bags))
     table, _ = read_plain(source)
-    rows = _matched(table, list(bags))
+    rows = _rows_of_bags(table, list(bags))
     boxes = read_boxes(table, rows, list(bags))
-    known = _known(table, rows, boxes, list(bags))
+    positive = _bag_flags(table, rows, boxes, list(bags))
     if boxes is not None:
-        boxes = boxes.without_unknown(known, list(bags), table.file)
+        boxes = boxes.without_unknown(positive, list(bags), table.file)
     groups, notes = _groups(table, rows, boxes)
-    return Labels(known, groups, boxes, notes=(*table.notes, *notes))
+    return Labels(positive, groups, boxes, notes=(*table.notes, *notes))
 
 
 def _masks(folder: Path, bags: Mapping[str, Volume], pattern: str | None) -> Labels:
-    found = offered(folder, "label masks", pattern)
-    _same_bags(str(folder), list(bags), list(found.files), "mask")
+    listing = list_samples(folder, "label masks", pattern)
+    _same_bags(str(folder), list(bags), list(listing.files), "mask")
     masks = []
-    notes = list(found.notes)
+    notes = list(listing.notes)
     for bag, volume in bags.items():
-        mask = open_file(found.files[bag], "labels")
+        mask = open_file(listing.files[bag], "labels")
         notes += check_pair(volume, mask)
         masks.append(mask)
     return Labels(masks=tuple(masks), notes=tuple(dict.fromkeys(notes)))
@@ -100,7 +101,7 @@ def _vector(path: Path, bags: Sequence[str]) -> Labels:
     volume = open_one(path)
     if volume.shape != (len(bags),):
         value = " x ".join(map(str, volume.shape))
-        hint = "an array of labels stands in the order of the bags; a table names them"
+        hint = "an array of labels is in the order of the bags; a table names them"
         raise InputError(
             f"a label for each of {len(bags)} bags",
             rule=RULE,
@@ -116,28 +117,36 @@ def _vector(path: Path, bags: Sequence[str]) -> Labels:
     return Labels(values == 1)
 
 
-def _same_bags(file: str, bags: Sequence[str], named: Sequence[str], what: str) -> None:
+def _same_bags(file: str, bags: Sequence[str], names: Sequence[str], what: str) -> None:
     """Raise for the first bag without a label, then for the first label without a bag."""
-    have, known = set(named), set(bags)
-    lost = [bag for bag in bags if bag not in have]
-    strange = (
-        [name for name in named if name not in known] if len(have) > len(bags) - len(lost) else []
+    label_ids, bag_ids = set(names), set(bags)
+    absent = [bag for bag in bags if bag not in label_ids]
+    strange = [name for name in names if name not in bag_ids]
+    counts = (
+        f"{len(absent)} of {len(bags)} bags have none, "
+        f"{len(strange)} of {len(names)} are for other bags"
     )
-    listed = f"{len(lost)} of {len(bags)} bags have none, {len(strange)} of {len(named)} are for other bags"
-    shown = f"; the first of them is {strange[0]!r}" if strange else ""
-    if lost:
-        hint = f"{listed}{shown}: ids are compared letter by letter, so labels and maps have to call a bag the same"
+    if absent:
+        example = f"; the first of them is {strange[0]!r}" if strange else ""
+        hint = (
+            f"{counts}{example}: ids are compared letter by letter, "
+            "so labels and maps must use the same ones"
+        )
         raise InputError(
-            f"a {what} for every bag", rule=RULE, file=file, location=f"bag {lost[0]!r}", hint=hint
+            f"a {what} for every bag",
+            rule=RULE,
+            file=file,
+            location=f"bag {absent[0]!r}",
+            hint=hint,
         )
     if strange:
-        hint = f"{listed}: leave them out, or add their maps to every model"
+        hint = f"{counts}: leave them out, or add their maps to every model"
         raise InputError(
             "bags that the models have", rule=RULE, file=file, value=strange[0], hint=hint
         )
 
 
-def _matched(table: Table, bags: Sequence[str]) -> list[list[int]]:
+def _rows_of_bags(table: Table, bags: Sequence[str]) -> list[list[int]]:
     """Return the rows of every bag."""
     column = require_column(table, BAG, "bag")
     names = [unicodedata.normalize("NFC", name.strip()) for name in texts(table, column)]
@@ -149,26 +158,26 @@ def _matched(table: Table, bags: Sequence[str]) -> list[list[int]]:
     return rows
 
 
-def _known(
+def _bag_flags(
     table: Table, rows: list[list[int]], boxes: BagBoxes | None, bags: Sequence[str]
 ) -> Flags:
-    """Return the label of every bag: of its column, else whether it has a box."""
+    """Return the label of every bag: from the column of labels, else whether it has a box."""
     column = column_of(table, LABEL)
     if column is None:
         if boxes is None:
             require_column(table, LABEL, "label")
         assert boxes is not None
         return np.array([len(boxes.of[bag]) > 0 for bag in bags], np.bool_)
-    hint = "write 1 for a bag that has something to find, else 0"
+    hint = "write 1 for a bag with a finding, else 0"
     blank = np.flatnonzero(empty(table.columns[column]))
     if len(blank):
         raise table.problem(int(blank[0]), column, RULE, "0 or 1", "", hint).as_error(table.file)
     values, bad = flags(table, column, RULE)
     raise_problems([problem.as_error(table.file) for problem in bad.values()])
-    found = np.zeros(len(bags), np.bool_)
+    positive = np.zeros(len(bags), np.bool_)
     for i, own in enumerate(rows):
         if len(own) > 1 and boxes is None:
-            hint = "a bag has several rows only where every row has a box"
+            hint = "a bag may have several rows only if every row has a box"
             raise table.problem(
                 own[1], column, "dup-bag", "one row per bag", bags[i], hint
             ).as_error(table.file)
@@ -178,34 +187,37 @@ def _known(
             raise table.problem(
                 other, column, RULE, expected, texts(table, column)[other]
             ).as_error(table.file)
-        found[i] = values[own[0]]
-    return found
+        positive[i] = values[own[0]]
+    return positive
 
 
 def _groups(
     table: Table, rows: list[list[int]], boxes: BagBoxes | None
 ) -> tuple[dict[str, Column], list[str]]:
-    """Return the columns that say one thing of every bag, and notes on those that do not."""
-    used = {column_of(table, BAG), column_of(table, LABEL), *(boxes.columns if boxes else ())}
-    others = [name for name in table.names if name not in used]
-    words = {
-        old: new for new, old in find_columns(others, {}, table.file).items() if new in IMAGE_LEVEL
-    }
-    found: dict[str, Column] = {}
+    """Return the columns with one value per bag, and notes on those with several."""
+    special = {column_of(table, BAG), column_of(table, LABEL)}
+    if boxes is not None:
+        special |= set(boxes.columns)
+    others = [name for name in table.names if name not in special]
+    # Aliases of columns of images, such as patient and centre, get their common name.
+    titles = {}
+    for title, name in find_columns(others, {}, table.file).items():
+        if title in IMAGE_LEVEL:
+            titles[name] = title
+    first = [own[0] for own in rows]
+    groups: dict[str, Column] = {}
     notes: list[str] = []
     for name in others:
         cells = texts(table, name)
-        first = [own[0] for own in rows]
         if any(cells[row] != cells[own[0]] for own in rows for row in own):
             notes.append(
                 f"{table.file}: column {name!r} differs between the rows of a bag and is no group"
             )
             continue
-        held = table.columns[name]
-        column = (
-            text_column([cells[row] for row in first])
-            if isinstance(held, list)
-            else held[np.array(first)]
-        )
-        found[words.get(name, name)] = column
-    return found, notes
+        column = table.columns[name]
+        if isinstance(column, list):
+            values = text_column([cells[row] for row in first])
+        else:
+            values = column[np.array(first)]
+        groups[titles.get(name, name)] = values
+    return groups, notes

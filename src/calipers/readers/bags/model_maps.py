@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The maps of one model: a header per bag, whatever the file is that they lie in."""
+"""`ModelMaps`: the maps of one model, a header per bag, whatever files they come from."""
 
 from __future__ import annotations
 
@@ -15,47 +15,52 @@ LEAST_AXES = 2  # of what `check_extent` accepts
 
 @dataclass(frozen=True)
 class ModelMaps:
-    """What one model says of every bag; the values are read when they are asked for."""
+    """The maps of one model by bag; values are read on demand."""
 
     model: str
     source: str  # file or folder
-    maps: Mapping[
-        str, Volume
-    ]  # bag id -> map; ids are the positions "0", "1", ... if `named` is false
-    named: bool = True
+    maps: Mapping[str, Volume]  # bag id -> map
+    named: bool = True  # whether bags have ids; if not, these are the positions "0", "1", ...
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.maps:
             raise InputError(
-                "a map at least", rule="no-bags", file=self.source, location=f"model {self.model!r}"
+                "at least one map",
+                rule="no-bags",
+                file=self.source,
+                location=f"model {self.model!r}",
             )
 
 
 def check_shape(shape: tuple[int, ...], each: int, file: str) -> None:
     """Raise for the shape of one map that is empty, too large, or has not one, two or three axes.
 
-    Instances in a row, ``(n,)``, hold to the limits of one image.
+    Instances in a row, ``(n,)``, obey the limits of one image.
     """
-    check_extent((1,) * (LEAST_AXES - len(shape)) + shape if shape else shape, each, file, DEFAULT)
+    if shape:
+        shape = (1,) * (LEAST_AXES - len(shape)) + shape
+    check_extent(shape, each, file, DEFAULT)
 
 
 def located(error: InputError, model: str, bag: str | None = None) -> InputError:
-    """Return an error that says of which model, and of which bag, it speaks."""
-    place = f"model {model!r}" + ("" if bag is None else f", bag {bag!r}")
+    """Return an error that also names the model and the bag."""
+    place = f"model {model!r}"
+    if bag is not None:
+        place += f", bag {bag!r}"
     return InputError(
         error.expected,
         rule=error.rule,
         file=error.file,
         location=", ".join(part for part in (place, error.location) if part),
         field=error.field,
-        value=_Said(error.value) if error.value else None,
+        value=_Quoted(error.value) if error.value else None,
         hint=error.hint,
     )
 
 
-class _Said(str):
-    """What was shortened once is not quoted again."""
+class _Quoted(str):
+    """A value that was shortened and quoted already: it is shown as it is."""
 
     __slots__ = ()
 

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`read_bags`: the maps of several models, from files of any of the kinds, paired by the ids of
-their bags.
-"""
+"""`read_bags`: read the maps of several models from files of any kind, paired by bag id."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
@@ -41,7 +40,7 @@ def read_bags(
     label_pattern: str | None = None,
     normalise: str = "none",
 ) -> FileBags:
-    """Pair the maps of several models of the same images; maps are read one image at a time, when
+    """Pair the maps of several models of the same images. Maps are read one image at a time, when
     they are used.
 
     Parameters
@@ -58,13 +57,14 @@ def read_bags(
     groups
         A table with a row per bag: patient, centre, any column.
     scores
-        A table with a row per bag and a column per model: what the model says of the whole bag.
+        A table with a row per bag and a column per model: the model's score of the whole bag.
     pattern
-        Where the name of a bag stands in the paths of a folder, such as ``"{name}_map.nii.gz"``.
+        The paths in a folder with ``{name}`` in place of the id of a bag, such as
+        ``"{name}_map.nii.gz"``.
     label_pattern
         The same for a folder of masks.
     normalise
-        How values become numbers in [0, 1], as `calipers.readers.volumes.as_map` says: ``"uint8"``
+        How values become numbers in [0, 1], as in `calipers.readers.volumes.as_map`: ``"uint8"``
         for pictures.
 
     Returns
@@ -80,7 +80,7 @@ def read_bags(
     Raises
     ------
     InputError
-        ``one-model``, ``no-bags``; ``bags-differ``: a bag that one model has and another has not;
+        ``one-model``, ``no-bags``; ``bags-differ``: a bag that one model has and another lacks;
         ``dup-bag``; ``shape-mismatch``; ``labels-differ``; those of volumes; ``non-finite`` and
         ``score-range`` when a bag is read.
 
@@ -103,27 +103,32 @@ def read_bags(
         )
     groups = None if groups is None else as_path("groups", groups)
     scores = None if scores is None else as_path("scores", scores)
-    for name, given in (("pattern", pattern), ("label_pattern", label_pattern)):
-        if given is not None:
-            word(name, given)
+    if pattern is not None:
+        word("pattern", pattern)
+    if label_pattern is not None:
+        word("label_pattern", label_pattern)
     sources: list[ModelMaps] = []
-    for name, path in _named(models):
+    for name, path in _names_and_paths(models):
         sources += open_model(path, name, pattern, unit=normalise == "none")
     notes = [note for source in sources for note in source.notes]
-    ids, more = check_models(sources)
-    first = {bag: sources[0].maps[bag] for bag in ids}
-    known = (
-        Labels()
-        if labels is None
-        else read_labels(Path(as_path("labels", labels)), first, label_pattern)
-    )
-    columns, told = read_groups(groups, ids, known.groups)
-    said = (
-        None if scores is None else read_scores(scores, ids, [source.model for source in sources])
-    )
-    notes += [*more, *known.notes, *told]
+    ids, model_notes = check_models(sources)
+    bag_labels = Labels()
+    if labels is not None:
+        maps = {bag: sources[0].maps[bag] for bag in ids}
+        bag_labels = read_labels(Path(as_path("labels", labels)), maps, label_pattern)
+    columns, group_notes = read_groups(groups, ids, bag_labels.groups)
+    bag_scores = None
+    if scores is not None:
+        bag_scores = read_scores(scores, ids, [source.model for source in sources])
+    notes += [*model_notes, *bag_labels.notes, *group_notes]
     return FileBags(
-        tuple(sources), ids, known, said, columns, tuple(dict.fromkeys(notes)), normalise
+        sources=tuple(sources),
+        ids=ids,
+        labels=bag_labels,
+        bag_scores=bag_scores,
+        groups=columns,
+        notes=tuple(dict.fromkeys(notes)),
+        normalise=normalise,
     )
 
 
@@ -146,28 +151,32 @@ def open_model(
     if head.startswith((b"PK\3\4", b"PK\5\6")):
         return [open_npz(path, own)]
     if head.lstrip()[:1] in (b"{", b"["):
-        hint = "predictions of boxes become maps beside their references: calipers stability ... --references REFS"
+        hint = (
+            "to turn predicted boxes into maps, add their references: "
+            "calipers stability ... --references REFS"
+        )
         raise InputError(
             "maps of a model", rule="wrong-role", file=str(path), value="JSON", hint=hint
         )
     if head.startswith(MAGIC) or path.name.lower().endswith(TABLES):
-        found = open_table(path, name, unit=unit)
-        return [
-            one if one.model else ModelMaps(own, one.source, one.maps, one.named, one.notes)
-            for one in found
-        ]
+        models = []
+        for maps in open_table(path, name, unit=unit):
+            models.append(maps if maps.model else replace(maps, model=own))
+        return models
     return [open_single(path, own)]
 
 
-def _named(models: Models) -> list[tuple[str, Path]]:
-    """Return (name, path) of every model; without a name it is that of the file."""
+def _names_and_paths(models: Models) -> list[tuple[str, Path]]:
+    """Return (name, path) of every model; "" for a model that is named by its file."""
     if isinstance(models, Mapping):
         return [
             (str(name), Path(as_path(f"model {name!r}", path))) for name, path in models.items()
         ]
-    given = [models] if isinstance(models, str | PathLike) else several("models", models)
-    pairs = [entry if isinstance(entry, tuple) else ("", entry) for entry in given]
-    odd = next((pair for pair in pairs if len(pair) != 2), None)
-    if odd is not None:
-        raise UsageError(f"a model is a path, or a pair of name and path, not {shown(odd)}")
+    entries = [models] if isinstance(models, str | PathLike) else several("models", models)
+    pairs = []
+    for entry in entries:
+        pair = entry if isinstance(entry, tuple) else ("", entry)
+        if len(pair) != 2:
+            raise UsageError(f"a model is a path, or a pair of name and path, not {shown(pair)}")
+        pairs.append(pair)
     return [(str(name), Path(as_path("a model", path))) for name, path in pairs]

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One packed array (bags, ...): a bag is read by unpacking from the nearest place that was reached
-before.
-"""
+"""`Stack`: read one bag of a compressed array (bags, ...), from the nearest position before it."""
 
 from __future__ import annotations
 
@@ -11,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from calipers.readers.volumes.numpy_files import Layout, as_array
-from calipers.readers.volumes.streams import STEP, broken, drain, fill
+from calipers.readers.volumes.numpy_files import ArrayLayout, as_array
+from calipers.readers.volumes.streams import STEP, broken_file, drain, fill
 from calipers.readers.volumes.volume import Array
 
 MOST_CURSORS = 8  # of readers that go through different parts at once
@@ -28,17 +26,17 @@ class _Cursor:
 
 @dataclass
 class Stack:
-    """An array in an archive, read bag by bag; going forward costs one pass, whoever reads.
+    """An array in an archive that is read bag by bag; reading forwards costs one pass.
 
-    Packed bytes have no middle to jump to. Streams that were opened wait where they are, so that
-    several readers that each go forward do not unpack anything twice; a step back unpacks from the
+    A compressed stream has no random access. Open streams keep their position, so that several
+    readers that each go forwards do not unpack anything twice; a step back unpacks from the
     beginning.
     """
 
     path: Path
     member: str
-    layout: Layout
-    each: Layout  # of one bag
+    layout: ArrayLayout
+    each: ArrayLayout  # of one bag
     _archive: zipfile.ZipFile | None = None
     _cursors: list[_Cursor] = field(default_factory=list)  # the last used one is last
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -48,22 +46,22 @@ class Stack:
         with self._lock:
             cursor = self._nearest(k)
             try:
-                found = self._advanced(cursor, k)
+                raw = self._read_at(cursor, k)
             except BaseException:
-                self._drop(cursor)  # nobody knows where it stands
+                self._drop(cursor)  # its position is unknown
                 raise
             if cursor.at == self.layout.shape[0]:
                 self._drop(cursor)
-        return as_array(found, self.each)
+        return as_array(raw, self.each)
 
-    def _advanced(self, cursor: _Cursor, k: int) -> Array:
+    def _read_at(self, cursor: _Cursor, k: int) -> Array:
         file = str(self.path)
         self._skip(cursor, (k - cursor.at) * self.each.count)
-        found = fill(cursor.stream, self.each.count, file)
+        raw = fill(cursor.stream, self.each.count, file)
         cursor.at = k + 1
         if cursor.at == self.layout.shape[0]:
             drain(cursor.stream, file)  # the checksum
-        return found
+        return raw
 
     def _nearest(self, k: int) -> _Cursor:
         """Return the cursor that has the least way to go, moved to the end of the list."""
@@ -89,5 +87,5 @@ class Stack:
         while count:
             step = cursor.stream.read(min(count, STEP))
             if not step:
-                raise broken(str(self.path), "the end of the file", "maps of all bags")
+                raise broken_file(str(self.path), "the end of the file", "maps of all bags")
             count -= len(step)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bags from a long table: a row per instance, with its bag, its place and its value, and maybe its
+"""Open bags from a long table: a row per instance with its bag, place and value, and optionally its
 model.
 """
 
@@ -25,11 +25,8 @@ from calipers.readers.volumes.volume import Volume
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
-PLACES = (
-    ("slice", "row", "column"),
-    ("row", "column"),
-    ("instance",),
-)  # axes of a map, the most of them first
+# Axes of a map, the most of them first.
+PLACES = (("slice", "row", "column"), ("row", "column"), ("instance",))
 ALIASES = {
     "slice": ("slice", "z"),
     "row": ("row",),
@@ -61,10 +58,10 @@ def open_table(path: Path, model: str, *, unit: bool = True) -> list[ModelMaps]:
     Parameters
     ----------
     model
-        What a model is called if the table has no column ``model``, or one model in it; of several,
-        it stands before their own names, unless it is empty.
+        The name of the model if the table has no column ``model`` or only one model in it; with
+        several models, a prefix of their names, unless it is empty.
     unit
-        Whether values outside [0, 1] are refused here, with their line.
+        Whether values outside [0, 1] are errors here, with their line.
 
     Notes
     -----
@@ -74,46 +71,44 @@ def open_table(path: Path, model: str, *, unit: bool = True) -> list[ModelMaps]:
     """
     table, _ = read_plain(path)
     bag, ids = _names(table, require_column(table, BAG, "bag"))
+    model_code, names = np.zeros(len(table), np.int64), [""]
     column = column_of(table, MODEL)
-    which, names = (
-        (np.zeros(len(table), np.int64), [""]) if column is None else _names(table, column)
-    )
-    rows = _sorted(table, which, bag, _values(table, unit))
+    if column is not None:
+        model_code, names = _names(table, column)
+    rows = _sorted_rows(table, model_code, bag, _values(table, unit))
     shapes = _shapes(rows, ids)
-    found: dict[int, dict[str, Volume]] = {k: {} for k in range(len(names))}
+    maps: list[dict[str, Volume]] = [{} for _ in names]
+    # Rows are sorted by model, then by the code of their bag, which counts the ids in order.
     for k, (start, stop) in enumerate(zip(rows.starts.tolist(), rows.stops.tolist())):
-        held = partial(_stretch, rows.values, start, stop, shapes[k])
-        volume = Volume(table.file, table.format, shapes[k], np.dtype(np.float64), held)
-        found[int(rows.model[k])][ids[int(rows.bag[k])]] = volume
-    order = {name: k for k, name in enumerate(ids)}
-    return [
-        ModelMaps(
-            _title(model, names, k),
-            table.file,
-            dict(sorted(maps.items(), key=lambda one: order[one[0]])),
-        )
-        for k, maps in found.items()
-    ] or [ModelMaps(model, table.file, {})]
+        reader = partial(_stretch, rows.values, start, stop, shapes[k])
+        volume = Volume(table.file, table.format, shapes[k], np.dtype(np.float64), reader)
+        maps[int(rows.model[k])][ids[int(rows.bag[k])]] = volume
+    if not names:
+        return [ModelMaps(model, table.file, {})]
+    models = []
+    for k, own_maps in enumerate(maps):
+        models.append(ModelMaps(_title(model, names, k), table.file, own_maps))
+    return models
 
 
-def _title(given: str, names: Sequence[str], k: int) -> str:
+def _title(prefix: str, names: Sequence[str], k: int) -> str:
     own = names[k]
-    if not own or (given and len(names) == 1):
-        return given
-    return f"{given}/{own}" if given else own
+    if not own or (prefix and len(names) == 1):
+        return prefix
+    return f"{prefix}/{own}" if prefix else own
 
 
 def _names(table: Table, column: str) -> tuple[I64, list[str]]:
-    """Return the (n,) number of the name in every row, and the names; an empty one is an error."""
+    """Return the (n,) code of the name in every row, and the names; an empty name is an error."""
     raw, cells = codes(texts(table, column))
     clean, names = codes([unicodedata.normalize("NFC", cell.strip()) for cell in cells])
-    found = clean[raw]
+    name_code = clean[raw]
     if "" in names:
-        row = int(np.flatnonzero(found == names.index(""))[0])
+        row = int(np.flatnonzero(name_code == names.index(""))[0])
         raise table.problem(row, column, "missing-id", f"the {column} of every row", "").as_error(
             table.file
         )
-    return found, names
+    return name_code, names
 
 
 def _values(table: Table, unit: bool) -> F64:
@@ -132,14 +127,13 @@ def _values(table: Table, unit: bool) -> F64:
     return values
 
 
-def _sorted(table: Table, model: I64, bag: I64, values: F64) -> _Rows:
+def _sorted_rows(table: Table, model: I64, bag: I64, values: F64) -> _Rows:
     """Return the rows by model, bag and place."""
     columns = _place_columns(table)
     places = np.stack([_whole(table, name) for name in columns], axis=1)
+    # Places count from 0 or from 1, and some bag has the first one; `_shapes` checks the rest.
     if len(table):
-        places = places - places.min(
-            axis=0
-        )  # all files that begin at 0 or 1 do so in some bag; `_shapes` checks the rest
+        places = places - places.min(axis=0)
     order = np.lexsort((*places.T[::-1], bag, model))
     model, bag = model[order], bag[order]
     new = np.flatnonzero((np.diff(model, prepend=-1) != 0) | (np.diff(bag, prepend=-1) != 0))
@@ -151,9 +145,9 @@ def _sorted(table: Table, model: I64, bag: I64, values: F64) -> _Rows:
 
 def _place_columns(table: Table) -> tuple[str, ...]:
     for axes in PLACES:
-        found = [column_of(table, ALIASES[axis]) for axis in axes]
-        if all(found):
-            return tuple(name for name in found if name is not None)
+        columns = [column_of(table, ALIASES[axis]) for axis in axes]
+        if all(columns):
+            return tuple(column for column in columns if column is not None)
     raise missing_column(
         table,
         "a column instance, or columns row and column",
@@ -169,12 +163,12 @@ def _whole(table: Table, name: str) -> I64:
         cell = texts(table, name)[rows[0]]
         expected = "a whole number that counts from 0 or 1"
         raise table.problem(int(rows[0]), name, "type", expected, cell).as_error(table.file)
-    found = values.astype(np.int64)
-    if len(found) and found.min() > 1:
-        expected, lowest = "places that count from 0 or 1", int(found.min())
-        row = int(found.argmin())
+    places = values.astype(np.int64)
+    if len(places) and places.min() > 1:
+        expected, lowest = "places that count from 0 or 1", int(places.min())
+        row = int(places.argmin())
         raise table.problem(row, name, "instances", expected, lowest).as_error(table.file)
-    return found
+    return places
 
 
 def _shapes(rows: _Rows, ids: Sequence[str]) -> list[tuple[int, ...]]:
@@ -190,14 +184,15 @@ def _shapes(rows: _Rows, ids: Sequence[str]) -> list[tuple[int, ...]]:
         raise rows.table.problem(row, name, "instances", expected, None).as_error(rows.table.file)
     sides = np.maximum.reduceat(rows.places, rows.starts, axis=0) + 1
     counts = rows.stops - rows.starts
-    # As floats: sides up to 2^31 each may overflow, and equality is only lost where it cannot hold.
+    # Multiplied as floats: integers up to 2^31 per side may overflow. Rounding sets in above 2^53,
+    # far more than the rows of a table, so equality is exact wherever it can hold.
     wrong = np.flatnonzero(sides.astype(np.float64).prod(axis=1) != counts)
     if len(wrong):
         raise _hole(rows, int(wrong[0]), tuple(sides[wrong[0]].tolist()), ids)
-    found = [tuple(side) for side in sides.tolist()]
-    for shape in set(found):
+    shapes = [tuple(side) for side in sides.tolist()]
+    for shape in set(shapes):
         check_shape(shape, 8, rows.table.file)
-    return found
+    return shapes
 
 
 def _hole(rows: _Rows, k: int, shape: tuple[int, ...], ids: Sequence[str]) -> InputError:
@@ -208,17 +203,17 @@ def _hole(rows: _Rows, k: int, shape: tuple[int, ...], ids: Sequence[str]) -> In
         flat = flat * side + rows.places[start:stop, axis]
     gaps = np.flatnonzero(flat != np.arange(stop - start))
     first: list[Any] = []
-    left = int(gaps[0]) if len(gaps) else stop - start
+    position = int(gaps[0]) if len(gaps) else stop - start
     for side in reversed(shape):
-        first.insert(0, left % side)
-        left //= side
+        first.insert(0, position % side)
+        position //= side
     return InputError(
         f"a value for each of {' x '.join(map(str, shape))} instances",
         rule="instances",
         file=rows.table.file,
         location=f"bag {ids[int(rows.bag[k])]!r}",
-        value=f"{stop - start}; the first that is missing is {_place(rows, first)}, counted from 0",
-        hint="a map has a value for all of its instances, in every bag",
+        value=f"{stop - start}; the first missing one is {_place(rows, first)}, counted from 0",
+        hint="every bag needs a value for each of its instances",
     )
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays, images and volumes: header first, voxels on demand; folders of them paired by name."""
+"""Read arrays, images and volumes. Headers are read first and voxels on demand; files of folders
+are paired by name.
+"""
 
 from calipers.readers.volumes.agreement import check_pair
 from calipers.readers.volumes.limits import Limits

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do labels and a map lie on one grid? Shapes, spacings and affines are compared; nothing is
-resampled by itself.
+"""Check that labels and a map lie on the same grid.
+
+Two `Volume` headers come in; `check_pair` compares their shapes, spacings and affines and raises an
+`InputError` that names the difference. Nothing is resampled unless the caller asks for `resize`.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from calipers.errors import InputError, UsageError, did_you_mean
-from calipers.readers.volumes.limits import said
+from calipers.readers.volumes.limits import shape_text
 from calipers.readers.volumes.orientation import TOLERANCE, axis_codes, corner_distance
 from calipers.readers.volumes.volume import F64, Array, Volume
 
@@ -23,7 +25,7 @@ MIRRORED = {"L": "R", "R": "L", "P": "A", "A": "P", "I": "S", "S": "I"}
 def check_pair(
     reference: Volume, prediction: Volume, *, resize: str | None = None
 ) -> tuple[str, ...]:
-    """Raise unless a prediction lies on the grid of its reference; return what is worth a note.
+    """Raise unless a prediction lies on the grid of its reference; return notes.
 
     Parameters
     ----------
@@ -32,9 +34,9 @@ def check_pair(
 
     Notes
     -----
-    Affines agree if no corner of the two volumes is more than 1e-3 mm from its counterpart; so do
-    spacings, if one of the two has no affine. A volume without either is taken to lie on the grid
-    of the other, and that is noted.
+    Affines agree if no corner of the two volumes is more than 1e-3 mm from its counterpart. If one
+    of the two has no affine, the spacings are compared in the same way. A volume without either is
+    assumed to lie on the grid of the other, and a note says so.
     """
     check_resize(resize)
     if len(reference.shape) != len(prediction.shape) or (
@@ -48,22 +50,22 @@ def check_pair(
         _check_spacings(reference, prediction)
     if (reference.affine is None) != (prediction.affine is None):
         lacks = "the map" if prediction.affine is None else "the reference"
-        return (f"{lacks} has no orientation and is taken to lie on the grid of the other one",)
+        return (f"{lacks} has no orientation and is assumed to lie on the grid of the other",)
     return ()
 
 
 def check_resize(resize: str | None) -> None:
-    """Raise for a way of resizing that does not exist."""
+    """Raise for an unknown way of resizing."""
     if resize is not None and resize not in get_args(Resize):
         raise UsageError(f"no way of resizing {resize!r}; {did_you_mean(resize, get_args(Resize))}")
 
 
-def resized(array: Array, shape: tuple[int, ...], how: str) -> Array:
-    """Return a map with another shape over the same extent; voxels, not their centres, fill the
-    extent.
+def resize_map(array: Array, shape: tuple[int, ...], how: str) -> Array:
+    """Return a map with another shape over the same extent.
 
-    ``"nearest"`` takes the voxel in which a new centre lies, ``"linear"`` interpolates between
-    centres; beyond the outermost centres the values stay.
+    The voxels fill the extent, not their centres. ``"nearest"`` takes the voxel in which a new
+    centre lies, ``"linear"`` interpolates between centres; beyond the outermost centres the values
+    are those of the outermost voxels.
     """
     check_resize(how)
     if array.shape == shape:
@@ -71,64 +73,72 @@ def resized(array: Array, shape: tuple[int, ...], how: str) -> Array:
     from scipy import ndimage
 
     zoom = [new / old for new, old in zip(shape, array.shape)]
-    values = array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
+    values = array
+    if array.dtype not in (np.float32, np.float64):
+        values = array.astype(np.float32)
     order = 0 if how == "nearest" else 1
-    found = ndimage.zoom(values, zoom, order=order, mode="nearest", grid_mode=True)
-    return np.asarray(found).reshape(shape)
+    result = ndimage.zoom(values, zoom, order=order, mode="nearest", grid_mode=True)
+    return np.asarray(result).reshape(shape)
 
 
 def _shapes_differ(reference: Volume, prediction: Volume) -> InputError:
     return InputError(
-        f"the shape of {reference.file}, {said(reference.shape)}",
+        f"the shape of {reference.file}, {shape_text(reference.shape)}",
         rule="shape-mismatch",
         file=prediction.file,
-        value=said(prediction.shape),
+        value=shape_text(prediction.shape),
         hint=_shape_hint(reference.shape, prediction.shape),
     )
 
 
-def _shape_hint(wanted: tuple[int, ...], came: tuple[int, ...]) -> str:
-    """Say what may have happened to an array ``[z, ]y, x``."""
-    slices = [n for n in came if n != 1]
-    if len(came) != len(wanted) and slices == [n for n in wanted if n != 1]:
-        return "an axis of length one is too many or too few: drop or add it before saving"
-    if len(came) == len(wanted) and came in permutations(wanted):
-        return "axes look transposed: arrays are [z, y, x], the x axis last"
-    if len(came) == len(wanted) + 1:
-        if came[1:] == wanted:
-            return f"{came[0]} channels first? Save the one that holds the scores"
-        if came[:-1] == wanted:
-            return f"{came[-1]} channels last? Save the one that holds the scores"
-    if len(came) != len(wanted):
+def _shape_hint(reference: tuple[int, ...], prediction: tuple[int, ...]) -> str:
+    """Return the likely reason why an array ``[z, ]y, x`` has another shape."""
+    long_axes = [n for n in prediction if n != 1]
+    expected_long_axes = [n for n in reference if n != 1]
+    if len(prediction) != len(reference) and long_axes == expected_long_axes:
+        return "there is an axis of length one too many or too few: drop or add it before saving"
+    if len(prediction) == len(reference) and prediction in permutations(reference):
+        return "the axes look transposed: arrays are [z, y, x], with the x axis last"
+    if len(prediction) == len(reference) + 1:
+        if prediction[1:] == reference:
+            return f"{prediction[0]} channels first? Save the one that holds the scores"
+        if prediction[:-1] == reference:
+            return f"{prediction[-1]} channels last? Save the one that holds the scores"
+    if len(prediction) != len(reference):
         return "one has two axes and the other has three"
-    return "resize='nearest' or 'linear' brings maps to the shape of the labels, if that is what you want"
+    return "to resample maps to the shape of the labels, pass resize='nearest' or 'linear'"
 
 
-def _check_affines(reference: Volume, prediction: Volume, wanted: F64, came: F64) -> None:
-    distance = corner_distance(wanted, came, reference.size, prediction.size)
+def _check_affines(
+    reference: Volume, prediction: Volume, reference_affine: F64, prediction_affine: F64
+) -> None:
+    distance = corner_distance(reference_affine, prediction_affine, reference.size, prediction.size)
     if distance <= TOLERANCE:
         return
-    codes = axis_codes(wanted, reference.dimensions), axis_codes(came, prediction.dimensions)
+    codes = (
+        axis_codes(reference_affine, reference.dimensions),
+        axis_codes(prediction_affine, prediction.dimensions),
+    )
     raise InputError(
         f"the place of {reference.file}, axes {codes[0]}",
         rule="affine",
         file=prediction.file,
         value=f"axes {codes[1]}, corners up to {distance:.3g} mm apart",
-        hint=_affine_hint(wanted, came, codes),
+        hint=_affine_hint(reference_affine, prediction_affine, codes),
     )
 
 
-def _affine_hint(wanted: F64, came: F64, codes: tuple[str, str]) -> str:
+def _affine_hint(reference: F64, prediction: F64, codes: tuple[str, str]) -> str:
     if codes[0] != codes[1]:
-        flipped = [k for k, (a, b) in enumerate(zip(*codes)) if MIRRORED[a] == b]
+        remedy = "save the prediction with the affine and voxel order of its image"
         if all(a == b or MIRRORED[a] == b for a, b in zip(*codes)):
-            axes = ", ".join("xyz"[k] for k in flipped)
-            return f"mirrored along {axes}: save the prediction with the affine and voxel order of its image"
-        return "axes are permuted: save the prediction with the affine and voxel order of its image"
-    steps = np.linalg.norm(wanted[:3, :3], axis=0), np.linalg.norm(came[:3, :3], axis=0)
+            axes = [axis for axis, a, b in zip("xyz", *codes) if MIRRORED[a] == b]
+            return f"mirrored along {', '.join(axes)}: {remedy}"
+        return f"axes are permuted: {remedy}"
+    steps = np.linalg.norm(reference[:3, :3], axis=0), np.linalg.norm(prediction[:3, :3], axis=0)
     if not np.allclose(*steps, rtol=1e-5):
         return f"spacings differ: {_mm(steps[0])} and {_mm(steps[1])} mm"
-    if np.allclose(wanted[:3, :3], came[:3, :3], rtol=0, atol=1e-6):
+    if np.allclose(reference[:3, :3], prediction[:3, :3], rtol=0, atol=1e-6):
         return "only the origins differ: was the prediction cropped, or saved without its affine?"
     return "save the prediction with the affine of its image, or resample it there first"
 
@@ -138,16 +148,16 @@ def _mm(steps: F64) -> str:
 
 
 def _check_spacings(reference: Volume, prediction: Volume) -> None:
-    wanted, came = reference.spacing or (), prediction.spacing or ()
-    apart = math.dist(
-        [n * step for n, step in zip(reference.size, wanted)],
-        [n * step for n, step in zip(prediction.size, came)],
+    reference_spacing, prediction_spacing = reference.spacing or (), prediction.spacing or ()
+    distance = math.dist(
+        [n * step for n, step in zip(reference.size, reference_spacing)],
+        [n * step for n, step in zip(prediction.size, prediction_spacing)],
     )
-    if apart > TOLERANCE:
+    if distance > TOLERANCE:
         raise InputError(
-            f"the extent of {reference.file}, spacing {_mm(np.array(wanted))} mm",
+            f"the extent of {reference.file}, spacing {_mm(np.array(reference_spacing))} mm",
             rule="spacing",
             file=prediction.file,
-            value=f"spacing {_mm(np.array(came))} mm",
+            value=f"spacing {_mm(np.array(prediction_spacing))} mm",
             hint="save the prediction with the spacing of its image",
         )

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One DICOM file: an image, several frames, or a segmentation (extra ``dicom``)."""
+"""Open one DICOM file: an image, several frames, or a segmentation (extra ``dicom``).
+
+`open_dicom` is called by `opening.open_volume`; `dicom_series` uses the functions that read single
+elements of a header.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,8 @@ import numpy as np
 
 from calipers.errors import InputError
 from calipers.readers.source import open_regular
-from calipers.readers.volumes.dicom_files import header_of, numbers_of, unlogged
-from calipers.readers.volumes.dicom_stack import Slice, stacked
+from calipers.readers.volumes.dicom_files import header_of, numbers_of, silent_logs
+from calipers.readers.volumes.dicom_stack import SlicePlace, stack_slices
 from calipers.readers.volumes.limits import check_extent, check_packed, check_stored
 from calipers.readers.volumes.orientation import axis_codes, check_spacing, spacing_of
 from calipers.readers.volumes.volume import F64, Array, Request, Volume
@@ -29,9 +33,9 @@ def open_dicom(request: Request) -> Volume:
 
     Notes
     -----
-    Values are rescaled by slope and intercept, and ``MONOCHROME1`` is not inverted. Frames that say
-    where they are are sorted by position and must be evenly spaced; others stay in their order, and
-    the volume has no orientation.
+    Values are rescaled by slope and intercept, and ``MONOCHROME1`` is not inverted. Frames that
+    have positions are sorted by them and must be evenly spaced. Frames without positions stay in
+    the order of the file, and the volume has no orientation.
     """
     header, compressed = header_of(request)
     if str(header.get("SOPClassUID")) in (SEGMENTATION, LABEL_MAP):
@@ -45,21 +49,25 @@ def open_dicom(request: Request) -> Volume:
     order, affine, spacing = _place(header, frames, request.file)
     slope, inter = rescaling_of(header, request.file)
     stored = stored_dtype(header, request.file)
-    notes = (
-        []
-        if frames == 1 or affine is not None
-        else ["frames are in the order of the file: it has no positions"]
-    )
+    dtype = stored
+    if (slope, inter) != (1.0, 0.0):
+        dtype = np.dtype(np.float64)
+    codes = None
+    notes: tuple[str, ...] = ()
+    if affine is not None:
+        codes = axis_codes(affine, len(shape))
+    elif frames > 1:
+        notes = ("frames are in the order of the file: it has no positions",)
     return Volume(
         file=request.file,
         format="dicom",
         shape=shape,
-        dtype=stored if (slope, inter) == (1.0, 0.0) else np.dtype(np.float64),
+        dtype=dtype,
         reader=partial(_read, request.path, stored, (slope, inter), order),
         spacing=spacing,
         affine=affine,
-        codes=None if affine is None else axis_codes(affine, len(shape)),
-        notes=tuple(notes),
+        codes=codes,
+        notes=notes,
     )
 
 
@@ -72,7 +80,7 @@ def frames_of(header: Any, file: str) -> int:
 
 
 def plane_of(header: Any, request: Request) -> tuple[int, int]:
-    """Return rows and columns of a picture of one channel; images to look at may have more."""
+    """Return the rows and columns of a picture of one channel; only images may have several."""
     if int(header.get("SamplesPerPixel") or 1) != 1 and request.role != "image":
         raise InputError("one channel", rule="volume-channels", file=request.file, value="colours")
     if str(header.get("PhotometricInterpretation")) not in GREYS and request.role != "image":
@@ -82,15 +90,14 @@ def plane_of(header: Any, request: Request) -> tuple[int, int]:
 
 def stored_dtype(header: Any, file: str) -> np.dtype[Any]:
     """Return how a pixel is stored."""
-    bits, signed = (
-        int(header.get("BitsAllocated") or 0),
-        int(header.get("PixelRepresentation") or 0),
-    )
+    bits = int(header.get("BitsAllocated") or 0)
+    signed = int(header.get("PixelRepresentation") or 0)
     if bits not in (8, 16, 32) or signed not in (0, 1):
         raise InputError(
             "pixels of 8, 16 or 32 bits", rule="volume-dtype", file=file, value=f"{bits} bits"
         )
-    return np.dtype(f"{'i' if signed else 'u'}{bits // 8}")
+    kind = "i" if signed else "u"
+    return np.dtype(f"{kind}{bits // 8}")
 
 
 def check_pixels(header: Any, shape: tuple[int, ...], compressed: bool, request: Request) -> None:
@@ -109,35 +116,33 @@ def rescaling_of(header: Any, file: str) -> tuple[float, float]:
     slope, inter = header.get("RescaleSlope"), header.get("RescaleIntercept")
     if slope is None and inter is None:
         return 1.0, 0.0
-    found = (
-        numbers_of(1.0 if slope is None else slope, 1),
-        numbers_of(0.0 if inter is None else inter, 1),
-    )
-    if found[0] is None or found[1] is None or found[0][0] == 0.0:
+    slopes = numbers_of(1.0 if slope is None else slope, 1)
+    intercepts = numbers_of(0.0 if inter is None else inter, 1)
+    if slopes is None or intercepts is None or slopes[0] == 0.0:
         raise InputError(
             "a rescaling by finite numbers", rule="non-finite", file=file, field="RescaleSlope"
         )
-    return found[0][0], found[1][0]
+    return slopes[0], intercepts[0]
 
 
-def slice_of(header: Any, name: str, *groups: Any) -> Slice | None:
-    """Return where a picture is, from its elements or from the functional groups of a frame; None
-    if unknown.
+def slice_of(header: Any, name: str, *groups: Any) -> SlicePlace | None:
+    """Return the place of a picture, from the functional groups of its frame or else from its own
+    elements; None if unknown.
     """
 
-    def found(sequence: str, element: str, count: int) -> tuple[float, ...] | None:
+    def element_of(sequence: str, element: str, count: int) -> tuple[float, ...] | None:
         for group in groups:
             for item in group.get(sequence) or ():
                 if (values := numbers_of(item.get(element), count)) is not None:
                     return values
         return numbers_of(header.get(element), count)
 
-    position = found("PlanePositionSequence", "ImagePositionPatient", 3)
-    orientation = found("PlaneOrientationSequence", "ImageOrientationPatient", 6)
-    spacing = found("PixelMeasuresSequence", "PixelSpacing", 2)
+    position = element_of("PlanePositionSequence", "ImagePositionPatient", 3)
+    orientation = element_of("PlaneOrientationSequence", "ImageOrientationPatient", 6)
+    spacing = element_of("PixelMeasuresSequence", "PixelSpacing", 2)
     if position is None or orientation is None or spacing is None or min(spacing) <= 0:
         return None
-    return Slice(name, position, orientation, spacing)
+    return SlicePlace(name, position, orientation, spacing)
 
 
 def read_pixels(path: Path, stored: np.dtype[Any]) -> Array:
@@ -147,10 +152,9 @@ def read_pixels(path: Path, stored: np.dtype[Any]) -> Array:
     from PIL import Image
     from pydicom.pixels import pixel_array
 
-    warnings.simplefilter(
-        "error", Image.DecompressionBombWarning
-    )  # of a picture inside that is larger than it says
-    with open_regular(path, follow=True) as file, unlogged():
+    # An encapsulated picture may be larger than the header of the DICOM file claims.
+    warnings.simplefilter("error", Image.DecompressionBombWarning)
+    with open_regular(path, follow=True) as file, silent_logs():
         array = np.asarray(pixel_array(file))
     if array.ndim > 2 and array.shape[-1] == 3 and array.dtype == np.uint8:
         array = array.mean(axis=-1)
@@ -161,26 +165,24 @@ def _place(
     header: Any, frames: int, file: str
 ) -> tuple[list[int] | None, F64 | None, tuple[float, ...] | None]:
     """Return the order of the frames, the affine and the spacing, as far as they are known."""
-    shared = tuple(header.get("SharedFunctionalGroupsSequence") or ())
+    common = tuple(header.get("SharedFunctionalGroupsSequence") or ())
     each = tuple(header.get("PerFrameFunctionalGroupsSequence") or ())
     if each and len(each) != frames:
         raise InputError(
             f"a place of each of {frames} frames", rule="dicom-series", file=file, value=len(each)
         )
     if frames == 1 or each:
-        groups = each or (None,)
-        slices = [
-            slice_of(header, f"frame {k + 1}", *filter(None, (g,)), *shared)
-            for k, g in enumerate(groups)
-        ]
-        known = [one for one in slices if one is not None]
-        if len(known) == len(slices):
-            order, affine = stacked(known, file)
-            return (
-                order if frames > 1 else None,
-                affine,
-                spacing_of(affine, 2 if frames == 1 else 3),
-            )
+        slices = []
+        for k in range(frames):
+            groups = (*each[k : k + 1], *common)
+            place = slice_of(header, f"frame {k + 1}", *groups)
+            if place is not None:
+                slices.append(place)
+        if len(slices) == frames:
+            order, affine = stack_slices(slices, file)
+            if frames == 1:
+                return None, affine, spacing_of(affine, 2)
+            return order, affine, spacing_of(affine, 3)
     plane = numbers_of(header.get("PixelSpacing"), 2)
     between = numbers_of(header.get("SpacingBetweenSlices"), 1)
     if plane is None or (frames > 1 and between is None):
@@ -195,14 +197,14 @@ def _read(
     array = read_pixels(path, stored)
     if order is not None and order != list(range(len(order))):
         array = array[order]
-    return rescaled(array, rescaling)
+    return rescale(array, rescaling)
 
 
-def rescaled(array: Array, rescaling: tuple[float, float]) -> Array:
+def rescale(array: Array, rescaling: tuple[float, float]) -> Array:
     """Return values times slope plus intercept; unchanged if these are one and zero."""
     if rescaling == (1.0, 0.0):
         return array
-    found = array.astype(np.float64)
-    found *= rescaling[0]
-    found += rescaling[1]
-    return found
+    values = array.astype(np.float64)
+    values *= rescaling[0]
+    values += rescaling[1]
+    return values

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opening DICOM files with pydicom: few elements, no log, and only what can be decoded (extra
-``dicom``).
+"""Read the headers of DICOM files with pydicom (extra ``dicom``).
 
-Nothing of a header is kept, logged or quoted but numbers that describe pixels: it names patients.
+Only the elements that describe pixels are read, nothing is logged, and files that cannot be decoded
+are refused. A header names patients: nothing of it is kept, logged or quoted but numbers that
+describe pixels.
 """
 
 from __future__ import annotations
@@ -18,15 +19,8 @@ from calipers.readers.source import open_regular
 from calipers.readers.volumes.volume import Request
 
 DEFLATED = "1.2.840.10008.1.2.1.99"
-LOSSY = (
-    "4.50",
-    "4.51",
-    "4.81",
-    "4.91",
-    "4.93",
-    "4.112",
-    "4.203",
-)  # ends of the names of syntaxes that may have losses
+# The last numbers of the UIDs of transfer syntaxes that may be lossy (DICOM PS3.6, table A-1).
+LOSSY = ("4.50", "4.51", "4.81", "4.91", "4.93", "4.112", "4.203")
 ELEMENTS = (
     "SOPClassUID",
     "SeriesInstanceUID",
@@ -49,7 +43,7 @@ ELEMENTS = (
 
 
 @contextmanager
-def unlogged(*names: str) -> Iterator[None]:
+def silent_logs(*names: str) -> Iterator[None]:
     """Keep pydicom, and the loggers ``names``, from logging: their warnings quote elements."""
     loggers = [logging.getLogger(name) for name in ("pydicom", *names)]
     before = [logger.level for logger in loggers]
@@ -80,11 +74,10 @@ def syntax_of(file: BinaryIO) -> tuple[Any, bool, str]:
         ready = syntax != DEFLATED and get_decoder(syntax).is_available
     except NotImplementedError:
         ready = False
-    return (
-        syntax,
-        ready,
-        syntax.name if syntax.is_transfer_syntax and syntax.name != syntax else "unknown",
-    )
+    name = "unknown"
+    if syntax.is_transfer_syntax and syntax.name != syntax:
+        name = syntax.name
+    return syntax, ready, name
 
 
 def header_of(request: Request) -> tuple[Any, bool]:
@@ -95,10 +88,13 @@ def header_of(request: Request) -> tuple[Any, bool]:
         raise UsageError(
             f'{request.file}: DICOM files need pydicom: pip install "calipers[dicom]"'
         ) from None
-    with open_regular(request.path, follow=True) as file, unlogged():
+    with open_regular(request.path, follow=True) as file, silent_logs():
         syntax, ready, name = syntax_of(file)
         if not ready:
-            hint = "convert it to an uncompressed transfer syntax, or install a decoder (pip install pylibjpeg[all])"
+            hint = (
+                "convert it to an uncompressed transfer syntax, "
+                "or install a decoder (pip install pylibjpeg[all])"
+            )
             expected = "a transfer syntax with a decoder"
             raise InputError(
                 expected, rule="volume-codec", file=request.file, value=name, hint=hint
@@ -113,12 +109,14 @@ def header_of(request: Request) -> tuple[Any, bool]:
 
 
 def numbers_of(element: Any, count: int) -> tuple[float, ...] | None:
-    """Return the finite numbers of an element, None if it is absent or has not ``count`` of them."""
+    """Return the ``count`` finite numbers of an element; None if it is absent or has others."""
     if element is None or isinstance(element, str):
         return None
     values = [element] if isinstance(element, int | float) else list(element)
     try:
-        found = tuple(float(value) for value in values)
+        numbers = tuple(float(value) for value in values)
     except (TypeError, ValueError):
         return None
-    return found if len(found) == count and all(map(math.isfinite, found)) else None
+    if len(numbers) != count or not all(map(math.isfinite, numbers)):
+        return None
+    return numbers

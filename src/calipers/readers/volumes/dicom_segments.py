@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DICOM segmentations as label volumes, through highdicom (extra ``dicom``)."""
+"""Open DICOM segmentations as label volumes, with highdicom (extra ``dicom``)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from calipers.errors import InputError, UsageError
-from calipers.readers.volumes.dicom_files import unlogged
+from calipers.readers.volumes.dicom_files import silent_logs
 from calipers.readers.volumes.limits import check_extent
 from calipers.readers.volumes.orientation import affine_of, axis_codes, check_affine, spacing_of
 from calipers.readers.volumes.volume import F64, Array, Request, Volume
@@ -24,12 +24,12 @@ def open_segments(request: Request) -> Volume:
 
     Notes
     -----
-    Without ``segment`` each voxel has the number of its segment; segments that overlap are an error
-    then, and so are fractional ones. With ``segment`` it is 1 inside and 0 outside, or the
-    fraction. Segmentations often leave out empty slices: the volume then begins and ends with the
-    first and last slice that is there.
+    Without ``segment`` each voxel holds the number of its segment; overlapping and fractional
+    segments are errors then. With ``segment`` a voxel is 1 inside and 0 outside, or the fraction.
+    Segmentations often leave out empty slices: the volume then begins with the first stored slice
+    and ends with the last.
     """
-    with unlogged("highdicom"):
+    with silent_logs("highdicom"):
         image = _segmentation(request.path)
         numbers = [int(n) for n in image.segment_numbers]
         if request.segment is not None and request.segment not in numbers:
@@ -63,10 +63,10 @@ def open_segments(request: Request) -> Volume:
     shape = tuple(int(n) for n in geometry.spatial_shape)
     dtype = PART if fractional else WHOLE
     check_extent(shape, dtype.itemsize, request.file, request.limits)
-    flipped, affine = _placed(np.asarray(geometry.affine), shape[0])
+    flipped, affine = _ras_affine(np.asarray(geometry.affine), shape[0])
     affine = check_affine(affine, request.file)
     reader = partial(_read, request.path, request.segment, dtype, flipped)
-    note = f"{len(numbers)} segments; slices without any may be left out"
+    note = f"{len(numbers)} segments; slices without a segment may be missing"
     return Volume(
         file=request.file,
         format="dicom-seg",
@@ -90,11 +90,11 @@ def _segmentation(path: Path) -> Any:
     return highdicom.seg.segread(path, lazy_frame_retrieval=True)
 
 
-def _placed(affine: F64, depth: int) -> tuple[bool, F64]:
+def _ras_affine(affine: F64, depth: int) -> tuple[bool, F64]:
     """Return whether slices are to be reversed, and the affine for the index x, y, z in RAS.
 
-    The given one is for z, y, x in LPS, and its slices run against their normal; those of a series
-    run along it.
+    The affine of highdicom is for z, y, x in LPS, and its slices may run against their normal;
+    those of a series run along it.
     """
     x, y, z, origin = affine[:3, 2], affine[:3, 1], affine[:3, 0], affine[:3, 3]
     flipped = bool(np.cross(x, y) @ z < 0)
@@ -104,16 +104,16 @@ def _placed(affine: F64, depth: int) -> tuple[bool, F64]:
 
 
 def _read(path: Path, segment: int | None, dtype: np.dtype[Any], flipped: bool) -> Array:
-    found = _voxels(path, segment, dtype)
-    return found[::-1] if flipped else found
+    voxels = _voxels(path, segment, dtype)
+    return voxels[::-1] if flipped else voxels
 
 
 def _voxels(path: Path, segment: int | None, dtype: np.dtype[Any]) -> Array:
-    with unlogged("highdicom"):
+    with silent_logs("highdicom"):
         image = _segmentation(path)
         if segment is not None:
-            found = image.get_volume(segment_numbers=[segment], dtype=dtype)
-            return np.asarray(found.array)[..., 0]
+            volume = image.get_volume(segment_numbers=[segment], dtype=dtype)
+            return np.asarray(volume.array)[..., 0]
         try:
             return np.asarray(image.get_volume(combine_segments=True, dtype=dtype).array)
         except RuntimeError:

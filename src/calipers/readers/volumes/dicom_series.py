@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder with the slices of one DICOM series, as one volume (extra ``dicom``)."""
+"""Open a folder with the slices of one DICOM series as one volume (extra ``dicom``)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from calipers.readers.volumes.dicom import (
     frames_of,
     plane_of,
     read_pixels,
-    rescaled,
+    rescale,
     rescaling_of,
     slice_of,
     stored_dtype,
 )
 from calipers.readers.volumes.dicom_files import header_of
-from calipers.readers.volumes.dicom_stack import Slice, stacked
+from calipers.readers.volumes.dicom_stack import SlicePlace, stack_slices
 from calipers.readers.volumes.limits import check_extent
 from calipers.readers.volumes.orientation import axis_codes, spacing_of
-from calipers.readers.volumes.streams import broken
+from calipers.readers.volumes.streams import broken_file
 from calipers.readers.volumes.volume import Array, Request, Volume
 
 MARK, MARK_AT = b"DICM", 128
@@ -65,28 +65,31 @@ def open_series(request: Request) -> Volume:
         check_pixels(header, plane, compressed, one)
     shape = (len(paths), *plane)
     check_extent(shape, stored.itemsize, file, request.limits)
-    order, affine = stacked(
-        [_placed(path, header, file) for path, (header, _) in zip(paths, headers)], file
-    )
+    slices = [_place_of(path, header, file) for path, (header, _) in zip(paths, headers)]
+    order, affine = stack_slices(slices, file)
     scalings = [rescaling_of(headers[k][0], file) for k in order]
     plain = all(scaling == (1.0, 0.0) for scaling in scalings)
-    ordered = [paths[k] for k in order]
+    slice_paths = [paths[k] for k in order]
     return Volume(
         file=file,
         format="dicom-series",
         shape=shape,
         dtype=stored if plain else np.dtype(np.float64),
-        reader=partial(_read, ordered, stored, scalings, shape),
+        reader=partial(_read, slice_paths, stored, scalings, shape),
         spacing=spacing_of(affine, 3),
         affine=affine,
         codes=axis_codes(affine),
-        parts=tuple(map(str, ordered)),
+        parts=tuple(map(str, slice_paths)),
     )
 
 
 def _slices(request: Request) -> list[Path]:
-    """Return the DICOM files of a folder, in the order of their names; links out of it are refused."""
-    root, found = request.path.resolve(), []
+    """Return the DICOM files of a folder in the order of their names.
+
+    A link that leads out of the folder is an error.
+    """
+    root = request.path.resolve()
+    paths: list[Path] = []
     names = sorted(name for name in os.listdir(root) if not name.startswith("."))
     if len(names) > MOST_SLICES:
         raise InputError(
@@ -104,9 +107,9 @@ def _slices(request: Request) -> list[Path]:
             )
         with open_regular(path, follow=True) as file:
             if file.read(MARK_AT + len(MARK))[MARK_AT:] == MARK:
-                found.append(path)
-    if not found:
-        hint = "a folder is read as the slices of a DICOM series; for a folder of samples, pair it"
+                paths.append(path)
+    if not paths:
+        hint = "a folder is read as the slices of one DICOM series; to read many samples, use pair"
         raise InputError(
             "DICOM files in the folder",
             rule="not-a-file",
@@ -114,17 +117,17 @@ def _slices(request: Request) -> list[Path]:
             value="none",
             hint=hint,
         )
-    return found
+    return paths
 
 
-def _placed(path: Path, header: Any, file: str) -> Slice:
-    found = slice_of(header, path.name)
-    if found is None:
+def _place_of(path: Path, header: Any, file: str) -> SlicePlace:
+    place = slice_of(header, path.name)
+    if place is None:
         expected = "position, orientation and spacing of every slice"
         raise InputError(
             expected, rule="dicom-series", file=file, value=f"{path.name} lacks one of them"
         )
-    return found
+    return place
 
 
 def _read(
@@ -135,6 +138,6 @@ def _read(
     for k, path in enumerate(paths):
         values = read_pixels(path, stored)
         if values.shape != shape[1:]:
-            raise broken(str(path), values.shape, "a slice of the size of the others")
-        volume[k] = values if plain else rescaled(values, scalings[k])
+            raise broken_file(str(path), values.shape, "a slice of the size of the others")
+        volume[k] = values if plain else rescale(values, scalings[k])
     return volume

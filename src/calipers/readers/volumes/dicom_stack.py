@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slices in space: their order, and the affine of the volume that they are."""
+"""Sort slices by their place in space, and compute the affine of the volume that they form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SAME = 1e-4  # of cosines and spacings
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class SlicePlace:
     """Where a slice is, in LPS and mm, and what messages call it."""
 
     name: str
@@ -26,9 +26,9 @@ class Slice:
     spacing: tuple[float, ...]  # between rows, between columns
 
 
-def stacked(slices: Sequence[Slice], file: str) -> tuple[list[int], F64]:
-    """Return the slices in the order of their positions and the affine of the volume; raise if they
-    are none.
+def stack_slices(slices: Sequence[SlicePlace], file: str) -> tuple[list[int], F64]:
+    """Return the order of the slices by position, and the affine of their volume; raise if they do
+    not form one.
 
     The order is along the normal of the slices, so that x, y, z is right-handed wherever x, y and
     the normal are.
@@ -36,9 +36,8 @@ def stacked(slices: Sequence[Slice], file: str) -> tuple[list[int], F64]:
     first = slices[0]
     across, down = np.array(first.orientation[:3]), np.array(first.orientation[3:])
     for other in slices[1:]:
-        if not np.allclose(
-            other.orientation + other.spacing, first.orientation + first.spacing, rtol=0, atol=SAME
-        ):
+        geometry = other.orientation + other.spacing
+        if not np.allclose(geometry, first.orientation + first.spacing, rtol=0, atol=SAME):
             value = f"{first.name} and {other.name} differ"
             raise _no_volume("slices of one orientation and spacing", file, value)
     normal = np.cross(across, down)

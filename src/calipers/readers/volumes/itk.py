@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What NRRD and MetaImage share: a text header, then voxels with x fastest, plain or packed; places
-in LPS or RAS.
+"""Read what NRRD and MetaImage share: a text header, then voxels with x fastest, plain or
+compressed, and places in LPS or RAS.
 
-Both are read by our own few lines: no light library reads both, and a large one would allocate what
-a header says.
+We parse both formats ourselves: no small library reads both, and a large one would allocate
+whatever size a header claims.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from calipers.errors import InputError
 from calipers.readers.source import open_regular, require_file
 from calipers.readers.volumes.limits import check_extent, check_packed, check_stored
 from calipers.readers.volumes.orientation import axis_codes
-from calipers.readers.volumes.streams import broken, read_gzip, read_stored, read_zlib
+from calipers.readers.volumes.streams import broken_file, read_gzip, read_stored, read_zlib
 from calipers.readers.volumes.volume import F64, Array, Request, Volume
 
 LONGEST_HEADER = 1 << 20  # bytes
@@ -45,7 +45,10 @@ class Block:
 
 
 def text_header(request: Request, end: bytes) -> tuple[str, int]:
-    """Return the text of a header and where it ends: after the first line that begins with ``end``."""
+    """Return the text of a header and its length in bytes.
+
+    It ends after the first line that begins with ``end``; if ``end`` is empty, after an empty line.
+    """
     with open_regular(request.path, follow=True) as file:
         head = file.read(LONGEST_HEADER)
     at = 0
@@ -58,7 +61,7 @@ def text_header(request: Request, end: bytes) -> tuple[str, int]:
             break
     else:
         if end or len(head) == LONGEST_HEADER:
-            raise broken(
+            raise broken_file(
                 request.file, "no end of the header", f"a header within {LONGEST_HEADER:,} bytes"
             )
     return head[:at].decode("utf-8", errors="replace"), at
@@ -67,9 +70,7 @@ def text_header(request: Request, end: bytes) -> tuple[str, int]:
 def volume_of(
     request: Request, format: str, block: Block, affine: F64 | None, spacing: Any, notes: list[str]
 ) -> Volume:
-    """Return the volume of a header that was understood, after its sizes were compared with its
-    file.
-    """
+    """Return the volume that a parsed header describes; its sizes are compared with its file."""
     shape = block.size[::-1]
     check_extent(shape, block.stored.itemsize, request.file, request.limits)
     stored = block.path.stat().st_size - block.start
@@ -81,6 +82,12 @@ def volume_of(
             )
     else:
         check_packed(block.skip + block.count, stored, str(block.path), request.limits)
+    codes = None
+    if affine is not None:
+        codes = axis_codes(affine, len(shape))
+    parts: tuple[str, ...] = ()
+    if block.path != request.path:
+        parts = (request.file, str(block.path))
     return Volume(
         file=request.file,
         format=format,
@@ -89,9 +96,9 @@ def volume_of(
         reader=partial(read_block, block),
         spacing=spacing,
         affine=affine,
-        codes=None if affine is None else axis_codes(affine, len(shape)),
+        codes=codes,
         notes=tuple(notes),
-        parts=() if block.path == request.path else (request.file, str(block.path)),
+        parts=parts,
     )
 
 
@@ -108,7 +115,7 @@ def read_block(block: Block) -> Array:
 
 
 def beside(request: Request, name: str) -> Path:
-    """Return the file of the voxels that a header names; it must lie in the folder of the header."""
+    """Return the file of the voxels that a header names; it must be in the same folder."""
     if (
         not name
         or Path(name).name != name
@@ -116,7 +123,9 @@ def beside(request: Request, name: str) -> Path:
         or "%" in name
         or " " in name.strip()
     ):
-        hint = "one file in the same folder; lists and patterns of files are not read: convert to one file"
+        hint = (
+            "lists and patterns of files are not supported: save the voxels in one file beside it"
+        )
         raise InputError(
             "the name of one file", rule="volume-format", file=request.file, value=name, hint=hint
         )
@@ -129,7 +138,7 @@ def beside(request: Request, name: str) -> Path:
 
 
 def numbers(text: str, count: int, file: str, field: str) -> list[float]:
-    """Return ``count`` numbers that stand in a line of a header."""
+    """Return the ``count`` numbers of a line of a header."""
     words = text.replace(",", " ").split()
     try:
         if len(words) != count or any(len(word) > LONGEST_NUMBER for word in words):
@@ -142,10 +151,10 @@ def numbers(text: str, count: int, file: str, field: str) -> list[float]:
 
 
 def whole_numbers(text: str, count: int, file: str, field: str) -> tuple[int, ...]:
-    """Return ``count`` whole numbers that stand in a line of a header."""
-    found = numbers(text, count, file, field)
-    if not all(n.is_integer() for n in found):
+    """Return the ``count`` whole numbers of a line of a header."""
+    values = numbers(text, count, file, field)
+    if not all(n.is_integer() for n in values):
         raise InputError(
             f"{count} whole numbers", rule="volume-broken", file=file, field=field, value=text
         )
-    return tuple(int(n) for n in found)
+    return tuple(int(n) for n in values)

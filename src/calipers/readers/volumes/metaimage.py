@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MetaImage: ``.mha``, or ``.mhd`` with its voxels in a second file; plain or packed with zlib."""
+"""Open MetaImage files: ``.mha``, or ``.mhd`` with its voxels in a second file; plain or zlib."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from calipers.readers.volumes.itk import (
     whole_numbers,
 )
 from calipers.readers.volumes.orientation import affine_of, check_affine, check_spacing, spacing_of
-from calipers.readers.volumes.streams import broken
+from calipers.readers.volumes.streams import broken_file
 from calipers.readers.volumes.volume import F64, Request, Volume
 
 LAST = b"ElementDataFile"
@@ -68,20 +68,20 @@ def open_metaimage(request: Request) -> Volume:
 
 
 def _fields(text: str, file: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in text.splitlines():
         name, sign, value = line.partition("=")
         if not sign:
             raise InputError("lines of the form 'key = value'", rule="volume-format", file=file)
-        if name.strip() in found:
+        if name.strip() in fields:
             raise InputError("a field once", rule="volume-broken", file=file, field=name.strip())
-        found[name.strip()] = value.strip()
-    return found
+        fields[name.strip()] = value.strip()
+    return fields
 
 
 def _field(fields: dict[str, str], name: str, file: str) -> str:
     if name not in fields:
-        raise broken(file, "none", f"the field {name!r} in the header")
+        raise broken_file(file, "none", f"the field {name!r} in the header")
     return fields[name]
 
 
@@ -112,7 +112,7 @@ def _block(request: Request, fields: dict[str, str], size: tuple[int, ...], end:
     name = fields["ElementDataFile"]
     path, start = (request.path, end) if name.upper() == "LOCAL" else (beside(request, name), 0)
     (skip,) = whole_numbers(fields.get("HeaderSize", "0"), 1, file, "HeaderSize")
-    if skip == -1 and not packed:  # the voxels are the last bytes
+    if skip == -1 and not packed:  # -1 is the format's sign for "the voxels are the last bytes"
         start = max(start, path.stat().st_size - Block(path, 0, size, stored, "none").count)
     elif skip < 0 or (skip and packed):
         raise InputError(

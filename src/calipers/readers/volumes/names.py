@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which files a folder or a list offers, and the name of the sample that each of them is for."""
+"""List the files of a folder or a list, by the name of the sample that each of them belongs to.
+
+`pairing` and the readers of bags call `list_samples` with a folder, a list of paths or one file.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ Matcher = Callable[[str], str | None]
 
 
 @dataclass(frozen=True)
-class Offered:
+class SampleList:
     """Files by the name of their sample."""
 
     source: str  # folder or list
@@ -33,21 +36,21 @@ class Offered:
     single: bool = False  # one file, not a folder or a list
 
 
-def offered(
+def list_samples(
     source: Path, role: str, pattern: str | None = None, columns: tuple[str, ...] = ()
-) -> Offered:
+) -> SampleList:
     """Return the files of a folder, a list, or one file.
 
     Notes
     -----
     In a folder the name is the path below it without extension, in composed Unicode; with a pattern
-    it is what stands for ``{name}`` in that path. The slices of a DICOM series in a folder of their
-    own are one sample, named like the folder. A list holds paths, relative to itself or absolute: a
-    path in a list is the user's own word, so it may lead anywhere.
+    it is the part of that path that matches ``{name}``. The slices of a DICOM series in a folder of
+    their own are one sample, named like the folder. A list holds paths, relative to itself or
+    absolute; the user wrote them, so they may lead anywhere.
     """
     if pattern is not None and pattern.count(SLOT) < 1:
         raise UsageError(
-            f"a pattern has {SLOT} where the name of the sample stands, such as '{SLOT}_seg.nii.gz'"
+            f"a pattern needs {SLOT} in place of the sample's name, such as '{SLOT}_seg.nii.gz'"
         )
     if source.is_dir():
         return _in_folder(source, role, pattern)
@@ -55,87 +58,94 @@ def offered(
         return _in_list(source, pattern, columns)
     require_file(source)
     base = stem_of(source.name) or source.name
-    return Offered(str(source), {unicodedata.normalize("NFC", base): str(source)}, single=True)
+    return SampleList(str(source), {unicodedata.normalize("NFC", base): str(source)}, single=True)
 
 
-def _in_folder(folder: Path, role: str, pattern: str | None) -> Offered:
+def _in_folder(folder: Path, role: str, pattern: str | None) -> SampleList:
     listing = list_files(folder, holds=role)
     paths, others = _volumes(listing.files)
     if not paths:
         raise _nothing(folder, role, listing.files)
-    found, strange = _named(paths.items(), _matcher(pattern), str(folder))
-    counted = {
+    files, strange = _by_name(paths.items(), _matcher(pattern), str(folder))
+    counts = {
         "files of other kinds were not read": others,
-        f"files do not fit the pattern {pattern!r}": strange,
+        f"files do not match the pattern {pattern!r}": strange,
         "links out of the folder were not followed": listing.left,
         "folders could not be read": listing.closed,
     }
-    return Offered(
-        str(folder), found, tuple(f"{folder}: {n} {what}" for what, n in counted.items() if n)
-    )
+    notes = tuple(f"{folder}: {n} {what}" for what, n in counts.items() if n)
+    return SampleList(str(folder), files, notes)
 
 
 def _volumes(files: Mapping[str, str]) -> tuple[dict[str, str], int]:
     """Return path below the folder -> real path of what may be a volume, and the number of other
     files.
 
-    DICOM files in a folder of their own are slices: the folder is the volume, with whatever else
-    lies in it.
+    DICOM files in a folder of their own are slices: that folder is one volume, whatever else is in
+    it.
     """
-    series = {
-        name.rpartition("/")[0] for name in files if "/" in name and name.lower().endswith(SLICES)
-    }
-    found: dict[str, str] = {}
+    series = set()
+    for name in files:
+        if "/" in name and name.lower().endswith(SLICES):
+            series.add(name.rpartition("/")[0])
+    volumes: dict[str, str] = {}
     others = 0
     for name, path in files.items():
         folder = name.rpartition("/")[0]
         if folder in series:
-            found.setdefault(folder, os.path.dirname(path))
+            volumes.setdefault(folder, os.path.dirname(path))
         elif name.lower().endswith(EXTENSIONS):
-            found[name] = path
+            volumes[name] = path
         else:
             others += 1
-    return found, others
+    return volumes, others
 
 
-def _named(
+def _by_name(
     paths: Iterable[tuple[str, str]], fits: Matcher, source: str
 ) -> tuple[dict[str, str], int]:
-    """Return name -> path, and how many did not fit the pattern; two files of one name are an
-    error.
+    """Return name -> path, and how many paths do not match the pattern.
+
+    Two files with the same name are an error.
     """
-    found: dict[str, str] = {}
-    shown: dict[str, str] = {}
+    files: dict[str, str] = {}
+    path_below: dict[str, str] = {}  # for the message: the path without the folder
     strange = 0
     for below, path in paths:
         name = fits(unicodedata.normalize("NFC", below))
         if name is None:
             strange += 1
             continue
-        if name in found:
+        if name in files:
+            hint = (
+                "both have the same name without extension: remove one, "
+                "or give a pattern that includes the extension"
+            )
             raise InputError(
                 "one file per sample",
                 rule="dup-name",
                 file=source,
-                value=f"{shown[name]} and {below}",
-                hint="both are called the same without extension: remove one, or give a pattern with its extension",
+                value=f"{path_below[name]} and {below}",
+                hint=hint,
             )
-        found[name], shown[name] = path, below
-    return dict(sorted(found.items())), strange
+        files[name], path_below[name] = path, below
+    return dict(sorted(files.items())), strange
 
 
 def _matcher(pattern: str | None) -> Matcher:
-    """Return what finds the name of a sample in a path; None if it does not fit."""
+    """Return a function from a path to the name of its sample; None if the path does not match."""
     if pattern is None:
         return lambda below: stem_of(below) or below
     first, *rest = unicodedata.normalize("NFC", pattern).split(SLOT)
     text = re.escape(first) + "(?P<name>.+)" + "(?P=name)".join(re.escape(part) for part in rest)
-    whole, bare = re.compile(text), stem_of(pattern) is None
+    expression = re.compile(text)
+    # A pattern without extension also matches files with any extension of a volume.
+    without_extension = stem_of(pattern) is None
 
     def fits(below: str) -> str | None:
-        match = whole.fullmatch(below) or (
-            whole.fullmatch(stem_of(below) or below) if bare else None
-        )
+        match = expression.fullmatch(below)
+        if match is None and without_extension:
+            match = expression.fullmatch(stem_of(below) or below)
         return match["name"] if match else None
 
     return fits
@@ -159,20 +169,28 @@ def _nothing(folder: Path, role: str, files: Mapping[str, str]) -> InputError:
     )
 
 
-def _in_list(file: Path, pattern: str | None, columns: tuple[str, ...]) -> Offered:
+def _in_list(file: Path, pattern: str | None, columns: tuple[str, ...]) -> SampleList:
     opened = open_source(file)
-    rows = _plain_lines(opened) if not file.name.lower().endswith((".csv", ".tsv")) else None
     names: list[str] | None = None
-    if rows is None:
+    if file.name.lower().endswith((".csv", ".tsv")):
         rows, names = _table_rows(opened, columns)
-    paths = [(str(file.parent / row) if not os.path.isabs(row) else row) for row in rows]
-    bases = [Path(row).name for row in rows] if names is None else names
-    fits = _matcher(pattern) if names is None else _as_it_is
-    found, strange = _named(zip(bases, paths), fits, str(file))
-    if not found:
+    else:
+        rows = _plain_lines(opened)
+    paths = []
+    for row in rows:
+        path = row if os.path.isabs(row) else str(file.parent / row)
+        paths.append(path)
+    fits: Matcher = _as_it_is
+    if names is None:
+        names = [Path(row).name for row in rows]
+        fits = _matcher(pattern)
+    files, strange = _by_name(zip(names, paths), fits, str(file))
+    if not files:
         raise InputError("paths of volumes", rule="no-volumes", file=str(file))
-    notes = [f"{file}: {strange} paths do not fit the pattern {pattern!r}"] if strange else []
-    return Offered(str(file), found, tuple(notes))
+    notes: tuple[str, ...] = ()
+    if strange:
+        notes = (f"{file}: {strange} paths do not match the pattern {pattern!r}",)
+    return SampleList(str(file), files, notes)
 
 
 def _as_it_is(name: str) -> str | None:
@@ -188,7 +206,7 @@ def _plain_lines(opened: Opened) -> list[str]:
 
 
 def _table_rows(opened: Opened, columns: tuple[str, ...]) -> tuple[list[str], list[str] | None]:
-    """Return the paths of a table, and the names of their samples if it says them."""
+    """Return the paths of a table, and the names of their samples if it has them."""
     table = read_table(opened)
     lower = {name.lower(): name for name in table.names}
     column = next((lower[name.lower()] for name in columns if name.lower() in lower), None)
@@ -207,10 +225,8 @@ def _table_rows(opened: Opened, columns: tuple[str, ...]) -> tuple[list[str], li
         )
     if "name" in lower:
         return rows, texts(table, lower["name"])
-    if (
-        "reference" in lower and lower["reference"] != column
-    ):  # pairs stand in one row: both have the reference's name
-        return rows, [
-            stem_of(Path(row).name) or Path(row).name for row in texts(table, lower["reference"])
-        ]
+    # A row with a reference is a pair: both files get the name of the reference.
+    if "reference" in lower and lower["reference"] != column:
+        references = [Path(row).name for row in texts(table, lower["reference"])]
+        return rows, [stem_of(name) or name for name in references]
     return rows, None

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NIfTI-1 and -2 in one file, packed or not (extra ``volumes``). The header is nibabel's, the
-voxels are read here.
+"""Open NIfTI-1 and NIfTI-2 files of one piece, packed or not (extra ``volumes``).
+
+nibabel parses the header; the voxels are read here, after the sizes were compared with the file.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from calipers.errors import InputError, UsageError
-from calipers.readers.volumes.limits import check_extent, check_packed, check_stored, said
+from calipers.readers.volumes.limits import check_extent, check_packed, check_stored, shape_text
 from calipers.readers.volumes.orientation import (
     TOLERANCE,
     axis_codes,
@@ -23,20 +24,24 @@ from calipers.readers.volumes.orientation import (
     corner_distance,
     spacing_of,
 )
-from calipers.readers.volumes.streams import broken, is_packed, read_gzip, read_head, read_stored
+from calipers.readers.volumes.streams import (
+    broken_file,
+    is_packed,
+    read_gzip,
+    read_head,
+    read_stored,
+)
 from calipers.readers.volumes.volume import F64, Array, Request, Volume
 
+# By the length of the header, which is the first number of a file: the class in nibabel, the magic
+# bytes and their place.
 HEADERS = {
     348: ("Nifti1Header", b"n+1\0", 344),
     540: ("Nifti2Header", b"n+2\0\r\n\x1a\n", 4),
-}  # mark, its place
+}
 MOST_BEFORE = 100_000_000  # bytes before the voxels
-MILLIMETRES = {
-    0: 1.0,
-    1: 1000.0,
-    2: 1.0,
-    3: 0.001,
-}  # by the code of the unit; unknown is taken for mm
+# By the code of the unit: unknown (taken for mm), metre, mm, micron.
+MILLIMETRES = {0: 1.0, 1: 1000.0, 2: 1.0, 3: 0.001}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +65,10 @@ def open_nifti(request: Request) -> Volume:
 
     Notes
     -----
-    The affine is the sform, else the qform; if a file has both and they differ by more than 1e-3 mm
-    over its corners, that is an error. A file with neither has a spacing and no orientation.
-    Lengths are converted to mm. Axes beyond the third must have length one, but for a fourth one
-    where the limits allow it.
+    The affine is the sform, else the qform. A file that has both is an error if a corner of the
+    volume moves by more than 1e-3 mm between them. A file with neither has a spacing and no
+    orientation. Lengths are converted to mm. Axes beyond the third must have length one, except for
+    a fourth one where the limits allow it.
     """
     path, file = request.path, request.file
     packed = is_packed(path)
@@ -87,15 +92,21 @@ def open_nifti(request: Request) -> Volume:
         if on_disk > needed:
             notes.append(f"{on_disk - needed} bytes behind the voxels were not read")
     affine, spacing = _place(header, size[:3], file)
+    dtype = voxels.stored.newbyteorder("=")
+    if voxels.scaled:
+        dtype = np.dtype(np.float64)
+    codes = None
+    if affine is not None:
+        codes = axis_codes(affine, len(size[:3]))
     return Volume(
         file=file,
         format="nifti",
         shape=shape,
-        dtype=np.dtype(np.float64) if voxels.scaled else voxels.stored.newbyteorder("="),
+        dtype=dtype,
         reader=partial(_read, path, voxels),
         spacing=spacing,
         affine=affine,
-        codes=None if affine is None else axis_codes(affine, len(size[:3])),
+        codes=codes,
         notes=tuple(notes),
     )
 
@@ -113,7 +124,7 @@ def _header(start: bytes, file: str) -> Any:
             continue
         name, mark, place = HEADERS[length]
         if len(start) < length:
-            raise broken(file, f"{len(start)} bytes", f"a header of {length} bytes")
+            raise broken_file(file, f"{len(start)} bytes", f"a header of {length} bytes")
         if start[place : place + len(mark)] != mark:
             hint = "pairs of .hdr and .img are not read: convert them to one .nii.gz"
             raise InputError(
@@ -124,27 +135,26 @@ def _header(start: bytes, file: str) -> Any:
 
 
 def _size(header: Any, file: str, most: int) -> tuple[tuple[int, ...], list[str]]:
-    """Return the lengths along x, y[, z], and a note if further ones were dropped because they are
-    one.
+    """Return the lengths along x, y[, z], and a note if further axes of length one were dropped.
 
     A fourth length that is not one stays if ``most`` is 4.
     """
     dim = [int(n) for n in header["dim"]]
     if not 1 <= dim[0] <= 7:
-        raise broken(file, dim[0], "one to seven axes")
+        raise broken_file(file, dim[0], "one to seven axes")
     size = tuple(dim[1 : 1 + dim[0]])
     if most == 4 and any(n != 1 for n in size[3:4]) and all(n == 1 for n in size[4:]):
-        return size[:4], [
-            f"axes of length one behind the fourth were dropped: {said(size)}"
-        ] if len(size) > 4 else []
+        if len(size) == 4:
+            return size, []
+        return size[:4], [f"axes of length one behind the fourth were dropped: {shape_text(size)}"]
     if any(n != 1 for n in size[3:]):
         hint = "one volume per file: split channels and time points"
         raise InputError(
-            "two or three axes", rule="volume-shape", file=file, value=said(size), hint=hint
+            "two or three axes", rule="volume-shape", file=file, value=shape_text(size), hint=hint
         )
-    return size[:3], [f"axes of length one behind the third were dropped: {said(size)}"] if len(
-        size
-    ) > 3 else []
+    if len(size) <= 3:
+        return size, []
+    return size[:3], [f"axes of length one behind the third were dropped: {shape_text(size)}"]
 
 
 def _voxels(header: Any, size: tuple[int, ...], packed: bool, file: str) -> _Voxels:
@@ -157,9 +167,8 @@ def _voxels(header: Any, size: tuple[int, ...], packed: bool, file: str) -> _Vox
             "voxels soon after the header", rule="volume-broken", file=file, value=offset
         )
     slope, inter = float(header["scl_slope"]), float(header["scl_inter"])
-    if slope == 0.0 or math.isnan(
-        slope
-    ):  # the standard's sign for values that are stored as they are
+    # The standard's signs for values that are stored unscaled.
+    if slope == 0.0 or math.isnan(slope):
         slope, inter = 1.0, 0.0
     if not (math.isfinite(slope) and math.isfinite(inter)):
         value = f"slope {slope}, intercept {inter}"
@@ -174,22 +183,22 @@ def _voxels(header: Any, size: tuple[int, ...], packed: bool, file: str) -> _Vox
 
 
 def _place(header: Any, size: tuple[int, ...], file: str) -> tuple[F64 | None, tuple[float, ...]]:
-    """Return the affine, if there is one, and the spacing, both in mm."""
+    """Return the affine in mm if there is one, and the spacing in mm."""
     unit = MILLIMETRES.get(int(header["xyzt_units"]) & 7)
     if unit is None:
         raise InputError("metre, mm or micron", rule="spacing", file=file, field="xyzt_units")
     scale = np.diag([unit, unit, unit, 1.0])
-    found: dict[str, F64] = {}
+    forms: dict[str, F64] = {}
     if int(header["sform_code"]) > 0:
-        found["sform"] = check_affine(scale @ header.get_sform(), file, "sform")
+        forms["sform"] = check_affine(scale @ header.get_sform(), file, "sform")
     if int(header["qform_code"]) > 0:
-        found["qform"] = check_affine(scale @ _qform(header, file), file, "qform")
-    if len(found) == 2:
-        _check_forms(found["sform"], found["qform"], size, file)
-    if not found:
+        forms["qform"] = check_affine(scale @ _qform(header, file), file, "qform")
+    if len(forms) == 2:
+        _check_forms(forms["sform"], forms["qform"], size, file)
+    if not forms:
         pixdim = tuple(abs(float(step)) * unit for step in header["pixdim"][1 : 1 + len(size)])
         return None, check_spacing(pixdim, file)
-    affine = next(iter(found.values()))
+    affine = next(iter(forms.values()))
     return affine, spacing_of(affine, len(size))
 
 
@@ -207,28 +216,28 @@ def _check_forms(sform: F64, qform: F64, size: tuple[int, ...], file: str) -> No
     distance = corner_distance(sform, qform, size)
     if distance <= TOLERANCE:
         return
+    forms = f"sform {axis_codes(sform)}, qform {axis_codes(qform)}"
     raise InputError(
-        "one place for a voxel",
+        "a sform and a qform that agree",
         rule="affine",
         file=file,
-        value=f"sform {axis_codes(sform)}, qform {axis_codes(qform)}, corners up to {distance:.3g} mm apart",
+        value=f"{forms}, corners up to {distance:.3g} mm apart",
         hint="keep the right one of the two: in nibabel, image.set_qform(image.get_sform())",
     )
 
 
 def _read(path: Path, voxels: _Voxels) -> Array:
     count = math.prod(voxels.size) * voxels.stored.itemsize
-    raw = (
-        read_gzip(path, 0, voxels.offset, count)
-        if voxels.packed
-        else read_stored(path, voxels.offset, count)
-    )
+    if voxels.packed:
+        raw = read_gzip(path, 0, voxels.offset, count)
+    else:
+        raw = read_stored(path, voxels.offset, count)
     array: Array = raw.view(voxels.stored).reshape(voxels.size[::-1])
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if not voxels.scaled:
         return array
-    found = array.astype(np.float64)
-    found *= voxels.slope
-    found += voxels.inter
-    return found
+    values = array.astype(np.float64)
+    values *= voxels.slope
+    values += voxels.inter
+    return values

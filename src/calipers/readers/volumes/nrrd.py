@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NRRD: ``.nrrd``, or ``.nhdr`` with its voxels in a second file; plain or packed with gzip."""
+"""Open NRRD files: ``.nrrd``, or ``.nhdr`` with its voxels in a second file; plain or gzip."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from calipers.readers.volumes.itk import (
     whole_numbers,
 )
 from calipers.readers.volumes.orientation import affine_of, check_affine, check_spacing, spacing_of
-from calipers.readers.volumes.streams import broken
+from calipers.readers.volumes.streams import broken_file
 from calipers.readers.volumes.volume import F64, Request, Volume
 
 MARK = b"NRRD"
@@ -61,8 +61,8 @@ def open_nrrd(request: Request) -> Volume:
 
     Notes
     -----
-    Places are converted to RAS from the three spaces of patients; in any other space a volume has a
-    spacing and no orientation. The origin is the centre of the first voxel.
+    Places are converted to RAS from the three anatomical spaces (RAS, LPS, LAS); in any other space
+    a volume has a spacing and no orientation. The origin is the centre of the first voxel.
     """
     file = request.file
     text, end = text_header(request, b"")
@@ -82,21 +82,21 @@ def open_nrrd(request: Request) -> Volume:
 
 
 def _fields(text: str, file: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in text.splitlines()[1:]:
         name, sign, value = line.partition(":")
         if line.startswith("#") or not sign or value.startswith("="):
             continue
         key = name.strip().lower().replace(" ", "")
-        if key in found:
+        if key in fields:
             raise InputError("a field once", rule="volume-broken", file=file, field=name.strip())
-        found[key] = value.strip()
-    return found
+        fields[key] = value.strip()
+    return fields
 
 
 def _field(fields: dict[str, str], name: str, file: str) -> str:
     if name not in fields:
-        raise broken(file, "none", f"the field {name!r} in the header")
+        raise broken_file(file, "none", f"the field {name!r} in the header")
     return fields[name]
 
 
@@ -113,7 +113,7 @@ def _block(request: Request, fields: dict[str, str], size: tuple[int, ...], end:
         )
     order = ORDERS.get(fields.get("endian", "little").lower())
     if order is None or ("endian" not in fields and CODES[kind][1] != "1"):
-        raise broken(file, fields.get("endian", "none"), "the field 'endian': little or big")
+        raise broken_file(file, fields.get("endian", "none"), "the field 'endian': little or big")
     if whole_numbers(fields.get("lineskip", "0"), 1, file, "line skip") != (0,):
         raise InputError(
             "voxels without lines before them", rule="volume-format", file=file, field="line skip"
@@ -122,34 +122,34 @@ def _block(request: Request, fields: dict[str, str], size: tuple[int, ...], end:
     stored = np.dtype(order + CODES[kind])
     name = fields.get("datafile")
     path, start = (request.path, end) if name is None else (beside(request, name), 0)
-    if skip == -1 and PACKINGS[encoding] == "none":  # the voxels are the last bytes
-        start, skip = (
-            max(start, path.stat().st_size - Block(path, 0, size, stored, "none").count),
-            0,
-        )
+    # A byte skip of -1 is the format's sign for "the voxels are the last bytes".
+    if skip == -1 and PACKINGS[encoding] == "none":
+        count = Block(path, 0, size, stored, "none").count
+        start, skip = max(start, path.stat().st_size - count), 0
     if not 0 <= skip <= 1 << 27:
-        raise broken(file, skip, "a byte skip from 0 on")
+        raise broken_file(file, skip, "a byte skip from 0 on")
     return Block(path, start, size, stored, PACKINGS[encoding], skip)
 
 
 def _place(
     fields: dict[str, str], axes: int, file: str
 ) -> tuple[F64 | None, tuple[float, ...] | None]:
-    """Return the affine in RAS if the space is one of a patient, and the spacing if there is one."""
+    """Return the affine in RAS if the space is anatomical, and the spacing if there is one."""
     if "spacedirections" not in fields:
         if "spacings" not in fields:
             return None, None
         spacing = numbers(fields["spacings"], axes, file, "spacings")
-        return None, None if all(np.isnan(spacing)) else check_spacing(tuple(spacing), file)
+        if all(np.isnan(spacing)):
+            return None, None
+        return None, check_spacing(tuple(spacing), file)
     vectors = VECTOR.findall(fields["spacedirections"])
     if len(vectors) != axes or any(vector.lower() == "none" for vector in vectors):
-        hint = "channels are not read: one of them per file"
+        hint = "save one channel per file"
         raise InputError("a direction of every axis", rule="volume-shape", file=file, hint=hint)
     space = fields.get("space", "").lower()
     across = 3 if space in SPACES else len(vectors[0].split(","))
-    steps = np.array(
-        [numbers(vector[1:-1], across, file, "space directions") for vector in vectors]
-    )
+    rows = [numbers(vector[1:-1], across, file, "space directions") for vector in vectors]
+    steps = np.array(rows)
     if space not in SPACES:
         return None, check_spacing(tuple(np.linalg.norm(steps, axis=1).tolist()), file)
     origin = fields.get("spaceorigin", "(0,0,0)").strip()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``.npy`` and ``.npz``: arrays ``[z, ]y, x``. Nothing is unpickled and nothing is extracted to
-disk.
+"""Open ``.npy`` and ``.npz`` files: arrays ``[z, ]y, x``.
+
+Nothing is unpickled and nothing is extracted to disk. `open_npy` and `open_npz` are called by
+`opening.open_volume`; the readers of bags use the functions that parse headers and archives.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from calipers.errors import InputError
 from calipers.readers.source import open_regular
 from calipers.readers.volumes.limits import Limits, check_extent, check_packed, check_stored
 from calipers.readers.volumes.orientation import axis_codes, check_affine, check_spacing, spacing_of
-from calipers.readers.volumes.streams import broken, drain, fill
+from calipers.readers.volumes.streams import broken_file, drain, fill
 from calipers.readers.volumes.volume import F64, Array, Request, Volume
 
 LONGEST_HEADER = 10_000  # bytes: it is parsed as text
@@ -32,7 +34,7 @@ FACTS = ("spacing", "affine")  # members that describe the array beside them
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ArrayLayout:
     """What the header of an array says."""
 
     shape: tuple[int, ...]
@@ -55,7 +57,7 @@ def open_npy(request: Request) -> Volume:
     stored = request.path.stat().st_size
     check_stored(layout.start + layout.count, stored, file)
     if stored > layout.start + layout.count:
-        raise broken(
+        raise broken_file(
             file,
             f"{stored - layout.start - layout.count} bytes more",
             "one array and nothing behind it",
@@ -78,14 +80,19 @@ def open_npz(request: Request) -> Volume:
         check_directory(stream, file)
         with zipfile.ZipFile(stream) as archive:
             members = members_of(archive, file)
-            name = _chosen(members, request.member, file)
+            name = _array_name(members, request.member, file)
             layout = _member_layout(archive, members[name], file, request.limits)
-            # Of a stack nobody asks where it lies, and whether the first axis counts classes is not
-            # known here.
-            told = [k for k in FACTS if k in members and k != name and request.limits.axes == 3]
-            facts = {k: _fact(archive, members[k], file) for k in told}
+            # With four axes allowed, the array is a stack of maps whose first axis may count
+            # classes: its place in space is not needed.
+            facts = {}
+            for fact in FACTS:
+                if fact in members and fact != name and request.limits.axes == 3:
+                    facts[fact] = _fact(archive, members[fact], file)
     dimensions = len(layout.shape)
     spacing, affine = _place(facts, dimensions, file)
+    codes = None
+    if affine is not None:
+        codes = axis_codes(affine, dimensions)
     return Volume(
         file=file,
         format="npz",
@@ -94,18 +101,18 @@ def open_npz(request: Request) -> Volume:
         reader=partial(_read_npz, request.path, members[name].filename, layout),
         spacing=spacing,
         affine=affine,
-        codes=None if affine is None else axis_codes(affine, dimensions),
+        codes=codes,
     )
 
 
-def read_layout(stream: IO[bytes], file: str) -> Layout:
-    """Parse magic and header; lengths are checked before they are believed."""
+def read_layout(stream: IO[bytes], file: str) -> ArrayLayout:
+    """Parse magic and header; lengths are checked before they are used."""
     start = stream.read(12)
     if start[:6] != npy.MAGIC_PREFIX:
         raise InputError("a NumPy array", rule="volume-format", file=file, value=start[:6])
     version = tuple(start[6:8])
     if version not in ((1, 0), (2, 0), (3, 0)) or len(start) < 12:
-        raise broken(file, f"version {version}", "a version of the format from 1 to 3")
+        raise broken_file(file, f"version {version}", "a version of the format from 1 to 3")
     prefix = 10 if version == (1, 0) else 12
     length = int.from_bytes(start[8:prefix], "little")
     if length > LONGEST_HEADER:
@@ -114,15 +121,20 @@ def read_layout(stream: IO[bytes], file: str) -> Layout:
         )
     text = start[prefix:] + stream.read(length - (12 - prefix))
     if len(text) < length:
-        raise broken(file, f"{len(text)} bytes", f"a header of {length} bytes")
-    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    shape, fortran, dtype = read(io.BytesIO(start[8:prefix] + text))
+        raise broken_file(file, f"{len(text)} bytes", f"a header of {length} bytes")
+    header = io.BytesIO(start[8:prefix] + text)
+    if version == (1, 0):
+        shape, fortran, dtype = npy.read_array_header_1_0(header)
+    else:
+        shape, fortran, dtype = npy.read_array_header_2_0(header)
     if any(isinstance(n, bool) or n < 0 for n in shape):
-        raise broken(file, shape, "lengths of axes")
-    return Layout(tuple(int(n) for n in shape), bool(fortran), np.dtype(dtype), prefix + length)
+        raise broken_file(file, shape, "lengths of axes")
+    return ArrayLayout(
+        tuple(int(n) for n in shape), bool(fortran), np.dtype(dtype), prefix + length
+    )
 
 
-def check_numbers(layout: Layout, file: str) -> None:
+def check_numbers(layout: ArrayLayout, file: str) -> None:
     """Raise for an array of anything but numbers."""
     if layout.stored.hasobject:
         hint = "save numbers: object arrays are pickles and could run programs"
@@ -135,21 +147,22 @@ def check_numbers(layout: Layout, file: str) -> None:
         )
 
 
-def _check(layout: Layout, file: str, limits: Limits) -> None:
+def _check(layout: ArrayLayout, file: str, limits: Limits) -> None:
     check_numbers(layout, file)
     check_extent(layout.shape, layout.stored.itemsize, file, limits)
 
 
 def check_directory(stream: BinaryIO, file: str) -> None:
-    """Raise for a list of members that is too long to be parsed; read from the last record of the
-    archive.
+    """Raise if an archive has no list of members, or one that is too long to parse.
+
+    The length is read from the end-of-central-directory record, the last one of the archive.
     """
     stream.seek(0, 2)
     stream.seek(max(0, stream.tell() - (1 << 16) - 22))
     tail = stream.read()
     at = tail.rfind(b"PK\5\6")
     if at < 0 or len(tail) < at + 22:
-        raise broken(file, "no list of members", "a zip archive")
+        raise broken_file(file, "no list of members", "a zip archive")
     count, length = struct.unpack("<10xHI", tail[at : at + 16])
     if count > MOST_MEMBERS or length > LONGEST_DIRECTORY:
         expected = f"at most {MOST_MEMBERS:,} arrays in an archive"
@@ -160,26 +173,26 @@ def check_directory(stream: BinaryIO, file: str) -> None:
 
 
 def members_of(archive: zipfile.ZipFile, file: str) -> dict[str, zipfile.ZipInfo]:
-    """Return name -> member of an archive; strange names and ways of packing are refused."""
-    found: dict[str, zipfile.ZipInfo] = {}
+    """Return name -> member of an archive; unsafe names and other compressions are errors."""
+    members: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
         parts = info.filename.replace("\\", "/").split("/")
         if ".." in parts or not parts[0] or info.filename.endswith("/"):
-            hint = "nothing is extracted, but an honest archive has no such names"
+            hint = "names with '..' or an absolute path are refused: save the archive again"
             raise InputError(
                 "names of arrays", rule="volume-member", file=file, value=info.filename, hint=hint
             )
         name = info.filename.removesuffix(".npy")
-        if name in found:
+        if name in members:
             raise InputError("one array of a name", rule="volume-member", file=file, value=name)
         if info.flag_bits & 1 or info.compress_type not in METHODS:
             expected = "members that are stored or deflated and not encrypted"
             raise InputError(expected, rule="volume-format", file=file, field=name)
-        found[name] = info
-    return found
+        members[name] = info
+    return members
 
 
-def _chosen(members: dict[str, zipfile.ZipInfo], member: str | None, file: str) -> str:
+def _array_name(members: dict[str, zipfile.ZipInfo], member: str | None, file: str) -> str:
     arrays = [name for name in members if name not in FACTS] or list(members)
     if member is not None:
         if member in members:
@@ -198,24 +211,25 @@ def _chosen(members: dict[str, zipfile.ZipInfo], member: str | None, file: str) 
             rule="volume-member",
             file=file,
             value=value,
-            hint=f"say which: {_list(arrays)}",
+            hint=f"name one with member: {_list(arrays)}",
         )
     return arrays[0]
 
 
 def _list(names: list[str]) -> str:
-    return "the archive has " + (", ".join(repr(name[:80]) for name in names[:10]) or "nothing")
+    quoted = ", ".join(repr(name[:80]) for name in names[:10])
+    return f"the archive has {quoted or 'nothing'}"
 
 
 def _member_layout(
     archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: str, limits: Limits
-) -> Layout:
+) -> ArrayLayout:
     with archive.open(info) as stream:
         layout = read_layout(stream, file)
     _check(layout, file, limits)
     check_packed(info.file_size, info.compress_size, file, limits)
     if layout.start + layout.count != info.file_size:
-        raise broken(
+        raise broken_file(
             file, f"{info.file_size:,} bytes", f"an array of {layout.start + layout.count:,} bytes"
         )
     return layout
@@ -251,25 +265,25 @@ def _place(
     return check_spacing(tuple(spacing.tolist()), file), None
 
 
-def _read_npy(path: Path, layout: Layout) -> Array:
+def _read_npy(path: Path, layout: ArrayLayout) -> Array:
     with open_regular(path, follow=True) as stream:
         stream.seek(layout.start)
         return as_array(fill(stream, layout.count, str(path)), layout)
 
 
-def _read_npz(path: Path, member: str, layout: Layout) -> Array:
+def _read_npz(path: Path, member: str, layout: ArrayLayout) -> Array:
     with (
         open_regular(path, follow=True) as file,
         zipfile.ZipFile(file) as archive,
         archive.open(member) as stream,
     ):
         fill(stream, layout.start, str(path))
-        found = fill(stream, layout.count, str(path))
+        raw = fill(stream, layout.count, str(path))
         drain(stream, str(path))
-        return as_array(found, layout)
+        return as_array(raw, layout)
 
 
-def as_array(raw: Array, layout: Layout) -> Array:
+def as_array(raw: Array, layout: ArrayLayout) -> Array:
     """Return bytes as the array that a header describes, in the byte order of this machine."""
     array = raw.view(layout.stored).reshape(layout.shape, order="F" if layout.fortran else "C")
     if layout.stored.kind == "b":

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`open_volume`: which format a file has, and its header."""
+"""`open_volume`: recognise the format of a file and read its header.
+
+The first bytes decide; the extension decides where these say nothing.
+"""
 
 from __future__ import annotations
 
@@ -61,15 +64,15 @@ def open_volume(
         The number of a segment of a DICOM segmentation; None: all, each voxel with the number of
         its segment.
     role
-        What the voxels are. Labels are refused where a format has losses; images may have colours,
-        and become grey.
+        What the voxels are. Lossy formats are refused for labels; images may have colours, which
+        become grey.
     limits
-        What a volume may be at most. They hold before anything is allocated.
+        The largest volume that is read; checked before anything is allocated.
 
     Raises
     ------
     InputError
-        The file is none of these, broken, too large, or has no place in space that makes sense.
+        The file has none of these formats, is broken or too large, or has an invalid geometry.
     """
     where = Path(fspath(path))
     request = Request(where, role, member, segment, limits)
@@ -88,9 +91,11 @@ def open_volume(
 
 def stem_of(name: str) -> str | None:
     """Return a file name without the extension of a volume; None if it has none."""
-    lower = name.lower()
-    found = next((end for end in EXTENSIONS if lower.endswith(end)), None)
-    return name[: -len(found)] if found and len(found) < len(name.rpartition("/")[2]) else None
+    base = name.rpartition("/")[2]
+    for extension in EXTENSIONS:
+        if name.lower().endswith(extension) and len(extension) < len(base):
+            return name[: -len(extension)]
+    return None
 
 
 def _is_folder(path: Path) -> bool:
@@ -101,7 +106,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _opener(name: str, head: bytes, file: str) -> Callable[[Request], Volume]:
-    """Return what opens a file: judged by its first bytes, and by its name where these say nothing."""
+    """Return the function that opens a file, by its first bytes or else by its extension."""
     from calipers.readers.volumes import metaimage, nifti, nrrd, numpy_files, pictures
 
     if head.startswith(b"\x93NUMPY"):
@@ -120,22 +125,22 @@ def _opener(name: str, head: bytes, file: str) -> Callable[[Request], Volume]:
         return metaimage.open_metaimage
     if pictures.format_of(head) is not None:
         return pictures.open_picture
-    raise _refused(name, head, file)
+    raise _unreadable(name, head, file)
 
 
-def _refused(name: str, head: bytes, file: str) -> InputError:
+def _unreadable(name: str, head: bytes, file: str) -> InputError:
     pickled = len(head) > 1 and head[0] == 0x80 and head[1] in range(2, 6)
     if name.endswith(PICKLES) or pickled:
-        hint = "opening one runs whatever program it holds: save the arrays with numpy.save or numpy.savez"
+        hint = "a pickle can run any program: save the arrays with numpy.save or numpy.savez"
         return InputError(
             "an array or a volume", rule="pickle", file=file, value="a pickle", hint=hint
         )
     if name.endswith((".dcm", ".dicom")):
         expected = f"{DICOM_MARK.decode()} at byte {MARK_AT}"
-        hint = "a DICOM file without preamble: write it anew with one"
+        hint = "the DICOM file has no preamble: write it again with one"
         return InputError(expected, rule="volume-format", file=file, hint=hint)
-    known = "NIfTI, NRRD, MetaImage, npy, npz, PNG, TIFF, BMP, JPEG, WebP or DICOM"
-    value = (
-        head[:8] if stem_of(name) is None else f"something else, by its first bytes {head[:8]!r}"
-    )
-    return InputError(known, rule="volume-format", file=file, value=value)
+    formats = "NIfTI, NRRD, MetaImage, npy, npz, PNG, TIFF, BMP, JPEG, WebP or DICOM"
+    value: object = head[:8]
+    if stem_of(name) is not None:
+        value = f"another format, by its first bytes {head[:8]!r}"
+    return InputError(formats, rule="volume-format", file=file, value=value)

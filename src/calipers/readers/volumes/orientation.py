@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where voxels are in the patient: affines, the directions of axes, and how far two grids are
-apart.
+"""Place voxels in the patient: affines, directions of axes, and the distance between two grids.
 
 An affine (4, 4) takes the index x, y, z of a voxel to its centre in mm; right, anterior and
 superior are positive. A voxel reaches half a step to either side of its centre.
@@ -24,19 +23,19 @@ def affine_of(steps: ArrayLike, origin: ArrayLike, *, lps: bool) -> F64:
     """Return the affine of a grid from the steps (d, 3) along its axes and the centre of its first
     voxel.
 
-    ``lps``: they are given with left and posterior as positive, as DICOM and ITK do. A missing
-    third step is the normal of the other two, one mm long.
+    ``lps``: left and posterior are positive in the input, as in DICOM and ITK. A missing third step
+    is the normal of the other two, one mm long.
     """
     along = np.asarray(steps, np.float64)
     if len(along) == 2:
         normal = np.cross(along[0], along[1])
         along = np.vstack([along, normal / (np.linalg.norm(normal) or 1.0)])
-    found = np.eye(4)
-    found[:3, :3] = along.T
-    found[:3, 3] = origin
+    affine = np.eye(4)
+    affine[:3, :3] = along.T
+    affine[:3, 3] = origin
     if lps:
-        found[:2] *= -1.0
-    return found
+        affine[:2] *= -1.0
+    return affine
 
 
 def spacing_of(affine: F64, dimensions: int) -> tuple[float, ...]:
@@ -48,13 +47,14 @@ def axis_codes(affine: F64, dimensions: int = 3) -> str:
     """Return where the axes x, y[, z] point, such as ``"RAS"``: the nearest direction, each only
     once.
 
-    Shear is taken away first; the axis that is nearest to a direction chooses first, as in nibabel.
+    Shear is removed first; the axis that is nearest to a direction is assigned first, as in
+    nibabel.
     """
     steps = affine[:3, :3]
-    left, _, right = np.linalg.svd(
+    u, _, vt = np.linalg.svd(
         steps / np.maximum(np.linalg.norm(steps, axis=0), np.finfo(float).tiny)
     )
-    rotation = left @ right
+    rotation = u @ vt
     near, letters = np.abs(rotation), [""] * 3
     for k in np.argsort(-near.max(axis=0), kind="stable"):
         row = int(near[:, k].argmax())
@@ -67,8 +67,8 @@ def corners(affine: F64, size: tuple[int, ...]) -> F64:
     """Return the (8, 3) corners in mm of a grid of width, height[, depth]; a picture is one voxel
     deep.
     """
-    whole = (*size, 1)[:3]
-    ends = np.array(list(product(*((-0.5, n - 0.5) for n in whole))))
+    lengths = (*size, 1)[:3]
+    ends = np.array(list(product(*((-0.5, n - 0.5) for n in lengths))))
     return np.asarray(ends @ affine[:3, :3].T + affine[:3, 3])
 
 

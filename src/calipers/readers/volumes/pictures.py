@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PNG, TIFF, BMP and, where losses do no harm, JPEG and WebP: the stored values of one channel."""
+"""Open PNG, TIFF and BMP files, and JPEG and WebP where losses do no harm.
+
+The values are those that are stored, of one channel. `open_picture` is called by
+`opening.open_volume`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ import numpy as np
 from calipers.errors import InputError
 from calipers.readers.source import open_regular, require_file
 from calipers.readers.volumes.limits import DEFAULT, Limits, check_extent, check_packed
-from calipers.readers.volumes.streams import broken, guarded
+from calipers.readers.volumes.streams import broken_file, guarded
 from calipers.readers.volumes.volume import Array, Request, Role, Volume
 
 if TYPE_CHECKING:
@@ -53,9 +57,9 @@ def open_picture(request: Request) -> Volume:
 
     Notes
     -----
-    Values are those that are stored: indices of a palette, 16 bits as they are, no rotation by
-    EXIF. Several channels are an error; only images to look at become grey. Files that may have
-    losses are refused for labels.
+    Values are those that are stored: indices of a palette, 16 bits unscaled, no rotation by EXIF.
+    Several channels are an error, except for the role ``"image"``, where they become grey. Lossy
+    formats are refused for labels.
     """
     file = request.file
     with open_regular(request.path, follow=True) as stream:
@@ -64,11 +68,11 @@ def open_picture(request: Request) -> Volume:
             raise InputError("PNG, TIFF, BMP, JPEG or WebP", rule="volume-format", file=file)
         if kind == "png":
             check_chunks(stream, file)
-        image = _opened(stream, kind)
+        image = _open(stream, kind)
         pages = _pages(image, request)
         lossy = kind in LOSSY or _tag(image, COMPRESSION) in LOSSY_TIFF
         if lossy and request.role == "labels":
-            hint = "save labels as PNG or TIFF without losses: values at edges are made up"
+            hint = "save labels as PNG or lossless TIFF: lossy formats invent values at edges"
             raise InputError(
                 "labels without losses", rule="lossy", file=file, value=kind.upper(), hint=hint
             )
@@ -82,48 +86,47 @@ def open_picture(request: Request) -> Volume:
 
 
 def picture_size(path: Path) -> tuple[int, int] | None:
-    """Return width and height as they are stored, from the header alone; None if a file is no
-    picture.
-    """
+    """Return the stored width and height, from the header alone; None if a file is no picture."""
     file = str(require_file(path))
     with open_regular(path, follow=True) as stream, guarded(file):
         kind = format_of(stream.read(8))
         if kind is None:
             return None
-        width, height = stored_size(_opened(stream, kind))
+        width, height = stored_size(_open(stream, kind))
         check_extent((height, width), 1, file, DEFAULT)
         return width, height
 
 
 def format_of(start: bytes) -> str | None:
-    """Return the format that the first bytes of a file speak of."""
+    """Return the format that the first bytes of a file belong to; None if unknown."""
     return next((kind for mark, kind in MARKS.items() if start.startswith(mark)), None)
 
 
 def check_chunks(stream: BinaryIO, file: str) -> None:
-    """Raise if a PNG file is cut off or a checksum is wrong; its decoder checks neither in full."""
+    """Raise if a PNG file is truncated or a checksum is wrong; Pillow does not check all of it."""
     stream.seek(8)
     while True:
         head = stream.read(8)
         length, kind = int.from_bytes(head[:4], "big"), head[4:]
         if len(head) < 8 or length > 1 << 31:
-            raise broken(file, "the end of the file", "a whole PNG file")
-        found, left = zlib.crc32(kind), length
-        while left:
-            step = stream.read(min(left, 1 << 20))
+            raise broken_file(file, "the end of the file", "a whole PNG file")
+        checksum, remaining = zlib.crc32(kind), length
+        while remaining:
+            step = stream.read(min(remaining, 1 << 20))
             if not step:
-                raise broken(file, "the end of the file", "a whole PNG file")
-            found, left = zlib.crc32(step, found), left - len(step)
-        if stream.read(4) != found.to_bytes(4, "big"):
-            raise broken(file, "another one", "the checksum of the content")
+                raise broken_file(file, "the end of the file", "a whole PNG file")
+            checksum, remaining = zlib.crc32(step, checksum), remaining - len(step)
+        if stream.read(4) != checksum.to_bytes(4, "big"):
+            raise broken_file(file, "another one", "the checksum of the content")
         if kind == b"IEND":
             stream.seek(0)
             return
 
 
-def turned_back(image: Image.Image, turned: int) -> Image.Image:
-    """Return a TIFF picture as it is stored: Pillow turns these, and only these, when it loads
-    them.
+def undo_rotation(image: Image.Image, orientation: int) -> Image.Image:
+    """Return a TIFF picture as it is stored.
+
+    Pillow rotates TIFF files, and only these, when it loads them; ``turned`` is their orientation.
     """
     from PIL.Image import Transpose
 
@@ -136,31 +139,30 @@ def turned_back(image: Image.Image, turned: int) -> Image.Image:
         7: Transpose.TRANSVERSE,
         8: Transpose.ROTATE_270,
     }
-    return image.transpose(undo[turned]) if turned in undo else image
+    return image.transpose(undo[orientation]) if orientation in undo else image
 
 
-def turned_by(image: Any) -> int:
-    """Return how EXIF or TIFF turn a picture, 1 if they do not; nothing is decoded for it."""
+def orientation_of(image: Any) -> int:
+    """Return the orientation that EXIF or TIFF state, 1 if none; no pixels are decoded."""
     if image.format == "PNG" and "exif" not in image.info:
         return 1  # Pillow would decode all pixels to look behind them
     return int(image.getexif().get(ORIENTATION, 1) or 1)
 
 
 def stored_size(image: Any) -> tuple[int, int]:
-    """Return width and height as they are stored; of TIFF files Pillow tells those after a
-    rotation.
-    """
+    """Return the stored width and height; for TIFF files Pillow reports those after rotation."""
     width, height = image.size
-    return (
-        (height, width)
-        if image.format == "TIFF" and turned_by(image) in range(5, 9)
-        else (width, height)
-    )
+    # Orientations 5 to 8 swap the axes (TIFF 6.0, tag 274).
+    if image.format == "TIFF" and orientation_of(image) in range(5, 9):
+        return height, width
+    return width, height
 
 
-def _opened(stream: BinaryIO, format: str) -> Any:
-    """Return the picture, its header read. The limits on its size are ours, so Pillow's own check
-    is not in the way.
+def _open(stream: BinaryIO, format: str) -> Any:
+    """Return the picture with its header read.
+
+    The plug-ins are called directly: our own limits on the size hold, not the check of
+    `PIL.Image.open`.
     """
     from PIL import (
         BmpImagePlugin,
@@ -182,7 +184,7 @@ def _opened(stream: BinaryIO, format: str) -> Any:
 
 
 def _pages(image: Any, request: Request) -> int:
-    """Return the number of pages; all must be alike. Only TIFF files may have several."""
+    """Return the number of pages, which must be alike; only TIFF files may have several."""
     if image.format != "TIFF":
         if getattr(image, "n_frames", 1) > 1:
             raise InputError(
@@ -204,15 +206,14 @@ def _pages(image: Any, request: Request) -> int:
 
 
 def _tag(image: Any, tag: int) -> Any:
-    """Return a tag of a TIFF file; a value that stands alone is not wrapped."""
-    found = getattr(image, "tag_v2", {}).get(tag)
-    return found[0] if isinstance(found, tuple) and found else found
+    """Return the value of a TIFF tag, the first one if it has several; None if it is absent."""
+    value = getattr(image, "tag_v2", {}).get(tag)
+    return value[0] if isinstance(value, tuple) and value else value
 
 
 def _dtype(image: Any, request: Request) -> np.dtype[Any]:
-    if (
-        _tag(image, SAMPLE_FORMAT) == 2 and _tag(image, BITS) == 8
-    ):  # signed bytes, which Pillow takes for unsigned
+    # Pillow reads signed bytes as unsigned ones.
+    if _tag(image, SAMPLE_FORMAT) == 2 and _tag(image, BITS) == 8:
         raise InputError(
             "unsigned bytes", rule="volume-dtype", file=request.file, hint="save it with 16 bits"
         )
@@ -232,7 +233,7 @@ def _dtype(image: Any, request: Request) -> np.dtype[Any]:
         rule="volume-channels",
         file=request.file,
         value=image.mode,
-        hint="save the channel that holds the values as a picture of its own: colours and alpha are not guessed",
+        hint="save the channel that holds the values as a picture of its own, without alpha",
     )
 
 
@@ -242,7 +243,7 @@ def _notes(image: Any, lossy: bool) -> list[str]:
         notes.append("the format may have losses")
     if image.mode == "P":
         notes.append(PALETTE)
-    if turned_by(image) in range(2, 9):
+    if orientation_of(image) in range(2, 9):
         notes.append("rotation by EXIF ignored")
     return notes
 
@@ -252,8 +253,8 @@ def _check_size(
 ) -> None:
     check_extent(shape, dtype.itemsize, file, limits)
     pixels = math.prod(shape)
-    # Codes of one bit and of runs in TIFF pack more tightly than deflate; only the bomb is a
-    # question here.
+    # Run-length codes and bitmaps in TIFF pack more tightly than deflate, so small files pass
+    # unchecked: only a zip bomb is of interest here.
     if pixels * dtype.itemsize > limits.spared:
         check_packed(pixels * dtype.itemsize, stored, file, limits)
 
@@ -262,23 +263,24 @@ def _read(
     path: Path, format: str, shape: tuple[int, ...], dtype: np.dtype[Any], role: Role
 ) -> Array:
     with open_regular(path, follow=True) as stream:
-        image = _opened(stream, format)
+        image = _open(stream, format)
         if len(shape) == 2:
             return _values(image, dtype, role)
-        found = np.empty(shape, dtype)
+        volume = np.empty(shape, dtype)
         for page in range(shape[0]):
             image.seek(page)
             values = _values(image, dtype, role)
             if values.shape != shape[1:]:
-                raise broken(str(path), f"page {page} of another size", "pages of one size")
-            found[page] = values
-        return found
+                raise broken_file(str(path), f"page {page} of another size", "pages of one size")
+            volume[page] = values
+        return volume
 
 
 def _values(image: Any, dtype: np.dtype[Any], role: Role) -> Array:
-    turned = turned_by(image)
+    orientation = orientation_of(image)
     image.load()
-    still = turned_back(image, turned) if image.format == "TIFF" else image
-    if still.mode not in MODES and role == "image":
-        still = still.convert("L")
-    return np.asarray(still).astype(dtype, copy=False)
+    if image.format == "TIFF":
+        image = undo_rotation(image, orientation)
+    if image.mode not in MODES and role == "image":
+        image = image.convert("L")
+    return np.asarray(image).astype(dtype, copy=False)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why names do not pair, and the pattern with which they would: proposed in an error, never used by
-itself.
+"""Propose a pattern for names that do not pair.
+
+The proposal becomes the hint of an error of `pairing`; it is never applied automatically.
 """
 
 from __future__ import annotations
@@ -17,29 +18,32 @@ BOUNDARY = re.compile(r"[_\-. /]")
 def proposal(references: Mapping[str, str], predictions: Mapping[str, str]) -> str:
     """Return a hint for two sets of names (name -> path) that do not pair; empty if there is none.
 
-    Beginnings and ends that all names of a side share are taken away at their boundaries (``_ - .
-    /`` and space), on either side; the shortest such pair of pieces that makes most names equal is
-    proposed.
+    Prefixes and suffixes that all names of a side share are removed at their boundaries (``_ - .
+    /`` and space), on both sides; the shortest such pieces that make most names equal are proposed.
     """
-    loosely = len({_loose(name) for name in references} & {_loose(name) for name in predictions})
-    best, found = len(set(references) & set(predictions)), ("", "", "", "")
+    most_equal = len(set(references) & set(predictions))
+    reference_pieces, prediction_pieces = ("", ""), ("", "")
     for ours in _affixes(references):
-        wanted = {_bare(name, ours) for name in references}
+        reference_names = {_bare(name, ours) for name in references}
         for theirs in _affixes(predictions):
-            same = len(wanted & {_bare(name, theirs) for name in predictions})
-            if same > best:
-                best, found = same, (*ours, *theirs)
-    if any(found):
-        said = []
-        for what, pieces, paths in (
-            ("reference_pattern", found[:2], references),
-            ("pattern", found[2:], predictions),
-        ):
-            if any(pieces):
-                said.append(f'{what}="{pieces[0]}{{name}}{pieces[1]}{_extension(paths)}"')
-        return f"{best} names would pair with {' and '.join(said)}"
-    if loosely > best:
-        return f"{loosely} names would pair without regard to case: rename them"
+            prediction_names = {_bare(name, theirs) for name in predictions}
+            equal = len(reference_names & prediction_names)
+            if equal > most_equal:
+                most_equal = equal
+                reference_pieces, prediction_pieces = ours, theirs
+    options = []
+    for option, pieces, paths in (
+        ("reference_pattern", reference_pieces, references),
+        ("pattern", prediction_pieces, predictions),
+    ):
+        if any(pieces):
+            options.append(f'{option}="{pieces[0]}{{name}}{pieces[1]}{_extension(paths)}"')
+    if options:
+        return f"{most_equal} names would pair with {' and '.join(options)}"
+    reference_names = {_loose(name) for name in references}
+    equal = len(reference_names & {_loose(name) for name in predictions})
+    if equal > most_equal:
+        return f"{equal} names would pair without regard to case: rename them"
     return ""
 
 
@@ -53,32 +57,36 @@ def _bare(name: str, pieces: tuple[str, str]) -> str:
 
 
 def _affixes(names: Collection[str]) -> list[tuple[str, str]]:
-    """Return (beginning, end) that all names share, short ones first; of a single name, pieces at
-    its boundaries.
+    """Return the (prefix, suffix) pairs that all names share, short ones first.
+
+    Pieces end at boundaries; of a single name, all pieces at its boundaries are returned.
     """
-    listed = list(names)
-    shortest = min(map(len, listed))
-    before = _shared(listed)
-    behind = _shared([name[::-1] for name in listed])[::-1]
+    shortest = min(map(len, names))
+    before = _common_start(list(names))
+    behind = _common_start([name[::-1] for name in names])[::-1]
     starts = ["", *(before[: m.end()] for m in BOUNDARY.finditer(before))][:6]
     ends = ["", *(behind[m.start() :] for m in reversed(list(BOUNDARY.finditer(behind))))][:6]
     pairs = [(start, end) for start in starts for end in ends if len(start) + len(end) < shortest]
     return sorted(pairs, key=lambda pieces: len(pieces[0]) + len(pieces[1]))
 
 
-def _shared(names: list[str]) -> str:
+def _common_start(names: list[str]) -> str:
     """Return the letters with which all names begin."""
+    # What the first and the last name in alphabetical order share, all names share.
     first, last = min(names), max(names)
-    same = next(
-        (k for k, (a, b) in enumerate(zip(first, last)) if a != b), min(len(first), len(last))
-    )
-    return first[:same]
+    length = 0
+    for a, b in zip(first, last):
+        if a != b:
+            break
+        length += 1
+    return first[:length]
 
 
 def _extension(paths: Mapping[str, str]) -> str:
     """Return the extension that all files share; empty if they differ."""
-    found = {
-        next((end for end in EXTENSIONS if path.lower().endswith(end)), "")
-        for path in paths.values()
-    }
-    return found.pop() if len(found) == 1 else ""
+    extensions = {_extension_of(path.lower()) for path in paths.values()}
+    return extensions.pop() if len(extensions) == 1 else ""
+
+
+def _extension_of(path: str) -> str:
+    return next((extension for extension in EXTENSIONS if path.endswith(extension)), "")

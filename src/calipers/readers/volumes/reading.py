@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`read_maps`: folders of label volumes and maps, paired and checked, for `calipers.evaluate_maps`."""
+"""`read_maps`: pair folders of label volumes and maps for `calipers.evaluate_maps`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_maps(
     groups: PathName | None = None,
     **choices: Any,
 ) -> Pairing:
-    """Pair label images or volumes with maps of scores; voxels are read one sample at a time, when
+    """Pair label images or volumes with maps of scores. Voxels are read one sample at a time, when
     they are used.
 
     Parameters
@@ -30,12 +30,12 @@ def read_maps(
         Folders with a file per sample, paired by name; lists of files; or single files. Several
         models as a mapping.
     images
-        What was imaged, for the pictures of the report.
+        The images themselves, for the pictures of the report.
     groups
         A table with a row per sample: patient, centre, any column.
     choices
-        Of `calipers.readers.volumes.pair`: ``pattern``, ``reference_pattern``, ``missing``,
-        ``resize``, ``member``.
+        Further arguments of `calipers.readers.volumes.pair`: ``pattern``, ``reference_pattern``,
+        ``missing``, ``resize``, ``member``.
 
     Examples
     --------
@@ -51,5 +51,5 @@ def read_maps(
     >>> print(cal.evaluate_maps(samples, ci=False)["AP/dataset"])
     1.000, n = 1 images, 1 references
     """
-    found = pair(references, predictions, images, **choices)
-    return found if groups is None else found.with_groups(groups)
+    pairing = pair(references, predictions, images, **choices)
+    return pairing if groups is None else pairing.with_groups(groups)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes of voxels, packed or not: exactly as many as the header says, and checksums to the end."""
+"""Read the bytes of voxels, compressed or not: exactly as many as the header says.
+
+Compressed streams are read to their end, where their checksum is.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,10 @@ MOST_BEHIND = 1 << 24  # bytes after the voxels that are read for the sake of th
 
 @contextmanager
 def guarded(file: str) -> Iterator[None]:
-    """Turn whatever a decoder raises into one kind of error. Its words may quote a header: only
-    their kind is kept.
+    """Turn any exception of a decoder into a ``volume-broken`` error.
+
+    The message of a decoder may quote a header with the name of a patient, so only the type of its
+    exception is kept.
     """
     try:
         with warnings.catch_warnings():
@@ -35,12 +40,12 @@ def guarded(file: str) -> Iterator[None]:
     except CalipersError:
         raise
     except Exception as error:
-        raise broken(file, type(error).__name__) from None
+        raise broken_file(file, type(error).__name__) from None
 
 
-def broken(file: str, value: object, expected: str = "a whole file") -> InputError:
+def broken_file(file: str, value: object, expected: str = "a whole file") -> InputError:
     """Return the error for a file that is truncated or damaged."""
-    hint = "it may be cut off or damaged: copy it again, or open it with another program"
+    hint = "it may be truncated or damaged: copy it again, or open it with another program"
     return InputError(expected, rule="volume-broken", file=file, value=value, hint=hint)
 
 
@@ -67,8 +72,8 @@ def read_stored(path: Path, start: int, count: int) -> U8:
 
 
 def read_gzip(path: Path, start: int, skip: int, count: int) -> U8:
-    """Return ``count`` bytes after ``skip`` of a gzip stream that begins at ``start``; its checksum
-    is checked.
+    """Return ``count`` bytes after ``skip`` of a gzip stream that begins at ``start``, and verify
+    its checksum.
     """
     with open_regular(path, follow=True) as file:
         file.seek(start)
@@ -76,58 +81,57 @@ def read_gzip(path: Path, start: int, skip: int, count: int) -> U8:
             while skip:
                 step = stream.read(min(skip, STEP))
                 if not step:
-                    raise broken(str(path), "the end of the file", "voxels after the header")
+                    raise broken_file(str(path), "the end of the file", "voxels after the header")
                 skip -= len(step)
-            found = fill(stream, count, str(path))
+            raw = fill(stream, count, str(path))
             drain(stream, str(path))
-            return found
+            return raw
 
 
 def read_zlib(path: Path, start: int, count: int) -> U8:
-    """Return ``count`` bytes of a zlib stream that begins at ``start`` and goes to the end; its
-    checksum is checked.
+    """Return the ``count`` bytes of a zlib stream from ``start`` to the end of the file, and verify
+    its checksum.
     """
-    found, filled = np.empty(count, np.uint8), 0
+    raw, size = np.empty(count, np.uint8), 0
     decoder = zlib.decompressobj()
     with open_regular(path, follow=True) as file:
         file.seek(start)
         while not decoder.eof:
-            raw = decoder.unconsumed_tail or file.read(STEP)
-            # One byte more than is needed: a stream that goes on is found without unpacking it.
-            step = (
-                decoder.decompress(raw, min(STEP, count - filled) + 1) if raw else decoder.flush()
-            )
-            if filled + len(step) > count:
-                raise broken(str(path), "more of them", f"{count:,} bytes of voxels")
-            found[filled : filled + len(step)] = np.frombuffer(step, np.uint8)
-            filled += len(step)
-            if not raw:
+            packed = decoder.unconsumed_tail or file.read(STEP)
+            if packed:
+                # One byte more than is needed: it reveals a longer stream without unpacking it.
+                step = decoder.decompress(packed, min(STEP, count - size) + 1)
+            else:
+                step = decoder.flush()
+            if size + len(step) > count:
+                raise broken_file(str(path), "more of them", f"{count:,} bytes of voxels")
+            raw[size : size + len(step)] = np.frombuffer(step, np.uint8)
+            size += len(step)
+            if not packed:
                 break
-    if not decoder.eof or filled < count:
-        raise broken(str(path), f"{filled:,} bytes", f"{count:,} bytes of voxels")
-    return found
+    if not decoder.eof or size < count:
+        raise broken_file(str(path), f"{size:,} bytes", f"{count:,} bytes of voxels")
+    return raw
 
 
 def fill(stream: Any, count: int, file: str) -> U8:
     """Return the next ``count`` bytes of a stream, or raise."""
-    found = np.empty(count, np.uint8)
-    view, filled = memoryview(found.data), 0
-    while filled < count:
-        got = stream.readinto(view[filled : filled + STEP])
-        if not got:
-            raise broken(file, f"{filled:,} bytes", f"{count:,} bytes of voxels")
-        filled += got
-    return found
+    raw = np.empty(count, np.uint8)
+    view, size = memoryview(raw.data), 0
+    while size < count:
+        step = stream.readinto(view[size : size + STEP])
+        if not step:
+            raise broken_file(file, f"{size:,} bytes", f"{count:,} bytes of voxels")
+        size += step
+    return raw
 
 
 def drain(stream: Any, file: str) -> None:
-    """Read a packed stream to its end, where its checksum is; much more than a checksum is an
-    error.
-    """
-    left = 0
+    """Read a compressed stream to its end, where its checksum is; a long rest is an error."""
+    size = 0
     while step := stream.read(STEP):
-        left += len(step)
-        if left > MOST_BEHIND:
+        size += len(step)
+        if size > MOST_BEHIND:
             raise InputError(
                 "an end after the voxels",
                 rule="too-large",

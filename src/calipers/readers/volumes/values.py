@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the values of labels and maps mean. A meaning is declared; values that do not fit it are
-errors.
+"""Convert stored values to labels (`as_labels`) and scores (`as_map`).
+
+The caller declares what the values mean; values that do not fit are errors, never guessed.
 """
 
 from __future__ import annotations
@@ -50,29 +51,31 @@ def as_labels(array: Array, meaning: Meaning = "binary", *, file: str = "<arrays
     """
     if isinstance(meaning, str) and meaning not in MEANINGS:
         raise UsageError(
-            f"no meaning {meaning!r} of labels; {did_you_mean(meaning, MEANINGS)}, or a list of values"
+            f"labels cannot be {meaning!r}; {did_you_mean(meaning, MEANINGS)}, or a list of values"
         )
-    whole = _whole(array, file)
+    values = _whole(array, file)
     if not isinstance(meaning, str):
-        return np.asarray(np.isin(whole, np.asarray(list(meaning))), np.uint8)
-    lowest, highest = (int(whole.min()), int(whole.max())) if whole.size else (0, 0)
+        return np.asarray(np.isin(values, np.asarray(list(meaning))), np.uint8)
+    lowest, highest = 0, 0
+    if values.size:
+        lowest, highest = int(values.min()), int(values.max())
     if meaning == "nonzero":
-        return np.asarray(whole != 0, np.uint8)
+        return np.asarray(values != 0, np.uint8)
     if lowest < 0 or highest > LARGEST:
         expected = f"labels from 0 to {LARGEST:,}"
-        raise InputError(expected, rule="mask-values", file=file, value=_distinct(whole))
+        raise InputError(expected, rule="mask-values", file=file, value=_distinct(values))
     if meaning == "instances":
-        return whole.astype(np.int32, copy=False)
-    foreground = whole != 0
-    if not ((whole == highest) | ~foreground).all():
-        hint = "say what they mean: foreground values such as 1,3, or nonzero, or instances"
+        return values.astype(np.int32, copy=False)
+    foreground = values != 0
+    if not ((values == highest) | ~foreground).all():
+        hint = "declare their meaning: foreground values such as 1,3, or nonzero, or instances"
         if highest == 255:
-            hint += "; an edge that was smoothed is no label: save the mask without smoothing"
+            hint += "; if the edges were smoothed, save the mask without smoothing"
         raise InputError(
             "0 and one other value",
             rule="mask-values",
             file=file,
-            value=_distinct(whole),
+            value=_distinct(values),
             hint=hint,
         )
     return np.asarray(foreground, np.uint8)
@@ -86,10 +89,10 @@ def as_map(array: Array, normalise: str = "none", *, file: str = "<arrays>") -> 
     array
         Scores ``[z, ]y, x``.
     normalise
-        ``"none"``: they are in [0, 1] already. ``"minmax"``: of this sample, a constant map becomes
-        0. ``"sigmoid"``: of logits. ``"clip"``: what is outside goes to the ends. ``"uint8"``,
-        ``"uint16"``: divided by 255 or 65,535. ``"rank"``: average rank among the voxels of this
-        sample, from 0 to 1; a constant map becomes 0.5.
+        ``"none"``: they are in [0, 1] already. ``"minmax"``: scaled by the extremes of this sample;
+        a constant map becomes 0. ``"sigmoid"``: the sigmoid of logits. ``"clip"``: values outside
+        are set to 0 or 1. ``"uint8"``, ``"uint16"``: divided by 255 or 65,535. ``"rank"``: average
+        rank among the voxels of this sample, from 0 to 1; a constant map becomes 0.5.
 
     Returns
     -------
@@ -99,8 +102,8 @@ def as_map(array: Array, normalise: str = "none", *, file: str = "<arrays>") -> 
     Raises
     ------
     InputError
-        ``non-finite``: NaN or infinity, with count and first place. ``score-range``: outside [0,
-        1].
+        ``non-finite``: NaN or infinity, with their number and the first place. ``score-range``:
+        scores outside [0, 1].
     """
     if normalise not in NORMALISATIONS:
         raise UsageError(
@@ -149,23 +152,21 @@ def _whole(array: Array, file: str) -> NDArray[Any]:
 
 
 def _distinct(array: Array) -> str:
-    found = np.unique(array)
-    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    return (
-        ", ".join(
-            f"{value:.6g}" if array.dtype.kind == "f" else str(value) for value in found[:SHOWN]
-        )
-        + more
-    )
+    values = np.unique(array)
+    if array.dtype.kind == "f":
+        text = ", ".join(f"{value:.6g}" for value in values[:SHOWN])
+    else:
+        text = ", ".join(str(value) for value in values[:SHOWN])
+    more = f" and {len(values) - SHOWN} more" if len(values) > SHOWN else ""
+    return text + more
 
 
 def _check_finite(array: Array, file: str) -> None:
     if array.dtype.kind != "f":
         return
+    # Minimum and maximum carry a NaN on: two passes without a temporary array of flags.
     with np.errstate(all="ignore"):
-        if np.isfinite(array.min(initial=0)) and np.isfinite(
-            array.max(initial=0)
-        ):  # both carry a NaN
+        if np.isfinite(array.min(initial=0)) and np.isfinite(array.max(initial=0)):
             return
     bad = ~np.isfinite(array)
     first = np.unravel_index(int(bad.argmax()), array.shape)
@@ -184,12 +185,12 @@ def _check_range(array: Array, file: str) -> None:
 
 
 def _likely(array: Array, lowest: float, highest: float) -> str:
-    """Return what values outside [0, 1] may be: whole numbers of a picture, percents, logits."""
+    """Return a hint on values outside [0, 1]: pixels of a picture, percentages or logits."""
     if array.dtype.kind in "ui" and lowest >= 0:
         likely = "uint16" if highest > 255 else "uint8"
         return f"normalise with {likely} (divides by {DIVISORS[likely]:,})"
     if lowest >= 0 and 10 < highest <= PERCENT:
-        return "if these are percents, divide them by 100 in the files; else name a normalisation"
+        return "if these are percentages, divide by 100 in the files; else name a normalisation"
     if lowest < 0:
         return "if these are logits, normalise with sigmoid; else name another normalisation"
     return "name a normalisation"
@@ -206,10 +207,12 @@ def _divided(array: Array, divisor: int, file: str) -> Array:
 
 
 def _minmax(array: Array, exact: type[np.floating[Any]]) -> Array:
-    low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
+    low, high = 0.0, 0.0
+    if array.size:
+        low, high = float(array.min()), float(array.max())
     if not high > low:
         return np.zeros(array.shape, exact)
-    # Halves: the range itself may overflow.
+    # Computed with halves, because the range itself may overflow.
     scores = array.astype(np.float64) * 0.5
     scores -= low * 0.5
     scores /= high * 0.5 - low * 0.5
@@ -218,9 +221,8 @@ def _minmax(array: Array, exact: type[np.floating[Any]]) -> Array:
 
 def _sigmoid(logits: Array) -> Array:
     small = np.exp(-np.abs(logits))  # never overflows
-    return np.where(logits >= 0, 1 / (1 + small), small / (1 + small)).astype(
-        logits.dtype, copy=False
-    )
+    scores = np.where(logits >= 0, 1 / (1 + small), small / (1 + small))
+    return scores.astype(logits.dtype, copy=False)
 
 
 def _ranks(array: Array) -> NDArray[np.float64]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A volume on disk: what its header says. Voxels are read when they are asked for."""
+"""`Volume`: the header of an image or volume on disk. Voxels are read on demand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from calipers.errors import InputError
 from calipers.readers.source import hash_file
-from calipers.readers.volumes.limits import DEFAULT, Limits, said
+from calipers.readers.volumes.limits import DEFAULT, Limits, shape_text
 from calipers.readers.volumes.streams import guarded
 
 F64 = NDArray[np.float64]
@@ -25,7 +25,7 @@ Role = Literal["labels", "map", "image"]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be opened, and how."""
+    """A file to open, and how to open it."""
 
     path: Path
     role: Role = "map"
@@ -41,11 +41,11 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Volume:
-    """An image or a volume, its header read and its voxels not.
+    """An image or volume whose header was read, but not its voxels.
 
     The affine takes the index ``x, y, z`` of a voxel to the place of its centre in mm: right,
-    anterior and superior are positive. ``codes`` say where the axes x, y[, z] point. Both are None
-    where a file does not say.
+    anterior and superior are positive. ``codes`` are the directions of the axes x, y[, z]. Both are
+    None if the file does not have them.
     """
 
     file: str
@@ -70,18 +70,17 @@ class Volume:
         return self.shape[::-1]
 
     def read(self) -> Array:
-        """Return the voxels as an array ``[z, ]y, x`` in C order; slope and intercept of a header
-        are applied.
+        """Return the voxels as an array ``[z, ]y, x`` in C order, with the slope and intercept of
+        the header applied.
 
-        Formats that store x, y, z give a transposed view of what was read: nothing is copied or
-        turned. Nothing is kept: a second call reads the file again.
+        Nothing is cached: a second call reads the file again.
         """
         with guarded(self.file):
             array = self.reader()
         if array.shape != self.shape:
-            expected = f"voxels of the shape in the header, {said(self.shape)}"
+            expected = f"voxels of the shape in the header, {shape_text(self.shape)}"
             raise InputError(
-                expected, rule="volume-broken", file=self.file, value=said(array.shape)
+                expected, rule="volume-broken", file=self.file, value=shape_text(array.shape)
             )
         return np.ascontiguousarray(array)
 
@@ -92,9 +91,8 @@ class Volume:
         """
         if not self.parts:
             return hash_file(Path(self.file))
-        return hashlib.sha256(
-            "".join(hash_file(Path(part)) for part in self.parts).encode()
-        ).hexdigest()
+        hashes = "".join(hash_file(Path(part)) for part in self.parts)
+        return hashlib.sha256(hashes.encode()).hexdigest()
 
     @cached_property
     def bytes(self) -> int:

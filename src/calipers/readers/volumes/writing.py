@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`write_volume`: an array to a file, whole or not at all, the same bytes every time."""
+"""`write_volume`: write an array to a file, atomically and with the same bytes every time."""
 
 from __future__ import annotations
 
@@ -44,20 +44,15 @@ def write_volume(
         (4, 4), from the index x, y, z to mm, RAS: npz and NIfTI. The spacing follows from it.
     """
     target = Path(fspath(path))
-    suffix = next(
-        (
-            end
-            for end in sorted(SUFFIXES, key=len, reverse=True)
-            if target.name.lower().endswith(end)
-        ),
-        "",
-    )
+    suffixes = [suffix for suffix in SUFFIXES if target.name.lower().endswith(suffix)]
+    suffix = max(suffixes, key=len, default="")
     if not suffix or stem_of(target.name) is None:
         raise UsageError(f"cannot write {target.name!r}; known: {', '.join(SUFFIXES)}")
     values = np.ascontiguousarray(array)
     if values.ndim not in (2, 3) or values.dtype.kind not in "buif" or values.dtype.itemsize > 8:
         raise UsageError(
-            f"a volume has two or three axes and numbers, not shape {values.shape} of {values.dtype}"
+            "a volume is an array of numbers with two or three axes, "
+            f"not of shape {values.shape} and type {values.dtype}"
         )
     if affine is not None:
         affine = check_affine(np.asarray(affine, np.float64), str(target))
@@ -71,9 +66,8 @@ def write_volume(
         content = _npz(values, spacing, affine)
     else:
         content = _nifti(values, spacing, affine)
-        content = (
-            gzip.compress(content, compresslevel=6, mtime=0) if suffix == ".nii.gz" else content
-        )
+        if suffix == ".nii.gz":
+            content = gzip.compress(content, compresslevel=6, mtime=0)
     write_atomically(target, content)
 
 
@@ -104,13 +98,14 @@ def _picture(values: Array, suffix: str) -> bytes:
     stored = values.astype(np.uint8) if values.dtype == np.bool_ else values
     kind = stored.dtype.newbyteorder("<").str[1:]
     if kind not in PICTURES or (suffix == ".png" and (kind == "f4" or values.ndim != 2)):
-        wanted = (
-            "two axes and 8 or 16 bits" if suffix == ".png" else "8 or 16 bits, or 32-bit floats"
-        )
+        content = "8 or 16 bits, or 32-bit floats"
+        if suffix == ".png":
+            content = "two axes and 8 or 16 bits"
         raise UsageError(
-            f"{suffix} files hold {wanted}, not shape {values.shape} of {values.dtype}"
+            f"{suffix} files hold {content}, not shape {values.shape} of {values.dtype}"
         )
-    pages = [Image.fromarray(plane) for plane in (stored[None] if values.ndim == 2 else stored)]
+    planes = stored[None] if values.ndim == 2 else stored
+    pages = [Image.fromarray(plane) for plane in planes]
     options: dict[str, Any] = {}
     if suffix != ".png":
         options = {
