@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.cli.monitor_tables import spoken
+from calipers.cli.monitor_tables import command_line_warning
 from calipers.monitors.baselines import baseline
 from calipers.synthetic.runways import runway_cohort, write_runways
 
@@ -312,7 +312,7 @@ def test_a_wrong_direction_is_answered_with_the_option(monitor, made, tmp_path):
     assert "higher_is_alarm" not in said.err
     assert "say --lower-is-alarm calm" in monitor("--tau", 0.5, "--no-ci", alarm=[path]).err
     assert (
-        spoken("take a larger tau, or classes='present'")
+        command_line_warning("take a larger tau, or classes='present'")
         == "take a larger tau, or --classes present"
     )
 

@@ -83,7 +83,7 @@ SCALES = click.Choice(["nominal", "ordinal", "interval"])
 )
 @click.option("--force", is_flag=True, help="Replace FILE.")
 @output_options
-def agreement(ratings: str, **given: Any) -> None:
+def agreement(ratings: str, **options: Any) -> None:
     """Compare what localization criteria accept with what clinicians call useful.
 
     RATINGS is a table (CSV, TSV or parquet) with a row per rating: the rating of a prediction, and
@@ -95,86 +95,89 @@ def agreement(ratings: str, **given: Any) -> None:
     """
     from calipers.statistics.agreement import agreement as run
 
-    narrator = Narrator(quiet=given["quiet"] or given["as_json"])
-    if given["output"] is not None:
-        check_file(given["output"], force=given["force"], inputs=[ratings])
-        if Path(given["output"]).suffix.lower() not in (".json", ".csv"):
-            raise UsageError(f"-o writes .json or .csv, not {given['output']!r}")
-    found = run(
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    if options["output"] is not None:
+        check_file(options["output"], force=options["force"], inputs=[ratings])
+        if Path(options["output"]).suffix.lower() not in (".json", ".csv"):
+            raise UsageError(f"-o writes .json or .csv, not {options['output']!r}")
+    result = run(
         ratings,
-        rating=given["rating"],
-        criteria=words(given["criteria"], "--criteria"),
-        distances=words(given["distances"], "--distances"),
-        thresholds=threshold_map(given["thresholds"]),
-        rater=given["rater"],
-        item=given["item"],
-        cluster=given["cluster"],
-        useful=words(given["useful"], "--useful"),
-        categories=words(given["categories"], "--categories"),
-        scale=given["scale"],
-        lenient=not given["strict"],
-        level=given["level"],
-        replicates=given["replicates"],
-        seed=given["seed"],
+        rating=options["rating"],
+        criteria=words(options["criteria"], "--criteria"),
+        distances=words(options["distances"], "--distances"),
+        thresholds=threshold_map(options["thresholds"]),
+        rater=options["rater"],
+        item=options["item"],
+        cluster=options["cluster"],
+        useful=words(options["useful"], "--useful"),
+        categories=words(options["categories"], "--categories"),
+        scale=options["scale"],
+        lenient=not options["strict"],
+        level=options["level"],
+        replicates=options["replicates"],
+        seed=options["seed"],
     )
-    for line in found.ratings.understood:
+    for line in result.ratings.understood:
         narrator.say(line)
-    narrator.warn(found.warnings)
-    if given["output"]:
-        write(found, Path(given["output"]))
-    if given["as_json"]:
-        click.echo(found.to_json())
+    narrator.warn(result.warnings)
+    if options["output"]:
+        write(result, Path(options["output"]))
+    if options["as_json"]:
+        click.echo(result.to_json())
         return
     from calipers.cli.agreement_tables import print_agreement
 
-    print_agreement(found)
+    print_agreement(result)
 
 
 def words(text: str | None, option: str) -> list[str] | None:
     """Return the entries of a list with commas."""
     if text is None:
         return None
-    found = [entry.strip() for entry in text.split(",")]
-    if not all(found):
+    entries = [entry.strip() for entry in text.split(",")]
+    if not all(entries):
         raise UsageError(f"{option} takes names with commas between them, not {text!r}")
-    return found
+    return entries
 
 
-def threshold_map(given: tuple[str, ...]) -> dict[str, list[float]] | None:
+def threshold_map(entries: tuple[str, ...]) -> dict[str, list[float]] | None:
     """Return criterion -> thresholds of ``0.1,0.5`` (for all, under the name of all) and
     ``box-iou=0.5``.
     """
     from calipers.statistics.decisions import EVERY
 
-    found: dict[str, list[float]] = {}
-    for entry in given:
+    thresholds: dict[str, list[float]] = {}
+    for entry in entries:
         name, sign, numbers = entry.rpartition("=")
         name = name.strip() if sign else EVERY
-        if name in found:
+        if name in thresholds:
             raise UsageError(
                 f"--thresholds is given twice for {name!r}"
                 if sign
                 else "--thresholds is given twice"
             )
         try:
-            found[name] = [float(number) for number in numbers.split(",")]
+            thresholds[name] = [float(number) for number in numbers.split(",")]
         except ValueError:
             raise UsageError(f"--thresholds takes [COLUMN=]N,..., not {entry!r}") from None
-    return found or None
+    return thresholds or None
 
 
-def write(found: Any, path: Path) -> None:
+def write(result: Any, path: Path) -> None:
     """Write the document, or the rows as a table."""
     from calipers.results.delimited import delimited
     from calipers.results.files import write_atomically
 
     if path.suffix.lower() == ".json":
-        write_atomically(path, found.to_json() + "\n")
+        write_atomically(path, result.to_json() + "\n")
         return
-    rows = [row.as_dict() for row in found.rows]
+    rows = [row.as_dict() for row in result.rows]
     groups = list(dict.fromkeys(name for row in rows for name in row["group"]))
     columns = {name: [row["group"].get(name) for row in rows] for name in groups}
-    kept = [name for name in (rows[0] if rows else {}) if name not in ("group", "class")]
+    estimate_columns = [
+        name for name in (rows[0] if rows else {}) if name not in ("group", "class")
+    ]
     write_atomically(
-        path, delimited({**columns, **{name: [row[name] for row in rows] for name in kept}})
+        path,
+        delimited({**columns, **{name: [row[name] for row in rows] for name in estimate_columns}}),
     )

@@ -32,66 +32,66 @@ EXPLAINED = (
 )  # what tables show, besides all about raters
 
 
-def print_agreement(found: Agreement) -> None:
+def print_agreement(result: Agreement) -> None:
     """Print the decisions, the criteria, raters where there are several, comparisons, and the
     result in words.
     """
     console = stdout_console()
     tables = [
-        _decisions(found),
-        _criteria(found),
-        _by_rater(found),
-        _raters(found),
-        _comparisons(found),
+        _decisions(result),
+        _criteria(result),
+        _by_rater(result),
+        _raters(result),
+        _comparisons(result),
     ]
     for table in tables:
         if table is not None:
             console.print(table)
-    for sentence in found.sentences():
+    for sentence in result.sentences():
         click.echo(one_line(sentence))
-    said = found.settings
+    settings = result.settings
     click.echo(
-        f"n = {len(found.ratings)} ratings; intervals ({100 * said['level']:g} %) over "
-        f"{said['n_units']} {one_line(plural(said['unit']))}."
+        f"n = {len(result.ratings)} ratings; intervals ({100 * settings['level']:g} %) over "
+        f"{settings['n_units']} {one_line(plural(settings['unit']))}."
     )
-    shown = [
+    estimates = [
         row.estimate
-        for row in found.rows
+        for row in result.rows
         if row.metric in EXPLAINED or "raters" in (row.group or {})
     ]
-    for line in legend(shown):
+    for line in legend(estimates):
         click.echo(one_line(line))
 
 
-def _decisions(found: Agreement) -> Table | None:
-    if not found.decisions:
+def _decisions(result: Agreement) -> Table | None:
+    if not result.decisions:
         return None
     table = plain_table(["criterion", "threshold"], list(SHOWN.values()))
-    for decision in found.decisions:
-        cells = [_cell(found.get(metric, **decision.group)) for metric in SHOWN]
+    for decision in result.decisions:
+        cells = [_cell(result.get(metric, **decision.group)) for metric in SHOWN]
         table.add_row(name_of(decision.criterion), decision.group["threshold"], *cells)
     return table
 
 
-def _criteria(found: Agreement) -> Table | None:
-    if not found.ratings.criteria:
+def _criteria(result: Agreement) -> Table | None:
+    if not result.ratings.criteria:
         return None
     table = plain_table(["criterion"], ["AUROC", "best threshold", "its Youden index, corrected"])
-    for name in found.ratings.criteria:
-        cells = [_cell(found.get("AUROC", criterion=name))]
-        if not found.ratings.yes_no(name):
+    for name in result.ratings.criteria:
+        cells = [_cell(result.get("AUROC", criterion=name))]
+        if not result.ratings.yes_no(name):
             cells += [
-                _cell(found.get(metric, criterion=name))
+                _cell(result.get(metric, criterion=name))
                 for metric in ("Youden-threshold", "Youden-corrected")
             ]
         table.add_row(name_of(name), *cells)
     return table
 
 
-def _by_rater(found: Agreement) -> Table | None:
+def _by_rater(result: Agreement) -> Table | None:
     rows = [
         row
-        for row in found.rows
+        for row in result.rows
         if "rater" in (row.group or {}) and row.metric in ("sensitivity", "specificity")
     ]
     if not rows:
@@ -99,10 +99,10 @@ def _by_rater(found: Agreement) -> Table | None:
     table = plain_table(
         ["criterion", "threshold", "rater"], ["useful accepted", "n", "not useful rejected", "n"]
     )
-    for decision in found.headlines():
+    for decision in result.headlines():
         for name in dict.fromkeys((row.group or {})["rater"] for row in rows):
             both = [
-                found.get(metric, rater=name, **decision.group)
+                result.get(metric, rater=name, **decision.group)
                 for metric in ("sensitivity", "specificity")
             ]
             cells = [text for one in both for text in (_cell(one), str(one.n_predictions))]
@@ -112,11 +112,11 @@ def _by_rater(found: Agreement) -> Table | None:
     return table
 
 
-def _raters(found: Agreement) -> Table | None:
-    rows = [row for row in found.rows if "raters" in (row.group or {})]
+def _raters(result: Agreement) -> Table | None:
+    rows = [row for row in result.rows if "raters" in (row.group or {})]
     if not rows:
         return None
-    table = plain_table([f"among raters ({found.ratings.scale})"], ["value", "items", "ratings"])
+    table = plain_table([f"among raters ({result.ratings.scale})"], ["value", "items", "ratings"])
     for row in rows:
         table.add_row(
             row.metric,
@@ -127,19 +127,19 @@ def _raters(found: Agreement) -> Table | None:
     return table
 
 
-def _comparisons(found: Agreement) -> Table | None:
-    if not found.comparisons:
+def _comparisons(result: Agreement) -> Table | None:
+    if not result.comparisons:
         return None
     table = plain_table(
         ["first", "second", "metric"], ["difference", "only first/second", "p", "p (Holm)"]
     )
-    for one in found.comparisons[:MOST_COMPARISONS]:
+    for one in result.comparisons[:MOST_COMPARISONS]:
         only = "" if one.only_a is None else f"{one.only_a}/{one.only_b}"
         sides = _side(one.criterion_a), _side(one.criterion_b)
         table.add_row(*sides, one.metric, _difference(one), only, _p(one.p), _p(one.p_adjusted))
-    more = len(found.comparisons) - MOST_COMPARISONS
-    if more > 0:
-        table.add_row(f"... and {more} more, see --json")
+    n_more = len(result.comparisons) - MOST_COMPARISONS
+    if n_more > 0:
+        table.add_row(f"... and {n_more} more, see --json")
     return table
 
 

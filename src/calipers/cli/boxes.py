@@ -91,7 +91,7 @@ FORMATS = ("coco", "csv", "tsv", "parquet")
 )
 @click.option("--force", is_flag=True, help="Replace FILE.")
 @output_options
-def boxes(maps: str, output: str, **given: Any) -> None:
+def boxes(maps: str, output: str, **options: Any) -> None:
     """Turn heat maps into boxes with scores, as predictions that `calipers evaluate` reads.
 
     MAPS is a folder of npy, npz, png, tif or NIfTI files: IMAGE.npy with one map per class, or
@@ -105,25 +105,29 @@ def boxes(maps: str, output: str, **given: Any) -> None:
     from calipers.heatmaps import boxes_from_heatmaps
     from calipers.heatmaps.settings import THRESHOLDS
 
-    narrator = Narrator(quiet=given["quiet"] or given["as_json"])
-    kind = _format(output, given["format_"])
-    check_file(output, force=given["force"], inputs=[given["sizes"]] if given["sizes"] else [])
-    found = find_maps(maps, given["pattern"], _classes(given["classes"]), given["missing"])
-    ids, size = ids_and_sizes(found.images, given)
-    narrator.say(f"{len(found.images)} images, {len(found.classes)} classes")
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    kind = _format(output, options["format_"])
+    check_file(
+        output, force=options["force"], inputs=[options["sizes"]] if options["sizes"] else []
+    )
+    map_files = find_maps(
+        maps, options["pattern"], _classes(options["classes"]), options["missing"]
+    )
+    ids, size = ids_and_sizes(map_files.images, options)
+    narrator.say(f"{len(map_files.images)} images, {len(map_files.classes)} classes")
     result = boxes_from_heatmaps(
-        found.load(given["volumes"], narrator.steps("maps")),
-        classes=found.classes,
+        map_files.load(options["volumes"], narrator.steps("maps")),
+        classes=map_files.classes,
         size=size,
-        thresholds=given["thresholds"] or THRESHOLDS,
-        scale=given["scale"],
-        connectivity=given["connectivity"],
-        keep_best=given["keep_best"],
-        score=given["score"],
+        thresholds=options["thresholds"] or THRESHOLDS,
+        scale=options["scale"],
+        connectivity=options["connectivity"],
+        keep_best=options["keep_best"],
+        score=options["score"],
         image_ids=ids,
     )
     result.write(output, kind)
-    own = (
+    size_note = (
         ()
         if size is not None
         else ("no size of the images is given: boxes are in pixels of the maps",)
@@ -132,8 +136,8 @@ def boxes(maps: str, output: str, **given: Any) -> None:
         result,
         output,
         kind,
-        (*found.notes, *own, *result.notes),
-        narrator if not given["as_json"] else None,
+        (*map_files.notes, *size_note, *result.notes),
+        narrator if not options["as_json"] else None,
     )
 
 
@@ -157,14 +161,14 @@ def _show(
     click.echo(output)
 
 
-def _format(output: str, named: str | None) -> str:
+def _format(output: str, name: str | None) -> str:
     from calipers.readers.writing import SUFFIXES
 
-    chosen = named or SUFFIXES.get(Path(output).suffix.lower(), "")
-    if chosen not in FORMATS:
-        word = chosen or Path(output).suffix
+    format_name = name or SUFFIXES.get(Path(output).suffix.lower(), "")
+    if format_name not in FORMATS:
+        word = format_name or Path(output).suffix
         raise UsageError(f"no format {word!r}; {did_you_mean(word, FORMATS)}")
-    return chosen
+    return format_name
 
 
 def _classes(text: str | None) -> list[str]:

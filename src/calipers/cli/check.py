@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.messages import described
+from calipers.cli.messages import error_text
 from calipers.cli.narration import Narrator
 from calipers.cli.options import output_options
 from calipers.errors import CalipersError, InputError
@@ -48,14 +48,14 @@ def check(evaluation: str, requirements: str, junit: str | None, as_json: bool, 
     if junit is not None:
         _check_target(junit)
     try:
-        stored = read_stored(evaluation)
+        evaluation_rows = read_stored(evaluation)
         demanded = Requirements.load(requirements)
     except CalipersError as error:
         if junit is not None:  # last week's verdict must not stay there as if it were today's
-            _write(junit, junit_of_error(described(error), suite=requirements))
+            _write(junit, junit_of_error(error_text(error), suite=requirements))
         raise
-    outcomes = judge(stored.rows, demanded)
-    document = _document(stored, demanded, outcomes)
+    outcomes = judge(evaluation_rows.rows, demanded)
+    document = _document(evaluation_rows, demanded, outcomes)
     if junit is not None:
         _write(junit, _junit(document, outcomes))
     narrator = Narrator(quiet=quiet or as_json)
@@ -80,15 +80,19 @@ def _document(
     from calipers import __version__
     from calipers.results.requirements import VERDICTS, verdicts
 
-    found = list(verdicts(outcomes).values())
-    counts = {verdict.replace(" ", "_"): found.count(verdict) for verdict in VERDICTS}
-    told = [] if stored.vouched else ["no run.json beside the evaluation vouches for its numbers"]
+    requirement_verdicts = list(verdicts(outcomes).values())
+    counts = {
+        verdict.replace(" ", "_"): requirement_verdicts.count(verdict) for verdict in VERDICTS
+    }
+    warnings = (
+        [] if stored.vouched else ["no run.json beside the evaluation vouches for its numbers"]
+    )
     weakest = min(
         (row["level"] for row in stored.rows if isinstance(row.get("level"), float)),
         default=USUAL_LEVEL,
     )
     if weakest < USUAL_LEVEL:
-        told.append(
+        warnings.append(
             f"intervals are at a level of {weakest:g}; a requirement can demand more, such as level = 0.95"
         )
     return {
@@ -100,16 +104,16 @@ def _document(
         "requirements": demanded.file,
         "requirements_sha256": demanded.sha256,
         "name": demanded.name,
-        "counts": {"requirements": len(found), **counts},
+        "counts": {"requirements": len(requirement_verdicts), **counts},
         "outcomes": [outcome.as_dict() for outcome in outcomes],
-        "warnings": told,
+        "warnings": warnings,
     }
 
 
 def _junit(document: dict[str, Any], outcomes: Sequence[Outcome]) -> str:
     from calipers.results.junit import junit
 
-    named = (
+    names = (
         "calipers",
         "evaluation",
         "result_hash",
@@ -117,7 +121,7 @@ def _junit(document: dict[str, Any], outcomes: Sequence[Outcome]) -> str:
         "requirements",
         "requirements_sha256",
     )
-    properties = {name: str(document[name]) for name in named}
+    properties = {name: str(document[name]) for name in names}
     return junit(
         outcomes, suite=document["name"] or document["requirements"], properties=properties
     )

@@ -92,7 +92,7 @@ CORRECTIONS = click.Choice(["holm", "bh", "none"])
 @click.option("--force", is_flag=True, help="Replace FILE.")
 @reading_options
 @output_options
-def compare(references: str, predictions: tuple[str, ...], **given: Any) -> None:
+def compare(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     """Say whether models differ on the same images, by how much, and how firmly they are ranked.
 
     PREDS are files, or name=file to name a model; all pairs are compared. Differences come with
@@ -112,50 +112,50 @@ def compare(references: str, predictions: tuple[str, ...], **given: Any) -> None
             "compare needs the predictions of two models or more; calipers evaluate looks at one"
         )
     protocol, names, margin = (
-        chosen_protocol(given),
-        _names(given["metrics"]),
-        _margin(given["margin"]),
+        chosen_protocol(options),
+        _names(options["metrics"]),
+        _margin(options["margin"]),
     )
-    for asked in (names, [given["rank"]] if given["rank"] else None):
-        chosen_metrics(protocol, asked)  # an unknown name is told before anything is read
-    if given["output"] is not None:
+    for metric_names in (names, [options["rank"]] if options["rank"] else None):
+        chosen_metrics(protocol, metric_names)  # an unknown name is told before anything is read
+    if options["output"] is not None:
         inputs = (
             references,
             *files.values(),
-            *(given[key] for key in ("groups", "protocol") if given[key]),
+            *(options[key] for key in ("groups", "protocol") if options[key]),
         )
-        check_file(given["output"], force=given["force"], inputs=inputs)
-    narrator = Narrator(quiet=given["quiet"] or given["as_json"])
-    cohort = read(references, files, **reading_arguments(given))
+        check_file(options["output"], force=options["force"], inputs=inputs)
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    cohort = read(references, files, **reading_arguments(options))
     narrator.say(
         f"{cohort.n_images} images, {len(cohort.references)} references, {len(files)} models; protocol {protocol.name}"
     )
-    evaluation = evaluate(cohort, protocol, seed=given["seed"], ci=False, jobs=given["jobs"])
-    found = evaluation.compare(
+    evaluation = evaluate(cohort, protocol, seed=options["seed"], ci=False, jobs=options["jobs"])
+    comparison = evaluation.compare(
         metrics=names,
         margin=margin,
-        test=given["test"],
-        correction=given["correction"],
-        per_class=given["per_class"],
+        test=options["test"],
+        correction=options["correction"],
+        per_class=options["per_class"],
         progress=narrator.steps("resampling"),
     )
-    _finish(_with_ranking(found, evaluation, names, given), narrator, given)
+    _finish(_with_ranking(comparison, evaluation, names, options), narrator, options)
 
 
 def _with_ranking(
-    found: Any, evaluation: Any, names: list[str] | None, given: dict[str, Any]
+    comparison: Any, evaluation: Any, names: list[str] | None, options: dict[str, Any]
 ) -> Any:
     """Return the comparison with its ranking; one that nobody asked for may be missing, with a
     note.
     """
     first = names[0] if names and names != ["all"] else None
-    options = {"method": given["rank_method"], "missing": given["missing"]}
+    method = {"method": options["rank_method"], "missing": options["missing"]}
     try:
-        return replace(found, ranking=evaluation.rank(given["rank"] or first, **options))
+        return replace(comparison, ranking=evaluation.rank(options["rank"] or first, **method))
     except UsageError as error:
-        if given["rank"] or given["rank_method"] != DATA_SET:
+        if options["rank"] or options["rank_method"] != DATA_SET:
             raise
-        return replace(found, warnings=(f"No ranking: {error}.", *found.warnings))
+        return replace(comparison, warnings=(f"No ranking: {error}.", *comparison.warnings))
 
 
 def _names(text: str | None) -> list[str] | None:
@@ -183,18 +183,18 @@ def _margin(text: str | None) -> float | dict[str, float] | None:
     return numbers.get("", numbers)
 
 
-def _finish(found: Any, narrator: Narrator, given: dict[str, Any]) -> None:
+def _finish(comparison: Any, narrator: Narrator, options: dict[str, Any]) -> None:
     """Write and print the result."""
-    narrator.warn(found.warnings)
-    if given["output"]:
+    narrator.warn(comparison.warnings)
+    if options["output"]:
         from calipers.results.files import write_atomically
 
-        write_atomically(given["output"], found.to_json() + "\n")
-    if given["as_json"]:
-        click.echo(found.to_json())
+        write_atomically(options["output"], comparison.to_json() + "\n")
+    if options["as_json"]:
+        click.echo(comparison.to_json())
     else:
         from calipers.cli.differences import print_comparison
 
-        print_comparison(found)
-    if given["output"]:
-        narrator.say(f"written: {given['output']}")
+        print_comparison(comparison)
+    if options["output"]:
+        narrator.say(f"written: {options['output']}")

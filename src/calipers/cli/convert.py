@@ -29,7 +29,7 @@ from calipers.results.files import check_file
 @click.option("--force", is_flag=True, help="Replace OUTPUT.")
 @reading_options
 @output_options
-def convert(references: str, output: str, **given: Any) -> None:
+def convert(references: str, output: str, **options: Any) -> None:
     """Write the references REFS, or predictions on them, in another format.
 
     Predictions need the references too: images and classes are theirs.
@@ -38,22 +38,26 @@ def convert(references: str, output: str, **given: Any) -> None:
     from calipers.readers import read, write
     from calipers.readers.writing import left_out, written_format
 
-    target, named = (
+    target, prediction_files = (
         Path(output),
-        named_files([given["predictions"]]) if given["predictions"] else {},
+        named_files([options["predictions"]]) if options["predictions"] else {},
     )
-    inputs = [references, *named.values(), *([given["groups"]] if given["groups"] else [])]
-    check_file(output, force=given["force"], inputs=inputs)
-    cohort = read(references, named, **reading_arguments(given))
-    what = next(iter(named), "references")
-    write(cohort, target, what=what, format=given["to"], box_format=given["to_box_format"])
-    table = cohort.models[what] if named else cohort.references
-    notes = [*cohort.intake.notes, *left_out(table, written_format(target, given["to"]))]
-    if given["as_json"]:
+    inputs = [
+        references,
+        *prediction_files.values(),
+        *([options["groups"]] if options["groups"] else []),
+    ]
+    check_file(output, force=options["force"], inputs=inputs)
+    cohort = read(references, prediction_files, **reading_arguments(options))
+    what = next(iter(prediction_files), "references")
+    write(cohort, target, what=what, format=options["to"], box_format=options["to_box_format"])
+    table = cohort.models[what] if prediction_files else cohort.references
+    notes = [*cohort.intake.notes, *left_out(table, written_format(target, options["to"]))]
+    if options["as_json"]:
         document = {"schema": "calipers.convert/1", "calipers": __version__, "written": output}
         click.echo(json.dumps({**document, "what": what, "objects": len(table), "warnings": notes}))
         return
-    narrator = Narrator(quiet=given["quiet"])
+    narrator = Narrator(quiet=options["quiet"])
     narrator.warn(notes)
     narrator.say(f"{len(table)} objects on {cohort.n_images} images")
     click.echo(output)

@@ -39,7 +39,7 @@ KINDS = 'Such as "position-noise(sigma=0.5)"; several follow each other.'
 @click.option("--force", is_flag=True, help="Replace FILE.")
 @reading_options
 @output_options
-def corrupt(references: str, kinds: tuple[str, ...], output: str, **given: Any) -> None:
+def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any) -> None:
     """Write the predictions of an oracle: the references, corrupted in a known way.
 
     Kinds: position-noise(sigma), position-bias(bias), shape-noise(sigma), size-noise(sigma),
@@ -58,27 +58,34 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **given: Any) 
     from calipers.readers.writing import written_format
 
     steps = several(kinds, {}, KNOWN)  # told before anything is read
-    named = named_files([given["of"]]) if given["of"] else {}
-    inputs = [references, *named.values(), *([given["groups"]] if given["groups"] else [])]
-    check_file(output, force=given["force"], inputs=inputs)
-    written_format(Path(output), given["to"])
-    cohort = read(references, named, **reading_arguments(given))
-    name, of = " + ".join(map(str, steps)), next(iter(named), None)
-    made = run(cohort, [str(step) for step in steps], seed=given["seed"], name=name, of=of)
-    write(made, output, what=name, format=given["to"], box_format=given["to_box_format"])
-    n, ignored = len(made.models[name]), int(cohort.references.ignore.sum()) if of is None else 0
+    prediction_files = named_files([options["of"]]) if options["of"] else {}
+    inputs = [
+        references,
+        *prediction_files.values(),
+        *([options["groups"]] if options["groups"] else []),
+    ]
+    check_file(output, force=options["force"], inputs=inputs)
+    written_format(Path(output), options["to"])
+    cohort = read(references, prediction_files, **reading_arguments(options))
+    name, of = " + ".join(map(str, steps)), next(iter(prediction_files), None)
+    oracle = run(cohort, [str(step) for step in steps], seed=options["seed"], name=name, of=of)
+    write(oracle, output, what=name, format=options["to"], box_format=options["to_box_format"])
+    n, n_ignored = (
+        len(oracle.models[name]),
+        int(cohort.references.ignore.sum()) if of is None else 0,
+    )
     notes = [*cohort.intake.notes]
-    if ignored:
+    if n_ignored:
         notes.append(
-            f"{ignored} ignored references are left out: an oracle says nothing about them"
+            f"{n_ignored} ignored references are left out: an oracle says nothing about them"
         )
-    if given["as_json"]:
+    if options["as_json"]:
         document = {
             "schema": "calipers.corrupt/1",
             "calipers": __version__,
             "written": output,
             "kinds": [str(step) for step in steps],
-            "seed": given["seed"],
+            "seed": options["seed"],
             "of": of or "references",
             "images": cohort.n_images,
             "objects": len(cohort.models[of]) if of else len(cohort.references),
@@ -87,12 +94,12 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **given: Any) 
         }
         click.echo(json.dumps(document))
         return
-    narrator = Narrator(quiet=given["quiet"])
+    narrator = Narrator(quiet=options["quiet"])
     narrator.warn(notes)
     before = (
         f"{len(cohort.models[of])} predictions" if of else f"{len(cohort.references)} references"
     )
     narrator.say(
-        f"{before} on {cohort.n_images} images became {n} predictions: {name}, seed {given['seed']}"
+        f"{before} on {cohort.n_images} images became {n} predictions: {name}, seed {options['seed']}"
     )
     click.echo(output)

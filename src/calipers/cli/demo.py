@@ -71,7 +71,9 @@ apart; the place is not that of the lesion. Stable is not right, and the AUC doe
 )
 @click.option("--force", is_flag=True, help="Replace what is in DIR.")
 @output_options
-def demo(output: str, seed: int, preset: str | None, maps: bool, force: bool, **given: Any) -> None:
+def demo(
+    output: str, seed: int, preset: str | None, maps: bool, force: bool, **options: Any
+) -> None:
     """Draw chest-like phantoms, write them with references and the predictions of models, evaluate,
     write a page.
 
@@ -81,9 +83,9 @@ def demo(output: str, seed: int, preset: str | None, maps: bool, force: bool, **
     from calipers.protocol import Protocol
     from calipers.results.files import output_folder
 
-    as_json = given["as_json"]
-    narrator, started = Narrator(quiet=given["quiet"] or as_json), datetime.now(UTC)
-    if given["stability"]:
+    as_json = options["as_json"]
+    narrator, start = Narrator(quiet=options["quiet"] or as_json), datetime.now(UTC)
+    if options["stability"]:
         if maps or preset:
             raise UsageError("--stability is another demo: leave out --maps and --preset")
         _of_trainings(output_folder(output, force=force), seed, narrator, as_json=as_json)
@@ -95,7 +97,7 @@ def demo(output: str, seed: int, preset: str | None, maps: bool, force: bool, **
     command = click.get_current_context().obj or ()
     results = folder / "results"
     evaluation.save(
-        results, force=True, command=command, started=started, images=pictures, step=narrator.doing
+        results, force=True, command=command, started=start, images=pictures, step=narrator.doing
     )
     page = results / "report.html"
     if as_json:
@@ -118,20 +120,22 @@ def _of_trainings(folder: Path, seed: int, narrator: Narrator, *, as_json: bool)
     data, bags = folder / "data", demo_bags("stable-wrong", seed=seed)
     narrator.say(f"drawing {len(bags)} images under {len(bags.models)} trainings into {data}")
     write_bags(data, bags)
-    read = read_bags(
+    bags_read = read_bags(
         [data / model for model in bags.models], data / "labels.csv", scores=data / "scores.csv"
     )
-    found = stability(
-        read.with_instances(instance_labels), seed=seed, progress=narrator.steps("reading")
+    result = stability(
+        bags_read.with_instances(instance_labels), seed=seed, progress=narrator.steps("reading")
     )
-    page = found.save(folder / "results", force=True, command=click.get_current_context().obj or ())
+    page = result.save(
+        folder / "results", force=True, command=click.get_current_context().obj or ()
+    )
     if as_json:
-        click.echo(json.dumps({**found.as_dict(), "page": str(page)}, allow_nan=False))
+        click.echo(json.dumps({**result.as_dict(), "page": str(page)}, allow_nan=False))
         return
-    print_stability(found)
+    print_stability(result)
     click.echo(STABILITY_STORY)
     click.echo(f"Open {page}")
-    narrator.warn(found.warnings)
+    narrator.warn(result.warnings)
 
 
 def _of_boxes(
@@ -142,10 +146,10 @@ def _of_boxes(
 
     narrator.say(f"drawing 120 phantom images into {folder / 'images'}")
     files = _write_data(folder, seed)
-    found = evaluate(
+    evaluation = evaluate(
         _read_back(files), protocol, seed=seed, progress=narrator.steps("matching", "resampling")
     )
-    return found, folder / "images" if files["pictures"] else None
+    return evaluation, folder / "images" if files["pictures"] else None
 
 
 def _of_maps(
@@ -181,7 +185,7 @@ def _write_data(folder: Path, seed: int) -> dict[str, Any]:
     images, data = folder / "images", folder / "data"
     images.mkdir(exist_ok=True)
     data.mkdir(exist_ok=True)
-    drawn = draw_images(cohort, images, seed=seed)
+    n_pictures = draw_images(cohort, images, seed=seed)
     write(cohort, data / "references.json")
     for model in cohort.models:
         write(cohort, data / f"{model}.json", what=model)
@@ -193,7 +197,7 @@ def _write_data(folder: Path, seed: int) -> dict[str, Any]:
         "predictions": models,
         "groups": str(data / "images.csv"),
     }
-    return {**inputs, "pictures": drawn}
+    return {**inputs, "pictures": n_pictures}
 
 
 def _read_back(files: dict[str, Any]) -> Any:

@@ -28,11 +28,13 @@ def print_comparison(comparison: Comparison) -> None:
     console = stdout_console()
     for _, rows in groupby(comparison.rows, key=lambda row: (row.model_a, row.model_b)):
         console.print(_differences(comparison, list(rows)))
-    told = comparison.rows[:MOST_SENTENCES]
-    for row in told:
+    rows_in_words = comparison.rows[:MOST_SENTENCES]
+    for row in rows_in_words:
         console.print(Text(one_line(row.sentence)))
-    if len(comparison.rows) > len(told):
-        console.print(f"... and {len(comparison.rows) - len(told)} more sentences, see --json")
+    if len(comparison.rows) > len(rows_in_words):
+        console.print(
+            f"... and {len(comparison.rows) - len(rows_in_words)} more sentences, see --json"
+        )
     if comparison.ranking is not None:
         console.print(_ranking(comparison.ranking))
         console.print(Text(one_line(comparison.ranking.sentence())))
@@ -91,9 +93,9 @@ def _ranked_by(method: str, where: str) -> str:
 
 
 def _place(place: Place) -> list[str]:
-    known = not math.isnan(place.low)
-    between = f"{place.low:.0f} to {place.high:.0f}" if known else ""
-    shares = [f"{share:.0%}" if known else "" for share in place.shares]
+    has_interval = not math.isnan(place.low)
+    between = f"{place.low:.0f} to {place.high:.0f}" if has_interval else ""
+    shares = [f"{share:.0%}" if has_interval else "" for share in place.shares]
     return [str(place.rank), _name(place.model), _number(place.value), between, *shares]
 
 

@@ -48,7 +48,7 @@ STATISTICS = (
 @picture_options
 @reading_options
 @output_options
-def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> None:
+def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     """Evaluate predictions against references.
 
     PREDS are files, or name=file to name a model. Formats are sniffed; see --format.
@@ -59,26 +59,26 @@ def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> Non
     from calipers.evaluate import evaluate as run
     from calipers.readers import read
 
-    narrator, started = Narrator(quiet=given["quiet"] or given["as_json"]), datetime.now(UTC)
-    protocol, pictures = chosen_protocol(given), chosen_pictures(given)
+    narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)
+    protocol, pictures = chosen_protocol(options), chosen_pictures(options)
     for name in ("multiverse", "stability"):
-        if given[name] and (not given["output"] or len(predictions) < 2):
+        if options[name] and (not options["output"] or len(predictions) < 2):
             raise UsageError(
                 f"--{name} is a part of the page that compares models: give -o DIR and two models or more"
             )
-    if given["output"] is not None:
+    if options["output"] is not None:
         inputs = (
             references,
             *named_files(predictions).values(),
-            *([given["groups"]] if given["groups"] else []),
+            *([options["groups"]] if options["groups"] else []),
         )
-        check_output(given["output"], given["force"], inputs)
-    cohort = read(references, named_files(predictions), **reading_arguments(given))
-    if given["images"] is not None:
+        check_output(options["output"], options["force"], inputs)
+    cohort = read(references, named_files(predictions), **reading_arguments(options))
+    if options["images"] is not None:
         from calipers.pictures.finding import PictureFiles
 
         PictureFiles.of(
-            Path(given["images"]), cohort
+            Path(options["images"]), cohort
         )  # a folder without them is told before the work, not after
     narrator.say(
         f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.classes)} classes; "
@@ -87,57 +87,57 @@ def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> Non
     evaluation = run(
         cohort,
         protocol,
-        seed=given["seed"],
-        ci=not given["no_ci"],
-        by=tuple(dict.fromkeys(given["by"])),
-        jobs=given["jobs"],
+        seed=options["seed"],
+        ci=not options["no_ci"],
+        by=tuple(dict.fromkeys(options["by"])),
+        jobs=options["jobs"],
         progress=narrator.steps("matching", "resampling"),
     )
     narrator.warn(evaluation.warnings)
-    if given["output"]:
+    if options["output"]:
         command = click.get_current_context().obj or ()
         evaluation.save(
-            given["output"],
-            force=given["force"],
+            options["output"],
+            force=options["force"],
             command=command,
-            started=started,
-            multiverse=given["multiverse"],
-            stability=given["stability"],
+            started=start,
+            multiverse=options["multiverse"],
+            stability=options["stability"],
             step=narrator.doing,
             **pictures,
         )
-    show(evaluation, narrator, given)
+    show(evaluation, narrator, options)
 
 
-def chosen_protocol(given: dict[str, Any], default: str = "coco") -> Any:
+def chosen_protocol(options: dict[str, Any], default: str = "coco") -> Any:
     """Return the protocol of the options; a preset and a file together are an error."""
     from calipers.protocol import Protocol
 
-    preset, file = given["preset"], given["protocol"]
+    preset, file = options["preset"], options["protocol"]
     if preset and file:
         raise UsageError(
             '--preset and --protocol exclude each other; a protocol can say extends = "..."'
         )
     protocol = Protocol.load(Path(file) if file else preset or default)
-    changes = {name: given[name] for name in STATISTICS if given.get(name) is not None}
+    changes = {name: options[name] for name in STATISTICS if options.get(name) is not None}
     if "," in changes.get("cluster", ""):
         changes["cluster"] = tuple(name.strip() for name in changes["cluster"].split(","))
     return replace(protocol, **changes) if changes else protocol
 
 
-def chosen_pictures(given: dict[str, Any]) -> dict[str, Any]:
+def chosen_pictures(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of the page; without a folder there is no page."""
-    if not given["output"]:
+    if not options["output"]:
         for name, value in (
-            ("images", given["images"]),
-            ("no-images", given["no_images"]),
-            ("redact", given["redact"]),
+            ("images", options["images"]),
+            ("no-images", options["no_images"]),
+            ("redact", options["redact"]),
         ):
             if value:
                 raise UsageError(
                     f"--{name} is about the page, which -o DIR writes: give -o DIR too"
                 )
-    return picture_arguments(given, Path(given["output"]) if given["output"] else None)
+    return picture_arguments(options, Path(options["output"]) if options["output"] else None)
 
 
 def check_output(folder: str, force: bool, inputs: tuple[str, ...]) -> None:
@@ -149,13 +149,13 @@ def check_output(folder: str, force: bool, inputs: tuple[str, ...]) -> None:
     check_folder(folder, force=force, inputs=inputs)
 
 
-def show(evaluation: Any, narrator: Narrator, given: dict[str, Any]) -> None:
+def show(evaluation: Any, narrator: Narrator, options: dict[str, Any]) -> None:
     """Print the result, and where the page is."""
-    if given["as_json"]:
+    if options["as_json"]:
         click.echo(evaluation.to_json())
     else:
         from calipers.cli.tables import print_evaluation
 
         print_evaluation(evaluation)
-    if given["output"]:
-        narrator.say(f"page: {Path(given['output']) / 'report.html'}")
+    if options["output"]:
+        narrator.say(f"page: {Path(options['output']) / 'report.html'}")

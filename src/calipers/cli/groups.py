@@ -12,7 +12,7 @@ from rich.console import Console
 from calipers.cli.tables import Line, cells_of, grid
 from calipers.evaluation import Evaluation
 from calipers.results import Estimate
-from calipers.results.digits import shown
+from calipers.results.digits import short_number
 from calipers.results.groups import GroupedRows, GroupSummary
 from calipers.statistics.weights import plural
 
@@ -26,7 +26,7 @@ def print_groups(
     """Print a table for every grouping and each of its first headline metrics; return what was
     shown.
     """
-    shown: list[Estimate] = []
+    estimates: list[Estimate] = []
     for grouping in evaluation.groupings:
         there = dict.fromkeys(row.metric for row in grouping.rows)
         headline = [
@@ -35,17 +35,17 @@ def print_groups(
             if metric in there
         ]
         for metric in headline[:MOST_METRICS]:
-            shown += _print(evaluation, grouping, (metric, None), above, console)
+            estimates += _print(evaluation, grouping, (metric, None), above, console)
         for label in dict.fromkeys(
             row.label for row in grouping.rows if row.label and row.metric == headline[0]
         ):
-            shown += _print(evaluation, grouping, (headline[0], label), above, console)
+            estimates += _print(evaluation, grouping, (headline[0], label), above, console)
         if len(headline) > MOST_METRICS:
             console.print(
                 f"{', '.join(headline[MOST_METRICS:])} {grouping.title}: see --json, or -o.\n",
                 markup=False,
             )
-    return shown
+    return estimates
 
 
 def _print(
@@ -65,9 +65,9 @@ def _print(
         Line(name, cells, (row[0].n_units, row[0].n_images, row[0].n_references))
         for name, cells, row in zip(table, cells_of(rows, above), rows)
     ]
-    more = len(groups) - MOST_GROUPS
+    n_more = len(groups) - MOST_GROUPS
     groups = groups[:MOST_GROUPS] + (
-        [Line(f"... and {more} more", [""] * len(rows[0]), ())] if more > 0 else []
+        [Line(f"... and {n_more} more", [""] * len(rows[0]), ())] if n_more > 0 else []
     )
     over = [grouping.summary(metric, label, model) for model in evaluation.models]
     title = " ".join([metric, *([] if label is None else ["of", label]), grouping.title])
@@ -80,16 +80,20 @@ def _summaries(over: list[GroupSummary]) -> list[Line]:
     """Return mean and standard deviation, and the range; groups without a value are counted."""
 
     def mean(summary: GroupSummary) -> str:
-        spread = f", SD {shown(summary.sd)}" if shown(summary.sd) else ""
+        spread = f", SD {short_number(summary.sd)}" if short_number(summary.sd) else ""
         some = (
             f" ({summary.n_defined} of {summary.n_groups})"
             if summary.n_defined < summary.n_groups
             else ""
         )
-        return shown(summary.mean) + spread + some
+        return short_number(summary.mean) + spread + some
 
     def between(summary: GroupSummary) -> str:
-        return f"{shown(summary.lowest)} to {shown(summary.highest)}" if summary.n_defined else ""
+        return (
+            f"{short_number(summary.lowest)} to {short_number(summary.highest)}"
+            if summary.n_defined
+            else ""
+        )
 
     first = f"mean of {over[0].n_groups} groups"
     return [Line(first, list(map(mean, over)), ()), Line("range", list(map(between, over)), ())]

@@ -24,7 +24,7 @@ LEVELS = click.Choice(["warning", "error"])
 )
 @reading_options
 @output_options
-def inspect(references: str, predictions: tuple[str, ...], **given: Any) -> int:
+def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> int:
     """Say what is understood of the files: formats, images, classes, groups, and every record that
     is broken.
 
@@ -37,11 +37,11 @@ def inspect(references: str, predictions: tuple[str, ...], **given: Any) -> int:
     from calipers.readers.parts import Options
     from calipers.readers.reading import read_all
 
-    options = {**reading_arguments(given), "lenient": True}
-    groups = options.pop("groups")
-    found = read_all(references, named_files(predictions), groups, Options.chosen(**options))
-    cohort = found.cohort
-    if given["as_json"]:
+    reading = {**reading_arguments(options), "lenient": True}
+    groups = reading.pop("groups")
+    files = read_all(references, named_files(predictions), groups, Options.chosen(**reading))
+    cohort = files.cohort
+    if options["as_json"]:
         document = {
             "schema": "calipers.inspect/1",
             "calipers": __version__,
@@ -49,7 +49,7 @@ def inspect(references: str, predictions: tuple[str, ...], **given: Any) -> int:
         }
         click.echo(json.dumps({**document, "warnings": list(cohort.intake.notes)}))
     else:
-        click.echo(printable(describe(found)), nl=False)
+        click.echo(printable(describe(files)), nl=False)
     broken, noted = cohort.intake.quarantined > 0, bool(cohort.intake.notes)
-    failed = {"error": broken, "warning": broken or noted}
-    return int(failed.get(given["fail_on"], False))
+    failures = {"error": broken, "warning": broken or noted}
+    return int(failures.get(options["fail_on"], False))

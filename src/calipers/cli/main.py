@@ -18,7 +18,7 @@ from importlib import import_module
 import click
 
 from calipers import __version__
-from calipers.cli.messages import described, printable
+from calipers.cli.messages import error_text, printable
 from calipers.errors import CalipersError, InputError, InputProblems, did_you_mean
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
@@ -215,7 +215,7 @@ def _fail_typed(error: CalipersError, as_json: bool) -> int:
     elif isinstance(error, InputError):
         facts = {"total": 1, "problems": [error.as_dict()]}
     kind = error.rule if isinstance(error, InputError) else "usage"
-    return _fail(kind, described(error), as_json, error.exit_code, **facts)
+    return _fail(kind, error_text(error), as_json, error.exit_code, **facts)
 
 
 def _fail(kind: str, message: str, as_json: bool, code: int, **facts: object) -> int:

@@ -84,7 +84,7 @@ SETTINGS = (
 @click.option("--no-images", is_flag=True, help="Leave pictures out of the page.")
 @click.option("--redact", is_flag=True, help="Page with hashes for ids and without pictures.")
 @output_options
-def maps(references: str, predictions: tuple[str, ...], **given: Any) -> None:
+def maps(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     """Evaluate maps of scores against label images or volumes.
 
     REFS and PREDS are folders with a file per sample (NIfTI, NRRD, MHA, NumPy, PNG, TIFF, DICOM),
@@ -96,61 +96,61 @@ def maps(references: str, predictions: tuple[str, ...], **given: Any) -> None:
     from calipers.evaluate_maps import evaluate_maps
     from calipers.readers.volumes import read_maps
 
-    narrator, started = Narrator(quiet=given["quiet"] or given["as_json"]), datetime.now(UTC)
+    narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)
     protocol, folders = (
-        with_settings(chosen_protocol(given, "anomaly"), given),
+        with_settings(chosen_protocol(options, "anomaly"), options),
         named_files(predictions),
     )
-    if given["output"] is not None:
-        others = [given[name] for name in ("groups", "images") if given[name]]
+    if options["output"] is not None:
+        others = [options[name] for name in ("groups", "images") if options[name]]
         inputs = (references, *folders.values(), *others)
-        check_output(given["output"], given["force"], inputs)
+        check_output(options["output"], options["force"], inputs)
     samples = read_maps(
         references,
         folders,
-        images=given["images"],
-        groups=given["groups"],
-        pattern=given["pattern"],
-        reference_pattern=given["reference_pattern"],
-        missing=given["missing"],
-        resize=given["resize"],
+        images=options["images"],
+        groups=options["groups"],
+        pattern=options["pattern"],
+        reference_pattern=options["reference_pattern"],
+        missing=options["missing"],
+        resize=options["resize"],
     )
     narrator.say(f"{len(samples)} samples, {len(folders)} models; protocol {protocol.name}")
     evaluation = evaluate_maps(
         samples,
         protocol,
-        labels=meaning_of_labels(given["labels"], given["mask_values"]),
-        normalise=given["normalise"],
-        label=given["label"],
-        seed=given["seed"],
-        ci=not given["no_ci"],
-        by=tuple(dict.fromkeys(given["by"])),
-        jobs=given["jobs"],
+        labels=meaning_of_labels(options["labels"], options["mask_values"]),
+        normalise=options["normalise"],
+        label=options["label"],
+        seed=options["seed"],
+        ci=not options["no_ci"],
+        by=tuple(dict.fromkeys(options["by"])),
+        jobs=options["jobs"],
         progress=narrator.steps(*steps_of(protocol)),
     )
     narrator.warn(evaluation.warnings)
-    if given["output"]:
+    if options["output"]:
         command = click.get_current_context().obj or ()
         pictures = {
-            "pictures": not given["no_images"] and not given["redact"],
-            "redact": given["redact"],
+            "pictures": not options["no_images"] and not options["redact"],
+            "redact": options["redact"],
         }
         evaluation.save(
-            given["output"],
-            force=given["force"],
+            options["output"],
+            force=options["force"],
             command=command,
-            started=started,
+            started=start,
             step=narrator.doing,
             **pictures,
         )
-    show(evaluation, narrator, given)
+    show(evaluation, narrator, options)
 
 
-def with_settings(protocol: Any, given: dict[str, Any]) -> Any:
+def with_settings(protocol: Any, options: dict[str, Any]) -> Any:
     """Return the protocol with the settings of maps that the options name."""
     from calipers.metrics.map_settings import MapSettings
 
-    changes = {name: given[name] for name in SETTINGS if given[name] is not None}
+    changes = {name: options[name] for name in SETTINGS if options[name] is not None}
     if "threshold" in changes:
         changes["threshold"] = number_or_text(changes["threshold"])
     return (
@@ -170,8 +170,13 @@ def number_or_text(text: str) -> float | str:
 
 def steps_of(protocol: Any) -> tuple[str, ...]:
     """Return what is done, in its order."""
-    chosen = protocol.maps is not None and protocol.maps.chosen
-    return (*(("choosing a threshold",) if chosen else ()), "reading", "matching", "resampling")
+    chooses_threshold = protocol.maps is not None and protocol.maps.chosen
+    return (
+        *(("choosing a threshold",) if chooses_threshold else ()),
+        "reading",
+        "matching",
+        "resampling",
+    )
 
 
 def meaning_of_labels(name: str, values: str | None) -> str | tuple[int, ...]:

@@ -22,19 +22,19 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else _escaped(c) for c in text)
 
 
-def described(error: CalipersError) -> str:
+def error_text(error: CalipersError) -> str:
     """Return the message of an error; of many problems the first hundred, with equal hints said
     once.
     """
     if not isinstance(error, InputProblems):
         return _problem(error) if isinstance(error, InputError) else one_line(str(error))
-    shown = error.problems[: error.SHOWN]
+    problems = error.problems[: error.SHOWN]
     lines, hints = [f"{error.total} problems; nothing was evaluated."], dict[str, None]()
-    for problem in shown:
+    for problem in problems:
         lines.append("  " + _place(problem))
         hints[problem.hint] = None
-    if error.total > len(shown):
-        lines.append(f"  ... and {error.total - len(shown)} more")
+    if error.total > len(problems):
+        lines.append(f"  ... and {error.total - len(problems)} more")
     lines += [f"  hint: {one_line(hint)}" for hint in hints if hint]
     return "\n".join(
         [

@@ -98,7 +98,7 @@ ONLY_WITH_TABLE = {"logistic": "--logistic", "crossed": "--crossed"}
 @click.option("--force", is_flag=True, help="Replace FILE.")
 @reading_options
 @output_options
-def mixed(source: str, predictions: tuple[str, ...], **given: Any) -> None:
+def mixed(source: str, predictions: tuple[str, ...], **options: Any) -> None:
     """Say what a measurement depends on, when rows share images, patients and centres.
 
     With a TABLE (csv or parquet, one row per measurement) it fits one model, and --groups names the
@@ -110,61 +110,61 @@ def mixed(source: str, predictions: tuple[str, ...], **given: Any) -> None:
     calipers mixed polyps.csv --formula "iou ~ size + type" --groups centre,patient,image
     calipers mixed refs.json ours=a.json --groups images.csv --formula "iou ~ size"
     """
-    narrator = Narrator(quiet=given["quiet"] or given["as_json"])
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     inputs = [source, *named_files(predictions).values()] if predictions else [source]
-    inputs += [given["groups"]] if predictions and given["groups"] else []
-    if given["output"] is not None:
-        check_file(given["output"], force=given["force"], inputs=inputs)
+    inputs += [options["groups"]] if predictions and options["groups"] else []
+    if options["output"] is not None:
+        check_file(options["output"], force=options["force"], inputs=inputs)
     document, show = (
-        _of_references(source, predictions, given) if predictions else _of_table(source, given)
+        _of_references(source, predictions, options) if predictions else _of_table(source, options)
     )
     narrator.warn(document["warnings"])
     text = json.dumps(document, allow_nan=False)
-    if given["output"]:
+    if options["output"]:
         from calipers.results.files import write_atomically
 
-        write_atomically(given["output"], text + "\n")
-    if given["as_json"]:
+        write_atomically(options["output"], text + "\n")
+    if options["as_json"]:
         click.echo(text)
     else:
         show()
 
 
-def _of_table(source: str, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+def _of_table(source: str, options: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     """Return the document of one fit on a table, and what prints it."""
     from calipers.readers.plain import read_plain
     from calipers.statistics.logistic import logistic_model
     from calipers.statistics.mixed import mixed_model
 
-    _refuse(given, ONLY_WITH_PREDICTIONS, "needs REFS and PREDS, and there is one file")
-    if given["formula"] is None:
+    _refuse(options, ONLY_WITH_PREDICTIONS, "needs REFS and PREDS, and there is one file")
+    if options["formula"] is None:
         raise UsageError('a table needs --formula, such as --formula "iou ~ size + type"')
-    if given["groups"] and given["nested"]:
+    if options["groups"] and options["nested"]:
         raise UsageError("with a TABLE --groups and --nested are the same; give one of them")
-    names = _names(given["nested"] or given["groups"])
+    names = _names(options["nested"] or options["groups"])
     if not names:
         raise UsageError(
             "a table needs --groups, outermost first, such as --groups centre,patient,image"
         )
-    if given["logistic"] and (
-        given["crossed"] or given["bootstrap"] or given["diagnostics"] or not given["reml"]
+    if options["logistic"] and (
+        options["crossed"] or options["bootstrap"] or options["diagnostics"] or not options["reml"]
     ):
         raise UsageError("--logistic goes with none of --crossed, --bootstrap, --diagnostics, --ml")
-    table, opened = read_plain(source)
-    options: dict[str, Any] = {key: given[key] for key in ("level", "missing", "few_groups")}
-    options["levels"] = _levels(given["levels"])
-    if given["logistic"]:
-        fit: Any = logistic_model(table, given["formula"], names, **options)
+    table, source_file = read_plain(source)
+    settings: dict[str, Any] = {key: options[key] for key in ("level", "missing", "few_groups")}
+    settings["levels"] = _levels(options["levels"])
+    if options["logistic"]:
+        fit: Any = logistic_model(table, options["formula"], names, **settings)
     else:
-        linear = {key: given[key] for key in ("reml", "crossed", "bootstrap", "seed")}
-        fit = mixed_model(table, given["formula"], names, **options, **linear)
+        linear = {key: options[key] for key in ("reml", "crossed", "bootstrap", "seed")}
+        fit = mixed_model(table, options["formula"], names, **settings, **linear)
     facts = {
         "file": table.file,
-        "sha256": opened.sha256,
+        "sha256": source_file.sha256,
         "rows": len(table),
         "columns": list(table.names),
     }
-    fits = [{"model": None, "part": None, **fit.as_dict(), **_diagnostics(fit, given)}]
+    fits = [{"model": None, "part": None, **fit.as_dict(), **_diagnostics(fit, options)}]
     document = _document(fit.formula, names, None, facts, fits, table.notes)
 
     def show() -> None:
@@ -176,7 +176,7 @@ def _of_table(source: str, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
 
 
 def _of_references(
-    source: str, predictions: tuple[str, ...], given: dict[str, Any]
+    source: str, predictions: tuple[str, ...], options: dict[str, Any]
 ) -> tuple[dict[str, Any], Any]:
     """Return the document of three fits per model, and what prints it."""
     from calipers.estimation import with_areas
@@ -186,39 +186,39 @@ def _of_references(
     from calipers.statistics.localization import localization_models
     from calipers.statistics.reference_table import CUTS
 
-    _refuse(given, ONLY_WITH_TABLE, "is for a TABLE; REFS and PREDS get both kinds of model")
-    if given["preset"] and given["protocol"]:
+    _refuse(options, ONLY_WITH_TABLE, "is for a TABLE; REFS and PREDS get both kinds of model")
+    if options["preset"] and options["protocol"]:
         raise UsageError("--preset and --protocol exclude each other")
     protocol = Protocol.load(
-        Path(given["protocol"]) if given["protocol"] else given["preset"] or "coco"
+        Path(options["protocol"]) if options["protocol"] else options["preset"] or "coco"
     )
     cohort = with_areas(
-        read(source, named_files(predictions), **reading_arguments(given)), protocol
+        read(source, named_files(predictions), **reading_arguments(options)), protocol
     )
-    cuts = CUTS if given["size_cuts"] is None else _cuts(given["size_cuts"])
-    options = {
-        key: given[key] for key in ("level", "missing", "few_groups", "reml", "bootstrap", "seed")
+    cuts = CUTS if options["size_cuts"] is None else _cuts(options["size_cuts"])
+    settings = {
+        key: options[key] for key in ("level", "missing", "few_groups", "reml", "bootstrap", "seed")
     }
-    found = [
+    models = [
         localization_models(
             cohort,
             model,
-            given["formula"] or "iou ~ size",
-            _names(given["nested"]) or None,
+            options["formula"] or "iou ~ size",
+            _names(options["nested"]) or None,
             view=protocol.matching,
             cuts=cuts,
-            levels=_levels(given["levels"]),
-            **options,
+            levels=_levels(options["levels"]),
+            **settings,
         )
         for model in cohort.models
     ]
     fits = []
-    for one in found:
+    for one in models:
         of_parts = (one.best, one.matched, None)
         fits += [
-            {**facts, **_diagnostics(fit, given)} for facts, fit in zip(one.as_dicts(), of_parts)
+            {**facts, **_diagnostics(fit, options)} for facts, fit in zip(one.as_dicts(), of_parts)
         ]
-    first = found[0].best
+    first = models[0].best
     document = _document(
         first.formula, first.groups, cohort_counts(cohort), None, fits, cohort.intake.notes
     )
@@ -226,7 +226,7 @@ def _of_references(
     def show() -> None:
         from calipers.cli.mixed_tables import print_localization
 
-        for one in found:
+        for one in models:
             print_localization(one)
 
     return document, show
@@ -249,17 +249,17 @@ def _document(
     }
 
 
-def _diagnostics(fit: Any, given: dict[str, Any]) -> dict[str, Any]:
+def _diagnostics(fit: Any, options: dict[str, Any]) -> dict[str, Any]:
     return (
         {"diagnostics": fit.diagnostics.as_dict()}
-        if given["diagnostics"] and fit is not None
+        if options["diagnostics"] and fit is not None
         else {}
     )
 
 
-def _refuse(given: dict[str, Any], options: dict[str, str], why: str) -> None:
-    for name, option in options.items():
-        if given[name]:
+def _refuse(options: dict[str, Any], forbidden: dict[str, str], why: str) -> None:
+    for name, option in forbidden.items():
+        if options[name]:
             raise UsageError(f"{option} {why}")
 
 
@@ -267,14 +267,14 @@ def _names(text: str | None) -> list[str]:
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
-def _levels(given: tuple[str, ...]) -> dict[str, list[str]]:
-    found = {}
-    for entry in given:
+def _levels(entries: tuple[str, ...]) -> dict[str, list[str]]:
+    levels_of_column = {}
+    for entry in entries:
         column, sign, levels = entry.partition("=")
         if not (column.strip() and sign and _names(levels)):
             raise UsageError(f"--levels takes COLUMN=A,B,..., not {entry!r}")
-        found[column.strip()] = _names(levels)
-    return found
+        levels_of_column[column.strip()] = _names(levels)
+    return levels_of_column
 
 
 def _cuts(text: str) -> tuple[float, float]:

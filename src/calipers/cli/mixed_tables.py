@@ -28,8 +28,8 @@ def print_fit(fit: MixedModel | LogisticModel) -> None:
     """Print one model: effects, differences between groups, and what it says in words."""
     console = stdout_console()
     logistic = isinstance(fit, LogisticModel)
-    shown = "odds ratio" if logistic else "effect"
-    table = _table(one_line(fit.response), [shown, f"{percent(fit.level)} interval", "p"])
+    estimate_name = "odds ratio" if logistic else "effect"
+    table = _table(one_line(fit.response), [estimate_name, f"{percent(fit.level)} interval", "p"])
     for one in fit.coefficients:
         if logistic and one.name == "intercept":
             continue
@@ -43,40 +43,40 @@ def print_fit(fit: MixedModel | LogisticModel) -> None:
     _say(console, [*fit.sentences(), *_whole_terms(fit), *(f"Note: {note}." for note in fit.notes)])
 
 
-def print_localization(found: LocalizationModels) -> None:
+def print_localization(models: LocalizationModels) -> None:
     """Print the three fits of one model side by side."""
     console = stdout_console()
-    level = percent(found.best.level)
-    console.print(f"{_name(found.model)}: {escape(one_line(_head(found.best)))}")
+    level = percent(models.best.level)
+    console.print(f"{_name(models.model)}: {escape(one_line(_head(models.best)))}")
     console.print(
         f"[dim]estimate \\[{level} interval]; the same effects asked of three responses[/dim]"
     )
     table = _table("effect on", ["IoU, 0 if missed", "IoU of hits", "hit, odds ratio"])
-    fits = (found.best, found.matched, found.hit)
+    fits = (models.best, models.matched, models.hit)
     table.add_row(
         "references", *("-" if fit is None else str(fit.n_rows) for fit in fits), end_section=True
     )
-    for one in found.best.coefficients:
+    for one in models.best.coefficients:
         # On a narrow terminal the interval goes below the estimate.
         table.add_row(
             _effect(one),
             *[_cell(fit, one.name, " " if console.width >= WIDE else "\n") for fit in fits],
         )
     console.print(table)
-    console.print(_spreads(found))
-    said = [
-        *found.best.sentences(),
-        *_whole_terms(found.best),
-        *(found.hit.sentences() if found.hit is not None else ()),
+    console.print(_spreads(models))
+    sentences = [
+        *models.best.sentences(),
+        *_whole_terms(models.best),
+        *(models.hit.sentences() if models.hit is not None else ()),
     ]
     notes = dict.fromkeys(note for fit in fits if fit is not None for note in fit.notes)
-    missing = {"matched": "IoU of hits", "hit": "hit"}
+    part_names = {"matched": "IoU of hits", "hit": "hit"}
     notes |= dict.fromkeys(
-        f"{missing[part]} was not fitted: {why}" for part, why in found.problems.items()
+        f"{part_names[part]} was not fitted: {why}" for part, why in models.problems.items()
     )
-    if found.n_ignored:
-        notes[f"{found.n_ignored} ignored references are not part of it"] = None
-    _say(console, [*said, *(f"Note: {note}." for note in notes)])
+    if models.n_ignored:
+        notes[f"{models.n_ignored} ignored references are not part of it"] = None
+    _say(console, [*sentences, *(f"Note: {note}." for note in notes)])
 
 
 def _head(fit: MixedModel | LogisticModel) -> str:
@@ -147,8 +147,8 @@ def _spread(fit: MixedModel) -> Table:
     for one in fit.components:
         name = "rows, unexplained" if one.icc is None else plural(one.name)
         between = "" if math.isnan(one.low) else f"{one.low:.3f} to {one.high:.3f}"
-        counted = (f"{100 * one.share:.0f} %", str(one.n_groups), _p(tests.get(one.name, math.nan)))
-        table.add_row(_name(name), f"{one.sd:.3f}", between, *counted)
+        counts = (f"{100 * one.share:.0f} %", str(one.n_groups), _p(tests.get(one.name, math.nan)))
+        table.add_row(_name(name), f"{one.sd:.3f}", between, *counts)
     return table
 
 
@@ -162,9 +162,9 @@ def _whole_terms(fit: MixedModel | LogisticModel) -> list[str]:
     ]
 
 
-def _spreads(found: LocalizationModels) -> Table:
+def _spreads(models: LocalizationModels) -> Table:
     table = _table("differences between (SD)", ["IoU, 0 if missed", "IoU of hits"])
-    fits = (found.best, found.matched)
+    fits = (models.best, models.matched)
     names = dict.fromkeys(one.name for fit in fits if fit is not None for one in fit.components)
     for name in sorted(names, key=lambda name: name == "residual"):
         cells = []

@@ -22,7 +22,7 @@ from calipers.cli.options import (
 from calipers.errors import InputError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from calipers.cli.monitor_files import Watched
+    from calipers.cli.monitor_files import MonitorInputs
     from calipers.monitors import MonitorEvaluation, Scope
     from calipers.tables import Cohort
 
@@ -127,7 +127,7 @@ OF_FIT = (
 )
 @reading_options
 @output_options
-def monitor(references: str, predictions: str | None, **given: Any) -> None:
+def monitor(references: str, predictions: str | None, **options: Any) -> None:
     """Can I trust this monitor? Does it alarm on the images on which the model fails?
 
     Alarms are judged against the scope of the model (OMS: the score of an image is below tau), and
@@ -139,147 +139,151 @@ def monitor(references: str, predictions: str | None, **given: Any) -> None:
     calipers monitor refs.json dets.json --alarm max-score --alarm count --tau-sweep
     calipers monitor labels.csv --truth y --predicted y_hat --alarm alarms.csv
     """
-    from calipers.cli.monitor_files import scope_of_labels, watched
+    from calipers.cli.monitor_files import read_monitor_inputs, scope_of_labels
     from calipers.monitors import evaluate_monitor
 
-    narrator = Narrator(quiet=given["quiet"] or given["as_json"])
-    options = _options(given)
-    _check(references, predictions, given)
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    statistics = _options(options)
+    _check(references, predictions, options)
     if predictions is None:
-        cohort, scope = None, scope_of_labels(references, given)
+        cohort, scope = None, scope_of_labels(references, options)
     else:
-        cohort, scope = _boxes(references, predictions, given)
-    judged = watched(scope, cohort, given, labels=references if predictions is None else None)
-    _narrate(judged, narrator)
-    found = evaluate_monitor(
-        judged.alarms,
-        judged.scope,
-        given["tau"],
-        judged.ood,
-        higher_is_alarm={name: name not in given["lower_is_alarm"] for name in judged.alarms},
-        tuning=judged.tuning,
-        threshold=_thresholds(given, list(judged.alarms)),
-        severity=judged.severity,
-        fallback_hazard=given["fallback_hazard"],
-        **options,
+        cohort, scope = _boxes(references, predictions, options)
+    inputs = read_monitor_inputs(
+        scope, cohort, options, labels=references if predictions is None else None
     )
-    _finish(found, cohort, narrator, given)
+    _narrate(inputs, narrator)
+    result = evaluate_monitor(
+        inputs.alarms,
+        inputs.scope,
+        options["tau"],
+        inputs.ood,
+        higher_is_alarm={name: name not in options["lower_is_alarm"] for name in inputs.alarms},
+        tuning=inputs.tuning,
+        threshold=_thresholds(options, list(inputs.alarms)),
+        severity=inputs.severity,
+        fallback_hazard=options["fallback_hazard"],
+        **statistics,
+    )
+    _finish(result, cohort, narrator, options)
 
 
-def _options(given: dict[str, Any]) -> dict[str, Any]:
-    if given["no_ci"] and given["replicates"]:
+def _options(options: dict[str, Any]) -> dict[str, Any]:
+    if options["no_ci"] and options["replicates"]:
         raise UsageError("--replicates are for intervals, which --no-ci leaves out")
-    if given["tau_sweep"] and given["tau"] is not None:
+    if options["tau_sweep"] and options["tau"] is not None:
         raise UsageError(
             "--tau and --tau-sweep exclude each other: with --tau all others are swept beside it"
         )
-    if given["tau"] is not None and not math.isfinite(given["tau"]):
-        raise UsageError(f"--tau is a finite number, not {given['tau']!r}")
-    _thresholds(given, [])
-    text: str = given["cluster"] or "auto"
+    if options["tau"] is not None and not math.isfinite(options["tau"]):
+        raise UsageError(f"--tau is a finite number, not {options['tau']!r}")
+    _thresholds(options, [])
+    text: str = options["cluster"] or "auto"
     return {
         "cluster": tuple(name.strip() for name in text.split(",")) if "," in text else text,
-        "level": given["level"],
-        "replicates": given["replicates"] or 2000,
-        "seed": given["seed"],
-        "ci": not given["no_ci"],
+        "level": options["level"],
+        "replicates": options["replicates"] or 2000,
+        "seed": options["seed"],
+        "ci": not options["no_ci"],
     }
 
 
-def _check(references: str, predictions: str | None, given: dict[str, Any]) -> None:
+def _check(references: str, predictions: str | None, options: dict[str, Any]) -> None:
     """Refuse what cannot be, before anything is read."""
-    labels = given["truth"] is not None or given["predicted"] is not None
+    labels = options["truth"] is not None or options["predicted"] is not None
     if labels and predictions is not None:
         raise UsageError(
             "--truth and --predicted are columns of one table of labels: leave PREDS out"
         )
-    if predictions is None and not (given["truth"] and given["predicted"]):
+    if predictions is None and not (options["truth"] and options["predicted"]):
         raise UsageError(
             "give PREDS, or for a classifier both --truth COLUMN and --predicted COLUMN"
         )
     if labels:
         for name in OF_BOXES:
-            if given[name] is not None:
+            if options[name] is not None:
                 raise UsageError(
                     f"--{name.replace('_', '-')} is about boxes; labels are right or wrong"
                 )
-    _check_folders(references, predictions, given)
+    _check_folders(references, predictions, options)
 
 
-def _check_folders(references: str, predictions: str | None, given: dict[str, Any]) -> None:
-    if given["images"] is not None and not Path(given["images"]).is_dir():
+def _check_folders(references: str, predictions: str | None, options: dict[str, Any]) -> None:
+    if options["images"] is not None and not Path(options["images"]).is_dir():
         hint = "give the folder in which the pictures are"
-        raise InputError("a folder", rule="not-a-folder", file=given["images"], hint=hint)
-    if given["output"] is not None:
+        raise InputError("a folder", rule="not-a-folder", file=options["images"], hint=hint)
+    if options["output"] is not None:
         from calipers.cli.evaluate import check_output
 
-        tables = [entry for entry in given["alarm"] if Path(entry).exists()]
+        tables = [entry for entry in options["alarm"] if Path(entry).exists()]
         files = [*(named_files([predictions]).values() if predictions else ()), *tables]
         inputs = [
             references,
             *files,
-            *(given[name] for name in ("groups", "images", "protocol") if given[name]),
+            *(options[name] for name in ("groups", "images", "protocol") if options[name]),
         ]
-        check_output(given["output"], given["force"], tuple(inputs))
+        check_output(options["output"], options["force"], tuple(inputs))
 
 
-def _boxes(references: str, predictions: str, given: dict[str, Any]) -> tuple[Cohort, Scope]:
+def _boxes(references: str, predictions: str, options: dict[str, Any]) -> tuple[Cohort, Scope]:
     from calipers.monitors import scope_scores
     from calipers.readers import read
 
-    asked = _scope_arguments(given)
-    cohort = read(references, named_files([predictions]), **reading_arguments(given))
-    if given["images"] is not None and given["output"] is not None:
+    arguments = _scope_arguments(options)
+    cohort = read(references, named_files([predictions]), **reading_arguments(options))
+    if options["images"] is not None and options["output"] is not None:
         from calipers.pictures.finding import PictureFiles
 
         PictureFiles.of(
-            Path(given["images"]), cohort
+            Path(options["images"]), cohort
         )  # a folder without them is told before the work, not after
-    scope = scope_scores(cohort, **asked)
+    scope = scope_scores(cohort, **arguments)
     aside = cohort.intake.quarantined
     return cohort, replace(
         scope, settings={**scope.settings, "set_aside": aside}
     ) if aside else scope
 
 
-def _scope_arguments(given: dict[str, Any]) -> dict[str, Any]:
+def _scope_arguments(options: dict[str, Any]) -> dict[str, Any]:
     """Return the keywords of the scope: the matching of the preset, if there is one, unless options
     say otherwise.
     """
     names = ("score", "classes", "iou", "criterion", "assignment", "score_cut")
-    asked = {name: given[name] for name in names if given[name] is not None}
+    arguments = {name: options[name] for name in names if options[name] is not None}
     from calipers.cli.evaluate import chosen_protocol
     from calipers.monitors.scope import BUILT_IN
 
-    if given["preset"] is None and given["protocol"] is None:
-        if asked.get("score", "mF1") not in BUILT_IN:
+    if options["preset"] is None and options["protocol"] is None:
+        if arguments.get("score", "mF1") not in BUILT_IN:
             hint = "or a metric of a protocol, which --preset or --protocol names, such as --preset coco --score AP50"
-            raise UsageError(f"--score is {' or '.join(BUILT_IN)}, {hint}; not {asked['score']!r}")
-        return asked
-    protocol = chosen_protocol({"preset": given["preset"], "protocol": given["protocol"]})
-    if asked.get("score", "mF1") not in BUILT_IN:
-        wrong = [name for name in names[1:] if name in asked]
+            raise UsageError(
+                f"--score is {' or '.join(BUILT_IN)}, {hint}; not {arguments['score']!r}"
+            )
+        return arguments
+    protocol = chosen_protocol({"preset": options["preset"], "protocol": options["protocol"]})
+    if arguments.get("score", "mF1") not in BUILT_IN:
+        wrong = [name for name in names[1:] if name in arguments]
         if wrong:
             raise UsageError(
-                f"--{wrong[0].replace('_', '-')} is fixed by the protocol of the metric {asked['score']}"
+                f"--{wrong[0].replace('_', '-')} is fixed by the protocol of the metric {arguments['score']}"
             )
-        return {**asked, "protocol": protocol}
+        return {**arguments, "protocol": protocol}
     view = protocol.matching
     matching = {"iou": view.threshold, "criterion": view.criterion, "assignment": view.assignment}
-    return {**matching, "score_cut": view.score_cut, **asked}
+    return {**matching, "score_cut": view.score_cut, **arguments}
 
 
-def _thresholds(given: dict[str, Any], monitors: list[str]) -> dict[str, Any]:
+def _thresholds(options: dict[str, Any], monitors: list[str]) -> dict[str, Any]:
     """Return the rule of every monitor, and of those that entries NAME=VALUE name."""
     every: Any = "q95-safe"
-    own: dict[str, Any] = {}
-    for entry in given["threshold"]:
+    by_name: dict[str, Any] = {}
+    for entry in options["threshold"]:
         name, sign, value = entry.rpartition("=")
         if sign:
-            own[name] = _rule(value)
+            by_name[name] = _rule(value)
         else:
             every = _rule(entry)
-    return {**dict.fromkeys(monitors, every), **own}
+    return {**dict.fromkeys(monitors, every), **by_name}
 
 
 def _rule(text: str) -> float | str:
@@ -298,49 +302,49 @@ def _rule(text: str) -> float | str:
     return value
 
 
-def _narrate(judged: Watched, narrator: Narrator) -> None:
+def _narrate(inputs: MonitorInputs, narrator: Narrator) -> None:
     from calipers.report.words import plural as counted
 
-    n = len(judged.scope)
+    n = len(inputs.scope)
     narrator.say(
-        f"{counted('image', n)}, {counted('monitor', len(judged.alarms))}: {', '.join(judged.alarms)}"
+        f"{counted('image', n)}, {counted('monitor', len(inputs.alarms))}: {', '.join(inputs.alarms)}"
     )
-    if judged.ood is None:
+    if inputs.ood is None:
         narrator.say(
             "note: no OOD labels were given (--ood COLUMN): only model-scope (OMS) labels are shown"
         )
     else:
-        narrator.say(f"{int(judged.ood.sum())} of {n} images are out of distribution")
-    if aside := judged.scope.settings.get("set_aside", 0):
+        narrator.say(f"{int(inputs.ood.sum())} of {n} images are out of distribution")
+    if aside := inputs.scope.settings.get("set_aside", 0):
         narrator.say(
             f"note: {counted('broken record', aside)} set aside (--lenient); s does not see them"
         )
-    narrator.warn(judged.notes)
+    narrator.warn(inputs.notes)
 
 
 def _finish(
-    found: MonitorEvaluation, cohort: Cohort | None, narrator: Narrator, given: dict[str, Any]
+    result: MonitorEvaluation, cohort: Cohort | None, narrator: Narrator, options: dict[str, Any]
 ) -> None:
     """Write and print the result; warnings come last, where they are seen."""
     page = None
-    if given["output"] is not None:
+    if options["output"] is not None:
         narrator.doing("figures and tables")
         command = click.get_current_context().obj or ()
-        saved = found.save(
-            given["output"],
-            force=given["force"],
+        page_path = result.save(
+            options["output"],
+            force=options["force"],
             command=command,
             cohort=cohort,
-            images=given["images"],
+            images=options["images"],
         )
-        page = str(saved)
+        page = str(page_path)
         narrator.doing("")
-    if given["as_json"]:
-        click.echo(json.dumps({**found.as_dict(), "page": page}, allow_nan=False))
+    if options["as_json"]:
+        click.echo(json.dumps({**result.as_dict(), "page": page}, allow_nan=False))
         return
-    from calipers.cli.monitor_tables import print_monitors, spoken
+    from calipers.cli.monitor_tables import command_line_warning, print_monitors
 
-    print_monitors(found)
+    print_monitors(result)
     if page is not None:
         click.echo(f"Open {page}")
-    narrator.warn([spoken(warning) for warning in found.warnings])
+    narrator.warn([command_line_warning(warning) for warning in result.warnings])

@@ -47,7 +47,7 @@ def flags_by(
         for value in choice.values:
             if value not in there:
                 raise UsageError(
-                    f"{option}: {choice.column} is {value!r} on no image; {_known(value, sorted(there))}"
+                    f"{option}: {choice.column} is {value!r} on no image; {_suggestion(value, sorted(there))}"
                 )
         return np.array([cell in choice.values for cell in cells], np.bool_)
     for image, cell in zip(images, cells):
@@ -78,9 +78,9 @@ def numbers_by(
 
 def _column(columns: Mapping[str, NDArray[Any]], name: str, option: str) -> NDArray[Any]:
     if name not in columns:
-        known = did_you_mean(name, columns) if columns else "the files have no further column."
+        suggestion = did_you_mean(name, columns) if columns else "the files have no further column."
         raise UsageError(
-            f"{option}: no column {name!r} in the files of alarms or among the groups; {known}"
+            f"{option}: no column {name!r} in the files of alarms or among the groups; {suggestion}"
         )
     return np.asarray(columns[name])
 
@@ -94,5 +94,5 @@ def _word(cell: Any) -> str:
     return "" if cell is None else str(cell).strip()
 
 
-def _known(value: str, there: Sequence[str]) -> str:
+def _suggestion(value: str, there: Sequence[str]) -> str:
     return did_you_mean(value, there[:MOST_NAMED])

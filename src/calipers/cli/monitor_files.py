@@ -28,7 +28,7 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Watched:
+class MonitorInputs:
     """What is judged: the scope, the alarms in its order, and what is known of the images."""
 
     scope: Scope
@@ -40,12 +40,12 @@ class Watched:
 
 
 @dataclass
-class Gathering:
+class AlarmCollection:
     """What was found so far in the files of alarms."""
 
     scope: Scope
     cohort: Cohort | None
-    given: Mapping[str, Any]
+    options: Mapping[str, Any]
     alarms: dict[str, F64] = field(default_factory=dict)
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
     ood: Flags | None = None
@@ -66,17 +66,17 @@ class Gathering:
 
     def add_file(self, path: str) -> None:
         """Read a file of alarms; columns that an option names are no monitors."""
-        found = read_alarms(path, self._images())
-        spoken = set(reserved(self.given))
-        wanted = set(self.given["monitor"])
-        self.offered += [name for name in found.names if name not in spoken]
-        for name, values in zip(found.names, found.values):
-            if name in spoken:
+        alarms = read_alarms(path, self._images())
+        reserved_columns = set(reserved(self.options))
+        monitors = set(self.options["monitor"])
+        self.offered += [name for name in alarms.names if name not in reserved_columns]
+        for name, values in zip(alarms.names, alarms.values):
+            if name in reserved_columns:
                 self.columns[name] = values
-            elif not wanted or name in wanted:
+            elif not monitors or name in monitors:
                 self.add(name, values, path)
-        self.columns.update(found.groups)
-        self._keep_labels(found, path)
+        self.columns.update(alarms.groups)
+        self._keep_labels(alarms, path)
 
     def _images(self) -> Any:
         """Return the images of the cohort, which may be found by their files too; else the ids of
@@ -84,13 +84,17 @@ class Gathering:
         """
         return self.scope.images if self.cohort is None else self.cohort.images
 
-    def _keep_labels(self, found: Alarms, path: str) -> None:
+    def _keep_labels(self, alarms: Alarms, path: str) -> None:
         """Keep the labels that are found by their names; two files must not contradict each other."""
-        for name, flags, aliases in (("ood", found.ood, OOD), ("tuning", found.tuning, TUNING)):
+        for name, flags, aliases in (("ood", alarms.ood, OOD), ("tuning", alarms.tuning, TUNING)):
             if flags is None:
                 continue
-            known = getattr(self, name)
-            if self.given[name] is None and known is not None and not np.array_equal(known, flags):
+            earlier = getattr(self, name)
+            if (
+                self.options[name] is None
+                and earlier is not None
+                and not np.array_equal(earlier, flags)
+            ):
                 raise InputError(
                     "the same labels in all files of alarms",
                     rule="labels-differ",
@@ -99,23 +103,25 @@ class Gathering:
                 )
             setattr(self, name, flags)
             self.labels.update(dict.fromkeys(aliases, flags))
-        self.notes += [f"{Path(path).name}: {note}" for note in found.notes]
+        self.notes += [f"{Path(path).name}: {note}" for note in alarms.notes]
 
 
-def reserved(given: Mapping[str, Any]) -> set[str]:
+def reserved(options: Mapping[str, Any]) -> set[str]:
     """Return the columns that options name: they are no monitors."""
-    chosen = [Choice.of(given[name]).column for name in ("ood", "tuning", "fit") if given[name]]
-    clusters = [name.strip() for name in (given["cluster"] or "").split(",")]
+    label_columns = [
+        Choice.of(options[name]).column for name in ("ood", "tuning", "fit") if options[name]
+    ]
+    clusters = [name.strip() for name in (options["cluster"] or "").split(",")]
     return {
-        *chosen,
+        *label_columns,
         *clusters,
-        *(given[name] for name in ("severity", "truth", "predicted") if given[name]),
+        *(options[name] for name in ("severity", "truth", "predicted") if options[name]),
     }
 
 
-def watched(
-    scope: Scope, cohort: Cohort | None, given: Mapping[str, Any], labels: str | None = None
-) -> Watched:
+def read_monitor_inputs(
+    scope: Scope, cohort: Cohort | None, options: Mapping[str, Any], labels: str | None = None
+) -> MonitorInputs:
     """Return everything that is judged.
 
     Parameters
@@ -123,65 +129,69 @@ def watched(
     labels
         The table of labels of a classifier, whose columns may be alarms too.
     """
-    found = Gathering(scope, cohort, given)
-    names = [entry for entry in given["alarm"] if _is_baseline(entry)]
-    for entry in given["alarm"]:
+    gathering = AlarmCollection(scope, cohort, options)
+    names = [entry for entry in options["alarm"] if _is_baseline(entry)]
+    for entry in options["alarm"]:
         if entry in names:
             continue
         if labels is not None and _column_of(scope, entry) is not None:
-            found.add(
+            gathering.add(
                 entry, np.asarray(numbers_by(scope.groups, entry, "--alarm", scope.images)), labels
             )
         else:
             _check_file(entry, scope if labels is not None else None)
-            found.add_file(entry)
-    columns = {**found.labels, **found.columns, **scope.groups}
+            gathering.add_file(entry)
+    columns = {**gathering.labels, **gathering.columns, **scope.groups}
     fit = (
-        flags_by(columns, given["fit"], "--fit", scope.images)
-        if given["fit"] not in (None, ALL)
+        flags_by(columns, options["fit"], "--fit", scope.images)
+        if options["fit"] not in (None, ALL)
         else None
     )
     for name in names:
-        found.add(name, _baseline(name, found, fit), "--alarm")
-    if names and given["fit"] == ALL:
-        found.notes.append(
+        gathering.add(name, _baseline(name, gathering, fit), "--alarm")
+    if names and options["fit"] == ALL:
+        gathering.notes.append(
             "baselines are fitted on the images that they judge (--fit all), which flatters them"
         )
-    _check_monitors(found)
-    return _without_fit(_labelled(found, columns), fit)
+    _check_monitors(gathering)
+    return _without_fit(_labelled(gathering, columns), fit)
 
 
-def _labelled(found: Gathering, columns: Mapping[str, NDArray[Any]]) -> Watched:
-    given, images = found.given, found.scope.images
+def _labelled(gathering: AlarmCollection, columns: Mapping[str, NDArray[Any]]) -> MonitorInputs:
+    options, images = gathering.options, gathering.scope.images
 
     def flags(name: str) -> Flags | None:
-        read: Flags | None = getattr(found, name)
-        if given[name] is None:
-            return read
-        return flags_by(columns, given[name], f"--{name}", images)
+        from_files: Flags | None = getattr(gathering, name)
+        if options[name] is None:
+            return from_files
+        return flags_by(columns, options[name], f"--{name}", images)
 
     severity = (
-        numbers_by(columns, given["severity"], "--severity", images) if given["severity"] else None
+        numbers_by(columns, options["severity"], "--severity", images)
+        if options["severity"]
+        else None
     )
-    scope = replace(found.scope, groups={**found.columns, **found.scope.groups})
-    return Watched(scope, found.alarms, flags("ood"), flags("tuning"), severity, tuple(found.notes))
+    scope = replace(gathering.scope, groups={**gathering.columns, **gathering.scope.groups})
+    return MonitorInputs(
+        scope, gathering.alarms, flags("ood"), flags("tuning"), severity, tuple(gathering.notes)
+    )
 
 
-def _without_fit(all_images: Watched, fit: Flags | None) -> Watched:
+def _without_fit(all_images: MonitorInputs, fit: Flags | None) -> MonitorInputs:
     """Return what is judged without the images that baselines were fitted on."""
     if fit is None:
         return all_images
-    kept = ~fit
-    if not kept.any():
+    judged = ~fit
+    if not judged.any():
         raise UsageError("--fit takes all images: none is left to judge")
 
     def part(column: Any) -> Any:
-        return None if column is None else column[kept]
+        return None if column is None else column[judged]
 
-    note = f"{int(fit.sum())} images that baselines are fitted on are left out; {int(kept.sum())} remain"
-    return Watched(
-        all_images.scope.take(kept),
-        {name: values[kept] for name, values in all_images.alarms.items()},
+    note = f"{int(fit.sum())} images that baselines are fitted on are left out; {int(judged.sum())} remain"
+    return MonitorInputs(
+        all_images.scope.take(judged),
+        {name: values[judged] for name, values in all_images.alarms.items()},
         part(all_images.ood),
         part(all_images.tuning),
         part(all_images.severity),
@@ -201,44 +211,52 @@ def _check_file(entry: str, scope: Scope | None) -> None:
     """Refuse what is neither a file nor a name, with the nearest name."""
     if Path(entry).exists() or "/" in entry or "." in entry:
         return
-    known = [*BASELINES] if scope is None else list(scope.groups)
+    names = [*BASELINES] if scope is None else list(scope.groups)
     what = "a file nor a baseline" if scope is None else "a file nor a column of the labels"
-    raise UsageError(f"--alarm {entry!r} is neither {what}; {did_you_mean(entry, known)}")
+    raise UsageError(f"--alarm {entry!r} is neither {what}; {did_you_mean(entry, names)}")
 
 
-def _baseline(name: str, found: Gathering, fit: Flags | None) -> F64:
-    given, cohort = found.given, found.cohort
+def _baseline(name: str, gathering: AlarmCollection, fit: Flags | None) -> F64:
+    options, cohort = gathering.options, gathering.cohort
     if cohort is None:
         raise UsageError(
             f"{name} needs predictions of boxes: a classifier's alarms come from a file or a column"
         )
-    everyone: Any = "all" if given["fit"] == ALL else fit
+    everyone: Any = "all" if options["fit"] == ALL else fit
     if name in NEEDS_FIT and everyone is None:
         raise UsageError(
             f"{name} is fitted on images of its own: say which with --fit COLUMN or --fit COLUMN=VALUE, such as "
             "--fit split=train; they are left out of the judgement. --fit all fits it on the images that it judges"
         )
-    if name in NEEDS_PICTURES and given["images"] is None:
+    if name in NEEDS_PICTURES and options["images"] is None:
         raise UsageError(f"{name} looks at the pictures: give their folder with --images")
-    score_cut = given["score_cut"]
+    score_cut = options["score_cut"]
     return baseline(
-        name, cohort, found.scope.model, images=given["images"], fit=everyone, score_cut=score_cut
+        name,
+        cohort,
+        gathering.scope.model,
+        images=options["images"],
+        fit=everyone,
+        score_cut=score_cut,
     )
 
 
-def _check_monitors(found: Gathering) -> None:
-    for name in found.given["monitor"]:
-        if name not in found.alarms:
-            known = [*found.offered, *(each for each in found.alarms if each not in found.offered)]
-            raise UsageError(f"--monitor: no monitor {name!r}; {did_you_mean(name, known)}")
-    for name in found.given["lower_is_alarm"]:
-        if name not in found.alarms:
+def _check_monitors(gathering: AlarmCollection) -> None:
+    for name in gathering.options["monitor"]:
+        if name not in gathering.alarms:
+            names = [
+                *gathering.offered,
+                *(each for each in gathering.alarms if each not in gathering.offered),
+            ]
+            raise UsageError(f"--monitor: no monitor {name!r}; {did_you_mean(name, names)}")
+    for name in gathering.options["lower_is_alarm"]:
+        if name not in gathering.alarms:
             raise UsageError(
-                f"--lower-is-alarm: no monitor {name!r}; {did_you_mean(name, found.alarms)}"
+                f"--lower-is-alarm: no monitor {name!r}; {did_you_mean(name, gathering.alarms)}"
             )
 
 
-def scope_of_labels(path: str, given: Mapping[str, Any]) -> Scope:
+def scope_of_labels(path: str, options: Mapping[str, Any]) -> Scope:
     """Return the scope of a classifier from a table with a row per image and two columns of labels."""
     from calipers.readers.reading import read_groups_table
     from calipers.readers.source import open_source
@@ -248,8 +266,8 @@ def scope_of_labels(path: str, given: Mapping[str, Any]) -> Scope:
     lower = {name.lower(): name for name in reversed(table.names)}
     image = next((lower[name] for name in IMAGE if name in lower), None)
     for option, column in (
-        ("--truth", given["truth"]),
-        ("--predicted", given["predicted"]),
+        ("--truth", options["truth"]),
+        ("--predicted", options["predicted"]),
         ("", image),
     ):
         if column not in table.names:
@@ -268,16 +286,16 @@ def scope_of_labels(path: str, given: Mapping[str, Any]) -> Scope:
                 hint=hint,
             )
     assert image is not None
-    for column in (given["truth"], given["predicted"]):
+    for column in (options["truth"], options["predicted"]):
         gaps = np.flatnonzero(empty(table.columns[column]))
         if len(gaps):
             raise table.problem(
                 int(gaps[0]), column, "missing-label", "a label for every image", ""
             ).as_error(table.file)
-    truth, predicted = (_labels(texts(table, given[name])) for name in ("truth", "predicted"))
+    truth, predicted = (_labels(texts(table, options[name])) for name in ("truth", "predicted"))
     if truth.dtype.kind != predicted.dtype.kind:
         truth, predicted = (
-            np.array(texts(table, given[name]), str) for name in ("truth", "predicted")
+            np.array(texts(table, options[name]), str) for name in ("truth", "predicted")
         )
     groups = {name: np.array(texts(table, name), object) for name in table.names if name != image}
     return Scope.from_labels(

@@ -35,66 +35,66 @@ KINDS = (
 )
 
 
-def print_monitors(found: MonitorEvaluation) -> None:
+def print_monitors(result: MonitorEvaluation) -> None:
     """Print the answer in words, OMS and OOD side by side, the sweep over tau, and how far the
     labels disagree.
     """
-    for sentence in found.sentences():
+    for sentence in result.sentences():
         click.echo(one_line(sentence))
     console = stdout_console()
-    shown: list[Estimate] = []
-    if found.paradigms:
-        shown += _quantities(found, console)
-    if len(found.taus) > 1:
-        shown += _sweep(found, console)
-    shown += _disagreement(found, console)
-    if found.settings["replicates"]:
-        units = f"{found.settings['n_units']} {plural(found.settings['unit'])}"
-        click.echo(one_line(f"{100 * found.settings['level']:g} % intervals over {units}."))
-    for line in legend(shown):
+    estimates: list[Estimate] = []
+    if result.paradigms:
+        estimates += _quantities(result, console)
+    if len(result.taus) > 1:
+        estimates += _sweep(result, console)
+    estimates += _disagreement(result, console)
+    if result.settings["replicates"]:
+        units = f"{result.settings['n_units']} {plural(result.settings['unit'])}"
+        click.echo(one_line(f"{100 * result.settings['level']:g} % intervals over {units}."))
+    for line in legend(estimates):
         click.echo(one_line(line))
 
 
-def _quantities(found: MonitorEvaluation, console: Console) -> list[Estimate]:
+def _quantities(result: MonitorEvaluation, console: Console) -> list[Estimate]:
     """Print a block of lines per monitor; n and the images on which an alarm is wanted behind them."""
     table = plain_table(
-        ["monitor", "quantity"], [*(HEADS[one] for one in found.paradigms), "images", "wanted"]
+        ["monitor", "quantity"], [*(HEADS[one] for one in result.paradigms), "images", "wanted"]
     )
     every: list[Estimate] = []
-    for name in found.monitors:
-        rows = beside(found, tuple(QUANTITIES), name)
-        columns = [_cells([each[k] for _, each in rows]) for k in range(len(found.paradigms))]
+    for name in result.monitors:
+        rows = beside(result, tuple(QUANTITIES), name)
+        columns = [_cells([each[k] for _, each in rows]) for k in range(len(result.paradigms))]
         for r, (metric, each) in enumerate(rows):
-            known = [e for e in each if e is not None]
-            wanted = " / ".join(str(e.n_references) for e in known)
+            estimates = [e for e in each if e is not None]
+            n_wanted = " / ".join(str(e.n_references) for e in estimates)
             cells = [column[r] for column in columns]
             table.add_row(
-                "" if r else name_of(name), metric, *cells, str(known[0].n_images), wanted
+                "" if r else name_of(name), metric, *cells, str(estimates[0].n_images), n_wanted
             )
-            every += known
+            every += estimates
         table.add_section()
     console.print(table)
     labels = " / ".join(
-        {OMS: "unsafe (OMS)", OOD: "out of distribution (OOD)"}[one] for one in found.paradigms
+        {OMS: "unsafe (OMS)", OOD: "out of distribution (OOD)"}[one] for one in result.paradigms
     )
     click.echo(f"{MEANING} wanted: images on which an alarm is wanted, {labels}.")
     return every
 
 
 def _cells(column: Sequence[Estimate | None]) -> list[str]:
-    known = [e for e in column if e is not None]
-    cells = iter(cells_of([[e] for e in known], ())) if known else iter(())
+    estimates = [e for e in column if e is not None]
+    cells = iter(cells_of([[e] for e in estimates], ())) if estimates else iter(())
     return ["" if e is None else escape(next(cells)[0]) for e in column]
 
 
-def _sweep(found: MonitorEvaluation, console: Console) -> list[Estimate]:
+def _sweep(result: MonitorEvaluation, console: Console) -> list[Estimate]:
     """Print AUROC at some values of tau, with the share of unsafe images."""
-    n = len(found.taus)
-    chosen = np.unique(np.linspace(0, n - 1, min(n, MOST_TAUS)).round().astype(np.int64)).tolist()
-    taus = [found.taus[k] for k in chosen]
-    shares = found.scope.prevalence(np.array(taus))
-    table = plain_table(["AUROC (OMS) at tau"], ["unsafe", *map(name_of, found.monitors)])
-    rows = [[found.get("AUROC", name, OMS, tau) for name in found.monitors] for tau in taus]
+    n = len(result.taus)
+    places = np.unique(np.linspace(0, n - 1, min(n, MOST_TAUS)).round().astype(np.int64)).tolist()
+    taus = [result.taus[k] for k in places]
+    shares = result.scope.prevalence(np.array(taus))
+    table = plain_table(["AUROC (OMS) at tau"], ["unsafe", *map(name_of, result.monitors)])
+    rows = [[result.get("AUROC", name, OMS, tau) for name in result.monitors] for tau in taus]
     for tau, share, cells in zip(taus, shares.tolist(), cells_of(rows, ())):
         table.add_row(f"{tau:.4g}", percent(share), *map(escape, cells))
     console.print(table)
@@ -103,11 +103,11 @@ def _sweep(found: MonitorEvaluation, console: Console) -> list[Estimate]:
     return [e for row in rows for e in row]
 
 
-def _disagreement(found: MonitorEvaluation, console: Console) -> list[Estimate]:
+def _disagreement(result: MonitorEvaluation, console: Console) -> list[Estimate]:
     """Print what every monitor rejects of images of every kind; nothing without both kinds of
     labels.
     """
-    both = found.disagreement
+    both = result.disagreement
     if both is None:
         return []
     table = plain_table(["images"], ["safe", "unsafe"])
@@ -134,7 +134,7 @@ def _disagreement(found: MonitorEvaluation, console: Console) -> list[Estimate]:
     return every
 
 
-def spoken(warning: str) -> str:
+def command_line_warning(warning: str) -> str:
     """Return a warning with the options of the command line instead of the keywords of Python."""
     warning = re.sub(
         r"^(.*?): (AUROC is .*) say higher_is_alarm=False$",

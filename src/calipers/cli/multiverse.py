@@ -60,7 +60,7 @@ NAMED = ("metric", "criterion")  # choices with an option of their own
 )
 @reading_options
 @output_options
-def multiverse(references: str, predictions: tuple[str, ...], **given: Any) -> None:
+def multiverse(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     """Evaluate all models under every defensible configuration, and say what their order hangs on.
 
     PREDS are files, or name=file to name a model. A configuration is a metric, a criterion, a
@@ -76,98 +76,100 @@ def multiverse(references: str, predictions: tuple[str, ...], **given: Any) -> N
     files = named_files(predictions)
     if len(files) < 2:
         raise UsageError("a multiverse compares models: give the predictions of two or more")
-    grid, base = _grid(given)
-    if given["output"] is not None:
+    grid, base = _grid(options)
+    if options["output"] is not None:
         from calipers.cli.evaluate import check_output
 
         inputs = (
             references,
             *files.values(),
-            *(given[key] for key in ("groups", "grid") if given[key]),
+            *(options[key] for key in ("groups", "grid") if options[key]),
         )
-        check_output(given["output"], given["force"], inputs)
-    narrator = Narrator(quiet=given["quiet"] or given["as_json"])
-    cohort = read(references, files, **reading_arguments(given))
+        check_output(options["output"], options["force"], inputs)
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    cohort = read(references, files, **reading_arguments(options))
     narrator.say(
         f"{cohort.n_images} images, {len(cohort.references)} references, {len(files)} models"
     )
-    found = run(
+    result = run(
         cohort,
         grid,
         base=base,
-        replicates=_replicates(given),
-        seed=given["seed"],
-        jobs=given["jobs"],
+        replicates=_replicates(options),
+        seed=options["seed"],
+        jobs=options["jobs"],
         progress=narrator.steps("matching", "resampling"),
     )
-    _finish(found, narrator, given)
+    _finish(result, narrator, options)
 
 
-def _grid(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _grid(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return grid and base of the file and the options; what is wrong with them is told before
     anything is read.
     """
     from calipers.sensitivity.configurations import DEFAULT, check_grid
     from calipers.sensitivity.grids import load_grid
 
-    grid, base = load_grid(given["grid"]) if given["grid"] is not None else ({}, {})
-    grid |= {name: list(given[name]) for name in NAMED if given[name]}
+    grid, base = load_grid(options["grid"]) if options["grid"] is not None else ({}, {})
+    grid |= {name: list(options[name]) for name in NAMED if options[name]}
     check_grid({**DEFAULT, **grid})
     return grid, base
 
 
-def _replicates(given: dict[str, Any]) -> int:
-    if given["no_ci"] and given["replicates"]:
+def _replicates(options: dict[str, Any]) -> int:
+    if options["no_ci"] and options["replicates"]:
         raise UsageError("--replicates are for intervals, which --no-ci leaves out")
-    return 0 if given["no_ci"] else given["replicates"] or REPLICATES
+    return 0 if options["no_ci"] else options["replicates"] or REPLICATES
 
 
-def _finish(found: Multiverse, narrator: Narrator, given: dict[str, Any]) -> None:
+def _finish(result: Multiverse, narrator: Narrator, options: dict[str, Any]) -> None:
     """Write and print the result."""
-    if not given["no_ci"] and found.robustness is None:
+    if not options["no_ci"] and result.robustness is None:
         narrator.say("note: too few patients or images to draw from: no intervals")
     page = None
-    if given["output"] is not None:
+    if options["output"] is not None:
         narrator.doing("figures and tables")
         page = str(
-            found.save(
-                given["output"], force=given["force"], command=click.get_current_context().obj or ()
+            result.save(
+                options["output"],
+                force=options["force"],
+                command=click.get_current_context().obj or (),
             )
         )
         narrator.doing("")
-    if given["as_json"]:
-        click.echo(json.dumps({**found.as_dict(), "page": page}, allow_nan=False))
+    if options["as_json"]:
+        click.echo(json.dumps({**result.as_dict(), "page": page}, allow_nan=False))
         return
-    _print(found)
+    _print(result)
     if page is not None:
         click.echo(f"Open {page}")
 
 
-def _print(found: Multiverse) -> None:
+def _print(result: Multiverse) -> None:
     """Print sentences, then the shares at every value of every choice, then the counts."""
     from calipers.cli.tables import Line, grid, stdout_console
     from calipers.sensitivity.wording import described, said, share, spoken
 
-    for sentence in found.sentences():
+    for sentence in result.sentences():
         click.echo(one_line(sentence))
     console = stdout_console()
     lines = [
-        Line(said(choice, level), [share(wins[model]) for model in found.models], (n,))
-        for choice, level, n, wins in found.levels
-        if choice not in found.silent
+        Line(said(choice, level), [share(wins[model]) for model in result.models], (n,))
+        for choice, level, n, wins in result.levels
+        if choice not in result.silent
     ]
-    whole = Line("all", [share(found.wins[model]) for model in found.models], (len(found.each),))
+    whole = Line("all", [share(result.wins[model]) for model in result.models], (len(result.each),))
     console.print(
-        grid(console, "share won with", found.models, lines, ("configurations",), [whole])
+        grid(console, "share won with", result.models, lines, ("configurations",), [whole])
     )
-    if found.silent:
-        click.echo(f"Choices that change no share: {', '.join(map(spoken, found.silent))}.")
-    click.echo(f"Base: {described(found.each[found.base])}.")
-    left = (
-        f" {found.n_undefined} more were left out, because a model has no value."
-        if found.n_undefined
+    if result.silent:
+        click.echo(f"Choices that change no share: {', '.join(map(spoken, result.silent))}.")
+    click.echo(f"Base: {described(result.each[result.base])}.")
+    undefined_note = (
+        f" {result.n_undefined} more were left out, because a model has no value."
+        if result.n_undefined
         else ""
     )
     click.echo(
-        f"{len(found.each)} configurations that differ, of {found.n_possible:,} combinations.{left}"
+        f"{len(result.each)} configurations that differ, of {result.n_possible:,} combinations.{undefined_note}"
     )

@@ -83,8 +83,8 @@ class Narrator:
         if not self.live or (time.monotonic() - self.began < PATIENCE and not self.shown):
             return
         self.shown = done < total
-        left = elapsed / done * (total - done)
-        line = f"  {name}: {done / total:.0%}, {_duration(left)} left" if self.shown else ""
+        seconds_left = elapsed / done * (total - done)
+        line = f"  {name}: {done / total:.0%}, {_duration(seconds_left)} left" if self.shown else ""
         click.echo("\r" + line.ljust(WIDTH) + ("" if self.shown else "\r"), err=True, nl=False)
 
 

@@ -159,15 +159,15 @@ def picture_options(function: F) -> F:
     return function
 
 
-def picture_arguments(given: dict[str, Any], output: Path | None) -> dict[str, Any]:
+def picture_arguments(options: dict[str, Any], output: Path | None) -> dict[str, Any]:
     """Take the options of pictures as keywords of `Evaluation.report`; ``output`` is the folder
     that is written to.
     """
-    images = given["images"]
+    images = options["images"]
     if images is not None:
-        if given["no_images"]:
+        if options["no_images"]:
             raise UsageError("--images and --no-images exclude each other")
-        if given["redact"]:
+        if options["redact"]:
             raise UsageError("--redact leaves pictures out, so it cannot be used with --images")
         if not Path(images).is_dir():
             hint = "give the folder in which the pictures are"
@@ -177,21 +177,21 @@ def picture_arguments(given: dict[str, Any], output: Path | None) -> dict[str, A
             raise InputError(
                 "an output that is not an input", rule="output-in-input", file=images, hint=hint
             )
-    pictures = not given["no_images"] and not given["redact"]
-    return {"images": images, "pictures": pictures, "redact": given["redact"]}
+    pictures = not options["no_images"] and not options["redact"]
+    return {"images": images, "pictures": pictures, "redact": options["redact"]}
 
 
-def reading_arguments(given: dict[str, Any]) -> dict[str, Any]:
+def reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
     """Take the reading options out of the arguments of a verb, as keywords of `calipers.read`."""
     return {
-        "groups": given["groups"],
-        "format": given["format_"],
-        "box_format": box_formats(given["box_format"]),
-        "columns": column_map(given["columns"]),
-        "score_scale": given["score_scale"],
-        "ids_as_strings": given["ids_as_strings"],
-        "masks": given["masks"],
-        "lenient": not given["strict"],
+        "groups": options["groups"],
+        "format": options["format_"],
+        "box_format": box_formats(options["box_format"]),
+        "columns": column_map(options["columns"]),
+        "score_scale": options["score_scale"],
+        "ids_as_strings": options["ids_as_strings"],
+        "masks": options["masks"],
+        "lenient": not options["strict"],
     }
 
 
@@ -214,25 +214,25 @@ def column_map(text: str | None) -> dict[str, str] | None:
         if not (name and sign and column):
             raise UsageError(f"--columns takes NAME=COLUMN,..., not {text!r}")
         if name.strip() not in ALIASES and name.strip() not in BOX_NAMES:
-            known = did_you_mean(name.strip(), [*ALIASES, *sorted(BOX_NAMES)])
+            suggestion = did_you_mean(name.strip(), [*ALIASES, *sorted(BOX_NAMES)])
             raise UsageError(
-                f"--columns: {name.strip()!r} is nothing that Calipers looks for; {known}"
+                f"--columns: {name.strip()!r} is nothing that Calipers looks for; {suggestion}"
             )
     return {name.strip(): column.strip() for name, _, column in pairs}
 
 
-def named_files(given: Sequence[str]) -> dict[str, str]:
+def named_files(entries: Sequence[str]) -> dict[str, str]:
     """Return model name -> path of arguments such as ``ours=dets.json`` or ``dets.json``."""
-    found: dict[str, str] = {}
-    for entry in given:
+    files: dict[str, str] = {}
+    for entry in entries:
         name, sign, path = entry.partition("=")
         if not sign or Path(entry).exists() or not name or "/" in name or "\\" in name:
             name, path = Path(entry).stem, entry
         if not path:
             raise UsageError(f"a file is missing in {entry!r}: give PREDS as file or as name=file")
-        if name in found:
+        if name in files:
             raise UsageError(
-                f"two models are called {name!r}; name them: first={found[name]} second={path}"
+                f"two models are called {name!r}; name them: first={files[name]} second={path}"
             )
-        found[name] = path
-    return found
+        files[name] = path
+    return files

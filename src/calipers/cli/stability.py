@@ -100,7 +100,7 @@ INPUTS = ("labels", "groups", "scores", "references", "images")  # options that 
     "--force", is_flag=True, help="Allow a DIR that holds something; results in it are replaced."
 )
 @output_options
-def stability(models: tuple[str, ...], **given: Any) -> None:
+def stability(models: tuple[str, ...], **options: Any) -> None:
     """Say how far models that were trained alike mark the same places.
 
     MODEL is a folder with a map per image (NIfTI, NRRD, MHA, NumPy, PNG, TIFF), an npz or npy of
@@ -113,91 +113,96 @@ def stability(models: tuple[str, ...], **given: Any) -> None:
     """
     from calipers.stability.analysis import stability as run
 
-    narrator, named = Narrator(quiet=given["quiet"] or given["as_json"]), named_models(models)
-    options = _options(given)
-    if given["output"] is not None:
+    narrator, named_paths = (
+        Narrator(quiet=options["quiet"] or options["as_json"]),
+        named_models(models),
+    )
+    analysis = _options(options)
+    if options["output"] is not None:
         from calipers.cli.evaluate import check_output
 
-        inputs = [path for _, path in named] + [given[name] for name in INPUTS if given[name]]
-        check_output(given["output"], given["force"], tuple(inputs))
-    elif given["images"] is not None:
+        inputs = [path for _, path in named_paths] + [
+            options[name] for name in INPUTS if options[name]
+        ]
+        check_output(options["output"], options["force"], tuple(inputs))
+    elif options["images"] is not None:
         raise UsageError("--images is about the page, which -o DIR writes: give -o DIR too")
     objects = None
-    if given["references"] is not None:
-        cohort = read_cohort(named, given)
-        bags, objects = prediction_bags(cohort, given), _objects(cohort, narrator, given)
+    if options["references"] is not None:
+        cohort = read_cohort(named_paths, options)
+        bags, objects = prediction_bags(cohort, options), _objects(cohort, narrator, options)
     else:
-        if given["grid"] is not None:
+        if options["grid"] is not None:
             raise UsageError(
                 "--grid is for predictions with --references; maps have a grid of their own"
             )
-        bags = map_bags(named, given)
+        bags = map_bags(named_paths, options)
     narrator.say(f"{len(bags)} images, {len(bags.models)} models: {', '.join(bags.models)}")
-    found = run(bags, progress=narrator.steps("reading", "resampling"), **options)
-    _finish(found, objects, narrator, given)
+    result = run(bags, progress=narrator.steps("reading", "resampling"), **analysis)
+    _finish(result, objects, narrator, options)
 
 
-def _options(given: dict[str, Any]) -> dict[str, Any]:
+def _options(options: dict[str, Any]) -> dict[str, Any]:
     """Return the keywords of the analysis."""
-    if given["no_ci"] and given["replicates"]:
+    if options["no_ci"] and options["replicates"]:
         raise UsageError("--replicates are for intervals, which --no-ci leaves out")
     names = ("threshold", "undefined", "bags", "level", "seed", "jobs")
     return {
-        **{name: given[name] for name in names},
-        "cluster": _cluster(given),
-        "replicates": given["replicates"] or 2000,
-        "ci": not given["no_ci"],
-        "kendall": not given["no_kendall"],
+        **{name: options[name] for name in names},
+        "cluster": _cluster(options),
+        "replicates": options["replicates"] or 2000,
+        "ci": not options["no_ci"],
+        "kendall": not options["no_kendall"],
     }
 
 
-def _cluster(given: dict[str, Any]) -> str | tuple[str, ...]:
-    text: str = given["cluster"]
+def _cluster(options: dict[str, Any]) -> str | tuple[str, ...]:
+    text: str = options["cluster"]
     return tuple(name.strip() for name in text.split(",")) if "," in text else text
 
 
-def _objects(cohort: Any, narrator: Narrator, given: dict[str, Any]) -> Any:
+def _objects(cohort: Any, narrator: Narrator, options: dict[str, Any]) -> Any:
     """Return what the models find of the references, object by object."""
     from calipers.stability.objects import object_stability
 
-    options = {name: given[name] for name in ("level", "seed")}
+    settings = {name: options[name] for name in ("level", "seed")}
     return object_stability(
         cohort,
-        cluster=_cluster(given),
-        replicates=given["replicates"] or 2000,
-        ci=not given["no_ci"],
+        cluster=_cluster(options),
+        replicates=options["replicates"] or 2000,
+        ci=not options["no_ci"],
         progress=narrator.steps("objects"),
-        **options,
+        **settings,
     )
 
 
-def _finish(found: Any, objects: Any, narrator: Narrator, given: dict[str, Any]) -> None:
+def _finish(result: Any, objects: Any, narrator: Narrator, options: dict[str, Any]) -> None:
     """Write and print the result; warnings come last, where they are seen."""
     page = None
-    if given["output"] is not None:
+    if options["output"] is not None:
         narrator.doing("figures and tables")
-        page = _saved(found, objects, given)
+        page = _save(result, objects, options)
         narrator.doing("")
-    if given["as_json"]:
-        click.echo(json.dumps({**_document(found, objects), "page": page}, allow_nan=False))
+    if options["as_json"]:
+        click.echo(json.dumps({**_document(result, objects), "page": page}, allow_nan=False))
         return
     from calipers.cli.stability_tables import print_objects, print_stability
 
     if objects is not None:
         print_objects(objects)
-    print_stability(found)
+    print_stability(result)
     if page is not None:
         click.echo(f"Open {page}")
-    narrator.warn([*(objects.warnings if objects is not None else ()), *found.warnings])
+    narrator.warn([*(objects.warnings if objects is not None else ()), *result.warnings])
 
 
-def _document(found: Any, objects: Any) -> dict[str, Any]:
-    document: dict[str, Any] = found.as_dict()
+def _document(result: Any, objects: Any) -> dict[str, Any]:
+    document: dict[str, Any] = result.as_dict()
     return document if objects is None else {**document, "objects": objects.as_dict()}
 
 
-def _saved(found: Any, objects: Any, given: dict[str, Any]) -> str:
+def _save(result: Any, objects: Any, options: dict[str, Any]) -> str:
     """Write the folder; return the file to open."""
     command = click.get_current_context().obj or ()
-    options = {"force": given["force"], "images": given["images"], "objects": objects}
-    return str(found.save(given["output"], command=command, **options))
+    settings = {"force": options["force"], "images": options["images"], "objects": objects}
+    return str(result.save(options["output"], command=command, **settings))

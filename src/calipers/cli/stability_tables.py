@@ -23,19 +23,19 @@ from calipers.statistics.weights import plural
 MEASURES = ("DICE", "Jaccard", "accuracy", "AUC")
 
 
-def print_stability(found: Any) -> None:
+def print_stability(result: Any) -> None:
     """Print the result in words, a line per score, the models against the reference, and what the
     intervals mean.
     """
-    for sentence in found.sentences():
+    for sentence in result.sentences():
         click.echo(one_line(sentence))
     console = stdout_console()
-    estimates = [found[name] for name in found.names]
-    console.print(_scores(found, estimates))
-    shown = _against(found, console)
-    units = found.plan.units
-    if found.plan.certainty.replicates and any(each.low == each.low for each in estimates):
-        level = f"{100 * found.plan.certainty.level:g} %"
+    estimates = [result[name] for name in result.names]
+    console.print(_scores(result, estimates))
+    reference_estimates = _against(result, console)
+    units = result.plan.units
+    if result.plan.certainty.replicates and any(each.low == each.low for each in estimates):
+        level = f"{100 * result.plan.certainty.level:g} %"
         speaks = f"they speak for {units.generalises_to()}, with these models"
         click.echo(
             one_line(f"{level} intervals over {units.number} {plural(units.name)}: {speaks}.")
@@ -43,39 +43,39 @@ def print_stability(found: Any) -> None:
     click.echo(
         "Other trainings: t interval from leaving out one model at a time. SD: over images (ddof 0)."
     )
-    for line in legend([*estimates, *shown]):
+    for line in legend([*estimates, *reference_estimates]):
         click.echo(one_line(line))
 
 
-def _scores(found: Any, estimates: Sequence[Estimate]) -> Table:
+def _scores(result: Any, estimates: Sequence[Estimate]) -> Table:
     """Return a line per score."""
-    table = plain_table(["score"], [_mean_of(found), "SD", "other trainings", "undefined pairs"])
-    for name, cells in zip(found.names, cells_of([[each] for each in estimates], ())):
-        missing = found.undefined(name)
+    table = plain_table(["score"], [_mean_of(result), "SD", "other trainings", "undefined pairs"])
+    for name, cells in zip(result.names, cells_of([[each] for each in estimates], ())):
+        undefined = result.undefined(name)
         pairs = name not in CALLED
-        left = found.leave_one_out(name) if pairs else None
-        other = "" if left is None else _range(left.low, left.high, left.reason)
-        counts = f"{missing.pairs} of {missing.of_pairs}" if pairs else ""
-        sd = found.sd(name)
+        jackknife = result.leave_one_out(name) if pairs else None
+        other = "" if jackknife is None else _range(jackknife.low, jackknife.high, jackknife.reason)
+        counts = f"{undefined.pairs} of {undefined.of_pairs}" if pairs else ""
+        sd = result.sd(name)
         table.add_row(
             name, escape(cells[0]), "" if math.isnan(sd) else f"{sd:.3f}", escape(other), counts
         )
     return table
 
 
-def _mean_of(found: Any) -> str:
+def _mean_of(result: Any) -> str:
     """Return the head of the column of means."""
-    certainty = found.plan.certainty
+    certainty = result.plan.certainty
     if not certainty.replicates:
         return "mean"
     return escape(
-        f"mean [{100 * certainty.level:g} % interval over {one_line(plural(found.plan.units.name))}]"
+        f"mean [{100 * certainty.level:g} % interval over {one_line(plural(result.plan.units.name))}]"
     )
 
 
-def _against(found: Any, console: Console) -> list[Estimate]:
+def _against(result: Any, console: Console) -> list[Estimate]:
     """Print what every model finds of the reference, if there is one; return the estimates."""
-    local = found.localization()
+    local = result.localization()
     names = [name for name in MEASURES if local.has(name)]
     if not names:
         return []
@@ -92,12 +92,12 @@ def _against(found: Any, console: Console) -> list[Estimate]:
     return [estimate for row in rows for estimate in row]
 
 
-def print_objects(found: Any) -> None:
+def print_objects(result: Any) -> None:
     """Print which references and false alarms how many detectors share."""
-    for sentence in found.sentences():
+    for sentence in result.sentences():
         click.echo(one_line(sentence))
-    console, of = stdout_console(), len(found.models)
-    hits, alarms = found.found_by(), found.false_alarms_by()
+    console, of = stdout_console(), len(result.models)
+    hits, alarms = result.found_by(), result.false_alarms_by()
     table = plain_table(["models"], ["references", "share", "places of false alarms", "share"])
     cells = cells_of([[each.share] for each in (*hits, *alarms)], ())
     by_k = {

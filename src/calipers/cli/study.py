@@ -62,7 +62,7 @@ WIDEST = 110
     help="Allow a DIR that holds something; an earlier study in it is replaced.",
 )
 @output_options
-def study(name: str | None, **given: Any) -> None:
+def study(name: str | None, **options: Any) -> None:
     """Run a published experiment from end to end, and say of every claim whether it held.
 
     Without NAME, list the studies. Figures (SVG; PDF with the extra mpl), tables and one page go to
@@ -79,29 +79,29 @@ def study(name: str | None, **given: Any) -> None:
     from calipers.studies import run_study
 
     if name is None:
-        _list(as_json=given["as_json"])
+        _list(as_json=options["as_json"])
         return
-    narrator = Narrator(quiet=given["quiet"] or given["as_json"])
-    predictions = named_files(given["predictions"])
-    if given["output"] is not None:
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    predictions = named_files(options["predictions"])
+    if options["output"] is not None:
         from calipers.results.files import check_folder
 
-        inputs = (*filter(None, (given["data"], given["ranking"])), *predictions.values())
-        check_folder(given["output"], force=given["force"], inputs=inputs)
+        inputs = (*filter(None, (options["data"], options["ranking"])), *predictions.values())
+        check_folder(options["output"], force=options["force"], inputs=inputs)
     result = run_study(
         name,
-        data=given["data"],
+        data=options["data"],
         predictions=predictions,
-        ranking=given["ranking"],
-        ood=given["ood"],
-        runs=given["runs"],
-        seed=given["seed"],
-        quick=given["quick"],
+        ranking=options["ranking"],
+        ood=options["ood"],
+        runs=options["runs"],
+        seed=options["seed"],
+        quick=options["quick"],
         progress=narrator.whole(),
     )
     narrator.warn(result.warnings)
-    page = _write(result, given, narrator) if given["output"] is not None else None
-    if given["as_json"]:
+    page = _write(result, options, narrator) if options["output"] is not None else None
+    if options["as_json"]:
         click.echo(json.dumps({**result.as_dict(), "page": page}, allow_nan=False))
         return
     _print(result)
@@ -127,12 +127,12 @@ def _list(*, as_json: bool) -> None:
     click.echo("Run one with: calipers study NAME -o DIR")
 
 
-def _write(result: StudyResult, given: dict[str, Any], narrator: Narrator) -> str:
+def _write(result: StudyResult, options: dict[str, Any], narrator: Narrator) -> str:
     from calipers.studies.writing import write_study
 
     command = click.get_current_context().obj or ()
     files = write_study(
-        result, given["output"], force=given["force"], command=command, step=narrator.doing
+        result, options["output"], force=options["force"], command=command, step=narrator.doing
     )
     return str(files[0])
 

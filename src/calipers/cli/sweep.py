@@ -56,7 +56,7 @@ MOST = 10_000
 )
 @reading_options
 @output_options
-def sweep(references: str, predictions: tuple[str, ...], **given: Any) -> None:
+def sweep(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     """Say how metrics depend on one or two choices: thresholds, criteria, score cuts, the strength
     of a corruption.
 
@@ -73,21 +73,21 @@ def sweep(references: str, predictions: tuple[str, ...], **given: Any) -> None:
     from calipers.sensitivity import sweep as run
     from calipers.sensitivity.choices import check_choice, is_corruption
 
-    narrator = Narrator(quiet=given["quiet"] or given["as_json"])
-    over, files = choices_of(given["over"]), named_files(predictions)
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    over, files = choices_of(options["over"]), named_files(predictions)
     for name, values in over.items():
         check_choice(name, values)  # told before anything is read
-    protocol = chosen_protocol(given, default="overview")
-    metrics = chosen_metrics(protocol, given["metrics"], over)
+    protocol = chosen_protocol(options, default="overview")
+    metrics = chosen_metrics(protocol, options["metrics"], over)
     inputs = (
         references,
         *files.values(),
-        *(given[key] for key in ("groups", "protocol") if given[key]),
+        *(options[key] for key in ("groups", "protocol") if options[key]),
     )
-    if given["output"] is not None:
-        check_output(given["output"], given["force"], inputs)
+    if options["output"] is not None:
+        check_output(options["output"], options["force"], inputs)
     oracle = any(is_corruption(name) for name in over)
-    cohort = read(references, files, **reading_arguments(given))
+    cohort = read(references, files, **reading_arguments(options))
     narrator.say(
         f"{cohort.n_images} images, {len(cohort.references)} references; protocol {protocol.name}"
     )
@@ -98,48 +98,48 @@ def sweep(references: str, predictions: tuple[str, ...], **given: Any) -> None:
             ]
         )
     narrator.warn(cohort.intake.notes)
-    found = run(
+    result = run(
         cohort,
         metrics,
         over,
         protocol=protocol,
-        runs=given["runs"],
-        seed=given["seed"],
-        ci=not given["no_ci"],
-        with_=given["always"],
+        runs=options["runs"],
+        seed=options["seed"],
+        ci=not options["no_ci"],
+        with_=options["always"],
         progress=narrator.steps("runs") if oracle else narrator.steps("matching", "resampling"),
     )
-    if given["output"]:
-        write(found, Path(given["output"]))
-    if given["as_json"]:
-        click.echo(found.to_json())
+    if options["output"]:
+        write(result, Path(options["output"]))
+    if options["as_json"]:
+        click.echo(result.to_json())
         return
     from calipers.cli.sweep_tables import print_sweep
 
-    print_sweep(found)
-    if given["output"]:
-        narrator.say(f"written: {given['output']}")
+    print_sweep(result)
+    if options["output"]:
+        narrator.say(f"written: {options['output']}")
 
 
-def choices_of(given: tuple[str, ...]) -> dict[str, list[float | str]]:
+def choices_of(entries: tuple[str, ...]) -> dict[str, list[float | str]]:
     """Return name -> values of ``threshold=0.1:0.9:0.1`` and ``criterion=box-iou,iop``."""
-    found: dict[str, list[float | str]] = {}
-    for entry in given:
+    choices: dict[str, list[float | str]] = {}
+    for entry in entries:
         name, sign, text = (part.strip() for part in entry.partition("="))
         if not (name and sign and text):
             raise UsageError(
                 f"--over takes CHOICE=VALUES, such as threshold=0.1:0.9:0.1, not {entry!r}"
             )
-        if name in found:
+        if name in choices:
             raise UsageError(
                 f"--over is given twice for {name!r}: write all its values in one list"
             )
-        found[name] = (
+        choices[name] = (
             _span(text, entry)
             if ":" in text
             else [_value(part.strip(), entry) for part in text.split(",")]
         )
-    return found
+    return choices
 
 
 def _span(text: str, entry: str) -> list[float | str]:
@@ -167,23 +167,23 @@ def _value(text: str, entry: str) -> float | str:
 
 
 def chosen_metrics(
-    protocol: Any, given: tuple[str, ...], over: dict[str, list[float | str]]
+    protocol: Any, names: tuple[str, ...], over: dict[str, list[float | str]]
 ) -> list[str]:
     """Return the metrics that were named; else those of the headline that the choices apply to."""
     from calipers import registry
     from calipers.sensitivity.choices import OWN, is_corruption
 
-    if given:
-        return list(dict.fromkeys(protocol.only([name]).metrics[0].name for name in given))
+    if names:
+        return list(dict.fromkeys(protocol.only([name]).metrics[0].name for name in names))
     kinds = {plan.name: plan.kind for plan in protocol.metrics}
-    chosen = list(protocol.headline or kinds)
+    metrics = list(protocol.headline or kinds)
     if any(not is_corruption(name) and name not in OWN for name in over):
-        chosen = [name for name in chosen if not registry.own_matching(kinds[name])]
-    if not chosen:
+        metrics = [name for name in metrics if not registry.own_matching(kinds[name])]
+    if not metrics:
         raise UsageError(
             f"no metric in the headline of {protocol.name} to sweep: name one with --metric"
         )
-    return chosen
+    return metrics
 
 
 def check_output(output: str, force: bool, inputs: tuple[str, ...]) -> None:
@@ -196,18 +196,18 @@ def check_output(output: str, force: bool, inputs: tuple[str, ...]) -> None:
         raise InputError("a folder for a sweep", rule="output-exists", file=output, hint=hint)
 
 
-def write(found: Any, folder: Path) -> None:
+def write(result: Any, folder: Path) -> None:
     """Write document, rows and figures together, or nothing."""
     from calipers.plots.svg import svg
     from calipers.plots.sweeps import sweep_figures
     from calipers.results.delimited import delimited
 
-    rows = found.rows()
+    rows = result.rows()
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     earlier = [path.name for path in folder.glob("sweep-[0-9]*.svg")] if folder.is_dir() else []
     with staged_folder(folder, ("sweep.json", "sweep.csv", *earlier)) as stage:
-        write_atomically(stage / "sweep.json", found.to_json() + "\n")
+        write_atomically(stage / "sweep.json", result.to_json() + "\n")
         write_atomically(stage / "sweep.csv", delimited(columns))
-        for k, (name, figure) in enumerate(sweep_figures(found).items(), start=1):
+        for k, (name, figure) in enumerate(sweep_figures(result).items(), start=1):
             word = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:60]
             write_atomically(stage / f"sweep-{k}-{word}.svg", svg(figure, standalone=True))

@@ -13,7 +13,7 @@ from calipers.cli.messages import one_line
 from calipers.cli.tables import Line, grid, stdout_console
 from calipers.plots.sweep_words import at, short
 from calipers.plots.sweeps import sweep_figures
-from calipers.results.digits import shown
+from calipers.results.digits import short_number
 from calipers.sensitivity.swept import Sweep, SweepAxis
 
 MOST_ROWS = 40
@@ -39,7 +39,7 @@ def print_sweep(sweep: Sweep) -> None:
             short(sweep.axes[0]),
             [(sweep.models[0], metric) for metric in sweep.metrics],
         )
-    said = [f"{figure.title}." for figure in sweep_figures(sweep).values()]
+    sentences = [f"{figure.title}." for figure in sweep_figures(sweep).values()]
     behind = (
         f"n = {sweep.n_images} images, {sweep.n_references} references; protocol {sweep.protocol}."
     )
@@ -49,7 +49,7 @@ def print_sweep(sweep: Sweep) -> None:
         else f"In brackets: {sweep.band}, each point by itself."
     )
     band = "" if sweep.band == "none" else band
-    for sentence in (*dict.fromkeys(said), behind, band):
+    for sentence in (*dict.fromkeys(sentences), behind, band):
         if sentence:
             console.print(Text(one_line(sentence)), soft_wrap=True)
 
@@ -63,10 +63,10 @@ def _one(sweep: Sweep, console: Console, first: str, series: Sequence[tuple[str,
     cell = _spread if sweep.of_oracle else _interval
     lines = [
         Line(_word(axis, k), [cell(t[0][k], t[1][k], t[2][k]) for t in tables], ())
-        for k in _shown(axis)
+        for k in _table_rows(axis)
     ]
     console.print(grid(console, first, names, lines, series="model" if by_model else "metric"))
-    _more(axis, console)
+    _print_omitted(axis, console)
 
 
 def _two(sweep: Sweep, console: Console) -> None:
@@ -85,7 +85,7 @@ def _two(sweep: Sweep, console: Console) -> None:
                     [cell(value[i, j], low[i, j], high[i, j]) for j in range(len(head))],
                     (),
                 )
-                for i in _shown(rows)
+                for i in _table_rows(rows)
             ]
             of = f" of {model}" if len(sweep.models) > 1 else ""
             console.print(
@@ -97,14 +97,14 @@ def _two(sweep: Sweep, console: Console) -> None:
                     series=short(columns),
                 )
             )
-            _more(rows, console)
+            _print_omitted(rows, console)
 
 
-def _shown(axis: SweepAxis) -> range:
+def _table_rows(axis: SweepAxis) -> range:
     return range(min(len(axis.values), MOST_ROWS))
 
 
-def _more(axis: SweepAxis, console: Console) -> None:
+def _print_omitted(axis: SweepAxis, console: Console) -> None:
     if len(axis.values) > MOST_ROWS:
         console.print(f"... and {len(axis.values) - MOST_ROWS} more values, see --json or -o")
 
@@ -117,10 +117,12 @@ def _word(axis: SweepAxis, k: int) -> str:
 def _interval(value: float, low: float, high: float) -> str:
     if math.isnan(value):
         return "undefined"
-    return shown(value) + ("" if math.isnan(low) else f" [{shown(low)}, {shown(high)}]")
+    return short_number(value) + (
+        "" if math.isnan(low) else f" [{short_number(low)}, {short_number(high)}]"
+    )
 
 
 def _spread(value: float, low: float, high: float) -> str:
     if math.isnan(value):
         return "undefined"
-    return shown(value) + ("" if math.isnan(low) else f" ± {shown((high - low) / 2)}")
+    return short_number(value) + ("" if math.isnan(low) else f" ± {short_number((high - low) / 2)}")

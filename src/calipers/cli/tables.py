@@ -18,7 +18,7 @@ from calipers.cli.messages import one_line
 from calipers.evaluation import Evaluation
 from calipers.findings import legend, marks_of, same_for_all, speaks_for, without_interval
 from calipers.results import Estimate
-from calipers.results.digits import shown
+from calipers.results.digits import short_number
 
 MOST_CLASSES = 12
 UNLIMITED = 400
@@ -43,14 +43,14 @@ def print_evaluation(evaluation: Evaluation) -> None:
     from calipers.cli.groups import print_groups
 
     console = stdout_console()
-    shown = [
+    headline = [
         metric for metric in evaluation.protocol.headline if metric in evaluation.metrics_per_class
     ]
-    every, said = _metrics(evaluation, console)
-    if 1 < len(evaluation.cohort.classes) <= MOST_CLASSES and shown:
-        every += _classes(evaluation, shown[0], every, console)
+    every, numbers_sentence = _metrics(evaluation, console)
+    if 1 < len(evaluation.cohort.classes) <= MOST_CLASSES and headline:
+        every += _classes(evaluation, headline[0], every, console)
     every += print_groups(evaluation, every, console)
-    for sentence in (said, speaks_for(evaluation.statistics, every), *legend(every)):
+    for sentence in (numbers_sentence, speaks_for(evaluation.statistics, every), *legend(every)):
         if sentence:
             console.print(Text(one_line(sentence)), soft_wrap=True)
 
@@ -137,7 +137,7 @@ def cells_of(
     above.
     """
     every = [estimate for row in rows for estimate in row]
-    width = max(len(shown(estimate.value)) for estimate in every)
+    width = max(len(short_number(estimate.value)) for estimate in every)
     say_why = not same_for_all([*above, *every])
     whole = counts or [False] * len(rows)
     return [
@@ -149,9 +149,9 @@ def cells_of(
 def _cell(estimate: Estimate, width: int, *, say_why: bool, count: bool = False) -> str:
     if math.isnan(estimate.value):
         return str(estimate.reason).replace("_", " ")
-    value = (f"{estimate.value:.0f}" if count else shown(estimate.value)).rjust(width)
+    value = (f"{estimate.value:.0f}" if count else short_number(estimate.value)).rjust(width)
     if not math.isnan(estimate.low):
-        return f"{value} [{shown(estimate.low)}, {shown(estimate.high)}]{marks_of(estimate)}"
+        return f"{value} [{short_number(estimate.low)}, {short_number(estimate.high)}]{marks_of(estimate)}"
     why = without_interval(estimate) if say_why else ""
     return f"{value} ({one_line(why)})" if why else value
 

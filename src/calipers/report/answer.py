@@ -44,9 +44,11 @@ def answer_page(
     """
     from calipers import __version__
 
-    kept = [part for part in parts if part[2]]
-    links = "".join(f'<li><a href="#{name}">{text(words)}</a></li>' for name, words, _ in kept)
-    sections = "\n".join(markup.section(*part) for part in kept)
+    filled_parts = [part for part in parts if part[2]]
+    links = "".join(
+        f'<li><a href="#{name}">{text(words)}</a></li>' for name, words, _ in filled_parts
+    )
+    sections = "\n".join(markup.section(*part) for part in filled_parts)
     body = (
         f'<header><h1>{text(title)}</h1>\n<p class="soft">{text(opening)}</p></header>\n'
         f'<nav aria-label="Sections"><ul><li><a href="#content">{text(first)}</a></li>{links}</ul></nav>\n'
@@ -86,14 +88,14 @@ def reproduced(command: Sequence[str], settings: Mapping[str, Any] | None = None
 
     facts = {"calipers": __version__, **environment(), **(settings or {})}
     rows = tuple((name, str(value)) for name, value in facts.items())
-    asked = f"<pre>{text(shlex.join(command))}</pre>" if command else ""
-    return asked + data_table(Table(("what", "value"), rows), "table-run", "The run")
+    command_line = f"<pre>{text(shlex.join(command))}</pre>" if command else ""
+    return command_line + data_table(Table(("what", "value"), rows), "table-run", "The run")
 
 
 def made_by(command: Sequence[str]) -> dict[str, Any]:
     """Return for a JSON document by which command, where and when it was made."""
-    ended = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {"command": list(command), "environment": environment(), "ended": ended}
+    end = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"command": list(command), "environment": environment(), "ended": end}
 
 
 def as_bytes(content: str) -> bytes:

@@ -72,24 +72,24 @@ def context_of(
     """Work out what the page needs beyond the rows of the evaluation."""
     if redact and images is not None:
         raise UsageError("--redact leaves pictures out, so it cannot be used with --images")
-    watched = None if monitor is None else bearable_monitors(_of_these(monitor, evaluation))
+    monitors = None if monitor is None else bearable_monitors(_of_these(monitor, evaluation))
     document = evaluation.protocol.as_dict()
     rows = [] if redact else [row.as_dict() for row in evaluation.rows]
     hashes = _hash(document), "" if redact else _hash({"protocol": document, "rows": rows})
     evaluation = bearable(redacted(evaluation) if redact else evaluation)
     step("comparing models")
     at_one = sensitivity_at_one_alarm(evaluation)
-    duel = _compared(at_one, ONE_ALARM) if at_one is not None else None
-    comparison = _compared(evaluation, None)
+    duel = _comparison_of(at_one, ONE_ALARM) if at_one is not None else None
+    comparison = _comparison_of(evaluation, None)
     step("pictures")
-    shown = _album(evaluation, images) if pictures and not redact else None
-    order, words = (
-        _ranked(evaluation) if comparison is not None else None,
+    pictures_album = _album(evaluation, images) if pictures and not redact else None
+    ranking, command_words = (
+        _ranking_of(evaluation) if comparison is not None else None,
         () if redact else tuple(command),
     )
     if multiverse:
         step("multiverse")
-    found = (
+    multiverse_result = (
         multiverse_of(evaluation.cohort, replicates=REPLICATES if evaluation.ci else 0)
         if multiverse
         else None
@@ -102,14 +102,14 @@ def context_of(
         at_one,
         duel,
         comparison,
-        order,
-        shown,
-        words,
+        ranking,
+        pictures_album,
+        command_words,
         *hashes,
         redact,
-        found,
+        multiverse_result,
         objects,
-        watched,
+        monitors,
     )
 
 
@@ -133,14 +133,14 @@ def stability_of(evaluation: Evaluation) -> ObjectStability:
 def _of_these(monitor: MonitorEvaluation, evaluation: Evaluation) -> MonitorEvaluation:
     """Return the monitors if they watch a model of the evaluation on its images."""
     if monitor.scope.model not in evaluation.models:
-        known = did_you_mean(monitor.scope.model, evaluation.models)
+        suggestion = did_you_mean(monitor.scope.model, evaluation.models)
         raise UsageError(
-            f"the monitors watch {monitor.scope.model!r}, which is not evaluated here; {known}"
+            f"the monitors watch {monitor.scope.model!r}, which is not evaluated here; {suggestion}"
         )
-    strange = set(monitor.scope.images) - set(evaluation.cohort.images.ids)
-    if strange:
+    unknown_images = set(monitor.scope.images) - set(evaluation.cohort.images.ids)
+    if unknown_images:
         raise UsageError(
-            f"the monitors watch {len(strange)} images that are not evaluated here, such as {min(strange)!r}; make "
+            f"the monitors watch {len(unknown_images)} images that are not evaluated here, such as {min(unknown_images)!r}; make "
             "their scope with scope_scores of the same cohort"
         )
     return monitor
@@ -155,9 +155,11 @@ def slices_of(evaluation: Evaluation, images: Path | None = None) -> Slices | No
     """
     if evaluation.slices is not None or evaluation.load_sample is None:
         return evaluation.slices
-    found = _album(bearable(evaluation), images)
-    own = {key: one for key, one in found.pictures.items() if images is None or key.startswith(MAP)}
-    return Slices(own, found.notes if images is None else ())
+    samples = _album(bearable(evaluation), images)
+    own_pictures = {
+        key: one for key, one in samples.pictures.items() if images is None or key.startswith(MAP)
+    }
+    return Slices(own_pictures, samples.notes if images is None else ())
 
 
 def _hash(document: object) -> str:
@@ -199,7 +201,7 @@ def sensitivity_at_one_alarm(evaluation: Evaluation) -> Evaluation | None:
     )
 
 
-def _compared(evaluation: Evaluation, metric: str | None) -> Comparison | None:
+def _comparison_of(evaluation: Evaluation, metric: str | None) -> Comparison | None:
     """Return the comparison of all pairs of few models, of the leader with the others of many; None
     if impossible.
     """
@@ -217,14 +219,14 @@ def _compared(evaluation: Evaluation, metric: str | None) -> Comparison | None:
         return None
 
 
-def _ranked(evaluation: Evaluation) -> Ranking | None:
+def _ranking_of(evaluation: Evaluation) -> Ranking | None:
     """Return the ranking by the first headline metric; None for two models, or if one of them has
     no value.
     """
     if len(evaluation.models) < 3:
         return None
     try:
-        found = evaluation.rank()
+        ranking = evaluation.rank()
     except UsageError:  # a model without a value has no rank
         return None
-    return found if found.reason is None else None
+    return ranking if ranking.reason is None else None

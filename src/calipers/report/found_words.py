@@ -41,11 +41,11 @@ def counts_as_found(view: View, dimensions: int) -> str:
     else:
         least = "more than" if view.strict or not view.threshold else "at least"
     solid = dimensions == 3
-    told = WORDS[view.criterion].format(
+    rule = WORDS[view.criterion].format(
         share=f"{least} {100 * view.threshold:g} %",
         amount=f"{least} {view.threshold:g}",
         area="volume" if solid else "area",
         pixels="voxels" if solid else "pixels",
     )
     of_class = "" if view.within_class else ", whatever the class"
-    return f"A reference counts as found if {told} ({hit_rule(view)}){of_class}."
+    return f"A reference counts as found if {rule} ({hit_rule(view)}){of_class}."

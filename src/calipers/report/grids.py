@@ -21,7 +21,7 @@ from calipers.report.order import by_value
 from calipers.report.words import best_of, between, reason_word, short, undefined
 from calipers.report.words import plural as counted
 from calipers.results import Estimate
-from calipers.results.digits import shown
+from calipers.results.digits import short_number
 from calipers.results.groups import GroupedRows, GroupSummary
 from calipers.statistics.weights import plural
 
@@ -54,14 +54,18 @@ def metrics_table(evaluation: Evaluation, metrics: Sequence[str]) -> str:
         lines.append(_line(metric, cells, (n,) if varies else ()))
     number = counted("image", rows[0][0].n_images)
     number += " (and n references)" if varies else f", {counted('reference', behind[0])}"
-    said = [
+    sentences = [
         f"All classes together, n = {number}.",
         *_legend(evaluation, [m for m in metrics if m in lower]),
     ]
-    said.append(speaks_for(evaluation.statistics, every))
+    sentences.append(speaks_for(evaluation.statistics, every))
     head = _head("metric", evaluation.models, NUMBER if varies else {})
     return frame(
-        " ".join(filter(None, said)), head, lines, kind=_few(evaluation), below=_below(every)
+        " ".join(filter(None, sentences)),
+        head,
+        lines,
+        kind=_table_class(evaluation),
+        below=_below(every),
     )
 
 
@@ -86,15 +90,19 @@ def models_table(evaluation: Evaluation, metrics: Sequence[str]) -> str:
     number = ", ".join(
         [counted("image", columns[0][0].n_images), *(behind if len(behind) == 1 else [])]
     )
-    said = [
+    sentences = [
         f"All classes together, n = {number}.",
         *_legend(evaluation, [m for m in metrics if m in lower]),
     ]
-    said.append(speaks_for(evaluation.statistics, every))
+    sentences.append(speaks_for(evaluation.statistics, every))
     head = _head("model, best first", metrics, {})
-    shown = [lines[model] for model in by_value(evaluation)]
+    sorted_lines = [lines[model] for model in by_value(evaluation)]
     return frame(
-        " ".join(filter(None, said)), head, shown, kind="sheet models", below=_below(every)
+        " ".join(filter(None, sentences)),
+        head,
+        sorted_lines,
+        kind="sheet models",
+        below=_below(every),
     )
 
 
@@ -116,7 +124,7 @@ def classes_table(evaluation: Evaluation, metric: str) -> str:
     ]
     title = f"<strong>{text(metric)}</strong>{' (lower is better)' if lower else ''}"
     head = _head("class", evaluation.models, NUMBER)
-    return frame("", head, lines, title=title, kind=_few(evaluation), below=_below(every))
+    return frame("", head, lines, title=title, kind=_table_class(evaluation), below=_below(every))
 
 
 def groups_table(
@@ -134,13 +142,20 @@ def groups_table(
     over = [grouping.summary(metric, label, model) for model in evaluation.models]
     of = "" if label is None else f" of {label}"
     title = f"<strong>{text(metric + of)}</strong> {text(grouping.title)}{' (lower is better)' if lower else ''}"
-    more = f" (the first {MOST_GROUPS} of {len(table)} groups)" if len(table) > MOST_GROUPS else ""
-    counted = " / ".join(dict.fromkeys((plural(table[0][1][0].unit), "images", "references")))
-    head = _head("group", evaluation.models, {"n": counted})
-    below = [*_below([e for _, row in table[:MOST_GROUPS] for e in row]), f"n: {counted}"]
+    shortened_note = (
+        f" (the first {MOST_GROUPS} of {len(table)} groups)" if len(table) > MOST_GROUPS else ""
+    )
+    unit_names = " / ".join(dict.fromkeys((plural(table[0][1][0].unit), "images", "references")))
+    head = _head("group", evaluation.models, {"n": unit_names})
+    below = [*_below([e for _, row in table[:MOST_GROUPS] for e in row]), f"n: {unit_names}"]
     lines += _summary_lines(over)
     return frame(
-        more, head, lines, title=title, kind=f"{_few(evaluation)} groups".strip(), below=below
+        shortened_note,
+        head,
+        lines,
+        title=title,
+        kind=f"{_table_class(evaluation)} groups".strip(),
+        below=below,
     )
 
 
@@ -163,14 +178,14 @@ def beside_table(evaluation: Evaluation) -> str:
     for metric in headline_of(evaluation):
         for model in evaluation.models:
             e = evaluation.get(metric, model=model)
-            made = "" if e.method == "none" else e.method
+            method = "" if e.method == "none" else e.method
             errors = ", ".join(filter(None, map(_fine, e.mc_error)))
-            said = (between(e.low, e.high), made, between(*e.percentile))
-            facts = "".join(f"<td>{text(fact)}</td>" for fact in said) + _number(
+            cells = (between(e.low, e.high), method, between(*e.percentile))
+            facts = "".join(f"<td>{text(fact)}</td>" for fact in cells) + _number(
                 e.bias, _fine(e.bias)
             )
             facts += f"<td>{errors}</td><td class=num>{e.undefined}</td>"
-            value = _number(e.value, shown(e.value))
+            value = _number(e.value, short_number(e.value))
             lines.append(
                 f"<tr><th scope=row>{text(metric)}</th><td>{text(short(model))}</td>{value}{facts}</tr>"
             )
@@ -178,9 +193,11 @@ def beside_table(evaluation: Evaluation) -> str:
     return frame(BESIDE, f"<tr>{head}</tr>", lines, label="Beside the intervals")
 
 
-def _number(value: float, shown: str) -> str:
+def _number(value: float, content: str) -> str:
     return (
-        "<td class=num></td>" if math.isnan(value) else f'<td data-v="{digits(value)}">{shown}</td>'
+        "<td class=num></td>"
+        if math.isnan(value)
+        else f'<td data-v="{digits(value)}">{content}</td>'
     )
 
 
@@ -217,7 +234,7 @@ def _head(first: str, models: Sequence[str], numbers: Mapping[str, str]) -> str:
     return f"<tr><th scope=col>{first}</th>{columns}{behind}</tr>"
 
 
-def _few(evaluation: Evaluation) -> str:
+def _table_class(evaluation: Evaluation) -> str:
     """Return the mark of a table whose rows fit a narrow screen once their name stands above them."""
     return "sheet few" if len(evaluation.models) <= FEW else "sheet"
 
@@ -235,14 +252,14 @@ def _line(name: str, cells: str, numbers: Sequence[object], kind: str = "") -> s
 
 
 def _cells(estimates: Sequence[Estimate], *, lower: bool, say_why: bool) -> str:
-    found = zip(estimates, best_of(estimates, lower=lower))
-    return "".join(_cell(estimate, best, say_why=say_why) for estimate, best in found)
+    pairs = zip(estimates, best_of(estimates, lower=lower))
+    return "".join(_cell(estimate, best, say_why=say_why) for estimate, best in pairs)
 
 
 def _cell(estimate: Estimate, best: bool, *, say_why: bool) -> str:
     if math.isnan(estimate.value):
         return f"<td class=undefined>{text(reason_word(estimate.reason))}</td>"
-    value, kind = shown(estimate.value), ""
+    value, kind = short_number(estimate.value), ""
     if best:
         value, kind = value + '<span class=star title="best model">&#9733;</span>', " class=best"
     why = without_interval(estimate) if say_why else ""
@@ -275,20 +292,26 @@ def _summary_lines(over: Sequence[GroupSummary]) -> list[str]:
             if summary.n_defined < summary.n_groups
             else ""
         )
-        spread = "" if math.isnan(summary.sd) else f"SD {shown(summary.sd)}"
+        spread = "" if math.isnan(summary.sd) else f"SD {short_number(summary.sd)}"
         small = f"<small>{', '.join(filter(None, (spread, some)))}</small>"
-        return f'<td data-v="{_known(summary.mean)}">{shown(summary.mean)}{small}</td>'
+        return f'<td data-v="{_data_value(summary.mean)}">{short_number(summary.mean)}{small}</td>'
 
     def span(summary: GroupSummary) -> str:
-        ends = f'data-low="{_known(summary.lowest)}" data-high="{_known(summary.highest)}"'
-        said = f"{shown(summary.lowest)} to {shown(summary.highest)}" if summary.n_defined else ""
-        return f'<td data-v="" {ends}>{said}</td>'
+        ends = (
+            f'data-low="{_data_value(summary.lowest)}" data-high="{_data_value(summary.highest)}"'
+        )
+        content = (
+            f"{short_number(summary.lowest)} to {short_number(summary.highest)}"
+            if summary.n_defined
+            else ""
+        )
+        return f'<td data-v="" {ends}>{content}</td>'
 
     rows = ((f"mean of {counted('group', over[0].n_groups)}", mean), ("range", span))
     return [_line(name, "".join(map(say, over)), ("",), kind="over") for name, say in rows]
 
 
-def _known(value: float) -> str:
+def _data_value(value: float) -> str:
     return "" if math.isnan(value) else digits(value)
 
 
@@ -297,7 +320,9 @@ def _below(estimates: Sequence[Estimate]) -> list[str]:
 
 
 def _legend(evaluation: Evaluation, lower: Sequence[str]) -> list[str]:
-    said = [f"Higher is better, except for {', '.join(lower)}." if lower else "Higher is better."]
+    sentences = [
+        f"Higher is better, except for {', '.join(lower)}." if lower else "Higher is better."
+    ]
     if len(evaluation.models) > 1:
-        said.append("A star marks the best model of a metric.")
-    return said
+        sentences.append("A star marks the best model of a metric.")
+    return sentences

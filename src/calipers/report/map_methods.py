@@ -33,15 +33,15 @@ def map_sentences(ev: Evaluation) -> Iterator[str]:
     if not ev.cohort.maps:
         return
     yield from _objects(ev)
-    found = [measure for _, measure in measures(ev)]
-    ranked = [measure for measure in found if measure.quantity != "softIoU"]
+    all_measures = [measure for _, measure in measures(ev)]
+    voxel_measures = [measure for measure in all_measures if measure.quantity != "softIoU"]
     levels = [
         words
         for level, words in LEVELS.items()
-        if any(measure.level == level for measure in ranked)
+        if any(measure.level == level for measure in voxel_measures)
     ]
     if levels:
-        undefined = any(measure.level in ("sample", "slice") for measure in ranked)
+        undefined = any(measure.level in ("sample", "slice") for measure in voxel_measures)
         rest = (
             "; images or slices without references have no value and were left out of means"
             if undefined
@@ -54,9 +54,9 @@ def map_sentences(ev: Evaluation) -> Iterator[str]:
 def _objects(ev: Evaluation) -> Iterator[str]:
     settings, d = ev.protocol.maps or MapSettings(), ev.cohort.dimensions
     neighbours = NEIGHBOURS[settings.connectivity, d]
-    cut = settings.threshold
-    if not isinstance(cut, str):
-        where = f"of at least {cut:g}"
+    threshold = settings.threshold
+    if not isinstance(threshold, str):
+        where = f"of at least {threshold:g}"
     else:
         share = (
             f"{100 * settings.rate:g} % of the voxels outside of references are called"
@@ -75,10 +75,12 @@ def _objects(ev: Evaluation) -> Iterator[str]:
 
 def _soft(ev: Evaluation) -> Iterator[str]:
     """Yield the formula of the soft IoU, and that its usual form is a Dice."""
-    found = {name: measure for name, measure in measures(ev) if measure.quantity == "softIoU"}
-    if not found:
+    soft_measures = {
+        name: measure for name, measure in measures(ev) if measure.quantity == "softIoU"
+    }
+    if not soft_measures:
         return
-    for name, measure in found.items():
+    for name, measure in soft_measures.items():
         a = f"{measure.alpha:g}"
         b = f"{1 - measure.alpha:g}"
         formula = {

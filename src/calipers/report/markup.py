@@ -25,8 +25,10 @@ def text(value: str) -> str:
     """Return text safe for HTML; what is invisible or turns the direction of writing becomes a
     visible sign.
     """
-    shown = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in value).translate(BIDI)
-    return escape(shown)
+    visible = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in value).translate(
+        BIDI
+    )
+    return escape(visible)
 
 
 def cut(value: str, longest: int = LONGEST_CELL) -> str:
@@ -81,12 +83,12 @@ def data_table(
     has the rows which are too many for the page.
     """
     rows = table.rows[:most]
-    left = len(table.rows) - len(rows)
-    if left:
+    n_omitted = len(table.rows) - len(rows)
+    if n_omitted:
         caption += f" (the first {len(rows)} of {len(table.rows)} rows; {all_in} has all)"
     head = "".join(f'<th scope="col">{text(cut(column))}</th>' for column in table.columns)
-    plain = len(table.rows) - over
-    marks = [' class="over"' if k >= plain else "" for k in range(len(rows))]
+    n_body_rows = len(table.rows) - over
+    marks = [' class="over"' if k >= n_body_rows else "" for k in range(len(rows))]
     body = "\n".join(
         f"<tr{mark}>{''.join(_cell(cell) for cell in row)}</tr>" for mark, row in zip(marks, rows)
     )

@@ -45,7 +45,7 @@ TITLES = ("Can I trust this monitor?", "Can I trust these monitors?")
 
 
 def write_monitors(
-    found: MonitorEvaluation,
+    result: MonitorEvaluation,
     folder: Path,
     *,
     force: bool = False,
@@ -63,35 +63,38 @@ def write_monitors(
         if folder.is_dir()
         else []
     )
-    shown = bearable_monitors(found)
+    display = bearable_monitors(result)
     with staged_folder(folder, owned=old) as stage:
-        for name, figure in drawn(shown):
+        for name, figure in named_figures(display):
             picture = svg(figure, width=SVG_WIDTH, name=name, standalone=True)
             write_atomically(stage / f"monitor-{name}.svg", picture + "\n")
-        for name, content in tables(found).items():
+        for name, content in tables(result).items():
             write_atomically(stage / name, content)
-        write_atomically(stage / PAGE, monitors_page(shown, command, cohort, images, found.scope))
         write_atomically(
-            stage / DOCUMENT, json.dumps(document(found) | made_by(command), allow_nan=False) + "\n"
+            stage / PAGE, monitors_page(display, command, cohort, images, result.scope)
+        )
+        write_atomically(
+            stage / DOCUMENT,
+            json.dumps(document(result) | made_by(command), allow_nan=False) + "\n",
         )
     return folder / PAGE
 
 
-def drawn(found: MonitorEvaluation) -> list[tuple[str, Figure]]:
+def named_figures(result: MonitorEvaluation) -> list[tuple[str, Figure]]:
     """Return all figures by the names of their files: those of one monitor are numbered, the best
     first.
     """
-    every = [(name, found.figure(name)) for name in available(found)]
-    names = leading(found, MOST_MONITORS)
+    every = [(name, result.figure(name)) for name in available(result)]
+    names = leading(result, MOST_MONITORS)
     return every + [
-        (f"{kind}-{k}", found.figure(kind, name))
+        (f"{kind}-{k}", result.figure(kind, name))
         for kind in OF_ONE
         for k, name in enumerate(names, 1)
     ]
 
 
 def monitors_page(
-    found: MonitorEvaluation,
+    result: MonitorEvaluation,
     command: Sequence[str] = (),
     cohort: Cohort | None = None,
     images: Path | None = None,
@@ -101,143 +104,147 @@ def monitors_page(
 
     Parameters
     ----------
-    found
+    result
         With names that can be shown.
     original
         The scope with the names of the cohort, by which images are found.
     """
-    title = TITLES[len(found.monitors) > 1]
+    title = TITLES[len(result.monitors) > 1]
     parts = [
-        ("numbers", "Numbers", headline_table(found) + pairs_table(found) + all_table(found)),
-        ("figures", "How well do they order images?", order_part(found)),
-        ("outcomes", "What happens at the threshold?", outcomes_part(found)),
+        ("numbers", "Numbers", headline_table(result) + pairs_table(result) + all_table(result)),
+        ("figures", "How well do they order images?", order_part(result)),
+        ("outcomes", "What happens at the threshold?", outcomes_part(result)),
         (
             "labels",
             "Do OOD labels stand for failures?"
-            if found.disagreement is not None
+            if result.disagreement is not None
             else "Who is first where?",
-            labels_part(found),
+            labels_part(result),
         ),
-        ("tau", "Does it hang on tau?", tau_part(found)),
-        ("images", "Images", _images(found, original, cohort, images)),
-        ("methods", "Methods", methods_part(found)),
+        ("tau", "Does it hang on tau?", tau_part(result)),
+        ("images", "Images", _images(result, original, cohort, images)),
+        ("methods", "Methods", methods_part(result)),
         ("reproduce", "Reproduce", reproduced(command)),
     ]
-    return answer_page(title, described(found), _answer(found), parts)
+    return answer_page(title, summary_line(result), _answer(result), parts)
 
 
-def described(found: MonitorEvaluation) -> str:
+def summary_line(result: MonitorEvaluation) -> str:
     """Return monitors, images and labels in one line."""
-    said = [plural("monitor", len(found.monitors)), plural("image", found.n_images)]
-    if OMS in found.paradigms:
-        unsafe = found.get("prevalence")
-        at = "" if found.scope.binary else f" (s below tau = {found.tau:g})"
-        said.append(f"{unsafe.n_references} of them unsafe{at}")
-    if OOD in found.paradigms:
-        said.append(
-            f"{found.get('AUROC', found.monitors[0], OOD).n_references} out of distribution"
+    facts = [plural("monitor", len(result.monitors)), plural("image", result.n_images)]
+    if OMS in result.paradigms:
+        unsafe = result.get("prevalence")
+        at = "" if result.scope.binary else f" (s below tau = {result.tau:g})"
+        facts.append(f"{unsafe.n_references} of them unsafe{at}")
+    if OOD in result.paradigms:
+        facts.append(
+            f"{result.get('AUROC', result.monitors[0], OOD).n_references} out of distribution"
         )
     only = (
         ""
-        if OOD in found.paradigms
+        if OOD in result.paradigms
         else " No OOD labels were given: only model-scope (OMS) labels are shown."
     )
-    return f"{', '.join(said)}; the model is {found.scope.model}.{only}"
+    return f"{', '.join(facts)}; the model is {result.scope.model}.{only}"
 
 
-def verdict(found: MonitorEvaluation) -> tuple[str, list[str]]:
+def verdict(result: MonitorEvaluation) -> tuple[str, list[str]]:
     """Return the most important sentence, on the best monitor at its threshold, and what else is
     known of it.
     """
-    best = leading(found, 1)[0]
-    own = list(of_monitor(found, best))
-    area = found.get("AUROC", best) if OMS in found.paradigms else None
+    best = leading(result, 1)[0]
+    sentences = list(of_monitor(result, best))
+    area = result.get("AUROC", best) if OMS in result.paradigms else None
     chance = area is not None and not math.isnan(area.low) and area.low <= 0.5
-    k = 1 if len(own) > 1 and found.tau is not None and not chance else 0
-    first = own[k] if own else "Nothing can be said."
-    return f"No. {first}" if chance else first, [*own[:k], *own[k + 1 :], *of_labels(found)]
+    k = 1 if len(sentences) > 1 and result.tau is not None and not chance else 0
+    first = sentences[k] if sentences else "Nothing can be said."
+    return f"No. {first}" if chance else first, [
+        *sentences[:k],
+        *sentences[k + 1 :],
+        *of_labels(result),
+    ]
 
 
-def _answer(found: MonitorEvaluation) -> str:
-    first, rest = verdict(found)
-    shown = "".join(
-        figure_block(found.figure(name), f"fig-monitor-{name}") for name in beside_answer(found)
+def _answer(result: MonitorEvaluation) -> str:
+    first, rest = verdict(result)
+    figures = "".join(
+        figure_block(result.figure(name), f"fig-monitor-{name}") for name in beside_answer(result)
     )
-    cautions = f"<h3>Cautions</h3>{items(found.warnings)}" if found.warnings else ""
+    cautions = f"<h3>Cautions</h3>{items(result.warnings)}" if result.warnings else ""
     others = "".join(
-        details(f"What is known of {name}", items(list(of_monitor(found, name))))
-        for name in leading(found, len(found.monitors))[1:]
+        details(f"What is known of {name}", items(list(of_monitor(result, name))))
+        for name in leading(result, len(result.monitors))[1:]
     )
     inner = (
-        f'<div class="pair"><div>{further(rest)}{others}{cautions}</div><div>{shown}</div></div>'
+        f'<div class="pair"><div>{further(rest)}{others}{cautions}</div><div>{figures}</div></div>'
     )
     return answer_section(first, inner)
 
 
-def beside_answer(found: MonitorEvaluation) -> list[str]:
+def beside_answer(result: MonitorEvaluation) -> list[str]:
     """Return the figures beside the answer."""
-    swept = [] if OMS in found.paradigms else _has(found, "sweep", "prevalence")
-    return swept or _has(found, "auroc", "risk")
+    swept = [] if OMS in result.paradigms else _has(result, "sweep", "prevalence")
+    return swept or _has(result, "auroc", "risk")
 
 
-def order_part(found: MonitorEvaluation) -> str:
+def order_part(result: MonitorEvaluation) -> str:
     """Return the ROC curves of both paradigms, and what does not stand beside the answer."""
     names = [
-        name for name in _has(found, "roc", "risk", "auroc") if name not in beside_answer(found)
+        name for name in _has(result, "roc", "risk", "auroc") if name not in beside_answer(result)
     ]
-    return paired([figure_block(found.figure(name), f"fig-monitor-{name}") for name in names])
+    return paired([figure_block(result.figure(name), f"fig-monitor-{name}") for name in names])
 
 
-def labels_part(found: MonitorEvaluation) -> str:
+def labels_part(result: MonitorEvaluation) -> str:
     """Return how far OOD labels stand for failures, and who is first under which labels."""
-    ranked = [
-        figure_block(found.figure(name), f"fig-monitor-{name}") for name in _has(found, "ranking")
+    ranking_figures = [
+        figure_block(result.figure(name), f"fig-monitor-{name}") for name in _has(result, "ranking")
     ]
-    labels = [f"<div>{labels_table(found)}</div>"] if found.disagreement is not None else []
-    return paired([*labels, *ranked]) + order_table(found)
+    labels = [f"<div>{labels_table(result)}</div>"] if result.disagreement is not None else []
+    return paired([*labels, *ranking_figures]) + order_table(result)
 
 
-def tau_part(found: MonitorEvaluation) -> str:
+def tau_part(result: MonitorEvaluation) -> str:
     """Return AUROC and the share of unsafe images against tau, unless they stand beside the answer."""
     names = [
-        name for name in _has(found, "sweep", "prevalence") if name not in beside_answer(found)
+        name for name in _has(result, "sweep", "prevalence") if name not in beside_answer(result)
     ]
-    return paired([figure_block(found.figure(name), f"fig-monitor-{name}") for name in names])
+    return paired([figure_block(result.figure(name), f"fig-monitor-{name}") for name in names])
 
 
-def outcomes_part(found: MonitorEvaluation) -> str:
+def outcomes_part(result: MonitorEvaluation) -> str:
     """Return for every leading monitor what it accepts and rejects, and where its scores lie."""
     rows = []
-    for k, name in enumerate(leading(found, MOST_MONITORS)):
+    for k, name in enumerate(leading(result, MOST_MONITORS)):
         kinds = (
             ("outcomes", "scores")
-            if found.paradigms and found.thresholds[name] is not None
+            if result.paradigms and result.thresholds[name] is not None
             else ("scores",)
         )
         rows.append(
             paired(
                 [
-                    figure_block(found.figure(kind, name), f"fig-monitor-{kind}-{k}")
+                    figure_block(result.figure(kind, name), f"fig-monitor-{kind}-{k}")
                     for kind in kinds
                 ]
             )
         )
-    left = len(found.monitors) - MOST_MONITORS
+    n_omitted = len(result.monitors) - MOST_MONITORS
     note = (
-        f"Figures of the {MOST_MONITORS} best monitors of {len(found.monitors)}."
-        if left > 0
+        f"Figures of the {MOST_MONITORS} best monitors of {len(result.monitors)}."
+        if n_omitted > 0
         else ""
     )
-    return "\n".join([paragraph(note, "note"), *rows, cells_table(found)])
+    return "\n".join([paragraph(note, "note"), *rows, cells_table(result)])
 
 
-def _has(found: MonitorEvaluation, *starts: str) -> list[str]:
-    return [name for name in available(found) if name.startswith(starts)]
+def _has(result: MonitorEvaluation, *starts: str) -> list[str]:
+    return [name for name in available(result) if name.startswith(starts)]
 
 
 def _images(
-    found: MonitorEvaluation, scope: Scope | None, cohort: Cohort | None, folder: Path | None
+    result: MonitorEvaluation, scope: Scope | None, cohort: Cohort | None, folder: Path | None
 ) -> str:
     from calipers.report.monitors_images import images_part, nothing_wrong
 
-    return images_part(found, scope, cohort, folder) or nothing_wrong(found)
+    return images_part(result, scope, cohort, folder) or nothing_wrong(result)

@@ -25,26 +25,26 @@ CLASSES = {
 }
 
 
-def methods_part(found: MonitorEvaluation) -> str:
+def methods_part(result: MonitorEvaluation) -> str:
     """Return the paragraph and its sources."""
-    return paragraph(methods(found)) + details("Sources", items(SOURCES))
+    return paragraph(methods(result)) + details("Sources", items(SOURCES))
 
 
-def methods(found: MonitorEvaluation) -> str:
+def methods(result: MonitorEvaluation) -> str:
     """Return how monitors were judged, in sentences."""
     return " ".join(
         [
-            *_scope(found),
-            *_labels(found),
-            *_quantities(found),
-            *_thresholds(found),
-            *_intervals(found),
+            *_scope(result),
+            *_labels(result),
+            *_quantities(result),
+            *_thresholds(result),
+            *_intervals(result),
         ]
     )
 
 
-def _scope(found: MonitorEvaluation) -> Iterator[str]:
-    settings, model = found.scope.settings, found.scope.model
+def _scope(result: MonitorEvaluation) -> Iterator[str]:
+    settings, model = result.scope.settings, result.scope.model
     score = settings.get("score", "given")
     if score == "labels":
         yield f"An image is safe if the label that {model} predicts is the true one."
@@ -66,25 +66,25 @@ def _scope(found: MonitorEvaluation) -> Iterator[str]:
         yield f"Broken records of the files that were set aside, and count nowhere: {settings['set_aside']}."
 
 
-def _labels(found: MonitorEvaluation) -> Iterator[str]:
-    if OMS in found.paradigms and not found.scope.binary:
-        yield f"Under OMS (out of model scope) labels an image is unsafe, and an alarm wanted, if s < {found.tau:g}."
-    elif found.tau is None and found.taus:
-        yield f"An image is unsafe if s < tau; no tau was chosen, {len(found.taus)} values were swept."
-    if OOD in found.paradigms:
+def _labels(result: MonitorEvaluation) -> Iterator[str]:
+    if OMS in result.paradigms and not result.scope.binary:
+        yield f"Under OMS (out of model scope) labels an image is unsafe, and an alarm wanted, if s < {result.tau:g}."
+    elif result.tau is None and result.taus:
+        yield f"An image is unsafe if s < tau; no tau was chosen, {len(result.taus)} values were swept."
+    if OOD in result.paradigms:
         yield "Under OOD labels an alarm is wanted on images that are out of distribution, as they were given."
     else:
         yield "No OOD labels were given."
 
 
-def _quantities(found: MonitorEvaluation) -> Iterator[str]:
+def _quantities(result: MonitorEvaluation) -> Iterator[str]:
     yield (
         "AUROC counts ties half; AUPR is the average precision with equal scores as one point; FPR95 is the smallest "
         "share of other images rejected at an attainable threshold that rejects 95 % of the wanted ones, without "
         "interpolation. AURC is the mean risk over all coverages, with the expected value inside ties; E-AURC is its "
         "exact excess over the best order."
     )
-    if found.settings["stakes"] == "labels":
+    if result.settings["stakes"] == "labels":
         yield (
             "SG, RH and AC are the shares of all images that are unsafe and rejected, unsafe and accepted, safe and "
             "rejected (the latter two kinds under OOD labels accordingly)."
@@ -96,28 +96,28 @@ def _quantities(found: MonitorEvaluation) -> Iterator[str]:
         )
 
 
-def _thresholds(found: MonitorEvaluation) -> Iterator[str]:
-    known = [(name, one) for name, one in found.thresholds.items() if one is not None]
-    if not known:
+def _thresholds(result: MonitorEvaluation) -> Iterator[str]:
+    thresholds = [(name, one) for name, one in result.thresholds.items() if one is not None]
+    if not thresholds:
         yield "No threshold was used."
         return
     yield (
         "Thresholds: "
-        + "; ".join(f"{name}: {in_words(one, others_of(found))}" for name, one in known)
+        + "; ".join(f"{name}: {in_words(one, others_of(result))}" for name, one in thresholds)
         + "."
     )
-    if found.split.random:
-        n = int(found.basis.judged.sum())
+    if result.split.random:
+        n = int(result.basis.judged.sum())
         yield (
             f"As no tuning images were named, thresholds were chosen on a random half of the "
-            f"{plural(found.settings['unit'])}, and numbers at a threshold are those of the other {n} images."
+            f"{plural(result.settings['unit'])}, and numbers at a threshold are those of the other {n} images."
         )
-    elif found.split.tuning.any():
-        yield f"The {int(found.split.tuning.sum())} tuning images are in no number."
+    elif result.split.tuning.any():
+        yield f"The {int(result.split.tuning.sum())} tuning images are in no number."
 
 
-def _intervals(found: MonitorEvaluation) -> Iterator[str]:
-    settings = found.settings
+def _intervals(result: MonitorEvaluation) -> Iterator[str]:
+    settings = result.settings
     if not settings["replicates"]:
         yield "No intervals were computed."
         return

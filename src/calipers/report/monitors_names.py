@@ -14,32 +14,34 @@ from calipers.report.naming import Short
 from calipers.results import Row
 
 
-def bearable_monitors(found: MonitorEvaluation) -> MonitorEvaluation:
+def bearable_monitors(result: MonitorEvaluation) -> MonitorEvaluation:
     """Return the evaluation with names of monitors, model, unit and images that are not too long
     and not alike.
     """
-    unit = found.settings["unit"]
-    names = Short([*found.monitors, found.scope.model, *found.scope.images, unit])
+    unit = result.settings["unit"]
+    names = Short([*result.monitors, result.scope.model, *result.scope.images, unit])
     if not names.changed:
-        return found
+        return result
     name = names.name
-    basis = found.basis
+    basis = result.basis
     families = [
         tuple(replace(one, model=name(one.model)) for one in part)
         for part in (basis.free, basis.decided)
     ]
     return replace(
-        found,
-        monitors=tuple(map(name, found.monitors)),
+        result,
+        monitors=tuple(map(name, result.monitors)),
         scope=replace(
-            found.scope, model=name(found.scope.model), images=tuple(map(name, found.scope.images))
+            result.scope,
+            model=name(result.scope.model),
+            images=tuple(map(name, result.scope.images)),
         ),
-        rows=tuple(_row(row, name) for row in found.rows),
-        thresholds={name(monitor): threshold for monitor, threshold in found.thresholds.items()},
+        rows=tuple(_row(row, name) for row in result.rows),
+        thresholds={name(monitor): threshold for monitor, threshold in result.thresholds.items()},
         disagreement=None
-        if found.disagreement is None
-        else _disagreement(found.disagreement, name),
-        settings={**found.settings, "unit": name(unit)},
+        if result.disagreement is None
+        else _disagreement(result.disagreement, name),
+        settings={**result.settings, "unit": name(unit)},
         basis=replace(
             basis,
             monitors=replace(basis.monitors, names=tuple(map(name, basis.monitors.names))),
@@ -50,9 +52,9 @@ def bearable_monitors(found: MonitorEvaluation) -> MonitorEvaluation:
     )
 
 
-def _disagreement(found: Disagreement, name: Callable[[str], str]) -> Disagreement:
-    alarms = {name(monitor): counts for monitor, counts in found.alarms.items()}
-    return replace(found, alarms=alarms, rows=tuple(_row(row, name) for row in found.rows))
+def _disagreement(result: Disagreement, name: Callable[[str], str]) -> Disagreement:
+    alarms = {name(monitor): counts for monitor, counts in result.alarms.items()}
+    return replace(result, alarms=alarms, rows=tuple(_row(row, name) for row in result.rows))
 
 
 def _row(row: Row, name: Callable[[str], str]) -> Row:

@@ -23,7 +23,7 @@ from calipers.report.grids import frame
 from calipers.report.markup import data_table, details, paragraph, text
 from calipers.report.words import between, reason_word, short
 from calipers.results import Estimate
-from calipers.results.digits import shown
+from calipers.results.digits import short_number
 
 QUANTITIES = {  # of the headline table, in its order -> what they are
     "AUROC": "order: share of pairs in which the image with the wanted alarm has the higher score",
@@ -43,65 +43,67 @@ HEADS = {
 MOST_MONITORS = 12
 
 
-def estimate(found: MonitorEvaluation, metric: str, monitor: str, paradigm: str) -> Estimate | None:
+def estimate(
+    result: MonitorEvaluation, metric: str, monitor: str, paradigm: str
+) -> Estimate | None:
     """Return an estimate of the headline; None if nothing is stated, for lack of a threshold or a
     tau.
     """
     try:
-        return found.get(metric, monitor, paradigm)
+        return result.get(metric, monitor, paradigm)
     except UsageError:
         return None
 
 
 def beside(
-    found: MonitorEvaluation, metrics: Sequence[str], monitor: str
+    result: MonitorEvaluation, metrics: Sequence[str], monitor: str
 ) -> list[tuple[str, list[Estimate | None]]]:
     """Return quantities of a monitor with their estimates under every headline; those without any
     are left out.
     """
     rows = [
-        (metric, [estimate(found, metric, monitor, paradigm) for paradigm in found.paradigms])
+        (metric, [estimate(result, metric, monitor, paradigm) for paradigm in result.paradigms])
         for metric in metrics
     ]
     return [(metric, each) for metric, each in rows if any(e is not None for e in each)]
 
 
-def headline_table(found: MonitorEvaluation) -> str:
+def headline_table(result: MonitorEvaluation) -> str:
     """Return a table per monitor: its quantities, OMS and OOD side by side; nothing without labels."""
-    if not found.paradigms:
+    if not result.paradigms:
         return ""
-    names = leading(found, MOST_MONITORS)
-    left = len(found.monitors) - len(names)
-    more = (
-        f"The {len(names)} best of {len(found.monitors)} monitors; monitor.json has all."
-        if left
+    names = leading(result, MOST_MONITORS)
+    n_omitted = len(result.monitors) - len(names)
+    note = (
+        f"The {len(names)} best of {len(result.monitors)} monitors; monitor.json has all."
+        if n_omitted
         else ""
     )
     notes = "".join(f"<li>{text(f'{name}: {words}.')}</li>" for name, words in QUANTITIES.items())
-    tables = [_of_monitor(found, name) for name in names]
+    tables = [_of_monitor(result, name) for name in names]
     return "\n".join(
-        [paragraph(more, "note"), *tables, details("What the quantities are", f"<ul>{notes}</ul>")]
+        [paragraph(note, "note"), *tables, details("What the quantities are", f"<ul>{notes}</ul>")]
     )
 
 
-def _of_monitor(found: MonitorEvaluation, name: str) -> str:
-    rows = beside(found, tuple(QUANTITIES), name)
-    heads = ["quantity", *(HEADS[paradigm] for paradigm in found.paradigms), "images", "wanted"]
+def _of_monitor(result: MonitorEvaluation, name: str) -> str:
+    rows = beside(result, tuple(QUANTITIES), name)
+    heads = ["quantity", *(HEADS[paradigm] for paradigm in result.paradigms), "images", "wanted"]
     head = "<tr>" + "".join(f"<th scope=col>{text(word)}</th>" for word in heads) + "</tr>"
     lines = []
     for metric, each in rows:
-        known = [e for e in each if e is not None]
-        wanted = " / ".join(str(e.n_references) for e in known)
+        estimates = [e for e in each if e is not None]
+        n_wanted = " / ".join(str(e.n_references) for e in estimates)
         cells = "".join(f'<td class="num">{text(cell(e))}</td>' for e in each)
         lines.append(
-            f"<tr><th scope=row>{text(metric)}</th>{cells}<td class=n>{known[0].n_images}</td><td class=n>{wanted}</td>"
+            f"<tr><th scope=row>{text(metric)}</th>{cells}<td class=n>{estimates[0].n_images}</td><td class=n>{n_wanted}</td>"
             "</tr>"
         )
     every = [e for _, each in rows for e in each if e is not None]
     title = f"<strong>{text(short(name))}</strong>. "
-    threshold = in_words(found.thresholds[name], others_of(found))
-    said = f"{threshold[0].upper()}{threshold[1:]}. Wanted: images on which an alarm is wanted."
-    return frame(said, head, lines, title=title, label=name, below=legend(every))
+    threshold = in_words(result.thresholds[name], others_of(result))
+    caption = f"{threshold[0].upper()}{threshold[1:]}. Wanted: images on which an alarm is wanted."
+    return frame(caption, head, lines, title=title, label=name, below=legend(every))
 
 
 def cell(e: Estimate | None) -> str:
@@ -110,13 +112,13 @@ def cell(e: Estimate | None) -> str:
         return ""
     if math.isnan(e.value):
         return reason_word(e.reason)
-    return " ".join(filter(None, [shown(e.value), between(e.low, e.high) + marks_of(e)]))
+    return " ".join(filter(None, [short_number(e.value), between(e.low, e.high) + marks_of(e)]))
 
 
-def all_table(found: MonitorEvaluation) -> str:
+def all_table(result: MonitorEvaluation) -> str:
     """Return every row of the result on demand, those of the sweep apart."""
     rows: list[tuple[Cell, ...]] = []
-    for row in found.rows:
+    for row in result.rows:
         e = row.estimate
         group = ", ".join(f"{name} {value}" for name, value in (row.group or {}).items())
         bounds = (None if math.isnan(v) else v for v in (e.value, e.low, e.high))
@@ -139,20 +141,20 @@ def all_table(found: MonitorEvaluation) -> str:
     return details("All quantities", table)
 
 
-def labels_table(found: MonitorEvaluation) -> str:
+def labels_table(result: MonitorEvaluation) -> str:
     """Return OOD labels against OMS labels: counts, and the shares with their intervals; nothing
     without both.
     """
-    if found.disagreement is None:
+    if result.disagreement is None:
         return ""
-    counts = found.disagreement.labels
+    counts = result.disagreement.labels
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (name, *(int(n) for n in counts[k]), int(counts[k].sum()))
         for k, name in enumerate(("in distribution", "out of distribution"))
     )
     whole: tuple[Cell, ...] = ("all", *(int(n) for n in counts.sum(axis=0)), int(counts.sum()))
     table = Table(("images", "safe", "unsafe", "all"), (*rows, whole))
-    every = [found.disagreement.share(name) for name in SHARES]
+    every = [result.disagreement.share(name) for name in SHARES]
     shares: list[tuple[Cell, ...]] = [
         (words, cell(e), e.n_images) for words, e in zip(SHARES.values(), every)
     ]
@@ -170,37 +172,37 @@ def _marks(every: Sequence[Estimate]) -> str:
     return "".join(paragraph(line, "note") for line in legend(every))
 
 
-def cells_table(found: MonitorEvaluation) -> str:
+def cells_table(result: MonitorEvaluation) -> str:
     """Return which share of the images of every kind every monitor rejects: OOD x unsafe x
     rejected.
     """
-    if found.disagreement is None or not found.disagreement.alarms:
+    if result.disagreement is None or not result.disagreement.alarms:
         return ""
     rows: list[tuple[Cell, ...]] = []
     every: list[Estimate] = []
-    for name, counts in found.disagreement.alarms.items():
+    for name, counts in result.disagreement.alarms.items():
         for place in np.ndindex(2, 2):
             ood, unsafe = bool(place[0]), bool(place[1])
             n = int(counts[place].sum())
-            every.append(found.disagreement.rejected(name, ood=ood, unsafe=unsafe))
+            every.append(result.disagreement.rejected(name, ood=ood, unsafe=unsafe))
             kind = ("out of" if ood else "in") + " distribution", "unsafe" if unsafe else "safe"
             rows.append(
                 (name, *kind, n, int(counts[place][1]), n - int(counts[place][1]), cell(every[-1]))
             )
     columns = ("monitor", "images", "they are", "number", "rejected", "accepted", "share rejected")
-    said = "What every monitor does with images of every kind"
+    caption = "What every monitor does with images of every kind"
     return data_table(
-        Table(columns, tuple(rows)), "table-cells", said, all_in="monitor.json"
+        Table(columns, tuple(rows)), "table-cells", caption, all_in="monitor.json"
     ) + _marks(every)
 
 
-def pairs_table(found: MonitorEvaluation) -> str:
+def pairs_table(result: MonitorEvaluation) -> str:
     """Return the differences of AUROC of all pairs, under every headline; nothing for one monitor."""
-    if len(found.monitors) < 2 or not found.paradigms:
+    if len(result.monitors) < 2 or not result.paradigms:
         return ""
     rows: list[tuple[Cell, ...]] = []
-    for paradigm in found.paradigms:
-        for d in found.compare_all("AUROC", paradigm):
+    for paradigm in result.paradigms:
+        for d in result.compare_all("AUROC", paradigm):
             p = None if math.isnan(d.p_adjusted) else d.p_adjusted
             rows.append(
                 (
@@ -213,19 +215,19 @@ def pairs_table(found: MonitorEvaluation) -> str:
                 )
             )
     columns = ("labels", "a", "b", "AUROC, a − b", "p (Holm)", "verdict")
-    said = "Differences on the same images under the same weights; p corrected for the pairs of one kind of labels"
-    return data_table(Table(columns, tuple(rows)), "table-pairs", said, all_in="monitor.json")
+    caption = "Differences on the same images under the same weights; p corrected for the pairs of one kind of labels"
+    return data_table(Table(columns, tuple(rows)), "table-pairs", caption, all_in="monitor.json")
 
 
-def order_table(found: MonitorEvaluation) -> str:
+def order_table(result: MonitorEvaluation) -> str:
     """Return who is first by AUROC under which labels, every tau included; nothing for one monitor."""
-    if len(found.monitors) < 2:
+    if len(result.monitors) < 2:
         return ""
     rows: list[tuple[Cell, ...]] = []
-    for one in found.ranking("AUROC").orders:
+    for one in result.ranking("AUROC").orders:
         labels = one.paradigm.upper() if one.tau is None else f"OMS, tau = {one.tau:.4g}"
-        ranked = sorted(one.ranks, key=lambda name: one.ranks[name])
-        order = ", ".join(f"{one.ranks[name]}. {name} ({one.values[name]:.3f})" for name in ranked)
+        names = sorted(one.ranks, key=lambda name: one.ranks[name])
+        order = ", ".join(f"{one.ranks[name]}. {name} ({one.values[name]:.3f})" for name in names)
         share = max(one.wins.values()) if one.wins else None
         rows.append((labels, " and ".join(one.winners), order or "undefined", share))
     columns = (

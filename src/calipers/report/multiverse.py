@@ -49,7 +49,7 @@ REPLICATES = (
 
 
 def write_multiverse(
-    found: Multiverse, folder: Path, *, force: bool = False, command: Sequence[str] = ()
+    result: Multiverse, folder: Path, *, force: bool = False, command: Sequence[str] = ()
 ) -> Path:
     """Write page, document, rows and figures, all of them or none; return the page.
 
@@ -61,91 +61,94 @@ def write_multiverse(
         if folder.is_dir()
         else []
     )
-    shown = _bearable(found)
+    display = _bearable(result)
     with staged_folder(folder, owned=old) as stage:
         for name in FIGURES:
-            drawn = svg(shown.figure(name), width=SVG_WIDTH, name=name, standalone=True)
-            write_atomically(stage / f"multiverse-{name}.svg", drawn + "\n")
-        rows = found.rows()
+            picture = svg(display.figure(name), width=SVG_WIDTH, name=name, standalone=True)
+            write_atomically(stage / f"multiverse-{name}.svg", picture + "\n")
+        rows = result.rows()
         write_atomically(
             stage / ROWS,
             as_bytes(delimited({name: [row[name] for row in rows] for name in rows[0]})),
         )
-        write_atomically(stage / PAGE, multiverse_page(shown, command))
+        write_atomically(stage / PAGE, multiverse_page(display, command))
         write_atomically(
-            stage / DOCUMENT, json.dumps(found.as_dict() | made_by(command), allow_nan=False) + "\n"
+            stage / DOCUMENT,
+            json.dumps(result.as_dict() | made_by(command), allow_nan=False) + "\n",
         )
     return folder / PAGE
 
 
-def _bearable(found: Multiverse) -> Multiverse:
+def _bearable(result: Multiverse) -> Multiverse:
     """Return the multiverse with names of models that a page can show and a reader tell apart."""
-    names = Short(found.models)
-    return replace(found, models=tuple(map(names.name, found.models)))
+    names = Short(result.models)
+    return replace(result, models=tuple(map(names.name, result.models)))
 
 
-def multiverse_page(found: Multiverse, command: Sequence[str] = ()) -> str:
+def multiverse_page(result: Multiverse, command: Sequence[str] = ()) -> str:
     """Return the page as HTML; every text is escaped."""
     parts = [
-        ("figures", "Figures", figures(found)),
-        ("levels", "Who wins where", levels_table(found)),
-        ("methods", "Methods", _methods(found)),
+        ("figures", "Figures", figures(result)),
+        ("levels", "Who wins where", levels_table(result)),
+        ("methods", "Methods", _methods(result)),
         ("reproduce", "Reproduce", reproduced(command)),
     ]
-    return answer_page(TITLE, _described(found), _answer(found), parts)
+    return answer_page(TITLE, _summary_line(result), _answer(result), parts)
 
 
-def _described(found: Multiverse) -> str:
-    left = f"; {found.n_undefined} more have no value for some model" if found.n_undefined else ""
+def _summary_line(result: Multiverse) -> str:
+    undefined_note = (
+        f"; {result.n_undefined} more have no value for some model" if result.n_undefined else ""
+    )
     return (
-        f"{len(found.models)} models, {found.n_images:,} images, {found.n_references:,} references; "
-        f"{len(found.each):,} configurations of {found.n_possible:,} combinations{left}."
+        f"{len(result.models)} models, {result.n_images:,} images, {result.n_references:,} references; "
+        f"{len(result.each):,} configurations of {result.n_possible:,} combinations{undefined_note}."
     )
 
 
-def _answer(found: Multiverse) -> str:
-    first, *rest = found.sentences()
+def _answer(result: Multiverse) -> str:
+    first, *rest = result.sentences()
     return answer_section(first, further(rest))
 
 
-def figures(found: Multiverse) -> str:
+def figures(result: Multiverse) -> str:
     """Return all figures, two in a row where there is room."""
-    drawn = [
-        figure_block(found.figure(name), f"fig-multiverse-{name}")
+    blocks = [
+        figure_block(result.figure(name), f"fig-multiverse-{name}")
         for name in ("curve", "ranks", "choices", "levels")
     ]
-    return paired(drawn)
+    return paired(blocks)
 
 
-def levels_table(found: Multiverse) -> str:
+def levels_table(result: Multiverse) -> str:
     """Return the share of configurations that every model wins, at every value of every choice."""
     rows: list[tuple[Cell, ...]] = [
-        (spoken(choice), level, n, *(wins[model] for model in found.models))
-        for choice, level, n, wins in found.levels
+        (spoken(choice), level, n, *(wins[model] for model in result.models))
+        for choice, level, n, wins in result.levels
     ]
-    rows.append(("all", "", len(found.each), *(found.wins[model] for model in found.models)))
-    table = Table(("choice", "value", "configurations", *found.models), tuple(rows))
+    rows.append(("all", "", len(result.each), *(result.wins[model] for model in result.models)))
+    table = Table(("choice", "value", "configurations", *result.models), tuple(rows))
     caption = "Share of configurations that each model wins"
     return data_table(table, "table-levels", caption, len(rows), over=1, all_in=DOCUMENT)
 
 
-def _methods(found: Multiverse) -> str:
+def _methods(result: Multiverse) -> str:
     values = tuple(
         (
             spoken(name),
-            ", ".join(dict.fromkeys(str(one[name]) for one in found.each if name in one)),
+            ", ".join(dict.fromkeys(str(one[name]) for one in result.each if name in one)),
         )
-        for name in found.choices
+        for name in result.choices
     )
-    robust = found.robustness
-    units = "" if robust is None else _spoken(robust)
+    robust = result.robustness
+    units = "" if robust is None else _replicates_sentence(robust)
     grid = data_table(Table(("choice", "values"), values), "table-grid", "The grid")
-    base = f"The base is {described(found.each[found.base])}."
+    base = f"The base is {described(result.each[result.base])}."
     return "\n".join(
         [paragraph(METHOD), paragraph(base), paragraph(units), details("The grid", grid)]
     )
 
 
-def _spoken(robust: Robustness) -> str:
+def _replicates_sentence(robust: Robustness) -> str:
     unit = f"{robust.n_units} {plural(robust.unit)}"
     return REPLICATES.format(replicates=robust.replicates, unit=unit, seed=robust.seed)

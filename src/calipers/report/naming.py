@@ -49,14 +49,14 @@ class Short:
     """What every name becomes; names that are short enough, and look like no other, stay."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        alike: dict[str, list[str]] = {}
+        same_look: dict[str, list[str]] = {}
         for name in dict.fromkeys(names):
-            alike.setdefault(_look(name), []).append(name)
+            same_look.setdefault(_look(name), []).append(name)
         self.changed: Mapping[str, str] = {
-            name: changed
-            for look, found in alike.items()
-            for name in found
-            if (changed := _changed(name, look, several=len(found) > 1)) != name
+            name: new_name
+            for look, group in same_look.items()
+            for name in group
+            if (new_name := _display_name(name, look, several=len(group) > 1)) != name
         }
 
     def name(self, name: str) -> str:
@@ -78,13 +78,13 @@ def _look(name: str) -> str:
     """
     if name.isprintable() and name.isascii():
         return " ".join(name.split())
-    plain = "".join(
+    visible = "".join(
         c if c.isprintable() else UNSEEN for c in normalize("NFC", name) if c not in INVISIBLE
     )
-    return " ".join(plain.split())
+    return " ".join(visible.split())
 
 
-def _changed(name: str, look: str, *, several: bool) -> str:
+def _display_name(name: str, look: str, *, several: bool) -> str:
     if len(name) > LONGEST:
         return _shortened(name)
     if not name or not look:

@@ -24,5 +24,5 @@ def by_value(evaluation: Evaluation) -> tuple[str, ...]:
 
 def leading(evaluation: Evaluation, most: int) -> tuple[str, ...]:
     """Return the ``most`` best models, in display order."""
-    chosen = set(by_value(evaluation)[:most])
-    return tuple(model for model in evaluation.models if model in chosen)
+    best_models = set(by_value(evaluation)[:most])
+    return tuple(model for model in evaluation.models if model in best_models)

@@ -48,10 +48,14 @@ def page(context: Context) -> str:
 def _body(context: Context, title: str) -> str:
     from calipers import __version__
 
-    found = [(name, words, make(context)) for name, words, make in SECTIONS]
-    shown = [(name, words, inner) for name, words, inner in found if inner]
-    links = "".join(f'<li><a href="#{name}">{text(words)}</a></li>' for name, words, _ in shown)
-    sections = "\n".join(markup.section(name, words, inner) for name, words, inner in shown)
+    sections_html = [(name, words, make(context)) for name, words, make in SECTIONS]
+    filled_sections = [(name, words, inner) for name, words, inner in sections_html if inner]
+    links = "".join(
+        f'<li><a href="#{name}">{text(words)}</a></li>' for name, words, _ in filled_sections
+    )
+    sections = "\n".join(
+        markup.section(name, words, inner) for name, words, inner in filled_sections
+    )
     return (
         f'<header>{_opening(context, title)}</header>\n<nav aria-label="Sections"><ul>{links}</ul></nav>\n'
         f"<main>\n{_answer(context)}\n{sections}\n</main>\n"
@@ -60,15 +64,15 @@ def _body(context: Context, title: str) -> str:
 
 
 def _opening(context: Context, title: str) -> str:
-    return f'<h1>{text(title)}</h1>\n<p class="soft">{text(_described(context.evaluation))}</p>'
+    return f'<h1>{text(title)}</h1>\n<p class="soft">{text(_summary_line(context.evaluation))}</p>'
 
 
 def _answer(context: Context) -> str:
     """Return the verdict, and the headline as a figure and as a table."""
     ev = context.evaluation
-    said = verdict(ev, context.at_one, context.duel, context.comparison)
-    further = "".join(f"<li>{text(sentence)}</li>" for sentence in said.further)
-    answer = f'<p class="verdict">{text(said.first)}</p>' + (
+    answer_words = verdict(ev, context.at_one, context.duel, context.comparison)
+    further = "".join(f"<li>{text(sentence)}</li>" for sentence in answer_words.further)
+    answer = f'<p class="verdict">{text(answer_words.first)}</p>' + (
         f'<ul class="further">{further}</ul>' if further else ""
     )
     inner = answer + _headline(ev)
@@ -95,12 +99,10 @@ def _models(models: Sequence[str]) -> str:
     )
 
 
-def _described(evaluation: Evaluation) -> str:
+def _summary_line(evaluation: Evaluation) -> str:
     counts = cohort_counts(evaluation.cohort)
-    described = [plural("image", counts["images"]), plural("reference", counts["references"])]
-    described.append(plural("class", len(counts["classes"])))
-    described += [
-        plural(short(name), n) for name, n in counts["groups"].items() if name != "file_name"
-    ]
-    ignored = f" ({counts['ignored']} references are ignored)" if counts["ignored"] else ""
-    return f"{', '.join(described)}{ignored}. Protocol: {evaluation.protocol.name}."
+    facts = [plural("image", counts["images"]), plural("reference", counts["references"])]
+    facts.append(plural("class", len(counts["classes"])))
+    facts += [plural(short(name), n) for name, n in counts["groups"].items() if name != "file_name"]
+    ignored_note = f" ({counts['ignored']} references are ignored)" if counts["ignored"] else ""
+    return f"{', '.join(facts)}{ignored_note}. Protocol: {evaluation.protocol.name}."

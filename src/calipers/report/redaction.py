@@ -34,10 +34,10 @@ class Mask:
 
     def hashed(self, kind: str, value: str) -> str:
         """Return a name such as ``patient-1f0c2a9b4e``."""
-        found = hmac.new(
+        digest = hmac.new(
             self.key, f"{kind}\0{value}".encode("utf-8", "surrogatepass"), sha256
         ).hexdigest()
-        return f"{kind}-{found[:LENGTH]}"
+        return f"{kind}-{digest[:LENGTH]}"
 
     def name(self, name: str) -> str:
         """Return a name that stays."""
@@ -58,13 +58,13 @@ def redacted(evaluation: Evaluation) -> Evaluation:
     """Return the evaluation with all ids replaced; numbers, classes and models stay."""
     columns = evaluation.cohort.images.groups
     mask = Mask({name: frozenset(map(str, column.tolist())) for name, column in columns.items()})
-    hidden, intake = renamed(evaluation, mask), evaluation.cohort.intake
+    masked, intake = renamed(evaluation, mask), evaluation.cohort.intake
     files = tuple(_file(file, mask) for file in intake.files)
-    return replace(hidden, cohort=replace(hidden.cohort, intake=Intake(files, intake.quarantine)))
+    return replace(masked, cohort=replace(masked.cohort, intake=Intake(files, intake.quarantine)))
 
 
 def _file(file: FileIntake, mask: Mask) -> FileIntake:
-    left = (
+    notes = (
         (f"{len(file.notes)} notes on an input are left out of this page.",) if file.notes else ()
     )
-    return replace(file, file=mask.hashed("file", file.file), notes=left, sha256="")
+    return replace(file, file=mask.hashed("file", file.file), notes=notes, sha256="")

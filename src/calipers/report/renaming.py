@@ -47,7 +47,8 @@ def renamed(evaluation: Evaluation, names: Names) -> Evaluation:
         ),
         rows=tuple(_row(row, names) for row in evaluation.rows),
         evidence={
-            (names.name(model), key): found for (model, key), found in evaluation.evidence.items()
+            (names.name(model), key): evidence
+            for (model, key), evidence in evaluation.evidence.items()
         },
         groupings=tuple(_grouping(grouping, names) for grouping in evaluation.groupings),
         groups=tuple(_summary(summary, names) for summary in evaluation.groups),

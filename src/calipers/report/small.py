@@ -19,7 +19,7 @@ from calipers.report.markup import items, text
 from calipers.report.words import between, plural, reason_word
 from calipers.results import Estimate
 from calipers.results.comparison import Comparison
-from calipers.results.digits import shown
+from calipers.results.digits import short_number
 from calipers.sensitivity import Multiverse
 from calipers.sensitivity.swept import Sweep
 
@@ -43,35 +43,35 @@ def of_estimate(e: Estimate) -> str:
         else ""
     )
     return framed(
-        f"<strong>{shown(e.value)}</strong> {text(beside)} <small>{text(level + behind)}</small>"
+        f"<strong>{short_number(e.value)}</strong> {text(beside)} <small>{text(level + behind)}</small>"
     )
 
 
-def of_comparison(found: Comparison) -> str:
+def of_comparison(comparison: Comparison) -> str:
     """Return a row per difference, with its interval, test and verdict."""
     names = ("metric", "a", "b", "a − b", "interval", "p", "verdict")
     lines = []
-    for d in found.rows:
+    for d in comparison.rows:
         e, where = d.estimate, d.metric if d.label is None else f"{d.metric} of {d.label}"
         p = "" if math.isnan(d.p_adjusted) else f"{d.p_adjusted:.2g}"
         cells = (
             d.model_a,
             d.model_b,
-            shown(e.value),
+            short_number(e.value),
             between(e.low, e.high),
             p,
             d.verdict.replace("_", " "),
         )
         lines.append(f"<tr><th scope=row>{text(where)}</th>{_cells(cells)}</tr>")
     head = "".join(f"<th scope=col>{name}</th>" for name in names)
-    over, tests = plural(found.unit, found.n_units), plural("test", found.family)
+    over, tests = plural(comparison.unit, comparison.n_units), plural("test", comparison.family)
     manner = (
         "not corrected"
-        if found.correction == "none"
-        else f"corrected ({found.correction}) for {tests}"
+        if comparison.correction == "none"
+        else f"corrected ({comparison.correction}) for {tests}"
     )
-    said = f"Differences over {over}; p {manner}."
-    table = f"<table><caption>{text(said)}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    caption = f"Differences over {over}; p {manner}."
+    table = f"<table><caption>{text(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
     return framed(table)
 
 
@@ -79,39 +79,39 @@ def of_sweep(sweep: Sweep) -> str:
     """Return the first figure of a sweep, with its finding and its note."""
     figure = sweep_figure(sweep)
     name = f"sweep-{crc32(sweep.to_json().encode()):08x}"  # ids in a notebook are shared by all that it shows
-    drawn = svg(figure, name=name, standalone=True)
+    picture = svg(figure, name=name, standalone=True)
     return framed(
-        f"<p><strong>{text(figure.title)}</strong></p>{drawn}<p><small>{text(figure.note)}</small></p>"
+        f"<p><strong>{text(figure.title)}</strong></p>{picture}<p><small>{text(figure.note)}</small></p>"
     )
 
 
-def of_multiverse(found: Multiverse) -> str:
+def of_multiverse(result: Multiverse) -> str:
     """Return what a multiverse says, and who wins most."""
     lines = [
         f"<tr><th scope=row>{text(model)}</th><td>{text(percent(won))}</td></tr>"
-        for model, won in found.wins.items()
+        for model, won in result.wins.items()
     ]
     head = "<th scope=col>model</th><th scope=col>configurations won</th>"
-    caption = f"{len(found.each)} configurations; models that tie share one."
+    caption = f"{len(result.each)} configurations; models that tie share one."
     table = f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-    return framed(items(found.sentences()) + table)
+    return framed(items(result.sentences()) + table)
 
 
-def of_monitors(found: MonitorEvaluation) -> str:
+def of_monitors(result: MonitorEvaluation) -> str:
     """Return what is known of monitors, OMS and OOD side by side."""
-    heads = ("monitor", *(f"AUROC, {paradigm.upper()} labels" for paradigm in found.paradigms))
+    heads = ("monitor", *(f"AUROC, {paradigm.upper()} labels" for paradigm in result.paradigms))
     lines = []
-    for name in found.monitors if found.paradigms else ():
-        each = [found.get("AUROC", name, paradigm) for paradigm in found.paradigms]
+    for name in result.monitors if result.paradigms else ():
+        each = [result.get("AUROC", name, paradigm) for paradigm in result.paradigms]
         cells = [
-            f"{shown(e.value) or reason_word(e.reason)} {between(e.low, e.high)}".strip()
+            f"{short_number(e.value) or reason_word(e.reason)} {between(e.low, e.high)}".strip()
             for e in each
         ]
         lines.append(f"<tr><th scope=row>{text(name)}</th>{_cells(cells)}</tr>")
     head = "".join(f"<th scope=col>{text(name)}</th>" for name in heads)
-    caption = f"{plural('image', found.n_images)}."
+    caption = f"{plural('image', result.n_images)}."
     table = f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-    return framed(items(found.sentences()) + (table if lines else ""))
+    return framed(items(result.sentences()) + (table if lines else ""))
 
 
 def framed(inner: str) -> str:

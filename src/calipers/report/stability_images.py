@@ -69,7 +69,7 @@ def _padded(pixels: Pixels, part: Slice) -> Pixels:
     """Return the picture with a black rim where the last blocks of a map reach beyond it."""
     beyond = [(-(-n // part.side) * part.side) / n for n in part.counts.shape]
     rim = [(0, round(n * (scale - 1.0))) for n, scale in zip(pixels.array.shape, beyond)]
-    if not any(more for _, more in rim):
+    if not any(n_pixels for _, n_pixels in rim):
         return pixels
     return Pixels(
         np.pad(pixels.array, [*rim, *[(0, 0)] * (pixels.array.ndim - 2)]),
@@ -78,34 +78,34 @@ def _padded(pixels: Pixels, part: Slice) -> Pixels:
     )
 
 
-def chosen(found: StabilityResult) -> list[tuple[str, list[int]]]:
+def shown_images(result: StabilityResult) -> list[tuple[str, list[int]]]:
     """Return titles and places of the images that are shown; none is shown twice."""
-    ranked = found.ranked("APJ").tolist()
-    if len(ranked) <= 2 * EACH:
-        return [("Images, least stable first", ranked)] if ranked else []
-    return [("Least stable", ranked[:EACH]), ("Most stable", ranked[: -EACH - 1 : -1])]
+    order = result.ranked("APJ").tolist()
+    if len(order) <= 2 * EACH:
+        return [("Images, least stable first", order)] if order else []
+    return [("Least stable", order[:EACH]), ("Most stable", order[: -EACH - 1 : -1])]
 
 
-def images_section(found: StabilityResult, pictures: Pictures) -> str:
+def images_section(result: StabilityResult, pictures: Pictures) -> str:
     """Return map and histogram of the least and the most stable images; "" without any."""
-    groups = chosen(found) if found.source is not None else []
-    shown = []
+    groups = shown_images(result) if result.source is not None else []
+    blocks = []
     for g, (title, places) in enumerate(groups):
-        entries = [_entry(found, place, pictures, f"fig-bag-{g}-{place}") for place in places]
-        shown.append(f'<h3>{title}</h3>\n<div class="pairs">{"".join(entries)}</div>')
-    if not shown:
+        entries = [_entry(result, place, pictures, f"fig-bag-{g}-{place}") for place in places]
+        blocks.append(f'<h3>{title}</h3>\n<div class="pairs">{"".join(entries)}</div>')
+    if not blocks:
         return ""
-    return "\n".join([paragraph(LEGEND), items(list(dict.fromkeys(pictures.notes))), *shown])
+    return "\n".join([paragraph(LEGEND), items(list(dict.fromkeys(pictures.notes))), *blocks])
 
 
-def _entry(found: StabilityResult, place: int, pictures: Pictures, name: str) -> str:
+def _entry(result: StabilityResult, place: int, pictures: Pictures, name: str) -> str:
     """Return one image: its map and its histogram side by side, and the numbers of both."""
     try:
-        cells = found.figure("bags", bag=place, picture=lambda part: pictures.below(place, part))
+        cells = result.figure("bags", bag=place, picture=lambda part: pictures.below(place, part))
     # the file of a map is gone: the numbers stand, and the page says why there is no map
     except InputError as error:
-        return paragraph(f"{found.ids[place]}: the map could not be read again: {error}", "note")
-    bars = found.figure("called", bag=place)
+        return paragraph(f"{result.ids[place]}: the map could not be read again: {error}", "note")
+    bars = result.figure("called", bag=place)
     panels = "".join(
         f'<div class="panel">{svg(figure, width=WIDTH, name=f"{name}-{k}")}</div>'
         for k, figure in enumerate((cells, bars))

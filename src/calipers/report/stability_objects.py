@@ -20,28 +20,28 @@ WHY = (
 )
 
 
-def objects_block(found: ObjectStability) -> str:
+def objects_block(result: ObjectStability) -> str:
     """Return sentences, figures and the most disputed images."""
-    said = [cut(sentence, LONGEST) for sentence in (*found.sentences(), *found.warnings)]
-    drawn = [figure_block(found.figure(name), f"fig-objects-{name}") for name in _figures(found)]
-    return "\n".join([items(said), paired(drawn), paragraph(WHY), _disputed(found)])
+    sentences = [cut(sentence, LONGEST) for sentence in (*result.sentences(), *result.warnings)]
+    blocks = [figure_block(result.figure(name), f"fig-objects-{name}") for name in _figures(result)]
+    return "\n".join([items(sentences), paired(blocks), paragraph(WHY), _disputed(result)])
 
 
-def _figures(found: ObjectStability) -> list[str]:
-    sizes = any("size" in (row.group or {}) for row in found.rows)
+def _figures(result: ObjectStability) -> list[str]:
+    sizes = any("size" in (row.group or {}) for row in result.rows)
     return ["found-by", "false-alarms", "agreement", "pairs", *(["sizes"] if sizes else [])]
 
 
-def _disputed(found: ObjectStability) -> str:
-    images = found.disputed(DISPUTED)
+def _disputed(result: ObjectStability) -> str:
+    images = result.disputed(DISPUTED)
     if not images:
         return paragraph("No reference is disputed.")
     rows: list[tuple[Cell, ...]] = []
     for one in images:
         agreement = None if math.isnan(one.agreement) else one.agreement
-        told = "; ".join(
-            f"{ref.label}: {len(ref.found_by)} of {len(found.models)}" for ref in one.references
+        counts = "; ".join(
+            f"{ref.label}: {len(ref.found_by)} of {len(result.models)}" for ref in one.references
         )
-        rows.append((one.image, len(one.references), one.n_references, agreement, told))
+        rows.append((one.image, len(one.references), one.n_references, agreement, counts))
     columns = ("image", "disputed", "references", "agreement of the models", "found by")
     return data_table(Table(columns, tuple(rows)), "table-disputed", "The most disputed images")

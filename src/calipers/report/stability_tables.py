@@ -16,7 +16,7 @@ from calipers.report.markup import data_table, digits, text
 from calipers.report.stability_words import MEANINGS
 from calipers.report.words import between, reason_word, short
 from calipers.results import Estimate
-from calipers.results.digits import shown
+from calipers.results.digits import short_number
 from calipers.stability.document import HEADLINE
 from calipers.stability.plan import ALL_MODELS
 from calipers.stability.result import StabilityResult
@@ -34,13 +34,13 @@ IN_BAGS = (
 
 
 def scores_table(
-    found: StabilityResult, names: Sequence[str] = HEADLINE, *, label: str = "Stability"
+    result: StabilityResult, names: Sequence[str] = HEADLINE, *, label: str = "Stability"
 ) -> str:
     """Return a row per score: mean with its interval, SD, interval over models, undefined pairs,
     what it means.
     """
-    shown = [name for name in names if name in found.names]
-    estimates = [found[name] for name in shown]
+    score_names = [name for name in names if name in result.names]
+    estimates = [result[name] for name in score_names]
     heads = (
         "score",
         "mean over images",
@@ -53,38 +53,38 @@ def scores_table(
         "".join(f"<th scope=col>{words}</th>" for words in heads[:-1])
         + f"<th scope=col class=words>{heads[-1]}</th>"
     )
-    lines = [_line(found, name, estimate) for name, estimate in zip(shown, estimates)]
-    caption = f"n = {found.n_used} images, {len(found.models)} models"
+    lines = [_line(result, name, estimate) for name, estimate in zip(score_names, estimates)]
+    caption = f"n = {result.n_used} images, {len(result.models)} models"
     return frame(
-        caption, f"<tr>{head}</tr>", lines, label=label, below=[*legend(estimates), *_below(found)]
+        caption, f"<tr>{head}</tr>", lines, label=label, below=[*legend(estimates), *_below(result)]
     )
 
 
-def _below(found: StabilityResult) -> list[str]:
+def _below(result: StabilityResult) -> list[str]:
     """Return whom the intervals speak for."""
-    plan, said = found.plan, []
+    plan, sentences = result.plan, []
     if plan.certainty.replicates:
         level = f"{100 * plan.certainty.level:g} %"
         speaks = f"they speak for {plan.units.generalises_to()}, with these models"
-        said.append(
+        sentences.append(
             f"{level} intervals over {plan.units.number} {plural(plan.units.name)}: {speaks}."
         )
-    said.append(
+    sentences.append(
         "Other trainings: t interval from leaving out one model at a time, on these images."
     )
-    return said
+    return sentences
 
 
-def _line(found: StabilityResult, name: str, estimate: Estimate) -> str:
-    cells = [estimate_cell(estimate), _number(found.sd(name))]
+def _line(result: StabilityResult, name: str, estimate: Estimate) -> str:
+    cells = [estimate_cell(estimate), _number(result.sd(name))]
     if name in CALLED:
         cells += ["<td></td>", "<td></td>"]
     else:
-        left, missing = found.leave_one_out(name), found.undefined(name)
-        other = between(left.low, left.high) or reason_word(left.reason)
+        jackknife, undefined = result.leave_one_out(name), result.undefined(name)
+        other = between(jackknife.low, jackknife.high) or reason_word(jackknife.reason)
         cells += [
             f"<td>{text(other)}</td>",
-            f"<td class=n>{missing.pairs} of {missing.of_pairs}</td>",
+            f"<td class=n>{undefined.pairs} of {undefined.of_pairs}</td>",
         ]
     meaning = MEANINGS.get(name, SCORES[name].meaning)
     return f"<tr><th scope=row>{text(name)}</th>{''.join(cells)}<td class=words>{text(meaning)}</td></tr>"
@@ -96,18 +96,22 @@ def estimate_cell(estimate: Estimate) -> str:
         return f"<td class=undefined>{text(reason_word(estimate.reason))}</td>"
     beside = between(estimate.low, estimate.high) + marks_of(estimate) or without_interval(estimate)
     small = f"<small>{text(beside)}</small>" if beside else ""
-    return f'<td data-v="{digits(estimate.value)}">{shown(estimate.value)}{small}</td>'
+    return f'<td data-v="{digits(estimate.value)}">{short_number(estimate.value)}{small}</td>'
 
 
 def _number(value: float) -> str:
-    return "<td></td>" if math.isnan(value) else f'<td data-v="{digits(value)}">{shown(value)}</td>'
+    return (
+        "<td></td>"
+        if math.isnan(value)
+        else f'<td data-v="{digits(value)}">{short_number(value)}</td>'
+    )
 
 
-def reference_table(found: StabilityResult) -> str:
+def reference_table(result: StabilityResult) -> str:
     """Return a row per model: what it finds of the reference, and how it tells whole images apart;
     "" for nothing.
     """
-    local = found.localized
+    local = result.localized
     names = [name for name in MEASURES if local.has(name)]
     if not names:
         return ""
@@ -129,57 +133,61 @@ def reference_table(found: StabilityResult) -> str:
         if local.pooling == "given"
         else f"Whole images have the {local.pooling} of their map as score. "
     )
-    said = f"{accuracy}{pooled if 'AUC' in names else ''}n: images."
+    caption = f"{accuracy}{pooled if 'AUC' in names else ''}n: images."
     every = [estimate for row in rows for estimate in row]
     return frame(
-        said, f"<tr>{head}</tr>", lines, label="Models against the reference", below=legend(every)
+        caption,
+        f"<tr>{head}</tr>",
+        lines,
+        label="Models against the reference",
+        below=legend(every),
     )
 
 
-def bag_columns(found: StabilityResult) -> dict[str, list[Any]]:
+def bag_columns(result: StabilityResult) -> dict[str, list[Any]]:
     """Return a column per fact of every image that was used, for ``bags.csv``: empty where
     undefined.
     """
-    positive, evidence = found.plan.positive, found.evidence
+    positive, evidence = result.plan.positive, result.evidence
     columns: dict[str, list[Any]] = {
-        "bag": list(found.ids),
-        "positive": [None] * found.n_used if positive is None else positive.astype(int).tolist(),
+        "bag": list(result.ids),
+        "positive": [None] * result.n_used if positive is None else positive.astype(int).tolist(),
         "instances": evidence.n.tolist(),
     }
-    columns |= {name: found.per_bag(name).tolist() for name in found.names}
-    columns["undefined pairs"] = undefined_pairs(found)
-    local = found.localized
+    columns |= {name: result.per_bag(name).tolist() for name in result.names}
+    columns["undefined pairs"] = undefined_pairs(result)
+    local = result.localized
     if local.has("DICE"):
         for measure in ("DICE", "Jaccard"):
             for words, values in zip(("mean", "SD"), local.per_bag(measure)):
-                whole = np.full(found.n_used, np.nan)
+                whole = np.full(result.n_used, np.nan)
                 whole[local.places] = values
                 columns[f"{measure} {words}"] = whole.tolist()
-    ones = evidence.ones[:, evidence.at(found.threshold)]
+    ones = evidence.ones[:, evidence.at(result.threshold)]
     return columns | {
-        f"marked by {model}": ones[:, k].tolist() for k, model in enumerate(found.models)
+        f"marked by {model}": ones[:, k].tolist() for k, model in enumerate(result.models)
     }
 
 
-def undefined_pairs(found: StabilityResult) -> list[int]:
+def undefined_pairs(result: StabilityResult) -> list[int]:
     """Return how many pairs of models have no APJ on every image."""
     from calipers.stability.pairs import pair_scores
 
-    scores = pair_scores(found.evidence, "APJ", found.evidence.at(found.threshold), "skip")
+    scores = pair_scores(result.evidence, "APJ", result.evidence.at(result.threshold), "skip")
     return [int(n) for n in np.isnan(scores).sum(axis=1)]
 
 
-def bags_table(found: StabilityResult) -> str:
+def bags_table(result: StabilityResult) -> str:
     """Return the images, least stable first; those without a value come last."""
-    columns = bag_columns(found)
+    columns = bag_columns(result)
     names = [
         name
         for name in ("bag", *IN_BAGS, "undefined pairs", "DICE mean", "DICE SD")
         if name in columns
     ]
-    ranked = found.ranked("APJ").tolist()
-    known = set(ranked)
-    order = [*ranked, *(i for i in range(found.n_used) if i not in known)]
+    places = result.ranked("APJ").tolist()
+    defined = set(places)
+    order = [*places, *(i for i in range(result.n_used) if i not in defined)]
     rows: list[tuple[Cell, ...]] = []
     for i in order:
         cells = [columns[name][i] for name in names]

@@ -40,15 +40,15 @@ MEANINGS = {  # of the scores above, for somebody who has never heard of them
 }
 
 
-def trust(found: StabilityResult, what: str = "map") -> str:
+def trust(result: StabilityResult, what: str = "map") -> str:
     """Return how far a single map, or model, can be trusted, in a sentence; others have the
     numbers.
     """
-    word, models = shared(found), f"{counted(len(found.models))} models"
+    word, models = shared(result), f"{counted(len(result.models))} models"
     if not word:
-        return f"There is nothing to trust: none of the {models} marks anything at the threshold {found.threshold:g}."
-    right = found.localized.get("DICE").value if found.localized.has("DICE") else None
-    if word == "hardly" or by_chance(found):
+        return f"There is nothing to trust: none of the {models} marks anything at the threshold {result.threshold:g}."
+    right = result.localized.get("DICE").value if result.localized.has("DICE") else None
+    if word == "hardly" or by_chance(result):
         also = (
             f" Nor do they mark what the reference does (mean DICE {right:.2f})."
             if _wrong(right)
@@ -81,61 +81,61 @@ def _wrong(dice: float | None) -> bool:
     return dice is not None and dice < RIGHT
 
 
-def described(found: StabilityResult) -> str:
+def summary_line(result: StabilityResult) -> str:
     """Return what was looked at, in a line."""
-    instances = int(found.evidence.n.sum())
-    left = found.n_bags - found.n_used
-    more = f" ({left} negative ones are left out)" if left else ""
+    instances = int(result.evidence.n.sum())
+    n_omitted = result.n_bags - result.n_used
+    omitted_note = f" ({n_omitted} negative ones are left out)" if n_omitted else ""
     return (
-        f"{len(found.models)} models, {found.n_used} images{more}, {instances:,} places; a place is marked from a "
-        f"score of {found.threshold:g} on."
+        f"{len(result.models)} models, {result.n_used} images{omitted_note}, {instances:,} places; a place is marked from a "
+        f"score of {result.threshold:g} on."
     )
 
 
-def methods(found: StabilityResult) -> list[str]:
+def methods(result: StabilityResult) -> list[str]:
     """Return paragraphs that a paper can take over."""
-    plan, n = found.plan, len(found.models)
+    plan, n = result.plan, len(result.models)
     kind = "positive images" if plan.positive is not None and plan.bags == "positive" else "images"
     first = (
-        f"We compared the maps of {n} models that were trained alike on {found.n_used} {kind}. Maps were binarised at "
-        f"{found.threshold:g}. For each image and each of the {n * (n - 1) // 2} unordered pairs of models we computed "
+        f"We compared the maps of {n} models that were trained alike on {result.n_used} {kind}. Maps were binarised at "
+        f"{result.threshold:g}. For each image and each of the {n * (n - 1) // 2} unordered pairs of models we computed "
         "the agreement of the binary maps, among others the adjusted positive Jaccard index (APJ: the Jaccard index of "
         "positive instances corrected for chance; 1 for the same instances, 0 for what chance gives), positive and "
         "negative agreement and Gwet's AC1, and rank and linear correlations of the maps themselves. The value of an "
         "image is the mean over pairs, and the value reported is the mean over images. Pairs of maps for which a score "
         f"is 0/0, because both mark nothing or everything, were {UNDEFINED[plan.undefined]}."
     )
-    return [first, _uncertainty(found), *_against(found)]
+    return [first, _uncertainty(result), *_against(result)]
 
 
-def _uncertainty(found: StabilityResult) -> str:
-    plan, certainty = found.plan, found.plan.certainty
+def _uncertainty(result: StabilityResult) -> str:
+    plan, certainty = result.plan, result.plan.certainty
     units = plural(plan.units.name)
-    said = "No intervals over images were made."
+    sentences = "No intervals over images were made."
     if certainty.replicates:
-        said = (
+        sentences = (
             f"Intervals of {100 * certainty.level:g} % come from {certainty.replicates} bootstrap replicates over "
             f"{plan.units.number} {units} (seed {certainty.seed}), with these models, and speak for "
             f"{plan.units.generalises_to()}."
         )
-    if found.leave_one_out("APJ").reason is None:
-        said += (
+    if result.leave_one_out("APJ").reason is None:
+        sentences += (
             " Pairs that share a model are dependent, so pairs were never counted as independent: the uncertainty over "
-            f"trainings is a t interval with {len(found.models) - 1} degrees of freedom from the jackknife over models."
+            f"trainings is a t interval with {len(result.models) - 1} degrees of freedom from the jackknife over models."
         )
-    return f"{said} Standard deviations are over images (ddof 0)."
+    return f"{sentences} Standard deviations are over images (ddof 0)."
 
 
-def _against(found: StabilityResult) -> list[str]:
-    local, said = found.localized, []
+def _against(result: StabilityResult) -> list[str]:
+    local, sentences = result.localized, []
     if local.has("DICE"):
-        said.append(
+        sentences.append(
             f"On {len(local.ids)} annotated positive images every model was compared with the reference by DICE, the "
             f"Jaccard index, and whether the Jaccard index is at least {local.least_jaccard:g} (accuracy)."
         )
     if local.has("AUC"):
         scores = "given scores" if local.pooling == "given" else f"the {local.pooling} of each map"
-        said.append(
+        sentences.append(
             f"Whole images were told apart by {scores}, measured by the area under the ROC curve (AUC)."
         )
-    return [" ".join(said)] if said else []
+    return [" ".join(sentences)] if sentences else []

@@ -65,18 +65,18 @@ def verdict(
     """
     if evaluation.cohort.maps:
         return of_maps(evaluation, all_pairs)
-    found = list(_clinical(at_one, duel)) if at_one is not None else []
+    sentences = list(_clinical(at_one, duel)) if at_one is not None else []
     rule = []
-    if found and at_one is not None:  # protocols differ much in the place they ask for
+    if sentences and at_one is not None:  # protocols differ much in the place they ask for
         rule = [counts_as_found(at_one.protocol.matching, at_one.cohort.dimensions)]
-    found += (
+    sentences += (
         _leads(evaluation, all_pairs)
         if len(evaluation.models) > 1
-        else _alone(evaluation, bool(found))
+        else _single_model(evaluation, bool(sentences))
     )
-    if not found:
-        found = ["There is nothing to judge: no metric of the headline has a value."]
-    return Verdict(found[0], (*found[1:], *rule))
+    if not sentences:
+        sentences = ["There is nothing to judge: no metric of the headline has a value."]
+    return Verdict(sentences[0], (*sentences[1:], *rule))
 
 
 def of_maps(evaluation: Evaluation, all_pairs: Comparison | None) -> Verdict:
@@ -87,14 +87,17 @@ def of_maps(evaluation: Evaluation, all_pairs: Comparison | None) -> Verdict:
         return Verdict(NOTHING_THERE, tuple(_objects_found(evaluation)))
     if len(evaluation.models) > 1:
         first, *others = headline_of(evaluation)
-        found = [*_ahead_in(first, evaluation, all_pairs), *_leads(evaluation, all_pairs, others)]
+        sentences = [
+            *_ahead_in(first, evaluation, all_pairs),
+            *_leads(evaluation, all_pairs, others),
+        ]
     else:
-        found = _alone(evaluation, known=False)
-    found[1:1] = _objects_found(evaluation)
-    if not found:
+        sentences = _single_model(evaluation, after_others=False)
+    sentences[1:1] = _objects_found(evaluation)
+    if not sentences:
         return Verdict("There is nothing to judge: no metric of the headline has a value.", ())
     rule = counts_as_found(evaluation.protocol.matching, evaluation.cohort.dimensions)
-    return Verdict(found[0], (*found[1:], *_soft(evaluation), rule))
+    return Verdict(sentences[0], (*sentences[1:], *_soft(evaluation), rule))
 
 
 def _soft(evaluation: Evaluation) -> Sequence[str]:
@@ -128,7 +131,7 @@ def _ahead_in(metric: str, evaluation: Evaluation, all_pairs: Comparison | None)
     values = [evaluation.get(metric, model=model).value for model in (best, other)]
     if values[0] == values[1]:
         return [f"{named(best)} and {named(other)} have the same {metric}: {values[0]:.3f}."]
-    told = f"{metric} {values[0]:.3f} against {values[1]:.3f} of {named(other)}"
+    numbers = f"{metric} {values[0]:.3f} against {values[1]:.3f} of {named(other)}"
     rows = (
         []
         if all_pairs is None
@@ -136,15 +139,15 @@ def _ahead_in(metric: str, evaluation: Evaluation, all_pairs: Comparison | None)
     )
     row = next((row for row in rows if {row.model_a, row.model_b} == {best, other}), None)
     if row is None or math.isnan(row.estimate.low):
-        return [f"{named(best)} localises best: {told}."]
+        return [f"{named(best)} localises best: {numbers}."]
     sign = 1.0 if row.model_a == best else -1.0
     ends = sorted((sign * row.estimate.low, sign * row.estimate.high))
     span = (
         f"{100 * row.estimate.level:g} % interval of the difference {ends[0]:.3f} to {ends[1]:.3f}"
     )
     if _certainty(all_pairs, metric, best, len(order) - 1) == "sure":
-        return [f"{named(best)} localises best: {told}; {span}."]
-    doubt = f"No model is shown to localise best: {named(best)} has {told}"
+        return [f"{named(best)} localises best: {numbers}; {span}."]
+    doubt = f"No model is shown to localise best: {named(best)} has {numbers}"
     if ends[0] <= 0.0 or math.isnan(row.p_adjusted):
         return [f"{doubt}, but chance could explain it ({span})."]
     tests = f" after correction for {row.family} tests" if row.family > 1 else ""
@@ -155,21 +158,23 @@ def _ahead_in(metric: str, evaluation: Evaluation, all_pairs: Comparison | None)
 
 def _objects_found(evaluation: Evaluation) -> list[str]:
     """Return how many references every model finds as objects, and how many false alarms it raises."""
-    cohort, said = evaluation.cohort, []
+    cohort, clauses = evaluation.cohort, []
     what = named_plural(cohort.classes[0]) if len(cohort.classes) == 1 else "references"
     for model in by_value(evaluation)[:MOST_NAMED]:
         table = shown_matches(evaluation, model)
-        counted = int((table.reference_fate[0] != matching.IGNORED).sum())
+        n_counted = int((table.reference_fate[0] != matching.IGNORED).sum())
         hits = int((table.reference_fate[0] == matching.HIT).sum())
         wrong = int(
             np.isin(table.prediction_fate[0], (matching.FALSE_ALARM, matching.DUPLICATE)).sum()
         )
         alarms = f"raises {plural('false alarm', wrong)}" if wrong else "raises no false alarm"
-        found = (
-            f"finds {hits} of {counted} {what} ({percent(hits / counted)}) and " if counted else ""
+        hits_words = (
+            f"finds {hits} of {n_counted} {what} ({percent(hits / n_counted)}) and "
+            if n_counted
+            else ""
         )
-        said.append(f"{named(model)} {found}{alarms}")
-    return [f"As objects, {'; '.join(said)}, in {plural('image', cohort.n_images)}."]
+        clauses.append(f"{named(model)} {hits_words}{alarms}")
+    return [f"As objects, {'; '.join(clauses)}, in {plural('image', cohort.n_images)}."]
 
 
 def _clinical(at_one: Evaluation, duel: Comparison | None) -> Sequence[str]:
@@ -177,15 +182,15 @@ def _clinical(at_one: Evaluation, duel: Comparison | None) -> Sequence[str]:
     it raises uncut.
     """
     metric = at_one.metrics[0]
-    found = [(at_one.get(metric, model=model), model) for model in at_one.models]
-    known = [(e, model) for e, model in found if e.value == e.value]
-    if not known:
+    estimates = [(at_one.get(metric, model=model), model) for model in at_one.models]
+    defined = [(e, model) for e, model in estimates if e.value == e.value]
+    if not defined:
         return ()
-    best, model = max(known, key=lambda entry: entry[0].value)
-    return (*_found(at_one, duel, best, model), *_alarms(at_one, model))
+    best, model = max(defined, key=lambda entry: entry[0].value)
+    return (*_references_found(at_one, duel, best, model), *_alarms(at_one, model))
 
 
-def _found(
+def _references_found(
     at_one: Evaluation, duel: Comparison | None, best: Estimate, model: str
 ) -> Sequence[str]:
     """Return how many references the best model finds, and how far ahead it is."""
@@ -274,19 +279,19 @@ def _leads(
     """Return who leads in which headline metrics, or in some of them, and whether by more than
     chance.
     """
-    said: dict[tuple[str, str], list[str]] = {}
+    metrics_of_lead: dict[tuple[str, str], list[str]] = {}
     valued = False
     for metric in headline_of(evaluation) if metrics is None else metrics:
         values = {model: evaluation.get(metric, model=model).value for model in evaluation.models}
-        known = {model: value for model, value in values.items() if value == value}
-        valued = valued or bool(known)
-        found = _lead(evaluation, all_pairs, metric, known)
-        if found is not None:
-            said.setdefault(found, []).append(metric)
-    if not said:
+        defined = {model: value for model, value in values.items() if value == value}
+        valued = valued or bool(defined)
+        lead = _lead(evaluation, all_pairs, metric, defined)
+        if lead is not None:
+            metrics_of_lead.setdefault(lead, []).append(metric)
+    if not metrics_of_lead:
         which = "headline metric" if metrics is None else "other headline metric"
         return [f"The models do not differ in any {which}."] if valued else []
-    order = sorted(said.items(), key=lambda entry: list(WORDS).index(entry[0][0]))
+    order = sorted(metrics_of_lead.items(), key=lambda entry: list(WORDS).index(entry[0][0]))
     return [
         WORDS[kind].format(models=models, metrics=join(metrics))
         for (kind, models), metrics in order
@@ -294,22 +299,22 @@ def _leads(
 
 
 def _lead(
-    evaluation: Evaluation, all_pairs: Comparison | None, metric: str, known: Mapping[str, float]
+    evaluation: Evaluation, all_pairs: Comparison | None, metric: str, values: Mapping[str, float]
 ) -> tuple[str, str] | None:
     """Return the kind of lead in a metric (see `WORDS`) and who has it; None if nobody is ahead of
     anybody.
     """
-    if not known:
+    if not values:
         return None
-    if len(known) == 1:
-        return "alone", named(next(iter(known)))
-    top = (min if metric in lower_is_better(evaluation.protocol) else max)(known.values())
-    best = [model for model, value in known.items() if value == top]
-    if len(best) == len(known):
+    if len(values) == 1:
+        return "alone", named(next(iter(values)))
+    top = (min if metric in lower_is_better(evaluation.protocol) else max)(values.values())
+    best = [model for model, value in values.items() if value == top]
+    if len(best) == len(values):
         return None
     if len(best) > 1:
         return "shared", join([named(model) for model in best])
-    return _certainty(all_pairs, metric, best[0], len(known) - 1), named(best[0])
+    return _certainty(all_pairs, metric, best[0], len(values) - 1), named(best[0])
 
 
 def _certainty(all_pairs: Comparison | None, metric: str, model: str, rivals: int) -> str:
@@ -334,14 +339,14 @@ def _certainty(all_pairs: Comparison | None, metric: str, model: str, rivals: in
     return "sure" if len(won) == rivals else "untested"
 
 
-def _alone(evaluation: Evaluation, known: bool) -> list[str]:
+def _single_model(evaluation: Evaluation, after_others: bool) -> list[str]:
     """Return the headline of a single model in words."""
-    said = []
-    for metric in headline_of(evaluation)[: 3 if known else 4]:
+    phrases = []
+    for metric in headline_of(evaluation)[: 3 if after_others else 4]:
         e = evaluation.get(metric)
         if e.value == e.value:
-            said.append(f"{metric} {e.value:.2f}{_interval(e, share=False)}")
-    return [f"{join(said)}."] if said else []
+            phrases.append(f"{metric} {e.value:.2f}{_interval(e, share=False)}")
+    return [f"{join(phrases)}."] if phrases else []
 
 
 def _interval(e: Estimate, *, share: bool = True) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from calipers.evaluation import Evaluation
 from calipers.plots.words import named
 from calipers.results import Estimate
-from calipers.results.digits import shown
+from calipers.results.digits import short_number
 from calipers.statistics.weights import plural as named_plural
 
 LONGEST = 60  # characters of a name
@@ -79,18 +79,20 @@ def best_of(estimates: Sequence[Estimate], *, lower: bool) -> list[bool]:
 
 def intervals_in_words(evaluation: Evaluation) -> str:
     """Return how the intervals were made, as a paragraph for a paper."""
-    said = evaluation.statistics
-    percent, units = f"{100 * said['level']:g} %", named_plural(said["unit"])
-    drawn = f"{said['replicates']} bootstrap replicates of the {said['n_units']} {units} (seed {said['seed']})"
-    words = [f"Intervals of {percent} come from {drawn} and speak for {said['generalises_to']}."]
-    if said["interval"] == "bootse-t-logit":
+    statistics = evaluation.statistics
+    percent, units = f"{100 * statistics['level']:g} %", named_plural(statistics["unit"])
+    source = f"{statistics['replicates']} bootstrap replicates of the {statistics['n_units']} {units} (seed {statistics['seed']})"
+    words = [
+        f"Intervals of {percent} come from {source} and speak for {statistics['generalises_to']}."
+    ]
+    if statistics["interval"] == "bootse-t-logit":
         words.append(
             "Each is a t interval around the value, with the standard deviation of its replicates as standard error, "
             "on the scale of the metric (logit between 0 and 1, log from 0 on), with as many degrees of freedom as "
             f"{units} less {'one' if evaluation.protocol.strata is None else 'one per ' + evaluation.protocol.strata}."
         )
     else:
-        words.append(f"Kind of interval: {said['interval']}.")
+        words.append(f"Kind of interval: {statistics['interval']}.")
     words.append(
         f"There is none for fewer than 5 {units}, or if more than 5 % of the replicates have no value. With fewer "
         f"than 5 {units} in error, and fewer than half of them, it is the Clopper-Pearson interval of the share of "
@@ -112,15 +114,19 @@ def meanings(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
 def undefined(estimates: Sequence[Estimate]) -> str:
     """Return why some values are missing, in words; empty if none is."""
     reasons = dict.fromkeys(str(e.reason) for e in estimates if math.isnan(e.value))
-    said = [
+    explanations = [
         f"“{reason_word(reason)}”: {REASONS[reason]}" for reason in reasons if reason in REASONS
     ]
-    return f"Undefined where words stand instead of a number ({'; '.join(said)})." if said else ""
+    return (
+        f"Undefined where words stand instead of a number ({'; '.join(explanations)})."
+        if explanations
+        else ""
+    )
 
 
 def between(low: float, high: float) -> str:
     """Return ``[0.1, 0.3]``; empty if undefined."""
-    return "" if math.isnan(low) else f"[{shown(low)}, {shown(high)}]"
+    return "" if math.isnan(low) else f"[{short_number(low)}, {short_number(high)}]"
 
 
 def reason_word(reason: str | None) -> str:

@@ -8,7 +8,7 @@ import math
 SMALL, LARGE = 10, 100
 
 
-def shown(value: float) -> str:
+def short_number(value: float) -> str:
     """Return a number for a reader: 0.123, 1.234, 12.3, 123; a count of two or more as it is; empty
     if undefined.
     """

@@ -76,7 +76,7 @@ def staged_folder(folder: Path, owned: Sequence[str] = ()) -> Iterator[Path]:
         Names of files that an earlier result may have left; on success those that were not written
         again go.
     """
-    made = [part for part in (folder, *folder.parents) if not part.exists()]
+    new_folders = [part for part in (folder, *folder.parents) if not part.exists()]
     stage: Path | None = None
     try:
         try:
@@ -90,7 +90,7 @@ def staged_folder(folder: Path, owned: Sequence[str] = ()) -> Iterator[Path]:
     except BaseException:
         for leftover in [] if stage is None else stage.iterdir():
             leftover.unlink()
-        for part in [stage, *made]:
+        for part in [stage, *new_folders]:
             if part is not None and part.is_dir() and not any(part.iterdir()):
                 part.rmdir()
         raise

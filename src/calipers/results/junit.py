@@ -29,23 +29,23 @@ def junit(outcomes: Sequence[Outcome], *, suite: str, properties: Mapping[str, s
 
     failures = sum(outcome.verdict != "met" for outcome in outcomes)
     root, tests = _suite(suite, tests=len(outcomes), failures=failures, errors=0)
-    listed = SubElement(tests, "properties")
+    property_list = SubElement(tests, "properties")
     for name, value in properties.items():
-        SubElement(listed, "property", name=name, value=_plain(value))
+        SubElement(property_list, "property", name=name, value=_printable(value))
     for outcome in outcomes:
-        wanted = outcome.requirement
-        name = f"{outcome.place}: {wanted}"
+        requirement = outcome.requirement
+        name = f"{outcome.place}: {requirement}"
         case = SubElement(
-            tests, "testcase", classname=_plain(wanted.id), name=_plain(name), time="0"
+            tests, "testcase", classname=_printable(requirement.id), name=_printable(name), time="0"
         )
-        words = f"{wanted.text}: {outcome.why}" if wanted.text else outcome.why
+        words = f"{requirement.text}: {outcome.why}" if requirement.text else outcome.why
         if outcome.verdict == "met":
-            SubElement(case, "system-out").text = _plain(words)
+            SubElement(case, "system-out").text = _printable(words)
         else:
             SubElement(
-                case, "failure", type=outcome.verdict, message=_plain(outcome.why)
-            ).text = _plain(words)
-    return _written(root)
+                case, "failure", type=outcome.verdict, message=_printable(outcome.why)
+            ).text = _printable(words)
+    return _xml_text(root)
 
 
 def junit_of_error(message: str, *, suite: str) -> str:
@@ -60,8 +60,8 @@ def junit_of_error(message: str, *, suite: str) -> str:
         name="evaluation and requirements can be read",
         time="0",
     )
-    SubElement(case, "error", type="input", message=_plain(message)).text = _plain(message)
-    return _written(root)
+    SubElement(case, "error", type="input", message=_printable(message)).text = _printable(message)
+    return _xml_text(root)
 
 
 def _suite(name: str, **counts: int) -> tuple[Element, Element]:
@@ -70,18 +70,18 @@ def _suite(name: str, **counts: int) -> tuple[Element, Element]:
     numbers = {key: str(n) for key, n in counts.items()}
     root = Element("testsuites", {"name": SUITES, **numbers, "time": "0"})
     return root, SubElement(
-        root, "testsuite", {"name": _plain(name), **numbers, "skipped": "0", "time": "0"}
+        root, "testsuite", {"name": _printable(name), **numbers, "skipped": "0", "time": "0"}
     )
 
 
-def _written(root: Element) -> str:
+def _xml_text(root: Element) -> str:
     from xml.etree.ElementTree import indent, tostring
 
     indent(root)
     return DECLARATION + tostring(root, encoding="unicode") + "\n"
 
 
-def _plain(text: str) -> str:
+def _printable(text: str) -> str:
     """Return text with everything escaped that is not printable: XML has no control characters at
     all.
     """

@@ -119,14 +119,14 @@ class Ranking:
         """Return in words who is first and how firmly."""
         first = [place.model for place in self.places if place.rank == 1]
         claim = "is first" if len(first) == 1 else "share rank 1"
-        said = f"{' and '.join(first)} {claim} in {self.metric}"
-        said += "" if self.label is None else f" of {self.label}"
+        opening = f"{' and '.join(first)} {claim} in {self.metric}"
+        opening += "" if self.label is None else f" of {self.label}"
         if self.reason is not None:
-            return f"{said}; how firmly is unknown ({self.reason.replace('_', ' ')})."
-        kept = f"{said}, and in {100 * self.winner_kept:.0f} % of {self.replicates - self.undefined} replicates."
+            return f"{opening}; how firmly is unknown ({self.reason.replace('_', ' ')})."
+        words = f"{opening}, and in {100 * self.winner_kept:.0f} % of {self.replicates - self.undefined} replicates."
         if len(self.places) > 2 and self.tau.mean == self.tau.mean:
-            kept += f" The order agrees with theirs by a tau of {self.tau.mean:.2f} on average."
-        return kept
+            words += f" The order agrees with theirs by a tau of {self.tau.mean:.2f} on average."
+        return words
 
     def as_dict(self) -> dict[str, Any]:
         """Return the ranking for JSON output: keys in a fixed order, NaN as None."""

@@ -36,9 +36,9 @@ class Limit:
     side: Literal["at_least", "at_most"]
     limit: float
 
-    def holds(self, found: float) -> bool:
+    def holds(self, value: float) -> bool:
         """Return whether a number keeps the limit; the limit itself does."""
-        return found >= self.limit if self.side == "at_least" else found <= self.limit
+        return value >= self.limit if self.side == "at_least" else value <= self.limit
 
     def __str__(self) -> str:
         return f"{BOUNDS[self.statistic]} {self.side.replace('_', ' ')} {_exact(self.limit)}"
@@ -79,22 +79,22 @@ class Requirement:
     @property
     def limits(self) -> tuple[Limit, ...]:
         """The limits; all of them must hold."""
-        found = []
+        limits = []
         if self.at_least is not None:
-            found.append(Limit(self.statistic or "low", "at_least", self.at_least))
+            limits.append(Limit(self.statistic or "low", "at_least", self.at_least))
         if self.at_most is not None:
-            found.append(Limit(self.statistic or "high", "at_most", self.at_most))
-        return tuple(found)
+            limits.append(Limit(self.statistic or "high", "at_most", self.at_most))
+        return tuple(limits)
 
     @property
     def minimum(self) -> dict[str, int]:
         """How many of what must stand behind the estimate, such as ``{"units": 20}``."""
-        wanted = {
+        counts = {
             "images": self.min_images,
             "units": self.min_units,
             "references": self.min_references,
         }
-        return {name: n for name, n in wanted.items() if n}
+        return {name: n for name, n in counts.items() if n}
 
     def __str__(self) -> str:
         minimum = " and ".join(f"{n} {name}" for name, n in self.minimum.items())
@@ -114,11 +114,11 @@ class Outcome:
     @property
     def place(self) -> str:
         """What the row is an estimate of, in words; of a row that is missing, what was looked for."""
-        wanted = self.requirement
+        requirement = self.requirement
         sought: Mapping[str, Any] = {
-            "model": wanted.model,
-            "class": wanted.label,
-            "group": wanted.group,
+            "model": requirement.model,
+            "class": requirement.label,
+            "group": requirement.group,
         }
         row = sought if self.row is None else self.row
         words = ["every model" if row["model"] == EVERY else row["model"], row["class"]]
@@ -127,18 +127,19 @@ class Outcome:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the outcome for JSON output."""
-        wanted = self.requirement
+        requirement = self.requirement
         return {
-            "id": wanted.id,
-            "text": wanted.text,
+            "id": requirement.id,
+            "text": requirement.text,
             "outcome": self.verdict,
             "why": self.why,
-            "metric": wanted.metric,
+            "metric": requirement.metric,
             "limits": [
-                {"statistic": limit.statistic, limit.side: limit.limit} for limit in wanted.limits
+                {"statistic": limit.statistic, limit.side: limit.limit}
+                for limit in requirement.limits
             ],
-            "minimum": wanted.minimum,
-            "level": wanted.level,
+            "minimum": requirement.minimum,
+            "level": requirement.level,
             "row": None if self.row is None else dict(self.row),
         }
 
@@ -205,28 +206,28 @@ def verdicts(outcomes: Sequence[Outcome]) -> dict[str, Verdict]:
     """Return the verdict on each requirement by its id: met if all its outcomes are, else the worst
     of them.
     """
-    found: dict[str, Verdict] = {}
+    worst: dict[str, Verdict] = {}
     for outcome in outcomes:
-        known = found.get(outcome.requirement.id, "met")
-        found[outcome.requirement.id] = max(known, outcome.verdict, key=VERDICTS.index)
-    return found
+        earlier = worst.get(outcome.requirement.id, "met")
+        worst[outcome.requirement.id] = max(earlier, outcome.verdict, key=VERDICTS.index)
+    return worst
 
 
 def _outcomes(
-    rows: Sequence[Mapping[str, Any]], wanted: Requirement, models: Sequence[str]
+    rows: Sequence[Mapping[str, Any]], requirement: Requirement, models: Sequence[str]
 ) -> Iterator[Outcome]:
-    chosen, absent = _chosen(rows, wanted)
-    if not chosen:
-        yield Outcome(wanted, None, "not shown", absent)
+    matches, absent = _matching_rows(rows, requirement)
+    if not matches:
+        yield Outcome(requirement, None, "not shown", absent)
         return
-    for row in chosen:
-        yield _judged(row, wanted)
-    if wanted.model == EVERY:
-        answered = {row["model"] for row in chosen}
+    for row in matches:
+        yield _judge(row, requirement)
+    if requirement.model == EVERY:
+        answered = {row["model"] for row in matches}
         for model in models:
             if model not in answered:
                 why = f"the evaluation has no such row for the model {model!r}"
-                yield Outcome(replace(wanted, model=model), None, "not shown", why)
+                yield Outcome(replace(requirement, model=model), None, "not shown", why)
 
 
 class _Sieve(NamedTuple):
@@ -241,79 +242,81 @@ class _Sieve(NamedTuple):
         return self.of(row) is not None if every else bool(self.of(row) == self.name)
 
 
-def _sieves(wanted: Requirement) -> Iterator[_Sieve]:
-    yield _Sieve("metric", wanted.metric, itemgetter("metric"))
-    yield _Sieve("model", wanted.model, itemgetter("model"))
-    group = wanted.group or {}
+def _sieves(requirement: Requirement) -> Iterator[_Sieve]:
+    yield _Sieve("metric", requirement.metric, itemgetter("metric"))
+    yield _Sieve("model", requirement.model, itemgetter("model"))
+    group = requirement.group or {}
     yield _Sieve("columns", tuple(sorted(group)), lambda row: tuple(sorted(row["group"] or {})))
     for column, name in group.items():
         yield _Sieve(column, name, lambda row, column=column: row["group"][column])  # type: ignore[misc]
-    yield _Sieve("class", wanted.label, itemgetter("class"))
+    yield _Sieve("class", requirement.label, itemgetter("class"))
 
 
-def _chosen(
-    rows: Sequence[Mapping[str, Any]], wanted: Requirement
+def _matching_rows(
+    rows: Sequence[Mapping[str, Any]], requirement: Requirement
 ) -> tuple[list[Mapping[str, Any]], str]:
     """Return the rows that a requirement speaks of; if there are none, what the evaluation has
     instead.
     """
-    left = list(rows)
-    for sieve in _sieves(wanted):
-        kept = [row for row in left if sieve.keeps(row)]
-        if not kept:
-            return [], _absent(wanted, sieve, left)
-        left = kept
-    return left, ""
+    candidates = list(rows)
+    for sieve in _sieves(requirement):
+        matches = [row for row in candidates if sieve.keeps(row)]
+        if not matches:
+            return [], _absent(requirement, sieve, candidates)
+        candidates = matches
+    return candidates, ""
 
 
-def _absent(wanted: Requirement, sieve: _Sieve, rows: Sequence[Mapping[str, Any]]) -> str:
+def _absent(requirement: Requirement, sieve: _Sieve, rows: Sequence[Mapping[str, Any]]) -> str:
     """Say that something is not in the evaluation, and what is."""
     if not rows:
         return "the evaluation has no rows"
-    present = [found for found in dict.fromkeys(map(sieve.of, rows)) if found is not None]
-    columns = ",".join(wanted.group or {})
+    present = [entry for entry in dict.fromkeys(map(sieve.of, rows)) if entry is not None]
+    columns = ",".join(requirement.group or {})
     if sieve.what == "columns":
-        known = " or ".join(" and ".join(found) for found in present if found)
+        present_columns = " or ".join(" and ".join(entry) for entry in present if entry)
         if not columns:
-            return f"{wanted.metric} has no row of all images, only by {known}"
+            return f"{requirement.metric} has no row of all images, only by {present_columns}"
         return f"the evaluation has no groups by {columns} (--by {columns})" + (
-            f"; known: {known}" if known else ""
+            f"; known: {present_columns}" if present_columns else ""
         )
     if sieve.what == "class" and sieve.name is None:
-        return f"{wanted.metric} has no pooled row, only classes: {', '.join(present)}"
+        return f"{requirement.metric} has no pooled row, only classes: {', '.join(present)}"
     if sieve.what == "class" and not present:
-        return f"{wanted.metric} has no values per class" + (
+        return f"{requirement.metric} has no values per class" + (
             f" in groups (--by {columns},class)" if columns else ""
         )
     return f"the evaluation has no {sieve.what} {sieve.name!r}; {did_you_mean(str(sieve.name), present)}"
 
 
-def _judged(row: Mapping[str, Any], wanted: Requirement) -> Outcome:
-    lacking = _lacking(row, wanted)
+def _judge(row: Mapping[str, Any], requirement: Requirement) -> Outcome:
+    lacking = _lacking(row, requirement)
     if lacking:
-        return Outcome(wanted, row, "not shown", "; ".join(lacking))
-    broken = [limit for limit in wanted.limits if not limit.holds(row[limit.statistic])]
-    words = [_compared(limit, row[limit.statistic]) for limit in broken or wanted.limits]
-    return Outcome(wanted, row, "not met" if broken else "met", "; ".join(words))
+        return Outcome(requirement, row, "not shown", "; ".join(lacking))
+    broken = [limit for limit in requirement.limits if not limit.holds(row[limit.statistic])]
+    words = [
+        _comparison_words(limit, row[limit.statistic]) for limit in broken or requirement.limits
+    ]
+    return Outcome(requirement, row, "not met" if broken else "met", "; ".join(words))
 
 
-def _lacking(row: Mapping[str, Any], wanted: Requirement) -> list[str]:
+def _lacking(row: Mapping[str, Any], requirement: Requirement) -> list[str]:
     """Return what keeps a row from being judged at all."""
-    found = []
+    reasons = []
     if _undefined(row["value"]):
-        found.append(f"{wanted.metric} is undefined{_reason(row)}")
-    for name, n in wanted.minimum.items():
+        reasons.append(f"{requirement.metric} is undefined{_reason(row)}")
+    for name, n in requirement.minimum.items():
         if row[f"n_{name}"] < n:
             unit = f" ({row['unit']})" if name == "units" else ""
-            found.append(f"{row[f'n_{name}']} {name}{unit} stand behind it, {n} are demanded")
-    bounds = [limit.statistic for limit in wanted.limits if limit.statistic != "value"]
-    if found or not bounds:
-        return found
+            reasons.append(f"{row[f'n_{name}']} {name}{unit} stand behind it, {n} are demanded")
+    bounds = [limit.statistic for limit in requirement.limits if limit.statistic != "value"]
+    if reasons or not bounds:
+        return reasons
     if any(_undefined(row[bound]) for bound in bounds):
         return [f"there is no interval{_reason(row)}"]
     if row["method"] == SHARE_OF_UNITS:
         return [
-            f"too few units have an error for an interval of {wanted.metric}; the bounds given are of the share of "
+            f"too few units have an error for an interval of {requirement.metric}; the bounds given are of the share of "
             'units without error, and a limit on them says nothing of the metric (statistic = "value" would)'
         ]
     if row["low"] == row["high"]:
@@ -321,10 +324,10 @@ def _lacking(row: Mapping[str, Any], wanted: Requirement) -> list[str]:
             "the interval has no width: all units say the same, which is no certainty about others"
         ]
     level = row["level"]
-    if wanted.level is not None and (
-        level is None or not math.isclose(level, wanted.level, abs_tol=1e-9)
+    if requirement.level is not None and (
+        level is None or not math.isclose(level, requirement.level, abs_tol=1e-9)
     ):
-        return [f"the interval has the level {level}, {wanted.level:g} is demanded"]
+        return [f"the interval has the level {level}, {requirement.level:g} is demanded"]
     return []
 
 
@@ -336,11 +339,14 @@ def _reason(row: Mapping[str, Any]) -> str:
     return f": {row['reason'].replace('_', ' ')}" if row["reason"] else ""
 
 
-def _compared(limit: Limit, found: float) -> str:
+def _comparison_words(limit: Limit, value: float) -> str:
     """Return the comparison in words, with all digits where three would show two equal numbers."""
-    number = f"{found:.3f}" if abs(found - limit.limit) >= 0.001 else _exact(found)
-    kept, broken = {"at_least": ("at least", "below"), "at_most": ("at most", "above")}[limit.side]
-    return f"{BOUNDS[limit.statistic]} {number} is {kept if limit.holds(found) else broken} {_exact(limit.limit)}"
+    number = f"{value:.3f}" if abs(value - limit.limit) >= 0.001 else _exact(value)
+    holds_words, broken_words = {
+        "at_least": ("at least", "below"),
+        "at_most": ("at most", "above"),
+    }[limit.side]
+    return f"{BOUNDS[limit.statistic]} {number} is {holds_words if limit.holds(value) else broken_words} {_exact(limit.limit)}"
 
 
 def _exact(number: float) -> str:

@@ -22,28 +22,30 @@ def section(page: Context) -> str:
     """Return differences with intervals and tests, and how firmly the order stands; nothing for one
     model.
     """
-    found = page.comparison
-    if found is None or all(math.isnan(row.estimate.value) for row in found.rows):
+    comparison = page.comparison
+    if comparison is None or all(math.isnan(row.estimate.value) for row in comparison.rows):
         return ""
-    figure = forests.differences(found, most=MOST_ROWS)
-    sentences = items([row.sentence for row in found.rows[:MOST_SENTENCES]])
-    more = len(found.rows) - MOST_SENTENCES
+    figure = forests.differences(comparison, most=MOST_ROWS)
+    sentences = items([row.sentence for row in comparison.rows[:MOST_SENTENCES]])
+    n_more = len(comparison.rows) - MOST_SENTENCES
     order = None if page.ranking is None else forests.blob(page.ranking, page.evaluation.models)
     ranks = "" if order is None else figure_block(order, "fig-ranking")
     parts = [
         paragraph(
-            f"Paired differences on the same images, over {counted(found.unit, found.n_units)}; tests corrected "
-            f"together ({found.correction}, {counted('test', found.family)})."
+            f"Paired differences on the same images, over {counted(comparison.unit, comparison.n_units)}; tests corrected "
+            f"together ({comparison.correction}, {counted('test', comparison.family)})."
         ),
         f'<div class="pair">{figure_block(figure, "fig-differences")}{ranks}</div>',
         sentences,
-        paragraph(f"{counted('more difference', more)} in the table.", "note") if more > 0 else "",
-        data_table(_table(found), "table-differences", "All differences"),
+        paragraph(f"{counted('more difference', n_more)} in the table.", "note")
+        if n_more > 0
+        else "",
+        data_table(_table(comparison), "table-differences", "All differences"),
     ]
     return "\n".join(part for part in parts if part)
 
 
-def _table(found: Comparison) -> Table:
+def _table(comparison: Comparison) -> Table:
     columns = (
         "metric",
         "model a",
@@ -59,9 +61,11 @@ def _table(found: Comparison) -> Table:
         "verdict",
     )
     rows = []
-    for d in found.rows:
+    for d in comparison.rows:
         e = d.estimate
         numbers = (d.value_a, d.value_b, e.value, e.low, e.high, d.p, d.p_adjusted)
-        known = [value if math.isfinite(value) else None for value in numbers]
-        rows.append((d.metric, d.model_a, d.model_b, *known, d.test, d.verdict.replace("_", " ")))
+        finite_numbers = [value if math.isfinite(value) else None for value in numbers]
+        rows.append(
+            (d.metric, d.model_a, d.model_b, *finite_numbers, d.test, d.verdict.replace("_", " "))
+        )
     return Table(columns, tuple(rows))

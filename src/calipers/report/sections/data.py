@@ -16,9 +16,9 @@ MOST_CLASSES = 150
 def section(page: Context) -> str:
     """Return warnings, classes and the account of every input."""
     ev = page.evaluation
-    said = markup.items(ev.warnings)
+    warnings = markup.items(ev.warnings)
     cautions = (
-        f'<div class="care"><h3>Before you trust these numbers</h3>{said}</div>'
+        f'<div class="care"><h3>Before you trust these numbers</h3>{warnings}</div>'
         if ev.warnings
         else ""
     )
@@ -44,22 +44,29 @@ def section(page: Context) -> str:
 def _classes(page: Context) -> Table:
     cohort = page.evaluation.cohort
     table = cohort.references
-    counted = [int((table.label[~table.ignore] == c).sum()) for c in range(len(cohort.classes))]
-    ignored = int(table.ignore.sum())
-    shown = dict(list(cohort.models.items())[:MOST_COLUMNS])
-    of_models = [
-        [int((p.label == c).sum()) for c in range(len(cohort.classes))] for p in shown.values()
+    n_references = [
+        int((table.label[~table.ignore] == c).sum()) for c in range(len(cohort.classes))
     ]
-    columns = [counted, *of_models]
-    order = sorted(range(len(cohort.classes)), key=lambda k: -counted[k])[
+    n_ignored = int(table.ignore.sum())
+    table_models = dict(list(cohort.models.items())[:MOST_COLUMNS])
+    of_models = [
+        [int((p.label == c).sum()) for c in range(len(cohort.classes))]
+        for p in table_models.values()
+    ]
+    columns = [n_references, *of_models]
+    order = sorted(range(len(cohort.classes)), key=lambda k: -n_references[k])[
         :MOST_CLASSES
     ]  # if there are too many
     rows: list[tuple[Cell, ...]] = [
         (cohort.classes[k], *(c[k] for c in columns)) for k in sorted(order)
     ]
     rows.append(("all classes", *(sum(c) for c in columns)))
-    extra = f", without {ignored} ignored" if ignored else ""
-    names = ("class", f"references{extra}", *(f"predictions of {markup.cut(m, 40)}" for m in shown))
+    extra = f", without {n_ignored} ignored" if n_ignored else ""
+    names = (
+        "class",
+        f"references{extra}",
+        *(f"predictions of {markup.cut(m, 40)}" for m in table_models),
+    )
     return Table(names, tuple(rows))
 
 

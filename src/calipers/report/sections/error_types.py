@@ -36,13 +36,13 @@ MOST_LINKS = 12
 
 def bars(ev: Evaluation, models: Sequence[str]) -> list[str]:
     """Return the figures of costs and counts; nothing of what the protocol does not ask for."""
-    found = []
+    blocks = []
     for name in ("error-gains", "error-counts"):
         try:
-            found.append(figure_block(figure(ev, name, models=models), f"fig-{name}"))
+            blocks.append(figure_block(figure(ev, name, models=models), f"fig-{name}"))
         except UsageError:  # only gains, or only counts
             continue
-    return found
+    return blocks
 
 
 def introduction(ev: Evaluation) -> str:
@@ -85,29 +85,29 @@ def examples(page: Context, models: Sequence[str]) -> str:
 
 
 def _rows(ev: Evaluation, model: str) -> Iterator[tuple[Cell, ...]]:
-    found, cohort = mistakes_of(ev, model), ev.cohort
+    mistakes, cohort = mistakes_of(ev, model), ev.cohort
     references, predictions = cohort.references, cohort.predictions(model)
     for kind, code in KINDS.items():
         if code == MISS:
-            lost = np.flatnonzero(found.reference_kind == MISS)
+            lost = np.flatnonzero(mistakes.reference_kind == MISS)
             for k in lost[np.argsort(-references.area[lost], kind="stable")][:EXAMPLES].tolist():
                 image, label = (
-                    cohort.images.ids[found.reference_image[k]],
+                    cohort.images.ids[mistakes.reference_image[k]],
                     cohort.classes[references.label[k]],
                 )
-                yield model, _named(kind), image, "", label, None, None, None, k
+                yield model, _kind_name(kind), image, "", label, None, None, None, k
             continue
-        rows = np.flatnonzero((found.prediction_kind == code) & ~found.covered)
-        for k in rows[np.argsort(-found.score[rows], kind="stable")][:EXAMPLES].tolist():
-            partner = int(found.partner[k])
+        rows = np.flatnonzero((mistakes.prediction_kind == code) & ~mistakes.covered)
+        for k in rows[np.argsort(-mistakes.score[rows], kind="stable")][:EXAMPLES].tolist():
+            partner = int(mistakes.partner[k])
             yield (
                 model,
-                _named(kind),
-                cohort.images.ids[found.prediction_image[k]],
+                _kind_name(kind),
+                cohort.images.ids[mistakes.prediction_image[k]],
                 cohort.classes[predictions.label[k]],
                 "" if partner < 0 else cohort.classes[references.label[partner]],
-                float(found.score[k]),
-                None if partner < 0 else float(found.similarity[k]),
+                float(mistakes.score[k]),
+                None if partner < 0 else float(mistakes.similarity[k]),
                 k,
                 None if partner < 0 else partner,
             )
@@ -117,15 +117,17 @@ def _links(page: Context, images: Sequence[str]) -> str:
     """Return links to those images that the page shows."""
     if page.album is None:
         return ""
-    shown: dict[str, str] = {}
+    addresses: dict[str, str] = {}
     for g, group in enumerate(page.album.groups):
         for k, entry in enumerate(group.entries):
-            shown.setdefault(entry.id, f"#image-{g}-{k}")
-    places = [(name, shown[name]) for name in dict.fromkeys(images) if name in shown][:MOST_LINKS]
+            addresses.setdefault(entry.id, f"#image-{g}-{k}")
+    places = [(name, addresses[name]) for name in dict.fromkeys(images) if name in addresses][
+        :MOST_LINKS
+    ]
     links = ", ".join(f'<a href="{place}">{text(name)}</a>' for name, place in places)
     return f'<p class="note">Pictures of these images are below: {links}.</p>' if links else ""
 
 
-def _named(kind: str) -> str:
+def _kind_name(kind: str) -> str:
     """Return a kind as the bars and as errors.csv call it."""
     return WORDS[kind] if WORDS[kind] == kind else f"{WORDS[kind]} ({kind})"

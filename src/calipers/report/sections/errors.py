@@ -34,8 +34,8 @@ def section(page: Context) -> str:
         predictions = ev.cohort.models[model]
         if predictions.scored and len(predictions):
             blocks.append(figure_block(figure(ev, "scores", model=model), f"fig-scores-{k}"))
-    left = len(ev.models) - len(models)
-    note = f"The {len(models)} leading models of {len(ev.models)}." if left else ""
+    n_omitted = len(ev.models) - len(models)
+    note = f"The {len(models)} leading models of {len(ev.models)}." if n_omitted else ""
     pair = f'<div class="pair">{"".join(blocks)}</div>'
     return (
         error_types.introduction(ev)
@@ -59,5 +59,5 @@ def choices(page: Context) -> str:
         f"{ev.protocol.matching.threshold:g}. Nobody can prove that this threshold is the right one; the figure shows "
         "what another one would say."
     )
-    found = figure(ev, "thresholds", models=leading(ev, 5))
-    return paragraph(words) + figure_block(found, "fig-thresholds")
+    thresholds = figure(ev, "thresholds", models=leading(ev, 5))
+    return paragraph(words) + figure_block(thresholds, "fig-thresholds")

@@ -43,20 +43,24 @@ def classes(page: Context) -> str:
     ev = page.evaluation
     if len(ev.cohort.classes) < 2:
         return ""
-    names = [name for name in headline_of(ev) if name in ev.metrics_per_class and _known(ev, name)]
-    few = len(ev.models) <= MOST_FIGURES and len(ev.cohort.classes) <= 20
-    shown = _one_of_a_kind(ev, names)[: MOST_FIGURES if few else 1]
+    names = [
+        name
+        for name in headline_of(ev)
+        if name in ev.metrics_per_class and _has_class_values(ev, name)
+    ]
+    few_rows = len(ev.models) <= MOST_FIGURES and len(ev.cohort.classes) <= 20
+    figure_metrics = _one_of_a_kind(ev, names)[: MOST_FIGURES if few_rows else 1]
     blocks = [
         figure_block(figure(ev, "classes", metric=name), f"fig-classes-{k}")
-        for k, name in enumerate(shown)
+        for k, name in enumerate(figure_metrics)
     ]
     if not blocks:
         return ""
-    found = f'<div class="pair">{"".join(blocks)}</div>'
+    figures = f'<div class="pair">{"".join(blocks)}</div>'
     if len(ev.cohort.classes) * len(ev.models) <= MOST_TABLED:
-        tables = "".join(classes_table(ev, name) for name in shown)
-        return found + details("As tables", f'<div class="pairs">{tables}</div>')
-    return found + paragraph(
+        tables = "".join(classes_table(ev, name) for name in figure_metrics)
+        return figures + details("As tables", f'<div class="pairs">{tables}</div>')
+    return figures + paragraph(
         "All classes, metrics and models are in the table of all numbers below.", "note"
     )
 
@@ -78,24 +82,24 @@ def _grouping(ev: Evaluation, grouping: GroupedRows, number: int) -> str:
     if not names:
         return ""
     n_groups = len(grouping.table(names[0], None, ev.models))
-    shown = _one_of_a_kind(ev, names)[: MOST_FIGURES if n_groups <= FEW_GROUPS else 1]
+    figure_metrics = _one_of_a_kind(ev, names)[: MOST_FIGURES if n_groups <= FEW_GROUPS else 1]
     blocks = [
         figure_block(figure(ev, "groups", by=grouping.by, metric=name), f"fig-groups-{number}-{k}")
-        for k, name in enumerate(shown)
+        for k, name in enumerate(figure_metrics)
     ]
     inside = [label for metric, label in places if label is not None and metric == names[0]]
     tabled = [*((name, None) for name in names), *((names[0], label) for label in inside)]
-    most = max(1, MOST_TABLED // (n_groups * len(ev.models)))
-    tables = "".join(groups_table(ev, grouping, *place) for place in tabled[:most])
-    left = len(tabled) - most
+    n_tables = max(1, MOST_TABLED // (n_groups * len(ev.models)))
+    tables = "".join(groups_table(ev, grouping, *place) for place in tabled[:n_tables])
+    n_omitted = len(tabled) - n_tables
     parts = [
         f"<h3>{text(grouping.title[:1].upper() + grouping.title[1:])}</h3>",
         f'<div class="pair">{"".join(blocks)}</div>',
         details(
             "As tables, with mean and range of the groups", f'<div class="stack">{tables}</div>'
         ),
-        paragraph(f"{left} more tables of groups are in the table of all numbers.", "note")
-        if left > 0
+        paragraph(f"{n_omitted} more tables of groups are in the table of all numbers.", "note")
+        if n_omitted > 0
         else "",
     ]
     return "\n".join(parts)
@@ -110,7 +114,7 @@ def _one_of_a_kind(evaluation: Evaluation, names: Sequence[str]) -> list[str]:
     return list(first.values())
 
 
-def _known(evaluation: Evaluation, metric: str) -> bool:
+def _has_class_values(evaluation: Evaluation, metric: str) -> bool:
     """Return whether a metric has any value per class."""
     return any(
         row.metric == metric and row.label is not None and row.estimate.value == row.estimate.value

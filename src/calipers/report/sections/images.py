@@ -22,10 +22,10 @@ def section(page: Context) -> str:
     album = page.album
     if album is None or not (album.pictures or any(o.marks for o in _overlays(album))):
         return ""
-    return shown(album, volumes=page.evaluation.cohort.dimensions == 3)
+    return album_html(album, volumes=page.evaluation.cohort.dimensions == 3)
 
 
-def shown(album: Album, *, volumes: bool) -> str:
+def album_html(album: Album, *, volumes: bool) -> str:
     """Return an album as HTML; one page can hold one."""
     groups = [_group(group, str(g), volumes=volumes) for g, group in enumerate(album.groups)]
     return "\n".join([_store(album), items(album.notes), _switches(album), *groups])
@@ -45,9 +45,9 @@ def _store(album: Album) -> str:
         for key in (overlay.symbol, overlay.shade_symbol)
     }
     images = "".join(
-        f'<image id="{key}" class="fig-picture" href="{found.data}" width="{sizes[key][0]:g}" '
+        f'<image id="{key}" class="fig-picture" href="{picture.data}" width="{sizes[key][0]:g}" '
         f'height="{sizes[key][1]:g}" preserveAspectRatio="none"/>'
-        for key, found in album.pictures.items()
+        for key, picture in album.pictures.items()
         if key in sizes
     )
     return (
@@ -59,20 +59,22 @@ def _store(album: Album) -> str:
 
 def _switches(album: Album) -> str:
     """Return a switch for every kind of mark; style sheets alone hide what is switched off."""
-    found = []
-    ignored = any(mark.fate == "ignored" for overlay in _overlays(album) for mark in overlay.marks)
-    for fate in (*TOGGLES, *(["ignored"] if ignored else [])):
+    switches = []
+    has_ignored = any(
+        mark.fate == "ignored" for overlay in _overlays(album) for mark in overlay.marks
+    )
+    for fate in (*TOGGLES, *(["ignored"] if has_ignored else [])):
         name = fate.replace(" ", "-")
         line = f'<line class="fig-mark fig-{name}" x1="2" y1="6" x2="24" y2="6"/>'
         sample = f'<svg class="sample" viewBox="0 0 26 12" aria-hidden="true">{line}</svg>'
-        found.append(
+        switches.append(
             f'<label><input type="checkbox" id="show-{name}" checked> {sample} {text(MARKS[fate].words)}</label>'
         )
     if any(overlay.shade_symbol for overlay in _overlays(album)):
-        found.append(
+        switches.append(
             f'<label><input type="checkbox" id="show-map" checked> {COLOUR_BAR} score of the map, 0 to 1</label>'
         )
-    return f'<fieldset class="switches"><legend>Marks</legend>{"".join(found)}</fieldset>'
+    return f'<fieldset class="switches"><legend>Marks</legend>{"".join(switches)}</fieldset>'
 
 
 def _colour_bar() -> str:
@@ -106,13 +108,15 @@ def _entry(entry: AlbumEntry, name: str, *, volumes: bool) -> str:
     several = len(entry.overlays) > 1
     panels = []
     for k, (model, overlay) in enumerate(zip(entry.models, entry.overlays)):
-        drawn = svg(overlay, name=f"shot-{name}-{k}")
-        said = overlay.title.removeprefix(short(entry.id)).lstrip(":, ")
-        said = f"{model}: {said}" if several else said
-        found = _wrong(overlay)
-        wrong = paragraph(f"in this slice: {found}" if volumes and found else found, "note")
+        picture = svg(overlay, name=f"shot-{name}-{k}")
+        caption = overlay.title.removeprefix(short(entry.id)).lstrip(":, ")
+        caption = f"{model}: {caption}" if several else caption
+        mistakes = _wrong(overlay)
+        wrong = paragraph(
+            f"in this slice: {mistakes}" if volumes and mistakes else mistakes, "note"
+        )
         panels.append(
-            f'<div class="panel"><div class="shot">{drawn}</div><p>{text(said)}</p>{wrong}</div>'
+            f'<div class="panel"><div class="shot">{picture}</div><p>{text(caption)}</p>{wrong}</div>'
         )
     facts = f' <span class="soft">{text(", ".join(entry.facts))}</span>' if entry.facts else ""
     wide = " several" if several else ""
@@ -126,13 +130,13 @@ def _wrong(overlay: Overlay) -> str:
     """Return the classes of what was missed and of what was called wrongly: a print cannot be
     pointed at.
     """
-    said = []
+    phrases = []
     for fate, words in (("missed", "missed"), ("false alarm", "false"), ("duplicate", "twice")):
         counts = Counter(mark.label for mark in overlay.marks if mark.fate == fate)
         names = [
             cut(name, 40) + (f" ({n})" if n > 1 else "")
             for name, n in counts.most_common(MOST_NAMED)
         ]
-        more = [f"{len(counts) - MOST_NAMED} more"] if len(counts) > MOST_NAMED else []
-        said += [f"{words}: {', '.join([*names, *more])}"] if counts else []
-    return "; ".join(said)
+        rest = [f"{len(counts) - MOST_NAMED} more"] if len(counts) > MOST_NAMED else []
+        phrases += [f"{words}: {', '.join([*names, *rest])}"] if counts else []
+    return "; ".join(phrases)

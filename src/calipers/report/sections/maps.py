@@ -39,13 +39,15 @@ def section(page: Context) -> str:
     models = leading(ev, MOST_LINES)
     names = ["voxel-roc", "voxel-pr"] if len(ev.cohort.references) else []
     names += ["levels"] if level_rows(ev) and len(ev.cohort.references) else []
-    found = softness(ev)
-    names += ["soft-sizes"] if found is not None and len(found.size) else []
+    soft = softness(ev)
+    names += ["soft-sizes"] if soft is not None and len(soft.size) else []
     blocks = "".join(figure_block(figure(ev, name, models=models), f"fig-{name}") for name in names)
-    left = len(ev.models) - len(models)
+    n_omitted = len(ev.models) - len(models)
     parts = [
         paragraph(
-            f"The {len(models)} leading models; {left} more are in the tables." if left else "",
+            f"The {len(models)} leading models; {n_omitted} more are in the tables."
+            if n_omitted
+            else "",
             "note",
         ),
         f'<div class="pair">{blocks}</div>' if blocks else "",
@@ -66,18 +68,18 @@ def _rules(ev: Evaluation) -> list[str]:
     """Return how maps became objects, slices and batches, in words."""
     settings = ev.protocol.maps or MapSettings()
     levels = {measure.level for _, measure in measures(ev)}
-    said = [
+    sentences = [
         f"Objects are connected voxels ({CONNECTED[settings.connectivity]}) {_threshold(settings)}."
     ]
     if settings.least > 1:
-        said.append(f"Predicted objects of fewer than {settings.least} voxels are left out.")
+        sentences.append(f"Predicted objects of fewer than {settings.least} voxels are left out.")
     score = "largest" if settings.score == "max" else "mean"
-    said.append(f"The score of a predicted object is the {score} score of its voxels.")
+    sentences.append(f"The score of a predicted object is the {score} score of its voxels.")
     if "slice" in levels and ev.cohort.dimensions == 3:
-        said.append(f"Slices lie across the {settings.slices} axis.")
+        sentences.append(f"Slices lie across the {settings.slices} axis.")
     if "batch" in levels:
-        said.append(f"A batch has {settings.batch} samples, in the order of the input.")
-    return said
+        sentences.append(f"A batch has {settings.batch} samples, in the order of the input.")
+    return sentences
 
 
 def _threshold(settings: MapSettings) -> str:
@@ -112,8 +114,8 @@ def _bounds(ev: Evaluation) -> Table:
         bounds = bounds_of(maps)
         for name, measure in measures(ev):
             if measure.pooled and measure.quantity in bounds:
-                ends = map(_known, bounds[measure.quantity])
-                rows.append((name, model, _known(ev.get(name, model=model).value), *ends))
+                ends = map(_finite_or_none, bounds[measure.quantity])
+                rows.append((name, model, _finite_or_none(ev.get(name, model=model).value), *ends))
     return Table(("metric", "model", "value", "lowest possible", "highest possible"), tuple(rows))
 
 
@@ -123,5 +125,5 @@ def _total(ev: Evaluation, level: str) -> int | None:
     return ev.cohort.n_images if level == "sample" else None
 
 
-def _known(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None

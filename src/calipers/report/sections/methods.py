@@ -81,15 +81,16 @@ def section(page: Context) -> str:
     """Return the paragraph, the list of citations, what the metrics mean, and what stands beside
     the intervals.
     """
-    ev, cited = page.evaluation, _Cited()
+    ev, cited = page.evaluation, _Citations()
     words = " ".join(_sentences(page, cited))
-    listed = "".join(f"<li>{text(CITATIONS[key])}</li>" for key in cited.keys)
+    citations = "".join(f"<li>{text(CITATIONS[key])}</li>" for key in cited.keys)
     meaning = "".join(
-        f"<dt>{text(names)}</dt><dd>{text(said)}</dd>" for names, said in meanings(ev)
+        f"<dt>{text(names)}</dt><dd>{text(meaning_words)}</dd>"
+        for names, meaning_words in meanings(ev)
     )
     parts = [
         f'<p id="methods-text">{text(words)}</p>',
-        f'<ol class="citations">{listed}</ol>',
+        f'<ol class="citations">{citations}</ol>',
         details("What the metrics mean", f"<dl>{meaning}</dl>"),
     ]
     if has_intervals(ev):
@@ -100,7 +101,7 @@ def section(page: Context) -> str:
     return "\n".join(parts)
 
 
-class _Cited:
+class _Citations:
     """Numbers citations in the order in which they are first named."""
 
     def __init__(self) -> None:
@@ -113,23 +114,23 @@ class _Cited:
         return "[" + ", ".join(str(self.keys.index(key) + 1) for key in keys) + "]"
 
 
-def _sentences(page: Context, cite: _Cited) -> Iterator[str]:
+def _sentences(page: Context, cite: _Citations) -> Iterator[str]:
     from calipers import __version__
 
     ev = page.evaluation
-    cohort, ignored = ev.cohort, int(ev.cohort.references.ignore.sum())
+    cohort, n_ignored = ev.cohort, int(ev.cohort.references.ignore.sum())
     yield (
         f"We evaluated {plural('model', len(ev.models))} on {plural('image', cohort.n_images)} with "
         f"{plural('reference', len(cohort.references))} of {plural('class', len(cohort.classes))}"
-        f"{f' ({ignored} of them ignored: neither found nor missed)' if ignored else ''} with Calipers "
+        f"{f' ({n_ignored} of them ignored: neither found nor missed)' if n_ignored else ''} with Calipers "
         f"{__version__}, protocol {ev.protocol.name!r}."
     )
     yield from map_sentences(ev)
     yield from _matching(ev)
-    named = [
+    metric_names = [
         f"{WORDS.get(kind, kind.replace('-', ' '))}{_source(ev, kind, cite)}" for kind in _kinds(ev)
     ]
-    yield f"We report {join(named)}; on the choice of metrics see {cite('reloaded')}."
+    yield f"We report {join(metric_names)}; on the choice of metrics see {cite('reloaded')}."
     yield from _certainty(page, cite)
     yield from _comparing(page, cite)
 
@@ -138,7 +139,7 @@ def _kinds(ev: Evaluation) -> list[str]:
     return list(dict.fromkeys(plan.kind for plan in ev.protocol.metrics))
 
 
-def _source(ev: Evaluation, kind: str, cite: _Cited) -> str:
+def _source(ev: Evaluation, kind: str, cite: _Citations) -> str:
     """Return the citations of a kind of metric; nothing for plain ones."""
     keys = [OF_KIND[kind]] if kind in OF_KIND else []
     if kind == "average-precision":
@@ -159,10 +160,10 @@ def _matching(ev: Evaluation) -> Iterator[str]:
         if view.max_dets == NO_LIMIT
         else f", at most {view.max_dets} predictions per image and class"
     )
-    cut = "" if view.score_cut == -math.inf else f", scores of at least {view.score_cut:g}"
+    score_cut = "" if view.score_cut == -math.inf else f", scores of at least {view.score_cut:g}"
     yield (
         f"A prediction counted as a hit of a reference of {'the same' if view.within_class else 'any'} class at "
-        f"{hit_rule(view)} (assignment {view.assignment}{limit}{cut})."
+        f"{hit_rule(view)} (assignment {view.assignment}{limit}{score_cut})."
     )
     if len(thresholds) > 1:
         span = f"{len(thresholds)} thresholds from {min(thresholds):g} to {max(thresholds):g}"
@@ -171,24 +172,27 @@ def _matching(ev: Evaluation) -> Iterator[str]:
         yield "RoDeO pairs boxes by its own rule."
 
 
-def _certainty(page: Context, cite: _Cited) -> Iterator[str]:
+def _certainty(page: Context, cite: _Citations) -> Iterator[str]:
     """Yield where the intervals come from, or why there are none."""
     ev = page.evaluation
-    said = ev.statistics
+    statistics = ev.statistics
     if not has_intervals(ev):
-        yield speaks_for(said, [row.estimate for row in ev.rows]) or "No intervals were computed."
+        yield (
+            speaks_for(statistics, [row.estimate for row in ev.rows])
+            or "No intervals were computed."
+        )
         return
-    units = named_plural(said["unit"])
-    sources = ("bootstrap",) if said["unit"] == "image" else ("bootstrap", "clusters")
+    units = named_plural(statistics["unit"])
+    sources = ("bootstrap",) if statistics["unit"] == "image" else ("bootstrap", "clusters")
     yield (
-        f"{100 * said['level']:g} % confidence intervals come from {said['replicates']} bootstrap replicates over "
-        f"{said['n_units']} {units}{_drawn(ev)} ({said['interval']}, seed {said['seed']}) {cite(*sources)}; they speak "
-        f"for {said['generalises_to']}."
+        f"{100 * statistics['level']:g} % confidence intervals come from {statistics['replicates']} bootstrap replicates over "
+        f"{statistics['n_units']} {units}{_sampling_words(ev)} ({statistics['interval']}, seed {statistics['seed']}) {cite(*sources)}; they speak "
+        f"for {statistics['generalises_to']}."
     )
     if page.at_one is not None and (
-        said["replicates"] > BAND_REPLICATES or said["interval"] != BAND_METHOD
+        statistics["replicates"] > BAND_REPLICATES or statistics["interval"] != BAND_METHOD
     ):
-        number = min(said["replicates"], BAND_REPLICATES)
+        number = min(statistics["replicates"], BAND_REPLICATES)
         yield f"Bands of curves are {BAND_METHOD} intervals of every point by itself, from {number} replicates."
     if any(row.estimate.method == "clopper-pearson-units" for row in ev.rows):
         yield (
@@ -197,7 +201,7 @@ def _certainty(page: Context, cite: _Cited) -> Iterator[str]:
         )
 
 
-def _drawn(ev: Evaluation) -> str:
+def _sampling_words(ev: Evaluation) -> str:
     """Return how units were drawn, if not from one urn."""
     cluster, strata = ev.protocol.cluster, ev.protocol.strata
     if strata is not None:
@@ -209,13 +213,17 @@ def _drawn(ev: Evaluation) -> str:
     )
 
 
-def _comparing(page: Context, cite: _Cited) -> Iterator[str]:
+def _comparing(page: Context, cite: _Citations) -> Iterator[str]:
     """Yield which models were compared, by which tests, and what the tests were corrected for."""
-    units, found = named_plural(page.evaluation.statistics["unit"]), page.comparison
-    if found is not None:
-        tests = sorted({row.test for row in found.rows})
-        sources = [name for name in ("permutation", "holm") if name in (*tests, found.correction)]
-        every = len({row.model_a for row in found.rows}) > 1 or len(page.evaluation.models) == 2
+    units, comparison = named_plural(page.evaluation.statistics["unit"]), page.comparison
+    if comparison is not None:
+        tests = sorted({row.test for row in comparison.rows})
+        sources = [
+            name for name in ("permutation", "holm") if name in (*tests, comparison.correction)
+        ]
+        every = (
+            len({row.model_a for row in comparison.rows}) > 1 or len(page.evaluation.models) == 2
+        )
         who = (
             "Models were compared"
             if every
@@ -223,10 +231,10 @@ def _comparing(page: Context, cite: _Cited) -> Iterator[str]:
         )
         yield (
             f"{who} on the same {units} by {join(tests)} tests of the paired differences, corrected for "
-            f"{plural('test', found.family)} ({found.correction}){f' {cite(*sources)}' if sources else ''}."
+            f"{plural('test', comparison.family)} ({comparison.correction}){f' {cite(*sources)}' if sources else ''}."
         )
     if page.duel is not None and page.duel.family:
-        alone = plural("test", page.duel.family)
-        yield f"At one false alarm per image the best model was compared with the others, by itself ({alone})."
+        n_tests = plural("test", page.duel.family)
+        yield f"At one false alarm per image the best model was compared with the others, by itself ({n_tests})."
     if page.ranking is not None:
         yield f"How firmly the order stands was judged by ranking the bootstrap replicates {cite('ranking')}."

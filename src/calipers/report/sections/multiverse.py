@@ -11,15 +11,15 @@ from calipers.sensitivity.wording import described
 
 def section(page: Context) -> str:
     """Return what the multiverse says, its figures and its shares; nothing if it was not asked for."""
-    found = page.multiverse
-    if found is None:
+    result = page.multiverse
+    if result is None:
         return ""
-    base = f"The base is {described(found.each[found.base])}, not the protocol of this page."
+    base = f"The base is {described(result.each[result.base])}, not the protocol of this page."
     return "\n".join(
         [
-            items(found.sentences()),
-            figures(found),
-            levels_table(found),
+            items(result.sentences()),
+            figures(result),
+            levels_table(result),
             paragraph(f"{METHOD} {base}", "note"),
         ]
     )

@@ -39,22 +39,24 @@ LONGEST_NAME = 800  # several names of a group are joined
 def section(page: Context) -> str:
     """Return all pooled metrics, and the place of the table whose rows `payload` has."""
     total = len(page.evaluation.rows)
-    shown = min(total, MOST_ROWS)
-    left = f" The first {shown} are in this page, evaluation.json has all." if total > shown else ""
-    words = f"{total} estimates: every metric, model, class and group.{left}"
+    n_rows = min(total, MOST_ROWS)
+    omitted_note = (
+        f" The first {n_rows} are in this page, evaluation.json has all." if total > n_rows else ""
+    )
+    words = f"{total} estimates: every metric, model, class and group.{omitted_note}"
     off = "This table needs JavaScript. The same rows are in evaluation.json, and many of them in the sections above."
     pooled = metrics_table(page.evaluation, page.evaluation.metrics)
-    more = (
+    all_rows = (
         f'{paragraph(words)}<div id="every-row"></div><noscript>{paragraph(off, "note")}</noscript>'
     )
-    return f"{pooled}\n{more}"
+    return f"{pooled}\n{all_rows}"
 
 
 def payload(page: Context) -> str:
     """Return the rows for a script element, as ``{"deflate": base64}``: no sign of HTML is in it."""
     text = json.dumps(_document(page), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    packed = base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")
-    return json.dumps({"deflate": packed})
+    deflated = base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")
+    return json.dumps({"deflate": deflated})
 
 
 def _document(page: Context) -> dict[str, Any]:
@@ -70,15 +72,17 @@ def _document(page: Context) -> dict[str, Any]:
     def code(kind: str, name: str) -> int:
         return names[kind].setdefault(name[:LONGEST_NAME], len(names[kind]))
 
-    packed = [_packed(row, code) for row in rows]
+    packed_rows = [_pack_row(row, code) for row in rows]
     return {
         "columns": COLUMNS,
-        "names": {kind: list(known) for kind, known in names.items()},
-        "rows": [list(column) for column in zip(*packed)] if packed else [[] for _ in COLUMNS],
+        "names": {kind: list(codes) for kind, codes in names.items()},
+        "rows": [list(column) for column in zip(*packed_rows)]
+        if packed_rows
+        else [[] for _ in COLUMNS],
     }
 
 
-def _packed(row: Row, code: Any) -> tuple[Any, ...]:
+def _pack_row(row: Row, code: Any) -> tuple[Any, ...]:
     e = row.estimate
     group = ", ".join(f"{name} {value}" for name, value in (row.group or {}).items())
     reason = "" if e.reason in (None, "not_requested") else str(e.reason).replace("_", " ")

@@ -29,7 +29,7 @@ MOST_OBJECTS = 10  # of each model
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class _ReferenceOutcomes:
     """What became of the references under one model."""
 
     fate: NDArray[np.int8]
@@ -45,30 +45,29 @@ def section(page: Context) -> str:
     if ev.cohort.references.masks is None or not len(ev.cohort.references):
         return ""
     models = leading(ev, MOST_MODELS)
-    left = len(ev.models) - len(models)
-    more = f" of the {len(models)} leading models" if left else ""
+    n_omitted = len(ev.models) - len(models)
+    leading_note = f" of the {len(models)} leading models" if n_omitted else ""
     rule = hit_rule(ev.protocol.matching)
     words = (
-        f"Per model{more} up to {MOST_OBJECTS} of {plural('reference', len(ev.cohort.references))}: missed ones first "
+        f"Per model{leading_note} up to {MOST_OBJECTS} of {plural('reference', len(ev.cohort.references))}: missed ones first "
         f"({rule}), the largest of them on top, then those that are localised worst. The full list, with masks and "
         "false alarms, is in objects.parquet."
     )
-    found, table = softness(ev), sizes_of(ev.cohort)
-    rows = [row for model in models for row in _rows(ev, model, found, table)]
+    soft, table = softness(ev), sizes_of(ev.cohort)
+    rows = [row for model in models for row in _rows(ev, model, soft, table)]
     return paragraph(words) + data_table(
-        _table(ev, found, table[1], rows), "table-objects", "References localised worst"
+        _table(ev, soft, table[1], rows), "table-objects", "References localised worst"
     )
 
 
-def _table(
-    ev: Evaluation, found: Softness | None, unit: str, rows: list[tuple[Cell, ...]]
-) -> Table:
+def _table(ev: Evaluation, soft: Softness | None, unit: str, rows: list[tuple[Cell, ...]]) -> Table:
     criterion = ev.protocol.matching.criterion
-    soft = (found.metric,) if found is not None else ()
+    soft_columns = (soft.metric,) if soft is not None else ()
     place = ("slice z",) if ev.cohort.dimensions == 3 else ("centre x", "centre y")
     best = (f"best {criterion}",) if _graded(ev) else ()
     return Table(
-        ("model", "image", *place, "fate", f"size ({unit})", *soft, *best, "object"), tuple(rows)
+        ("model", "image", *place, "fate", f"size ({unit})", *soft_columns, *best, "object"),
+        tuple(rows),
     )
 
 
@@ -78,48 +77,48 @@ def _graded(ev: Evaluation) -> bool:
 
 
 def _rows(
-    ev: Evaluation, model: str, found: Softness | None, table: tuple[F64, str]
+    ev: Evaluation, model: str, soft: Softness | None, table: tuple[F64, str]
 ) -> list[tuple[Cell, ...]]:
     """Return the worst references of one model; objects of an image are counted from 1."""
     references, size = ev.cohort.references, table[0]
-    judged = _judged(ev, model, found)
+    outcome = _reference_outcomes(ev, model, soft)
     rows: list[tuple[Cell, ...]] = []
-    for k in _order(judged, size)[:MOST_OBJECTS].tolist():
+    for k in _order(outcome, size)[:MOST_OBJECTS].tolist():
         image = int(references.image[k])
         rows.append(
             (
                 model,
                 ev.cohort.images.ids[image],
                 *_place(ev, k),
-                FATES[int(judged.fate[k])],
+                FATES[int(outcome.fate[k])],
                 float(size[k]),
-                *(() if judged.soft is None else (float(judged.soft[k]),)),
-                *(() if judged.best is None else (float(judged.best[k]),)),
+                *(() if outcome.soft is None else (float(outcome.soft[k]),)),
+                *(() if outcome.best is None else (float(outcome.best[k]),)),
                 k - int(references.offsets[image]) + 1,
             )
         )
     return rows
 
 
-def _judged(ev: Evaluation, model: str, found: Softness | None) -> _Judged:
+def _reference_outcomes(ev: Evaluation, model: str, soft: Softness | None) -> _ReferenceOutcomes:
     matches = shown_matches(ev, model)
     best = np.zeros(len(ev.cohort.references)) if _graded(ev) else None
     if best is not None:
         np.maximum.at(best, matches.pairs.reference, matches.pairs.similarity)
-    return _Judged(
-        matches.reference_fate[0], best, None if found is None else found.of_model[model]
+    return _ReferenceOutcomes(
+        matches.reference_fate[0], best, None if soft is None else soft.of_model[model]
     )
 
 
-def _order(judged: _Judged, size: F64) -> NDArray[np.int64]:
+def _order(outcome: _ReferenceOutcomes, size: F64) -> NDArray[np.int64]:
     """Return the counted references: missed ones by size, then the others by how badly they are
     localised.
     """
-    missed = judged.fate == matching.MISSED
-    good = judged.soft if judged.soft is not None else judged.best
+    missed = outcome.fate == matching.MISSED
+    good = outcome.soft if outcome.soft is not None else outcome.best
     rank = np.where(missed, -size, np.zeros(len(size)) if good is None else good)
     order = np.lexsort((rank, ~missed))
-    return np.asarray(order[judged.fate[order] != matching.IGNORED])
+    return np.asarray(order[outcome.fate[order] != matching.IGNORED])
 
 
 def _place(ev: Evaluation, k: int) -> tuple[Cell, ...]:

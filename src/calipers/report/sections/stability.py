@@ -15,9 +15,9 @@ MEANT = (
 
 def section(page: Context) -> str:
     """Return what all, some and none of the models find; nothing if it was not asked for."""
-    found = page.stability
-    if found is None:
+    result = page.stability
+    if result is None:
         return ""
-    said = found.settings
-    rule = f"An object is found, and two predictions are one, by {said['criterion']} from {said['threshold']:g} on."
-    return "\n".join([paragraph(MEANT), objects_block(found), paragraph(rule, "note")])
+    settings = result.settings
+    rule = f"An object is found, and two predictions are one, by {settings['criterion']} from {settings['threshold']:g} on."
+    return "\n".join([paragraph(MEANT), objects_block(result), paragraph(rule, "note")])
