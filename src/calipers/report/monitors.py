@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page and the folder of monitors: can they be trusted, in words, figures, tables and pictures."""
+"""The page and the folder of an evaluation of monitors: words, figures, tables and pictures.
+
+A `MonitorEvaluation` comes in; `write_monitors` writes the whole folder for `calipers monitor -o`.
+The page of an evaluation shows some of these parts in its section on monitors.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ from calipers.report.monitors_tables import (
     pairs_table,
 )
 from calipers.report.words import plural
-from calipers.results.files import check_folder, staged_folder, write_atomically
+from calipers.results.files import check_folder, files_of, staged_folder, write_atomically
 from calipers.tables import Cohort
 
 PAGE = "monitor.html"
@@ -55,14 +59,11 @@ def write_monitors(
 ) -> Path:
     """Write page, document, rows, images and figures, all of them or none; return the page.
 
-    Files of an earlier evaluation of monitors in the folder are replaced or removed, others stay.
+    Files of an earlier evaluation of monitors in the folder are replaced or removed; other files
+    stay.
     """
     check_folder(folder, force=force)
-    old = (
-        [file.name for file in folder.iterdir() if OURS.fullmatch(file.name)]
-        if folder.is_dir()
-        else []
-    )
+    old = files_of(folder, OURS)
     display = bearable_monitors(result)
     with staged_folder(folder, owned=old) as stage:
         for name, figure in named_figures(display):
@@ -70,27 +71,23 @@ def write_monitors(
             write_atomically(stage / f"monitor-{name}.svg", picture + "\n")
         for name, content in tables(result).items():
             write_atomically(stage / name, content)
-        write_atomically(
-            stage / PAGE, monitors_page(display, command, cohort, images, result.scope)
-        )
-        write_atomically(
-            stage / DOCUMENT,
-            json.dumps(document(result) | made_by(command), allow_nan=False) + "\n",
-        )
+        page = monitors_page(display, command, cohort, images, result.scope)
+        write_atomically(stage / PAGE, page)
+        record = document(result) | made_by(command)
+        write_atomically(stage / DOCUMENT, json.dumps(record, allow_nan=False) + "\n")
     return folder / PAGE
 
 
 def named_figures(result: MonitorEvaluation) -> list[tuple[str, Figure]]:
-    """Return all figures by the names of their files: those of one monitor are numbered, the best
+    """Return all figures with the names of their files; those of single monitors are numbered, best
     first.
     """
-    every = [(name, result.figure(name)) for name in available(result)]
+    figures = [(name, result.figure(name)) for name in available(result)]
     names = leading(result, MOST_MONITORS)
-    return every + [
-        (f"{kind}-{k}", result.figure(kind, name))
-        for kind in OF_ONE
-        for k, name in enumerate(names, 1)
-    ]
+    for kind in OF_ONE:
+        for k, name in enumerate(names, 1):
+            figures.append((f"{kind}-{k}", result.figure(kind, name)))
+    return figures
 
 
 def monitors_page(
@@ -110,18 +107,16 @@ def monitors_page(
         The scope with the names of the cohort, by which images are found.
     """
     title = TITLES[len(result.monitors) > 1]
+    labels_title = "Which monitor is best under which labels?"
+    if result.disagreement is not None:
+        labels_title = "Do OOD labels stand for failures?"
+    numbers = headline_table(result) + pairs_table(result) + all_table(result)
     parts = [
-        ("numbers", "Numbers", headline_table(result) + pairs_table(result) + all_table(result)),
+        ("numbers", "Numbers", numbers),
         ("figures", "How well do they order images?", order_part(result)),
         ("outcomes", "What happens at the threshold?", outcomes_part(result)),
-        (
-            "labels",
-            "Do OOD labels stand for failures?"
-            if result.disagreement is not None
-            else "Who is first where?",
-            labels_part(result),
-        ),
-        ("tau", "Does it hang on tau?", tau_part(result)),
+        ("labels", labels_title, labels_part(result)),
+        ("tau", "Does the result depend on tau?", tau_part(result)),
         ("images", "Images", _images(result, original, cohort, images)),
         ("methods", "Methods", methods_part(result)),
         ("reproduce", "Reproduce", reproduced(command)),
@@ -136,49 +131,44 @@ def summary_line(result: MonitorEvaluation) -> str:
         unsafe = result.get("prevalence")
         at = "" if result.scope.binary else f" (s below tau = {result.tau:g})"
         facts.append(f"{unsafe.n_references} of them unsafe{at}")
+    only = " No OOD labels were given: only model-scope (OMS) labels are shown."
     if OOD in result.paradigms:
-        facts.append(
-            f"{result.get('AUROC', result.monitors[0], OOD).n_references} out of distribution"
-        )
-    only = (
-        ""
-        if OOD in result.paradigms
-        else " No OOD labels were given: only model-scope (OMS) labels are shown."
-    )
+        n = result.get("AUROC", result.monitors[0], OOD).n_references
+        facts.append(f"{n} out of distribution")
+        only = ""
     return f"{', '.join(facts)}; the model is {result.scope.model}.{only}"
 
 
 def verdict(result: MonitorEvaluation) -> tuple[str, list[str]]:
-    """Return the most important sentence, on the best monitor at its threshold, and what else is
-    known of it.
+    """Return the most important sentence on the best monitor at its threshold, and the other
+    sentences.
     """
     best = leading(result, 1)[0]
     sentences = list(of_monitor(result, best))
     area = result.get("AUROC", best) if OMS in result.paradigms else None
     chance = area is not None and not math.isnan(area.low) and area.low <= 0.5
+    # The second sentence is about the threshold: it answers the question, unless the monitor is no
+    # better than chance.
     k = 1 if len(sentences) > 1 and result.tau is not None and not chance else 0
     first = sentences[k] if sentences else "Nothing can be said."
-    return f"No. {first}" if chance else first, [
-        *sentences[:k],
-        *sentences[k + 1 :],
-        *of_labels(result),
-    ]
+    if chance:
+        first = f"No. {first}"
+    return first, [*sentences[:k], *sentences[k + 1 :], *of_labels(result)]
 
 
 def _answer(result: MonitorEvaluation) -> str:
     first, rest = verdict(result)
-    figures = "".join(
-        figure_block(result.figure(name), f"fig-monitor-{name}") for name in beside_answer(result)
-    )
+    figures = "".join(_figure_blocks(result, beside_answer(result)))
     cautions = f"<h3>Cautions</h3>{items(result.warnings)}" if result.warnings else ""
-    others = "".join(
-        details(f"What is known of {name}", items(list(of_monitor(result, name))))
-        for name in leading(result, len(result.monitors))[1:]
-    )
-    inner = (
-        f'<div class="pair"><div>{further(rest)}{others}{cautions}</div><div>{figures}</div></div>'
-    )
-    return answer_section(first, inner)
+    others = ""
+    for name in leading(result, len(result.monitors))[1:]:
+        others += details(f"Results of {name}", items(list(of_monitor(result, name))))
+    words = f"<div>{further(rest)}{others}{cautions}</div>"
+    return answer_section(first, f'<div class="pair">{words}<div>{figures}</div></div>')
+
+
+def _figure_blocks(result: MonitorEvaluation, names: Sequence[str]) -> list[str]:
+    return [figure_block(result.figure(name), f"fig-monitor-{name}") for name in names]
 
 
 def beside_answer(result: MonitorEvaluation) -> list[str]:
@@ -189,53 +179,41 @@ def beside_answer(result: MonitorEvaluation) -> list[str]:
 
 def order_part(result: MonitorEvaluation) -> str:
     """Return the ROC curves of both paradigms, and what does not stand beside the answer."""
-    names = [
-        name for name in _has(result, "roc", "risk", "auroc") if name not in beside_answer(result)
-    ]
-    return paired([figure_block(result.figure(name), f"fig-monitor-{name}") for name in names])
+    return paired(_figure_blocks(result, _not_in_answer(result, "roc", "risk", "auroc")))
+
+
+def _not_in_answer(result: MonitorEvaluation, *starts: str) -> list[str]:
+    answer = beside_answer(result)
+    return [name for name in _has(result, *starts) if name not in answer]
 
 
 def labels_part(result: MonitorEvaluation) -> str:
-    """Return how far OOD labels stand for failures, and who is first under which labels."""
-    ranking_figures = [
-        figure_block(result.figure(name), f"fig-monitor-{name}") for name in _has(result, "ranking")
-    ]
-    labels = [f"<div>{labels_table(result)}</div>"] if result.disagreement is not None else []
-    return paired([*labels, *ranking_figures]) + order_table(result)
+    """Return how far OOD labels stand for failures, and which monitor is best under which labels."""
+    blocks = _figure_blocks(result, _has(result, "ranking"))
+    if result.disagreement is not None:
+        blocks.insert(0, f"<div>{labels_table(result)}</div>")
+    return paired(blocks) + order_table(result)
 
 
 def tau_part(result: MonitorEvaluation) -> str:
     """Return AUROC and the share of unsafe images against tau, unless they stand beside the answer."""
-    names = [
-        name for name in _has(result, "sweep", "prevalence") if name not in beside_answer(result)
-    ]
-    return paired([figure_block(result.figure(name), f"fig-monitor-{name}") for name in names])
+    return paired(_figure_blocks(result, _not_in_answer(result, "sweep", "prevalence")))
 
 
 def outcomes_part(result: MonitorEvaluation) -> str:
     """Return for every leading monitor what it accepts and rejects, and where its scores lie."""
-    rows = []
+    note = ""
+    if len(result.monitors) > MOST_MONITORS:
+        note = f"Figures of the {MOST_MONITORS} best of {len(result.monitors)} monitors."
+    rows = [paragraph(note, "note")]
     for k, name in enumerate(leading(result, MOST_MONITORS)):
-        kinds = (
-            ("outcomes", "scores")
-            if result.paradigms and result.thresholds[name] is not None
-            else ("scores",)
-        )
-        rows.append(
-            paired(
-                [
-                    figure_block(result.figure(kind, name), f"fig-monitor-{kind}-{k}")
-                    for kind in kinds
-                ]
-            )
-        )
-    n_omitted = len(result.monitors) - MOST_MONITORS
-    note = (
-        f"Figures of the {MOST_MONITORS} best monitors of {len(result.monitors)}."
-        if n_omitted > 0
-        else ""
-    )
-    return "\n".join([paragraph(note, "note"), *rows, cells_table(result)])
+        blocks = []
+        if result.paradigms and result.thresholds[name] is not None:
+            outcomes = result.figure("outcomes", name)
+            blocks.append(figure_block(outcomes, f"fig-monitor-outcomes-{k}"))
+        blocks.append(figure_block(result.figure("scores", name), f"fig-monitor-scores-{k}"))
+        rows.append(paired(blocks))
+    return "\n".join([*rows, cells_table(result)])
 
 
 def _has(result: MonitorEvaluation, *starts: str) -> list[str]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The most embarrassing images of monitors: unsafe and accepted with the lowest alarm, safe and
-rejected.
+"""The images on which monitors err most: unsafe ones that are accepted, safe ones that are rejected.
+
+They are shown as pictures if the cohort is at hand, and as tables otherwise.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ MATCHING = "oms"
 
 @dataclass(frozen=True)
 class ImageGroup:
-    """Images on which a monitor errs, the most embarrassing first."""
+    """Images on which a monitor errs, the worst errors first."""
 
     title: str
     why: str
@@ -51,23 +52,23 @@ def embarrassing(result: MonitorEvaluation) -> list[ImageGroup]:
     """
     labels = headline(result.basis.labels, OMS) or headline(result.basis.labels, OOD)
     groups: list[ImageGroup] = []
-    for name in leading(result, MOST_MONITORS) if labels is not None else ():
+    if labels is None:
+        return groups
+    other_word, wanted_word = WORDS[labels.paradigm]
+    judged = result.basis.judged
+    for name in leading(result, MOST_MONITORS):
         rejected = rejected_by(result, name)
         if rejected is None:
             continue
-        assert labels is not None
-        other_word, wanted_word = WORDS[labels.paradigm]
-        alarm, judged = (
-            result.basis.monitors.alarm[result.monitors.index(name)],
-            result.basis.judged,
-        )
+        alarm = result.basis.monitors.alarm[result.monitors.index(name)]
         for kind, word, wrong, order, fate, first in (
             (labels.wanted, wanted_word, ~rejected, alarm, "accepted", "lowest"),
             (~labels.wanted, other_word, rejected, -alarm, "rejected", "highest"),
         ):
             images = np.flatnonzero(kind & wrong & judged)
             images = images[np.argsort(order[images], kind="stable")]
-            why = f"{len(images)} of {int((kind & judged).sum())} images that are {word}, {first} alarms first."
+            n = int((kind & judged).sum())
+            why = f"{len(images)} of {n} images that are {word}, {first} alarms first."
             groups.append(ImageGroup(f"{short(name)}: {word} and {fate}", why, images, name))
     return groups
 
@@ -132,7 +133,7 @@ def _rows(
 def _album(
     scope: Scope, groups: Sequence[ImageGroup], cohort: Cohort, folder: Path | None
 ) -> Album:
-    """Return the pictures with the marks of the model whose scope it is, matched as the scope was."""
+    """Return the pictures with the marks of the monitored model, matched as in its scope."""
     place = {image: k for k, image in enumerate(cohort.images.ids)}
     settings = scope.settings
     base = Protocol.load(MATCHING)
@@ -145,14 +146,10 @@ def _album(
     protocol = replace(base.only(base.headline[:1]), matching=matching, cluster="image")
     one_model = replace(cohort, models={scope.model: cohort.predictions(scope.model)})
     evaluation = bearable(evaluate(one_model, protocol, ci=False))
-    picture_groups = [
-        (
-            group.title,
-            group.why,
-            [place[scope.images[i]] for i in group.images[:MOST_PICTURES].tolist()],
-        )
-        for group in groups
-    ]
+    picture_groups = []
+    for group in groups:
+        places = [place[scope.images[i]] for i in group.images[:MOST_PICTURES].tolist()]
+        picture_groups.append((group.title, group.why, places))
     return album_of(
         evaluation,
         folder,
@@ -163,7 +160,9 @@ def _album(
 
 
 def nothing_wrong(result: MonitorEvaluation) -> str:
-    """Return that no image is shown, and why."""
+    """Return why no image is shown."""
     if not result.paradigms:
-        return paragraph("Without a tau or OOD labels no image is wrongly accepted or rejected.")
-    return paragraph("No monitor has a threshold, or none of them errs at it.")
+        return paragraph(
+            "Without tau or OOD labels, no image can be called wrongly accepted or rejected."
+        )
+    return paragraph("No monitor has a threshold, or none makes an error at its threshold.")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How monitors were judged: a paragraph that is ready for a paper, with its sources."""
+"""How monitors were evaluated: a paragraph that is ready for a paper, with its sources."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SOURCES = (
     "Traub J, et al. Overcoming common flaws in the evaluation of selective classification systems. NeurIPS 2024.",
 )
 CLASSES = {
-    "declared": "all declared classes, a class with neither references nor predictions counting 1",
+    "declared": "all declared classes; a class with neither references nor predictions counts 1",
     "present": "the classes that are on the image, as references or as predictions",
-    "micro": "all classes, whose counts are put together",
+    "micro": "all classes together, whose counts are added up",
 }
 
 
@@ -31,7 +31,7 @@ def methods_part(result: MonitorEvaluation) -> str:
 
 
 def methods(result: MonitorEvaluation) -> str:
-    """Return how monitors were judged, in sentences."""
+    """Return how monitors were evaluated, in sentences."""
     return " ".join(
         [
             *_scope(result),
@@ -53,77 +53,91 @@ def _scope(result: MonitorEvaluation) -> Iterator[str]:
         yield f"The score s of every image, high where {model} is good, was computed elsewhere."
     elif score == "mF1":
         yield (
-            f"The score s of an image is the mean F1 of {model}, 2 TP / (predictions + references), over "
-            f"{CLASSES.get(str(settings.get('classes')), 'classes')}; hits by {settings.get('criterion')} "
-            f"at {settings.get('iou', 0.5):g} (assignment {settings.get('assignment')}), within a class."
+            f"The score s of an image is the mean F1 of {model}, "
+            "2 TP / (predictions + references), over "
+            f"{CLASSES.get(str(settings.get('classes')), 'classes')}; hits by "
+            f"{settings.get('criterion')} at {settings.get('iou', 0.5):g} "
+            f"(assignment {settings.get('assignment')}), within a class."
         )
     else:
         of = f" of the protocol {settings['protocol']}" if "protocol" in settings else ""
-        yield f"The score s of an image is {score}{of} of {model} on this image alone, 1 where there is nothing."
+        yield (
+            f"The score s of an image is {score}{of} of {model} on this image alone, and 1 if "
+            "there is nothing on it."
+        )
     if "score_cut" in settings:
         yield f"Predictions with a score below {settings['score_cut']:g} do not count."
     if "set_aside" in settings:
-        yield f"Broken records of the files that were set aside, and count nowhere: {settings['set_aside']}."
+        yield f"Broken records that were set aside and count nowhere: {settings['set_aside']}."
 
 
 def _labels(result: MonitorEvaluation) -> Iterator[str]:
     if OMS in result.paradigms and not result.scope.binary:
-        yield f"Under OMS (out of model scope) labels an image is unsafe, and an alarm wanted, if s < {result.tau:g}."
+        yield (
+            "Under OMS (out of model scope) labels an image is unsafe, and an alarm wanted, if "
+            f"s < {result.tau:g}."
+        )
     elif result.tau is None and result.taus:
-        yield f"An image is unsafe if s < tau; no tau was chosen, {len(result.taus)} values were swept."
+        n = len(result.taus)
+        yield f"An image is unsafe if s < tau; no single tau was chosen, {n} values were swept."
     if OOD in result.paradigms:
-        yield "Under OOD labels an alarm is wanted on images that are out of distribution, as they were given."
+        yield (
+            "Under OOD labels an alarm is wanted on the images that were labelled out of "
+            "distribution."
+        )
     else:
         yield "No OOD labels were given."
 
 
 def _quantities(result: MonitorEvaluation) -> Iterator[str]:
     yield (
-        "AUROC counts ties half; AUPR is the average precision with equal scores as one point; FPR95 is the smallest "
-        "share of other images rejected at an attainable threshold that rejects 95 % of the wanted ones, without "
-        "interpolation. AURC is the mean risk over all coverages, with the expected value inside ties; E-AURC is its "
-        "exact excess over the best order."
+        "AUROC counts ties half; AUPR is the average precision with equal scores as one point; "
+        "FPR95 is the smallest share of other images rejected at an attainable threshold that "
+        "rejects 95 % of the wanted ones, without interpolation. AURC is the mean risk over all "
+        "coverages, with the expected value inside ties; E-AURC is its exact excess over the best "
+        "order."
     )
     if result.settings["stakes"] == "labels":
         yield (
-            "SG, RH and AC are the shares of all images that are unsafe and rejected, unsafe and accepted, safe and "
-            "rejected (the latter two kinds under OOD labels accordingly)."
+            "SG, RH and AC are the shares of all images that are unsafe and rejected, unsafe and "
+            "accepted, safe and rejected (for OOD labels: out of distribution instead of unsafe)."
         )
     else:
         yield (
-            "SG, RH and AC are mean hazard removed, mean hazard left and mean reward lost, with the severities, "
-            "hazards and fall-back hazards that were given."
+            "SG, RH and AC are mean hazard removed, mean hazard left and mean reward lost, with the "
+            "given severities, hazards and fall-back hazards."
         )
 
 
 def _thresholds(result: MonitorEvaluation) -> Iterator[str]:
-    thresholds = [(name, one) for name, one in result.thresholds.items() if one is not None]
+    thresholds = []
+    for name, threshold in result.thresholds.items():
+        if threshold is not None:
+            thresholds.append(f"{name}: {in_words(threshold, others_of(result))}")
     if not thresholds:
         yield "No threshold was used."
         return
-    yield (
-        "Thresholds: "
-        + "; ".join(f"{name}: {in_words(one, others_of(result))}" for name, one in thresholds)
-        + "."
-    )
+    yield f"Thresholds: {'; '.join(thresholds)}."
     if result.split.random:
         n = int(result.basis.judged.sum())
         yield (
-            f"As no tuning images were named, thresholds were chosen on a random half of the "
-            f"{plural(result.settings['unit'])}, and numbers at a threshold are those of the other {n} images."
+            "As no tuning images were named, thresholds were chosen on a random half of the "
+            f"{plural(result.settings['unit'])}; all numbers at a threshold come from the other "
+            f"{n} images."
         )
     elif result.split.tuning.any():
-        yield f"The {int(result.split.tuning.sum())} tuning images are in no number."
+        n = int(result.split.tuning.sum())
+        yield f"The {n} tuning images were used for the thresholds only."
 
 
 def _intervals(result: MonitorEvaluation) -> Iterator[str]:
     settings = result.settings
     if not settings["replicates"]:
-        yield "No intervals were computed."
+        yield "No confidence intervals were computed."
         return
-    unit = plural(settings["unit"])
     yield (
-        f"Intervals of {100 * settings['level']:g} % come from {settings['replicates']} bootstrap replicates over "
-        f"{settings['n_units']} {unit} (seed {settings['seed']}); all monitors and labels see the same weights, and "
-        "pairs are compared under them, with Holm's correction."
+        f"{100 * settings['level']:g} % confidence intervals come from {settings['replicates']} "
+        f"bootstrap replicates, resampled by {settings['unit']} (n = {settings['n_units']}, seed "
+        f"{settings['seed']}); all monitors and labels use the same resampled weights, and pairs "
+        "of monitors are compared under them, with Holm's correction."
     )

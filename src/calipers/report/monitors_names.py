@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An evaluation of monitors with names that a page can show and a reader tell apart; the numbers
-stay.
+"""Display names of monitors: short enough for a page, and never two that look the same.
+
+`bearable_monitors` takes an evaluation of monitors and returns it with such names; no number
+changes.
 """
 
 from __future__ import annotations
@@ -15,39 +17,30 @@ from calipers.results import Row
 
 
 def bearable_monitors(result: MonitorEvaluation) -> MonitorEvaluation:
-    """Return the evaluation with names of monitors, model, unit and images that are not too long
-    and not alike.
-    """
+    """Return the evaluation with display names of monitors, model, unit and images."""
     unit = result.settings["unit"]
     names = Short([*result.monitors, result.scope.model, *result.scope.images, unit])
     if not names.changed:
         return result
     name = names.name
-    basis = result.basis
-    families = [
-        tuple(replace(one, model=name(one.model)) for one in part)
-        for part in (basis.free, basis.decided)
-    ]
+    basis, scope = result.basis, result.scope
+    disagreement = None
+    if result.disagreement is not None:
+        disagreement = _disagreement(result.disagreement, name)
     return replace(
         result,
         monitors=tuple(map(name, result.monitors)),
-        scope=replace(
-            result.scope,
-            model=name(result.scope.model),
-            images=tuple(map(name, result.scope.images)),
-        ),
+        scope=replace(scope, model=name(scope.model), images=tuple(map(name, scope.images))),
         rows=tuple(_row(row, name) for row in result.rows),
         thresholds={name(monitor): threshold for monitor, threshold in result.thresholds.items()},
-        disagreement=None
-        if result.disagreement is None
-        else _disagreement(result.disagreement, name),
+        disagreement=disagreement,
         settings={**result.settings, "unit": name(unit)},
         basis=replace(
             basis,
             monitors=replace(basis.monitors, names=tuple(map(name, basis.monitors.names))),
             units=replace(basis.units, name=name(basis.units.name)),
-            free=families[0],
-            decided=families[1],
+            free=tuple(replace(one, model=name(one.model)) for one in basis.free),
+            decided=tuple(replace(one, model=name(one.model)) for one in basis.decided),
         ),
     )
 
