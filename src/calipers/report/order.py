@@ -17,7 +17,9 @@ def by_value(evaluation: Evaluation) -> tuple[str, ...]:
 
     def place(model: str) -> tuple[bool, float]:
         value = evaluation.get(metric, model=model).value
-        return (True, 0.0) if value != value else (False, sign * value)
+        if value != value:  # NaN
+            return True, 0.0
+        return False, sign * value
 
     return tuple(sorted(evaluation.models, key=place))
 

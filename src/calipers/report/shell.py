@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shell of a page: head, policy, style and script. A page needs nothing but itself."""
+"""The shell of every page: head, content security policy, style and script, all in one file."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page and the folder of a stability analysis: how far maps can be trusted, shown, proved, and
-to be had again.
+"""The page and the folder of a stability analysis: can the maps of these models be trusted?
+
+A `StabilityResult` comes in; `write_stability` writes the folder for `calipers stability -o`, and
+`of_stability` is the view in a notebook.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ from calipers.report.stability_tables import (
     scores_table,
 )
 from calipers.report.stability_words import CITATIONS, methods, summary_line, trust
-from calipers.results.delimited import delimited
+from calipers.results.delimited import columns_of, delimited
 from calipers.results.estimate import number
-from calipers.results.files import check_folder, staged_folder, write_atomically
+from calipers.results.files import check_folder, files_of, staged_folder, write_atomically
 from calipers.stability.objects_result import ObjectStability
 from calipers.stability.result import StabilityResult
 
@@ -47,23 +49,17 @@ PAGE, DOCUMENT, ROWS = "stability.html", "stability.json", "stability.csv"
 OURS = re.compile(rf"stability\.(html|json|csv)|bags\.csv|stability-({'|'.join(FIGURES)})\.svg")
 SVG_WIDTH = 560
 TITLES = {
-    "map": "How far can these maps be trusted?",
-    "model": "How far can these models be trusted?",
+    "map": "Can these maps be trusted?",
+    "model": "Can these models be trusted?",
 }
-ORDER = (
-    "pairs",
-    "models",
-    "called",
-    "images",
-    "sweep",
-    "scores",
-)  # of the figures; single images have their own place
+# order of the figures; single images have their own section
+ORDER = ("pairs", "models", "called", "images", "sweep", "scores")
 AGAINST = ("dice", "auc")
 
 
 @dataclass(frozen=True)
 class PageInputs:
-    """What the page is told beside the result."""
+    """What the page shows besides the result."""
 
     command: Sequence[str] = ()
     objects: ObjectStability | None = None
@@ -86,15 +82,11 @@ def write_stability(
 ) -> Path:
     """Write page, document, rows, images and figures, all of them or none; return the page.
 
-    Files of an earlier result in the folder are replaced or removed, others stay. The folder of an
-    input is refused.
+    Files of an earlier result in the folder are replaced or removed; other files stay. The folder
+    of an input is refused.
     """
     check_folder(folder, force=force, inputs=_inputs(result))
-    old = (
-        [file.name for file in folder.iterdir() if OURS.fullmatch(file.name)]
-        if folder.is_dir()
-        else []
-    )
+    old = files_of(folder, OURS)
     inputs = PageInputs(command, objects, Pictures.of(images, result.ids))
     display = bearable(result)
     with staged_folder(folder, owned=old) as stage:
@@ -104,9 +96,8 @@ def write_stability(
         write_atomically(stage / ROWS, as_bytes(delimited(_rows(result))))
         write_atomically(stage / BAGS, as_bytes(delimited(bag_columns(result))))
         write_atomically(stage / PAGE, as_bytes(stability_page(display, inputs)))
-        write_atomically(
-            stage / DOCUMENT, json.dumps(_document(result, inputs), allow_nan=False) + "\n"
-        )
+        record = json.dumps(_document(result, inputs), allow_nan=False)
+        write_atomically(stage / DOCUMENT, record + "\n")
     return folder / PAGE
 
 
@@ -125,17 +116,19 @@ def write_stability_page(
 
 
 def _inputs(result: StabilityResult) -> tuple[str, ...]:
-    """Return the files and folders that the maps came from, if they came from any."""
+    """Return the files and folders of the maps; nothing for maps from memory."""
     sources = getattr(result.source, "sources", ())
     return tuple(str(one.source) for one in sources)
 
 
 def _rows(result: StabilityResult) -> Mapping[str, Sequence[Any]]:
-    rows = [
-        {**row.as_dict(), "group": json.dumps(row.group) if row.group else None}
-        for row in result.rows
-    ]
-    return {name: [row[name] for row in rows] for name in rows[0] if name != "flags"}
+    rows = []
+    for row in result.rows:
+        group = json.dumps(row.group) if row.group else None
+        rows.append({**row.as_dict(), "group": group})
+    columns = columns_of(rows)
+    columns.pop("flags", None)
+    return columns
 
 
 def _document(result: StabilityResult, inputs: PageInputs) -> dict[str, Any]:
@@ -149,9 +142,7 @@ def _document(result: StabilityResult, inputs: PageInputs) -> dict[str, Any]:
 
 
 def bearable(result: StabilityResult) -> StabilityResult:
-    """Return the result with names of models and images that a page can show and a reader tell
-    apart.
-    """
+    """Return the result with display names of models and images."""
     names = Short([*result.models, *result.ids])
     if not names.changed:
         return result
@@ -184,28 +175,27 @@ def _answer(result: StabilityResult, what: str) -> str:
 
 
 def _cautions(result: StabilityResult) -> str:
-    """Return what may mislead first, then what is to be known."""
+    """Return what may mislead, then further notes."""
     flagged = [remark.text for remark in result.remarks if remark.flag]
     care = f'<div class="care"><h3>What may mislead</h3>{items(flagged)}</div>' if flagged else ""
     paradox = result.paradox()
     notes = [remark.text for remark in result.remarks if not remark.flag]
     if not paradox.flagged and paradox.of_pairs:
         notes.append(
-            f"The paradox of kappa (calls so one-sided that APJ and AJ are low although models agree) shows on "
-            f"{paradox.pairs} of {paradox.of_pairs} pairs of maps: too few to mislead"
+            "The kappa paradox (calls so one-sided that APJ and AJ are low although models agree) "
+            f"occurs in {paradox.pairs} of {paradox.of_pairs} pairs of maps: too few to mislead"
         )
     return care + items([f"{note[:1].upper()}{note[1:]}." for note in notes])
 
 
 def _figures(result: StabilityResult, names: Sequence[str]) -> str:
     """Return figures, two in a row where there is room."""
-    has_all = {"dice": BAGS}
-    picture = [
-        figure_block(result.figure(name), f"fig-{name}", all_in=has_all.get(name, DOCUMENT))
-        for name in names
-        if name in available(result)
-    ]
-    return paired(picture)
+    blocks = []
+    for name in names:
+        if name in available(result):
+            all_in = BAGS if name == "dice" else DOCUMENT
+            blocks.append(figure_block(result.figure(name), f"fig-{name}", all_in=all_in))
+    return paired(blocks)
 
 
 def _reference(result: StabilityResult) -> str:
@@ -237,6 +227,5 @@ def _numbers(result: StabilityResult) -> str:
 def of_stability(result: StabilityResult) -> str:
     """Return the result in a notebook: the verdict, the sentences, the main scores."""
     display = bearable(result)
-    return framed(
-        f"<p><strong>{text(trust(display))}</strong></p>{items(display.sentences())}{scores_table(display)}"
-    )
+    verdict = f"<p><strong>{text(trust(display))}</strong></p>"
+    return framed(verdict + items(display.sentences()) + scores_table(display))

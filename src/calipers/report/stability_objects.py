@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detectors object by object: found by k of m, shared false alarms, and the images about which
-models disagree.
-"""
+"""Object by object: references found by k of m models, shared false alarms, and disputed images."""
 
 from __future__ import annotations
 
@@ -15,8 +13,8 @@ from calipers.stability.objects_result import ObjectStability
 DISPUTED = 20
 LONGEST = 2000  # characters of a sentence
 WHY = (
-    "Models that were trained alike and find different objects are unsure of them, whatever their scores say. A "
-    "reference is disputed if some but not all models find it."
+    "If models that were trained alike find different objects, they are unsure of them, whatever "
+    "their scores say. A reference is disputed if some but not all models find it."
 )
 
 
@@ -28,8 +26,10 @@ def objects_block(result: ObjectStability) -> str:
 
 
 def _figures(result: ObjectStability) -> list[str]:
-    sizes = any("size" in (row.group or {}) for row in result.rows)
-    return ["found-by", "false-alarms", "agreement", "pairs", *(["sizes"] if sizes else [])]
+    names = ["found-by", "false-alarms", "agreement", "pairs"]
+    if any("size" in (row.group or {}) for row in result.rows):
+        names.append("sizes")
+    return names
 
 
 def _disputed(result: ObjectStability) -> str:
