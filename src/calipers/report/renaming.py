@@ -38,10 +38,7 @@ class Names(Protocol):
 def renamed(evaluation: Evaluation, names: Names) -> Evaluation:
     """Return the evaluation with other names."""
     protocol, cluster = evaluation.protocol, evaluation.protocol.cluster
-    if isinstance(cluster, str):
-        cluster = names.name(cluster)
-    else:
-        cluster = tuple(map(names.name, cluster))
+    cluster = names.name(cluster) if isinstance(cluster, str) else tuple(map(names.name, cluster))
     evidence = {}
     for (model, key), part in evaluation.evidence.items():
         evidence[names.name(model), key] = part

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FROC and precision against recall, with bands."""
+"""FROC and precision-recall curves, with bands."""
 
 from __future__ import annotations
 

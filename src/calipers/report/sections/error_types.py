@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of mistakes: what each costs, how many there are, and examples to look at."""
+"""Kinds of mistakes (TIDE): the cost of each, their number, and examples to look at."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MOST_LINKS = 12
 
 
 def bars(ev: Evaluation, models: Sequence[str]) -> list[str]:
-    """Return the figures of costs and counts; nothing of what the protocol does not ask for."""
+    """Return the figures of costs and counts, as far as the protocol computes them."""
     blocks = []
     for name in ("error-gains", "error-counts"):
         try:
@@ -53,15 +53,16 @@ def introduction(ev: Evaluation) -> str:
     if metric is None:
         return ""
     r = metric.recipe
-    words = (
-        f"A prediction is right if its {r.criterion} with a free reference of its class is at least {r.foreground:g}. "
-        f"Every other one is a mistake of one kind: place ({r.criterion} from {r.background:g} to {r.foreground:g} "
-        f"with its class), class (at least {r.foreground:g} with another class), double (its reference is taken), "
-        f"nothing (at most {r.background:g} with any reference), both (what is left). Missed references are those that "
-        "no mistake in place or class came near. Mending a kind makes the best mistake on a free reference a hit and "
-        "takes the others away; mending missed references takes them away."
+    return paragraph(
+        f"A prediction is right if its {r.criterion} with a free reference of its class is at least "
+        f"{r.foreground:g}. Every other prediction is a mistake of one kind: place ({r.criterion} "
+        f"from {r.background:g} to {r.foreground:g} with its class), class (at least "
+        f"{r.foreground:g} with another class), double (another prediction already has its "
+        f"reference), nothing (at most {r.background:g} with any reference), both (all others). "
+        "Missed references are those that no mistake in place or class comes near. The cost of a "
+        "kind is what fixing it would gain: the best mistake on a free reference becomes a hit, "
+        "and the others are removed; missed references are removed."
     )
-    return paragraph(words)
 
 
 def examples(page: Context, models: Sequence[str]) -> str:
@@ -71,12 +72,15 @@ def examples(page: Context, models: Sequence[str]) -> str:
     ev = page.evaluation
     if not any(plan.kind == KIND for plan in ev.protocol.metrics):
         return ""
-    rows = [row for model in models for row in _rows(ev, model)]
+    rows: list[tuple[Cell, ...]] = []
+    for model in models:
+        rows += _rows(ev, model)
     if not rows:
         return ""
     words = (
-        f"Per model and kind the {EXAMPLES} mistakes with the highest scores, and the {EXAMPLES} largest missed "
-        "references. Predictions and references are counted as in objects.parquet; errors.csv has all mistakes."
+        f"Per model and kind, the {EXAMPLES} mistakes with the highest scores, and the {EXAMPLES} "
+        "largest missed references. Predictions and references are numbered as in objects.parquet; "
+        "errors.csv has all mistakes."
     )
     table = data_table(
         Table(COLUMNS, tuple(rows)), "table-mistakes", "Mistakes to look at", all_in="errors.csv"
@@ -90,27 +94,26 @@ def _rows(ev: Evaluation, model: str) -> Iterator[tuple[Cell, ...]]:
     for kind, code in KINDS.items():
         if code == MISS:
             lost = np.flatnonzero(mistakes.reference_kind == MISS)
-            for k in lost[np.argsort(-references.area[lost], kind="stable")][:EXAMPLES].tolist():
-                image, label = (
-                    cohort.images.ids[mistakes.reference_image[k]],
-                    cohort.classes[references.label[k]],
-                )
+            largest = lost[np.argsort(-references.area[lost], kind="stable")]
+            for k in largest[:EXAMPLES].tolist():
+                image = cohort.images.ids[mistakes.reference_image[k]]
+                label = cohort.classes[references.label[k]]
                 yield model, _kind_name(kind), image, "", label, None, None, None, k
             continue
         rows = np.flatnonzero((mistakes.prediction_kind == code) & ~mistakes.covered)
-        for k in rows[np.argsort(-mistakes.score[rows], kind="stable")][:EXAMPLES].tolist():
+        highest = rows[np.argsort(-mistakes.score[rows], kind="stable")]
+        for k in highest[:EXAMPLES].tolist():
+            image = cohort.images.ids[mistakes.prediction_image[k]]
+            label = cohort.classes[predictions.label[k]]
+            score = float(mistakes.score[k])
             partner = int(mistakes.partner[k])
-            yield (
-                model,
-                _kind_name(kind),
-                cohort.images.ids[mistakes.prediction_image[k]],
-                cohort.classes[predictions.label[k]],
-                "" if partner < 0 else cohort.classes[references.label[partner]],
-                float(mistakes.score[k]),
-                None if partner < 0 else float(mistakes.similarity[k]),
-                k,
-                None if partner < 0 else partner,
-            )
+            if partner < 0:  # no reference is near
+                yield model, _kind_name(kind), image, label, "", score, None, k, None
+                continue
+            partner_label = cohort.classes[references.label[partner]]
+            similarity = float(mistakes.similarity[k])
+            name = _kind_name(kind)
+            yield model, name, image, label, partner_label, score, similarity, k, partner
 
 
 def _links(page: Context, images: Sequence[str]) -> str:

@@ -78,16 +78,15 @@ WORDS = {
 
 
 def section(page: Context) -> str:
-    """Return the paragraph, the list of citations, what the metrics mean, and what stands beside
-    the intervals.
+    """Return the paragraph, its citations, the meaning of the metrics, and details of the
+    intervals.
     """
-    ev, cited = page.evaluation, _Citations()
-    words = " ".join(_sentences(page, cited))
-    citations = "".join(f"<li>{text(CITATIONS[key])}</li>" for key in cited.keys)
-    meaning = "".join(
-        f"<dt>{text(names)}</dt><dd>{text(meaning_words)}</dd>"
-        for names, meaning_words in meanings(ev)
-    )
+    ev, cite = page.evaluation, _Citations()
+    words = " ".join(_sentences(page, cite))
+    citations = "".join(f"<li>{text(CITATIONS[key])}</li>" for key in cite.keys)
+    meaning = ""
+    for names, meaning_words in meanings(ev):
+        meaning += f"<dt>{text(names)}</dt><dd>{text(meaning_words)}</dd>"
     parts = [
         f'<p id="methods-text">{text(words)}</p>',
         f'<ol class="citations">{citations}</ol>',
@@ -119,17 +118,19 @@ def _sentences(page: Context, cite: _Citations) -> Iterator[str]:
 
     ev = page.evaluation
     cohort, n_ignored = ev.cohort, int(ev.cohort.references.ignore.sum())
+    ignored = f" ({n_ignored} of them ignored: neither found nor missed)" if n_ignored else ""
     yield (
         f"We evaluated {plural('model', len(ev.models))} on {plural('image', cohort.n_images)} with "
-        f"{plural('reference', len(cohort.references))} of {plural('class', len(cohort.classes))}"
-        f"{f' ({n_ignored} of them ignored: neither found nor missed)' if n_ignored else ''} with Calipers "
-        f"{__version__}, protocol {ev.protocol.name!r}."
+        f"{plural('reference', len(cohort.references))} of "
+        f"{plural('class', len(cohort.classes))}{ignored} with Calipers {__version__}, protocol "
+        f"{ev.protocol.name!r}."
     )
     yield from map_sentences(ev)
     yield from _matching(ev)
-    metric_names = [
-        f"{WORDS.get(kind, kind.replace('-', ' '))}{_source(ev, kind, cite)}" for kind in _kinds(ev)
-    ]
+    metric_names = []
+    for kind in _kinds(ev):
+        name = WORDS.get(kind, kind.replace("-", " "))
+        metric_names.append(f"{name}{_source(ev, kind, cite)}")
     yield f"We report {join(metric_names)}; on the choice of metrics see {cite('reloaded')}."
     yield from _certainty(page, cite)
     yield from _comparing(page, cite)
@@ -143,31 +144,27 @@ def _source(ev: Evaluation, kind: str, cite: _Citations) -> str:
     """Return the citations of a kind of metric; nothing for plain ones."""
     keys = [OF_KIND[kind]] if kind in OF_KIND else []
     if kind == "average-precision":
-        plans = [plan for plan in ev.protocol.metrics if plan.kind == kind]
-        keys = list(
-            dict.fromkeys(
-                "voc" if plan.options.get("interpolation") in VOC else "coco" for plan in plans
-            )
-        )
-    return f" {cite(*keys)}" if keys else ""
+        for plan in ev.protocol.metrics:
+            if plan.kind == kind:
+                keys.append("voc" if plan.options.get("interpolation") in VOC else "coco")
+    return f" {cite(*dict.fromkeys(keys))}" if keys else ""
 
 
 def _matching(ev: Evaluation) -> Iterator[str]:
-    """Yield when a prediction is a hit, and what is left out."""
+    """Yield when a prediction is a hit, and which predictions are left out."""
     view, thresholds = ev.protocol.matching, ev.protocol.thresholds
-    limit = (
-        ""
-        if view.max_dets == NO_LIMIT
-        else f", at most {view.max_dets} predictions per image and class"
-    )
-    score_cut = "" if view.score_cut == -math.inf else f", scores of at least {view.score_cut:g}"
+    rule = f"assignment {view.assignment}"
+    if view.max_dets != NO_LIMIT:
+        rule += f", at most {view.max_dets} predictions per image and class"
+    if view.score_cut != -math.inf:
+        rule += f", scores of at least {view.score_cut:g}"
+    same = "the same" if view.within_class else "any"
     yield (
-        f"A prediction counted as a hit of a reference of {'the same' if view.within_class else 'any'} class at "
-        f"{hit_rule(view)} (assignment {view.assignment}{limit}{score_cut})."
+        f"A prediction counted as a hit of a reference of {same} class at {hit_rule(view)} ({rule})."
     )
     if len(thresholds) > 1:
         span = f"{len(thresholds)} thresholds from {min(thresholds):g} to {max(thresholds):g}"
-        yield f"Metrics that name no threshold of their own are means over {span}."
+        yield f"Metrics without a threshold of their own are means over {span}."
     if "rodeo" in _kinds(ev):
         yield "RoDeO pairs boxes by its own rule."
 
@@ -177,64 +174,64 @@ def _certainty(page: Context, cite: _Citations) -> Iterator[str]:
     ev = page.evaluation
     statistics = ev.statistics
     if not has_intervals(ev):
-        yield (
-            speaks_for(statistics, [row.estimate for row in ev.rows])
-            or "No intervals were computed."
-        )
+        reason = speaks_for(statistics, [row.estimate for row in ev.rows])
+        yield reason or "No confidence intervals were computed."
         return
     units = named_plural(statistics["unit"])
     sources = ("bootstrap",) if statistics["unit"] == "image" else ("bootstrap", "clusters")
     yield (
-        f"{100 * statistics['level']:g} % confidence intervals come from {statistics['replicates']} bootstrap replicates over "
-        f"{statistics['n_units']} {units}{_sampling_words(ev)} ({statistics['interval']}, seed {statistics['seed']}) {cite(*sources)}; they speak "
-        f"for {statistics['generalises_to']}."
+        f"{100 * statistics['level']:g} % confidence intervals come from "
+        f"{statistics['replicates']} bootstrap replicates, resampled by {statistics['unit']} "
+        f"(n = {statistics['n_units']}){_sampling_words(ev)} ({statistics['interval']}, seed "
+        f"{statistics['seed']}) {cite(*sources)}; they generalise to "
+        f"{statistics['generalises_to']}."
     )
     if page.at_one is not None and (
         statistics["replicates"] > BAND_REPLICATES or statistics["interval"] != BAND_METHOD
     ):
         number = min(statistics["replicates"], BAND_REPLICATES)
-        yield f"Bands of curves are {BAND_METHOD} intervals of every point by itself, from {number} replicates."
+        yield f"Bands of curves are pointwise {BAND_METHOD} intervals from {number} replicates."
     if any(row.estimate.method == "clopper-pearson-units" for row in ev.rows):
         yield (
-            f"Where fewer than five {units}, and fewer than half of them, had an error, or all of them had one, the "
-            f"interval is Clopper and Pearson's for the share of {units} without error {cite('clopper-pearson')}."
+            f"Where fewer than five {units}, and fewer than half of them, had an error, or all of "
+            "them had one, the interval is the Clopper-Pearson interval of the share of "
+            f"{units} without error {cite('clopper-pearson')}."
         )
 
 
 def _sampling_words(ev: Evaluation) -> str:
-    """Return how units were drawn, if not from one urn."""
+    """Return how units were drawn, if there are strata or nested units."""
     cluster, strata = ev.protocol.cluster, ev.protocol.strata
     if strata is not None:
         return f", drawn inside every {strata}"
-    return (
-        f", and {named_plural(cluster[1])} inside each"
-        if not isinstance(cluster, str) and len(cluster) > 1
-        else ""
-    )
+    if not isinstance(cluster, str) and len(cluster) > 1:
+        return f", and {named_plural(cluster[1])} inside each"
+    return ""
 
 
 def _comparing(page: Context, cite: _Citations) -> Iterator[str]:
-    """Yield which models were compared, by which tests, and what the tests were corrected for."""
+    """Yield which models were compared, by which tests, and how the tests were corrected."""
     units, comparison = named_plural(page.evaluation.statistics["unit"]), page.comparison
     if comparison is not None:
         tests = sorted({row.test for row in comparison.rows})
-        sources = [
-            name for name in ("permutation", "holm") if name in (*tests, comparison.correction)
-        ]
-        every = (
-            len({row.model_a for row in comparison.rows}) > 1 or len(page.evaluation.models) == 2
-        )
-        who = (
-            "Models were compared"
-            if every
-            else "The model that came first was compared with each of the others"
-        )
+        keys = [key for key in ("permutation", "holm") if key in (*tests, comparison.correction)]
+        sources = f" {cite(*keys)}" if keys else ""
+        all_pairs = len({row.model_a for row in comparison.rows}) > 1
+        who = "The model that came first was compared with each of the others"
+        if all_pairs or len(page.evaluation.models) == 2:
+            who = "Models were compared"
         yield (
-            f"{who} on the same {units} by {join(tests)} tests of the paired differences, corrected for "
-            f"{plural('test', comparison.family)} ({comparison.correction}){f' {cite(*sources)}' if sources else ''}."
+            f"{who} on the same {units} by {join(tests)} tests of the paired differences, corrected "
+            f"for {plural('test', comparison.family)} ({comparison.correction}){sources}."
         )
     if page.duel is not None and page.duel.family:
         n_tests = plural("test", page.duel.family)
-        yield f"At one false alarm per image the best model was compared with the others, by itself ({n_tests})."
+        yield (
+            "At one false alarm per image the best model was compared with the others; this family "
+            f"of tests was corrected separately ({n_tests})."
+        )
     if page.ranking is not None:
-        yield f"How firmly the order stands was judged by ranking the bootstrap replicates {cite('ranking')}."
+        yield (
+            "The stability of the ranking was judged by ranking the bootstrap replicates "
+            f"{cite('ranking')}."
+        )

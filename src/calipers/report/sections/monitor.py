@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Can the monitor be trusted that watches the model? Only in pages for which an evaluation of
-monitors is given.
-"""
+"""Can the monitor of the model be trusted? Only on pages with an evaluation of monitors."""
 
 from __future__ import annotations
 
@@ -28,13 +26,13 @@ def section(page: Context) -> str:
     if monitors is None:
         return ""
     first, further = verdict(monitors)
-    blocks = "".join(
-        figure_block(monitors.figure(name), f"fig-monitor-{name}")
-        for name in beside_answer(monitors)
-    )
+    blocks = ""
+    for name in beside_answer(monitors):
+        blocks += figure_block(monitors.figure(name), f"fig-monitor-{name}")
+    title = "The monitor" if len(monitors.monitors) == 1 else "The monitors"
     parts = [
         paragraph(summary_line(monitors), "note"),
-        f"<h3>{'The monitor' if len(monitors.monitors) == 1 else 'The monitors'}</h3>",
+        f"<h3>{title}</h3>",
         items([first, *further]),
         f'<div class="pair">{blocks}</div>' if blocks else "",
         order_part(monitors),
@@ -42,11 +40,10 @@ def section(page: Context) -> str:
         labels_part(monitors),
         tau_part(monitors),
         details("Numbers on monitors", headline_table(monitors) + pairs_table(monitors)),
-        items(monitors.warnings),
-        methods_part(monitors),
     ]
     if not page.hidden:
         from calipers.report.monitors_images import images_part
 
-        parts.insert(-2, details("Images on which monitors err most", images_part(monitors)))
+        parts.append(details("Images on which monitors err most", images_part(monitors)))
+    parts += [items(monitors.warnings), methods_part(monitors)]
     return "\n".join(part for part in parts if part)
