@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a comparison of models found: a row per pair of models, metric and, if asked for, class."""
+"""The result of comparing models: a row per pair of models, metric and, on request, class."""
 
 from __future__ import annotations
 

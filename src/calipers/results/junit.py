@@ -22,8 +22,8 @@ HEAD = f'{DECLARATION}<testsuites name="{SUITES}"'  # tells our files from other
 
 
 def junit(outcomes: Sequence[Outcome], *, suite: str, properties: Mapping[str, str]) -> str:
-    """Return the outcomes as an XML document; it holds no time, so that equal outcomes give equal
-    files.
+    """Return the outcomes as an XML document; it contains no time, so that equal outcomes give
+    equal files.
     """
     from xml.etree.ElementTree import SubElement
 
@@ -34,17 +34,16 @@ def junit(outcomes: Sequence[Outcome], *, suite: str, properties: Mapping[str, s
         SubElement(property_list, "property", name=name, value=_printable(value))
     for outcome in outcomes:
         requirement = outcome.requirement
-        name = f"{outcome.place}: {requirement}"
-        case = SubElement(
-            tests, "testcase", classname=_printable(requirement.id), name=_printable(name), time="0"
-        )
+        name = _printable(f"{outcome.place}: {requirement}")
+        id_ = _printable(requirement.id)
+        case = SubElement(tests, "testcase", classname=id_, name=name, time="0")
         words = f"{requirement.text}: {outcome.why}" if requirement.text else outcome.why
         if outcome.verdict == "met":
             SubElement(case, "system-out").text = _printable(words)
         else:
-            SubElement(
-                case, "failure", type=outcome.verdict, message=_printable(outcome.why)
-            ).text = _printable(words)
+            why = _printable(outcome.why)
+            failure = SubElement(case, "failure", type=outcome.verdict, message=why)
+            failure.text = _printable(words)
     return _xml_text(root)
 
 
@@ -82,9 +81,10 @@ def _xml_text(root: Element) -> str:
 
 
 def _printable(text: str) -> str:
-    """Return text with everything escaped that is not printable: XML has no control characters at
-    all.
-    """
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
-    )
+    """Return text with unprintable characters escaped: XML does not allow control characters."""
+    characters = []
+    for character in text:
+        if not character.isprintable():
+            character = character.encode("unicode_escape").decode("ascii")
+        characters.append(character)
+    return "".join(characters)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acceptance limits on estimates: what is demanded of which rows, and whether the evaluation shows
+"""Acceptance limits on estimates: what is required of which rows, and whether the evaluation shows
 it.
 
-A limit applies to a bound of the interval unless the requirement says otherwise: what the data
-show, not what they suggest. What cannot be judged (undefined, no interval, too few patients, no
-such row) is *not shown*, and that counts as not met: nothing passes because it is missing.
+A limit applies to a bound of the interval unless the requirement says otherwise: it tests what the
+data show, not what they suggest. What cannot be judged (undefined, no interval, too few patients,
+no such row) is *not shown*, and that counts as not met: nothing passes because it is missing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ Verdict = Literal["met", "not met", "not shown"]
 VERDICTS: tuple[Verdict, ...] = ("met", "not shown", "not met")  # from best to worst
 EVERY = "*"  # as model, class or value of a group: every one that the evaluation has
 BOUNDS = {"low": "lower bound", "high": "upper bound", "value": "value"}
-SHARE_OF_UNITS = "clopper-pearson-units"  # such an interval is of the share of units without error, not of the metric
+# such an interval is of the share of units without error, not of the metric
+SHARE_OF_UNITS = "clopper-pearson-units"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a requirement on one row, or on none if the evaluation has no such row."""
+    """The outcome of a requirement on one row, or on none if the evaluation has no such row."""
 
     requirement: Requirement
     row: Mapping[str, Any] | None  # of the JSON contract
@@ -113,17 +114,18 @@ class Outcome:
 
     @property
     def place(self) -> str:
-        """What the row is an estimate of, in words; of a row that is missing, what was looked for."""
+        """Model, class and group of the row, in words; if the row is missing, those required."""
         requirement = self.requirement
-        sought: Mapping[str, Any] = {
-            "model": requirement.model,
-            "class": requirement.label,
-            "group": requirement.group,
-        }
-        row = sought if self.row is None else self.row
-        words = ["every model" if row["model"] == EVERY else row["model"], row["class"]]
-        words += [f"{column} {value}" for column, value in (row["group"] or {}).items()]
-        return ", ".join(word for word in words if word is not None)
+        model, label = requirement.model, requirement.label
+        group: Mapping[str, str] | None = requirement.group
+        if self.row is not None:
+            model, label, group = self.row["model"], self.row["class"], self.row["group"]
+        words = ["every model" if model == EVERY else model]
+        if label is not None:
+            words.append(label)
+        for column, value in (group or {}).items():
+            words.append(f"{column} {value}")
+        return ", ".join(words)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the outcome for JSON output."""
@@ -146,7 +148,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """A checked list of requirements, and where it comes from. Make one with `Requirements.load`."""
+    """A checked list of requirements, and its source. Make one with `Requirements.load`."""
 
     entries: tuple[Requirement, ...]
     name: str = ""
@@ -177,7 +179,7 @@ class Requirements:
 def check(
     rows: Sequence[Mapping[str, Any]], requirements: Requirements | Sequence[Requirement]
 ) -> tuple[Outcome, ...]:
-    """Return the outcome of every requirement on every row that it speaks of.
+    """Return the outcome of every requirement on every row that it applies to.
 
     Parameters
     ----------
@@ -186,20 +188,19 @@ def check(
 
     Notes
     -----
-    A requirement that no row answers has one outcome, *not shown*. If it speaks of every model, a
+    A requirement without any row has one outcome, *not shown*. If it applies to every model, a
     model without such a row has one too.
     """
     models = tuple(dict.fromkeys(row["model"] for row in rows))
-    of_metric: dict[
-        str, list[Mapping[str, Any]]
-    ] = {}  # so that many requirements on many rows stay quick
+    # Rows are looked up by metric, so that many requirements on many rows stay fast.
+    of_metric: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         of_metric.setdefault(row["metric"], []).append(row)
-    return tuple(
-        outcome
-        for requirement in requirements
-        for outcome in _outcomes(of_metric.get(requirement.metric, rows), requirement, models)
-    )
+    outcomes: list[Outcome] = []
+    for requirement in requirements:
+        candidates = of_metric.get(requirement.metric, rows)
+        outcomes += _outcomes(candidates, requirement, models)
+    return tuple(outcomes)
 
 
 def verdicts(outcomes: Sequence[Outcome]) -> dict[str, Verdict]:
@@ -255,7 +256,7 @@ def _sieves(requirement: Requirement) -> Iterator[_Sieve]:
 def _matching_rows(
     rows: Sequence[Mapping[str, Any]], requirement: Requirement
 ) -> tuple[list[Mapping[str, Any]], str]:
-    """Return the rows that a requirement speaks of; if there are none, what the evaluation has
+    """Return the rows that a requirement applies to; if there are none, what the evaluation has
     instead.
     """
     candidates = list(rows)
@@ -268,7 +269,7 @@ def _matching_rows(
 
 
 def _absent(requirement: Requirement, sieve: _Sieve, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Say that something is not in the evaluation, and what is."""
+    """Return what is not in the evaluation, and what is there instead."""
     if not rows:
         return "the evaluation has no rows"
     present = [entry for entry in dict.fromkeys(map(sieve.of, rows)) if entry is not None]
@@ -277,16 +278,15 @@ def _absent(requirement: Requirement, sieve: _Sieve, rows: Sequence[Mapping[str,
         present_columns = " or ".join(" and ".join(entry) for entry in present if entry)
         if not columns:
             return f"{requirement.metric} has no row of all images, only by {present_columns}"
-        return f"the evaluation has no groups by {columns} (--by {columns})" + (
-            f"; known: {present_columns}" if present_columns else ""
-        )
+        words = f"the evaluation has no groups by {columns} (--by {columns})"
+        return words + (f"; known: {present_columns}" if present_columns else "")
     if sieve.what == "class" and sieve.name is None:
         return f"{requirement.metric} has no pooled row, only classes: {', '.join(present)}"
     if sieve.what == "class" and not present:
-        return f"{requirement.metric} has no values per class" + (
-            f" in groups (--by {columns},class)" if columns else ""
-        )
-    return f"the evaluation has no {sieve.what} {sieve.name!r}; {did_you_mean(str(sieve.name), present)}"
+        in_groups = f" in groups (--by {columns},class)" if columns else ""
+        return f"{requirement.metric} has no values per class{in_groups}"
+    suggestion = did_you_mean(str(sieve.name), present)
+    return f"the evaluation has no {sieve.what} {sieve.name!r}; {suggestion}"
 
 
 def _judge(row: Mapping[str, Any], requirement: Requirement) -> Outcome:
@@ -301,14 +301,15 @@ def _judge(row: Mapping[str, Any], requirement: Requirement) -> Outcome:
 
 
 def _lacking(row: Mapping[str, Any], requirement: Requirement) -> list[str]:
-    """Return what keeps a row from being judged at all."""
+    """Return why a row cannot be judged; nothing if it can."""
     reasons = []
     if _undefined(row["value"]):
         reasons.append(f"{requirement.metric} is undefined{_reason(row)}")
     for name, n in requirement.minimum.items():
-        if row[f"n_{name}"] < n:
+        n_row = row[f"n_{name}"]
+        if n_row < n:
             unit = f" ({row['unit']})" if name == "units" else ""
-            reasons.append(f"{row[f'n_{name}']} {name}{unit} stand behind it, {n} are demanded")
+            reasons.append(f"the estimate is based on {n_row} {name}{unit}, {n} are required")
     bounds = [limit.statistic for limit in requirement.limits if limit.statistic != "value"]
     if reasons or not bounds:
         return reasons
@@ -316,18 +317,17 @@ def _lacking(row: Mapping[str, Any], requirement: Requirement) -> list[str]:
         return [f"there is no interval{_reason(row)}"]
     if row["method"] == SHARE_OF_UNITS:
         return [
-            f"too few units have an error for an interval of {requirement.metric}; the bounds given are of the share of "
-            'units without error, and a limit on them says nothing of the metric (statistic = "value" would)'
+            f"too few units have an error for an interval of {requirement.metric}; the given bounds "
+            "are of the share of units without error, and a limit on them does not apply to the "
+            'metric (use statistic = "value")'
         ]
     if row["low"] == row["high"]:
-        return [
-            "the interval has no width: all units say the same, which is no certainty about others"
-        ]
+        return ["the interval has no width: all units agree, which is no certainty about others"]
     level = row["level"]
     if requirement.level is not None and (
         level is None or not math.isclose(level, requirement.level, abs_tol=1e-9)
     ):
-        return [f"the interval has the level {level}, {requirement.level:g} is demanded"]
+        return [f"the interval has the level {level}, {requirement.level:g} is required"]
     return []
 
 
@@ -342,11 +342,13 @@ def _reason(row: Mapping[str, Any]) -> str:
 def _comparison_words(limit: Limit, value: float) -> str:
     """Return the comparison in words, with all digits where three would show two equal numbers."""
     number = f"{value:.3f}" if abs(value - limit.limit) >= 0.001 else _exact(value)
-    holds_words, broken_words = {
-        "at_least": ("at least", "below"),
-        "at_most": ("at most", "above"),
-    }[limit.side]
-    return f"{BOUNDS[limit.statistic]} {number} is {holds_words if limit.holds(value) else broken_words} {_exact(limit.limit)}"
+    relation = {
+        ("at_least", True): "at least",
+        ("at_least", False): "below",
+        ("at_most", True): "at most",
+        ("at_most", False): "above",
+    }[limit.side, limit.holds(value)]
+    return f"{BOUNDS[limit.statistic]} {number} is {relation} {_exact(limit.limit)}"
 
 
 def _exact(number: float) -> str:

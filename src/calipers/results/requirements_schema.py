@@ -96,9 +96,10 @@ def _requirement(table: Any, file: str, where: str) -> Requirement:
     for key, value in table.items():
         KEYS[key](value, file, f"{where}.{key}")
     _agree(table, file, where)
-    return Requirement(
-        **{"label" if key == "class" else key: value for key, value in table.items()}
-    )
+    arguments = dict(table)
+    if "class" in arguments:  # a keyword of Python
+        arguments["label"] = arguments.pop("class")
+    return Requirement(**arguments)
 
 
 def _agree(table: Mapping[str, Any], file: str, where: str) -> None:
