@@ -141,8 +141,8 @@ def words(text: str | None, option: str) -> list[str] | None:
 
 
 def threshold_map(entries: tuple[str, ...]) -> dict[str, list[float]] | None:
-    """Return criterion -> thresholds of ``0.1,0.5`` (for all, under the name of all) and
-    ``box-iou=0.5``.
+    """Return criterion -> thresholds of entries such as ``0.1,0.5`` (for all criteria, under the
+    name `EVERY`) and ``box-iou=0.5``.
     """
     from calipers.statistics.decisions import EVERY
 
@@ -151,11 +151,8 @@ def threshold_map(entries: tuple[str, ...]) -> dict[str, list[float]] | None:
         name, sign, numbers = entry.rpartition("=")
         name = name.strip() if sign else EVERY
         if name in thresholds:
-            raise UsageError(
-                f"--thresholds is given twice for {name!r}"
-                if sign
-                else "--thresholds is given twice"
-            )
+            criterion = f" for {name!r}" if sign else ""
+            raise UsageError(f"--thresholds is given twice{criterion}")
         try:
             thresholds[name] = [float(number) for number in numbers.split(",")]
         except ValueError:
@@ -165,19 +162,18 @@ def threshold_map(entries: tuple[str, ...]) -> dict[str, list[float]] | None:
 
 def write(result: Any, path: Path) -> None:
     """Write the document, or the rows as a table."""
-    from calipers.results.delimited import delimited
+    from calipers.results.delimited import columns_of, delimited
     from calipers.results.files import write_atomically
 
     if path.suffix.lower() == ".json":
         write_atomically(path, result.to_json() + "\n")
         return
     rows = [row.as_dict() for row in result.rows]
-    groups = list(dict.fromkeys(name for row in rows for name in row["group"]))
-    columns = {name: [row["group"].get(name) for row in rows] for name in groups}
-    estimate_columns = [
-        name for name in (rows[0] if rows else {}) if name not in ("group", "class")
-    ]
-    write_atomically(
-        path,
-        delimited({**columns, **{name: [row[name] for row in rows] for name in estimate_columns}}),
-    )
+    # What a row is about, such as criterion and threshold, comes first.
+    columns: dict[str, list[Any]] = {}
+    for name in dict.fromkeys(name for row in rows for name in row["group"]):
+        columns[name] = [row["group"].get(name) for row in rows]
+    if rows:
+        columns |= columns_of(rows)
+        del columns["group"], columns["class"]
+    write_atomically(path, delimited(columns))

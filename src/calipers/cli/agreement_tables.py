@@ -15,7 +15,6 @@ from calipers.findings import legend, marks_of
 from calipers.results import Estimate
 from calipers.statistics.agreement_result import Agreement
 from calipers.statistics.criterion_pairs import CriterionDifference
-from calipers.statistics.weights import plural
 
 MOST_COMPARISONS = 12
 SHOWN = {
@@ -24,12 +23,8 @@ SHOWN = {
     "kappa": "kappa",
     "AC1": "AC1",
 }
-EXPLAINED = (
-    *SHOWN,
-    "AUROC",
-    "Youden-threshold",
-    "Youden-corrected",
-)  # what tables show, besides all about raters
+# metrics in the tables, besides those on raters
+EXPLAINED = (*SHOWN, "AUROC", "Youden-threshold", "Youden-corrected")
 
 
 def print_agreement(result: Agreement) -> None:
@@ -51,14 +46,13 @@ def print_agreement(result: Agreement) -> None:
         click.echo(one_line(sentence))
     settings = result.settings
     click.echo(
-        f"n = {len(result.ratings)} ratings; intervals ({100 * settings['level']:g} %) over "
-        f"{settings['n_units']} {one_line(plural(settings['unit']))}."
+        f"n = {len(result.ratings)} ratings; {100 * settings['level']:g} % confidence intervals, "
+        f"resampled by {one_line(settings['unit'])} (n = {settings['n_units']})."
     )
-    estimates = [
-        row.estimate
-        for row in result.rows
-        if row.metric in EXPLAINED or "raters" in (row.group or {})
-    ]
+    estimates = []
+    for row in result.rows:
+        if row.metric in EXPLAINED or "raters" in (row.group or {}):
+            estimates.append(row.estimate)
     for line in legend(estimates):
         click.echo(one_line(line))
 
@@ -89,26 +83,22 @@ def _criteria(result: Agreement) -> Table | None:
 
 
 def _by_rater(result: Agreement) -> Table | None:
-    rows = [
-        row
-        for row in result.rows
-        if "rater" in (row.group or {}) and row.metric in ("sensitivity", "specificity")
-    ]
-    if not rows:
+    names: dict[str, None] = {}  # an ordered set
+    for row in result.rows:
+        if row.metric in ("sensitivity", "specificity") and "rater" in (row.group or {}):
+            names[(row.group or {})["rater"]] = None
+    if not names:
         return None
     table = plain_table(
         ["criterion", "threshold", "rater"], ["useful accepted", "n", "not useful rejected", "n"]
     )
     for decision in result.headlines():
-        for name in dict.fromkeys((row.group or {})["rater"] for row in rows):
-            both = [
-                result.get(metric, rater=name, **decision.group)
-                for metric in ("sensitivity", "specificity")
-            ]
-            cells = [text for one in both for text in (_cell(one), str(one.n_predictions))]
-            table.add_row(
-                name_of(decision.criterion), decision.group["threshold"], name_of(name), *cells
-            )
+        for name in names:
+            cells = [name_of(decision.criterion), decision.group["threshold"], name_of(name)]
+            for metric in ("sensitivity", "specificity"):
+                estimate = result.get(metric, rater=name, **decision.group)
+                cells += [_cell(estimate), str(estimate.n_predictions)]
+            table.add_row(*cells)
     return table
 
 
@@ -151,13 +141,14 @@ def _side(group: dict[str, str]) -> str:
 def _difference(one: CriterionDifference) -> str:
     if math.isnan(one.difference):
         return str(one.reason).replace("_", " ")
-    return f"{one.difference:+.3f}" + (
-        "" if math.isnan(one.low) else f" [{one.low:+.3f}, {one.high:+.3f}]"
-    )
+    interval = "" if math.isnan(one.low) else f" [{one.low:+.3f}, {one.high:+.3f}]"
+    return f"{one.difference:+.3f}{interval}"
 
 
 def _p(value: float) -> str:
-    return "" if math.isnan(value) else "< 0.001" if value < 0.001 else f"{value:.3f}"
+    if math.isnan(value):
+        return ""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def _cell(estimate: Estimate) -> str:

@@ -81,19 +81,18 @@ def _document(
     from calipers.results.requirements import VERDICTS, verdicts
 
     requirement_verdicts = list(verdicts(outcomes).values())
-    counts = {
-        verdict.replace(" ", "_"): requirement_verdicts.count(verdict) for verdict in VERDICTS
-    }
-    warnings = (
-        [] if stored.vouched else ["no run.json beside the evaluation vouches for its numbers"]
-    )
-    weakest = min(
-        (row["level"] for row in stored.rows if isinstance(row.get("level"), float)),
-        default=USUAL_LEVEL,
-    )
+    counts = {"requirements": len(requirement_verdicts)}
+    for verdict in VERDICTS:
+        counts[verdict.replace(" ", "_")] = requirement_verdicts.count(verdict)
+    warnings = []
+    if not stored.vouched:
+        warnings.append("there is no run.json beside the evaluation that vouches for its numbers")
+    levels = [row["level"] for row in stored.rows if isinstance(row.get("level"), float)]
+    weakest = min(levels, default=USUAL_LEVEL)
     if weakest < USUAL_LEVEL:
         warnings.append(
-            f"intervals are at a level of {weakest:g}; a requirement can demand more, such as level = 0.95"
+            f"the confidence level of intervals is {weakest:g}; a requirement can demand more, such "
+            "as level = 0.95"
         )
     return {
         "schema": "calipers.check/1",
@@ -104,7 +103,7 @@ def _document(
         "requirements": demanded.file,
         "requirements_sha256": demanded.sha256,
         "name": demanded.name,
-        "counts": {"requirements": len(requirement_verdicts), **counts},
+        "counts": counts,
         "outcomes": [outcome.as_dict() for outcome in outcomes],
         "warnings": warnings,
     }

@@ -54,17 +54,14 @@ def _differences(c: Comparison, rows: Sequence[Difference]) -> Table:
 
 
 def _cells(row: Difference) -> list[str]:
-    e, where = row.estimate, row.metric if row.label is None else f"{row.metric} of {row.label}"
-    interval = (
-        str(e.reason).replace("_", " ")
-        if math.isnan(e.low)
-        else f"{_signed(e.low)} to {_signed(e.high)}"
-    )
-    p = (
-        "no test"
-        if math.isnan(row.p)
-        else p_value(row.p_adjusted).removeprefix("p ").removeprefix("= ")
-    )
+    e = row.estimate
+    where = row.metric if row.label is None else f"{row.metric} of {row.label}"
+    interval = str(e.reason).replace("_", " ")
+    if not math.isnan(e.low):
+        interval = f"{_signed(e.low)} to {_signed(e.high)}"
+    p = "no test"
+    if not math.isnan(row.p):
+        p = p_value(row.p_adjusted).removeprefix("p ").removeprefix("= ")
     return [_name(where), _number(row.value_a), _number(row.value_b), _signed(e.value), interval, p]
 
 
@@ -93,10 +90,11 @@ def _ranked_by(method: str, where: str) -> str:
 
 
 def _place(place: Place) -> list[str]:
-    has_interval = not math.isnan(place.low)
-    between = f"{place.low:.0f} to {place.high:.0f}" if has_interval else ""
-    shares = [f"{share:.0%}" if has_interval else "" for share in place.shares]
-    return [str(place.rank), _name(place.model), _number(place.value), between, *shares]
+    cells = [str(place.rank), _name(place.model), _number(place.value)]
+    if math.isnan(place.low):
+        return [*cells, "", *("" for _ in place.shares)]
+    shares = [f"{share:.0%}" for share in place.shares]
+    return [*cells, f"{place.low:.0f} to {place.high:.0f}", *shares]
 
 
 def _name(text: str) -> str:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which file of a folder is the map of which image and class, and how large the images are."""
+"""Which file of a folder is the map of which image and class, and how large the images are.
+
+`calipers boxes` calls `find_maps` and `ids_and_sizes` before it reads any map.
+"""
 
 from __future__ import annotations
 
@@ -63,11 +66,9 @@ class MapFiles:
 
 
 def _axes(expected: str, values: NDArray[Any], path: Path, volumes: bool) -> InputError:
-    hint = (
-        "maps of volumes are read with --volumes"
-        if not volumes
-        else "maps of pictures are read without --volumes"
-    )
+    hint = "maps of volumes are read with --volumes"
+    if volumes:
+        hint = "maps of pictures are read without --volumes"
     return InputError(expected, rule="map-shape", file=str(path), value=values.shape, hint=hint)
 
 
@@ -80,23 +81,27 @@ def find_maps(folder: str, pattern: str | None, classes: Sequence[str], missing:
         Path below the folder with ``{image}`` and maybe ``{class}``, with or without extension;
         None: ``{image}``, or ``{class}/{image}`` if the files lie in sub-folders.
     classes
-        Chosen and in order; empty: those of the names, sorted.
+        Selected classes in order; empty: those of the file names, sorted.
     missing
         ``"refuse"`` or ``"empty"``: what happens if an image has maps of some classes only.
     """
-    files, others = _list_maps(folder)
-    pattern = pattern or (
-        "{image}" if all("/" not in name for name in files) else "{class}/{image}"
-    )
+    files, n_others = _list_maps(folder)
+    if not pattern:
+        in_folders = any("/" in name for name in files)
+        pattern = "{class}/{image}" if in_folders else "{image}"
     by_class = "{class}" in pattern
     if not by_class and not classes:
         raise UsageError(
-            "--classes names the maps that a file holds, in their order: --classes nodule,mass"
+            "--classes is needed: it names the maps in a file, in their order, such as "
+            "--classes nodule,mass"
         )
     paths, n_unmatched = _match_files(folder, files, _expression(pattern, classes), pattern)
     names = tuple(classes) or tuple(sorted({name for _, name in paths}))
-    notes = [f"{n_unmatched} files do not fit {pattern!r}"] if n_unmatched else []
-    notes += [f"{others} files of other kinds are not read"] if others else []
+    notes = []
+    if n_unmatched:
+        notes.append(f"{n_unmatched} files do not fit {pattern!r}")
+    if n_others:
+        notes.append(f"{n_others} files of other kinds are not read")
     if by_class:
         notes += _complete(folder, paths, names, missing)
     images = tuple(dict.fromkeys(image for image, _ in paths))
@@ -104,41 +109,42 @@ def find_maps(folder: str, pattern: str | None, classes: Sequence[str], missing:
 
 
 def _list_maps(folder: str) -> tuple[dict[str, str], int]:
+    """Return the files of maps below a folder, sorted by name, and the number of other files."""
     from calipers.readers.listing import list_files
 
     if not Path(folder).is_dir():
         rule = "not-a-folder" if Path(folder).exists() else "not-found"
-        raise InputError(
-            "a folder of maps",
-            rule=rule,
-            file=folder,
-            hint="one file per image, or image and class",
-        )
+        hint = "one file per image, or image and class"
+        raise InputError("a folder of maps", rule=rule, file=folder, hint=hint)
     files = list_files(Path(folder)).files
-    maps = {
-        name: path for name, path in sorted(files.items()) if name.lower().endswith(MAP_SUFFIXES)
-    }
+    maps = {}
+    for name, path in sorted(files.items()):
+        if name.lower().endswith(MAP_SUFFIXES):
+            maps[name] = path
     if not maps:
         expected = f"maps ({', '.join(MAP_SUFFIXES)})"
-        raise InputError(
-            expected, rule="map-missing", file=folder, value=f"{len(files)} other files"
-        )
+        value = f"{len(files)} other files"
+        raise InputError(expected, rule="map-missing", file=folder, value=value)
     return maps, len(files) - len(maps)
 
 
 def _expression(pattern: str, classes: Sequence[str]) -> re.Pattern[str]:
-    """Return the pattern as an expression; known classes settle where the name of an image ends."""
+    """Return the pattern as a regular expression; given classes decide where the name of an image
+    ends.
+    """
     places = PLACES.findall(pattern)
     if sorted(places) not in (["image"], ["class", "image"]):
         raise UsageError(
-            f"a pattern has {{image}} once and {{class}} at most once, not {pattern!r}"
+            f"--pattern contains {{image}} once and {{class}} at most once, not {pattern!r}"
         )
-    class_names = (
-        "|".join(re.escape(name) for name in sorted(classes, key=len, reverse=True)) or "[^/]+"
-    )
-    parts = {"image": "(?P<image>.+)", "class": f"(?P<class>{class_names})"}
-    pieces = PLACES.split(pattern)
-    text = "".join(parts[piece] if k % 2 else re.escape(piece) for k, piece in enumerate(pieces))
+    # Longer names first: an alternation takes the first one that fits.
+    longest_first = sorted(classes, key=len, reverse=True)
+    class_names = "|".join(map(re.escape, longest_first)) or "[^/]+"
+    groups = {"image": "(?P<image>.+)", "class": f"(?P<class>{class_names})"}
+    text = ""
+    for k, piece in enumerate(PLACES.split(pattern)):
+        # Every second piece is the name of a place, the others are literal text.
+        text += groups[piece] if k % 2 else re.escape(piece)
     return re.compile(text, re.DOTALL)
 
 
@@ -146,21 +152,24 @@ def _match_files(
     folder: str, files: Mapping[str, str], expression: re.Pattern[str], pattern: str
 ) -> tuple[dict[tuple[str, str], Path], int]:
     """Return the files that fit, and how many do not."""
-    whole = pattern.lower().endswith(MAP_SUFFIXES)
+    with_suffix = pattern.lower().endswith(MAP_SUFFIXES)
     paths: dict[tuple[str, str], Path] = {}
     for name, path in files.items():
-        fits = expression.fullmatch(name if whole else stem_of(name) or "")
+        fits = expression.fullmatch(name if with_suffix else stem_of(name) or "")
         if fits is None:
             continue
         key = fits["image"], fits.groupdict().get("class", "")
         if key in paths:
-            hint = f"{paths[key]} is a map of the same"
+            hint = f"{paths[key]} is a map of the same image and class"
             raise InputError(
                 "one map per image and class", rule="dup-image", file=path, value=key, hint=hint
             )
         paths[key] = Path(path)
     if not paths:
-        hint = f"there is {next(iter(files))!r}; --pattern says which part is {{image}} and which {{class}}"
+        hint = (
+            f"there is {next(iter(files))!r}; --pattern says which part is {{image}} and which is "
+            "{class}"
+        )
         raise InputError(f"files that fit {pattern!r}", rule="map-missing", file=folder, hint=hint)
     return paths, len(files) - len(paths)
 
@@ -168,19 +177,23 @@ def _match_files(
 def _complete(
     folder: str, paths: Mapping[tuple[str, str], Path], names: Sequence[str], missing: str
 ) -> list[str]:
-    images, present = sorted({image for image, _ in paths}), {name for _, name in paths}
+    """Return notes on images without a map of some class; raise if they are refused."""
+    images = sorted({image for image, _ in paths})
+    present = {name for _, name in paths}
     for name in names:
         if name not in present:
             hint = did_you_mean(name, sorted(present))
             raise InputError(
                 "maps of every class", rule="map-missing", file=folder, value=name, hint=hint
             )
-    absent = [(image, name) for image in images for name in names if (image, name) not in paths]
+    absent = []
+    for image in images:
+        absent += [(image, name) for name in names if (image, name) not in paths]
     if not absent:
         return []
-    count = f"{len(absent)} of {len(images) * len(names)} maps are not there"
+    count = f"{len(absent)} of {len(images) * len(names)} maps are missing"
     if missing == "refuse":
-        hint = f"{count}; --missing empty takes them for maps without a finding"
+        hint = f"{count}; --missing empty treats them as maps without a finding"
         raise InputError(
             "a map per image and class", rule="map-missing", file=folder, value=absent[0], hint=hint
         )
@@ -195,11 +208,9 @@ def ids_and_sizes(images: Sequence[str], options: Mapping[str, Any]) -> tuple[tu
         f"--{name}" for name in ("images", "sizes", "size") if options[name] is not None
     ]
     if len(size_options) > 1:
-        raise UsageError(f"{' and '.join(size_options)} say the same thing: give one of them")
+        raise UsageError(f"{' and '.join(size_options)} exclude each other: give one of them")
     if options["ids"] == "picture" and options["images"] is None:
-        raise UsageError(
-            "--ids picture takes the names of the pictures of --images DIR: give that too"
-        )
+        raise UsageError("--ids picture needs --images DIR, the folder of the pictures")
     if options["images"] is not None:
         return _of_pictures(images, options["images"], options["ids"])
     if options["sizes"] is not None:
@@ -218,6 +229,7 @@ def _of_pictures(images: Sequence[str], folder: str, ids: str) -> tuple[tuple[st
     from calipers.pictures.finding import PictureFiles
     from calipers.tables.cohort import Cohort
 
+    # Pictures are looked up for a cohort, so the images become one without objects.
     nothing = [{"image_id": name, "boxes": [], "labels": []} for name in images]
     pictures = PictureFiles.of(Path(folder), Cohort.from_arrays(nothing, classes=("any",)))
     paths = []
@@ -229,44 +241,42 @@ def _of_pictures(images: Sequence[str], folder: str, ids: str) -> tuple[tuple[st
                 "a picture for every map", rule="no-picture", file=folder, value=name, hint=hint
             )
         paths.append(path)
-    names = tuple(path.name for path in paths) if ids == "picture" else tuple(images)
-    return names, [size_of(path) for path in paths]
+    sizes = [size_of(path) for path in paths]
+    if ids == "picture":
+        return tuple(path.name for path in paths), sizes
+    return tuple(images), sizes
 
 
 def _of_table(images: Sequence[str], path: str) -> tuple[tuple[str, ...], Any]:
     from calipers.readers.image_sizes import read_sizes
 
     table = read_sizes(path)
-    steps = [
-        table.ids,
-        table.names,
-        [_stem(name) for name in table.ids],
-        [_stem(name) for name in table.names],
+    stems = [_stem(name) for name in table.ids]
+    # An exact name comes first; a name without its extension counts only if nothing else fits.
+    row_lookups = [
+        _rows_of(table.ids),
+        _rows_of(table.names),
+        _rows_of(stems),
+        _rows_of([_stem(name) for name in table.names]),
     ]
-    row_lookups = [_rows_of(names) for names in steps]
     table_rows = []
     for image in images:
         rows = next((lookup[image] for lookup in row_lookups if image in lookup), [])
         if not rows:
-            hint = did_you_mean(image, list(dict.fromkeys(steps[2]))[:1000])
+            hint = did_you_mean(image, list(dict.fromkeys(stems))[:1000])
             raise InputError(
                 "a size for every map", rule="size-unknown", file=path, value=image, hint=hint
             )
         if len(rows) > 1:
-            candidates = f"{image}: {table.ids[rows[0]]} or {table.ids[rows[1]]}"
-            raise InputError(
-                "one image for every map", rule="dup-image", file=path, value=candidates
-            )
+            value = f"{image}: {table.ids[rows[0]]} or {table.ids[rows[1]]}"
+            raise InputError("one image for every map", rule="dup-image", file=path, value=value)
         table_rows.append(rows[0])
-    return tuple(table.ids[row] for row in table_rows), table.size[
-        np.array(table_rows, np.int64)
-    ].astype(int).tolist()
+    sizes = table.size[np.array(table_rows, np.int64)].astype(int).tolist()
+    return tuple(table.ids[row] for row in table_rows), sizes
 
 
 def _rows_of(names: Sequence[str]) -> dict[str, list[int]]:
-    """Return the rows of every name: the exact one comes first, one without its extension only if
-    nothing else fits.
-    """
+    """Return name -> its rows."""
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(names):
         rows.setdefault(name, []).append(row)

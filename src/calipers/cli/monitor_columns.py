@@ -22,7 +22,7 @@ MOST_NAMED = 12
 
 @dataclass(frozen=True)
 class Choice:
-    """A column, and which of its values are meant; none: it says yes and no itself."""
+    """A column, and its values that mean yes; without values the column itself says yes and no."""
 
     column: str
     values: tuple[str, ...] = ()
@@ -33,7 +33,9 @@ class Choice:
         column, sign, values = text.partition("=")
         if not column or (sign and not values):
             raise UsageError(f"expected COLUMN or COLUMN=VALUE,..., got {text!r}")
-        return cls(column, tuple(value.strip() for value in values.split(",")) if sign else ())
+        if not sign:
+            return cls(column)
+        return cls(column, tuple(value.strip() for value in values.split(",")))
 
 
 def flags_by(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 
 import click
 import numpy as np
@@ -12,19 +13,18 @@ from rich.console import Console
 from rich.markup import escape
 
 from calipers.cli.messages import one_line
-from calipers.cli.tables import cells_of, name_of, plain_table, stdout_console
+from calipers.cli.tables import cells_of, name_of, plain_table, single_cells, stdout_console
 from calipers.findings import legend
 from calipers.monitors import MonitorEvaluation
 from calipers.monitors.labellings import OMS, OOD
 from calipers.plots.words import percent
 from calipers.report.monitors_tables import QUANTITIES, beside
 from calipers.results import Estimate
-from calipers.statistics.weights import plural
 
 HEADS = {OMS: "OMS (unsafe)", OOD: "OOD"}
 MEANING = (
-    "SG: safety gain, hazard that the monitor removes. RH: residual hazard, what it leaves. AC: availability cost, "
-    "good images that it rejects. AURC: mean risk over all coverages."
+    "SG: safety gain, hazard that the monitor removes. RH: residual hazard, hazard that it leaves. "
+    "AC: availability cost, good images that it rejects. AURC: mean risk over all coverages."
 )
 MOST_TAUS = 10
 KINDS = (
@@ -48,43 +48,50 @@ def print_monitors(result: MonitorEvaluation) -> None:
     if len(result.taus) > 1:
         estimates += _sweep(result, console)
     estimates += _disagreement(result, console)
-    if result.settings["replicates"]:
-        units = f"{result.settings['n_units']} {plural(result.settings['unit'])}"
-        click.echo(one_line(f"{100 * result.settings['level']:g} % intervals over {units}."))
+    settings = result.settings
+    if settings["replicates"]:
+        level = f"{100 * settings['level']:g} %"
+        unit = f"{settings['unit']} (n = {settings['n_units']})"
+        click.echo(one_line(f"{level} confidence intervals, resampled by {unit}."))
     for line in legend(estimates):
         click.echo(one_line(line))
 
 
 def _quantities(result: MonitorEvaluation, console: Console) -> list[Estimate]:
-    """Print a block of lines per monitor; n and the images on which an alarm is wanted behind them."""
+    """Print a block of lines per monitor, with the numbers of images and of wanted alarms."""
     table = plain_table(
         ["monitor", "quantity"], [*(HEADS[one] for one in result.paradigms), "images", "wanted"]
     )
     every: list[Estimate] = []
     for name in result.monitors:
         rows = beside(result, tuple(QUANTITIES), name)
-        columns = [_cells([each[k] for _, each in rows]) for k in range(len(result.paradigms))]
+        columns = []
+        for k in range(len(result.paradigms)):
+            columns.append(_cells([each[k] for _, each in rows]))
         for r, (metric, each) in enumerate(rows):
             estimates = [e for e in each if e is not None]
+            n_images = str(estimates[0].n_images)
             n_wanted = " / ".join(str(e.n_references) for e in estimates)
             cells = [column[r] for column in columns]
-            table.add_row(
-                "" if r else name_of(name), metric, *cells, str(estimates[0].n_images), n_wanted
-            )
+            table.add_row("" if r else name_of(name), metric, *cells, n_images, n_wanted)
             every += estimates
         table.add_section()
     console.print(table)
-    labels = " / ".join(
-        {OMS: "unsafe (OMS)", OOD: "out of distribution (OOD)"}[one] for one in result.paradigms
-    )
+    words = {OMS: "unsafe (OMS)", OOD: "out of distribution (OOD)"}
+    labels = " / ".join(words[one] for one in result.paradigms)
     click.echo(f"{MEANING} wanted: images on which an alarm is wanted, {labels}.")
     return every
 
 
 def _cells(column: Sequence[Estimate | None]) -> list[str]:
     estimates = [e for e in column if e is not None]
-    cells = iter(cells_of([[e] for e in estimates], ())) if estimates else iter(())
-    return ["" if e is None else escape(next(cells)[0]) for e in column]
+    if not estimates:
+        return [""] * len(column)
+    texts = iter(single_cells(estimates))
+    cells = []
+    for e in column:
+        cells.append("" if e is None else escape(next(texts)))
+    return cells
 
 
 def _sweep(result: MonitorEvaluation, console: Console) -> list[Estimate]:
@@ -94,18 +101,20 @@ def _sweep(result: MonitorEvaluation, console: Console) -> list[Estimate]:
     taus = [result.taus[k] for k in places]
     shares = result.scope.prevalence(np.array(taus))
     table = plain_table(["AUROC (OMS) at tau"], ["unsafe", *map(name_of, result.monitors)])
-    rows = [[result.get("AUROC", name, OMS, tau) for name in result.monitors] for tau in taus]
+    rows = []
+    for tau in taus:
+        rows.append([result.get("AUROC", name, OMS, tau) for name in result.monitors])
     for tau, share, cells in zip(taus, shares.tolist(), cells_of(rows, ())):
         table.add_row(f"{tau:.4g}", percent(share), *map(escape, cells))
     console.print(table)
     if len(taus) < n:
         click.echo(f"{len(taus)} of {n} values of tau; the JSON has all.")
-    return [e for row in rows for e in row]
+    return list(chain.from_iterable(rows))
 
 
 def _disagreement(result: MonitorEvaluation, console: Console) -> list[Estimate]:
-    """Print what every monitor rejects of images of every kind; nothing without both kinds of
-    labels.
+    """Print the share of images of every kind that every monitor rejects; nothing without both
+    kinds of labels.
     """
     both = result.disagreement
     if both is None:
@@ -117,19 +126,17 @@ def _disagreement(result: MonitorEvaluation, console: Console) -> list[Estimate]
     if not both.alarms:
         return []
     table = plain_table(["rejected of the images"], [f"{where}, {kind}" for where, kind in KINDS])
-    every = []
+    every: list[Estimate] = []
     for name, counts in both.alarms.items():
-        each = [
-            both.rejected(name, ood=ood, unsafe=unsafe)
-            for ood in (False, True)
-            for unsafe in (False, True)
-        ]
-        numbers = [f"{int(n[1])} of {int(n.sum())}" for n in counts.reshape(4, 2)]
-        cells = [cell[0] for cell in cells_of([[e] for e in each], ())]
-        table.add_row(
-            name_of(name), *(f"{number}: {escape(cell)}" for number, cell in zip(numbers, cells))
-        )
-        every += each
+        shares = []
+        for ood in (False, True):
+            shares.append(both.rejected(name, ood=ood, unsafe=False))
+            shares.append(both.rejected(name, ood=ood, unsafe=True))
+        cells = []
+        for n, text in zip(counts.reshape(4, 2), single_cells(shares)):
+            cells.append(f"{int(n[1])} of {int(n.sum())}: {escape(text)}")
+        table.add_row(name_of(name), *cells)
+        every += shares
     console.print(table)
     return every
 

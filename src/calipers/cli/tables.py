@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimates as tables in the terminal."""
+"""Estimates as tables in the terminal: the tables of `evaluate`, and parts that others share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from rich import box
 from rich.console import Console
@@ -43,24 +44,23 @@ def print_evaluation(evaluation: Evaluation) -> None:
     from calipers.cli.groups import print_groups
 
     console = stdout_console()
-    headline = [
-        metric for metric in evaluation.protocol.headline if metric in evaluation.metrics_per_class
-    ]
+    per_class = evaluation.metrics_per_class
+    headline = [metric for metric in evaluation.protocol.headline if metric in per_class]
     every, numbers_sentence = _metrics(evaluation, console)
     if 1 < len(evaluation.cohort.classes) <= MOST_CLASSES and headline:
         every += _classes(evaluation, headline[0], every, console)
     every += print_groups(evaluation, every, console)
-    for sentence in (numbers_sentence, speaks_for(evaluation.statistics, every), *legend(every)):
+    intervals = speaks_for(evaluation.statistics, every)
+    for sentence in (numbers_sentence, intervals, *legend(every)):
         if sentence:
             console.print(Text(one_line(sentence)), soft_wrap=True)
 
 
 def _metrics(evaluation: Evaluation, console: Console) -> tuple[list[Estimate], str]:
-    """Print all metrics; return what was shown, and the numbers behind all of it in words."""
-    rows = [
-        [evaluation.get(metric, model=model) for model in evaluation.models]
-        for metric in evaluation.metrics
-    ]
+    """Print all metrics; return the printed estimates, and the numbers behind all of them in words."""
+    rows = []
+    for metric in evaluation.metrics:
+        rows.append([evaluation.get(metric, model=model) for model in evaluation.models])
     behind = {
         "images": [row[0].n_images for row in rows],
         "references": [row[0].n_references for row in rows],
@@ -71,10 +71,9 @@ def _metrics(evaluation: Evaluation, console: Console) -> tuple[list[Estimate], 
     cells = cells_of(rows, (), [metric in counts for metric in evaluation.metrics])
     lines = [Line(*entry) for entry in zip(evaluation.metrics, cells, numbers)]
     console.print(grid(console, "metric", evaluation.models, lines, list(varying)))
-    same = ", ".join(
-        f"{numbers[0]} {name}" for name, numbers in behind.items() if name not in varying
-    )
-    return [estimate for row in rows for estimate in row], f"n = {same} in all." if same else ""
+    same = [f"{behind[name][0]} {name}" for name in behind if name not in varying]
+    sentence = f"n = {', '.join(same)} in all." if same else ""
+    return list(chain.from_iterable(rows)), sentence
 
 
 def _classes(
@@ -82,17 +81,16 @@ def _classes(
 ) -> list[Estimate]:
     """Print one metric per class."""
     classes = evaluation.cohort.classes
-    rows = [
-        [evaluation.get(metric, model=model, label=label) for model in evaluation.models]
-        for label in classes
-    ]
-    cells = cells_of(rows, above)
-    lines = [
-        Line(name, of_class, (row[0].n_references,))
-        for name, of_class, row in zip(classes, cells, rows)
-    ]
+    rows = []
+    for label in classes:
+        rows.append(
+            [evaluation.get(metric, model=model, label=label) for model in evaluation.models]
+        )
+    lines = []
+    for name, cells, row in zip(classes, cells_of(rows, above), rows):
+        lines.append(Line(name, cells, (row[0].n_references,)))
     console.print(grid(console, f"{metric} of", evaluation.models, lines, ("references",)))
-    return [estimate for row in rows for estimate in row]
+    return list(chain.from_iterable(rows))
 
 
 def grid(
@@ -133,17 +131,21 @@ def cells_of(
     """Return value and interval of estimates, values right-aligned; rows of *counts* have values
     without decimals.
 
-    Why there is no interval is said, unless that holds for all, including the estimates in tables
-    above.
+    A cell says why it has no interval, unless the reason is the same for all, including the
+    estimates in tables above.
     """
-    every = [estimate for row in rows for estimate in row]
+    every = list(chain.from_iterable(rows))
     width = max(len(short_number(estimate.value)) for estimate in every)
     say_why = not same_for_all([*above, *every])
-    whole = counts or [False] * len(rows)
-    return [
-        [_cell(each, width, say_why=say_why, count=count) for each in row]
-        for row, count in zip(rows, whole)
-    ]
+    cells = []
+    for row, count in zip(rows, counts or [False] * len(rows)):
+        cells.append([_cell(each, width, say_why=say_why, count=count) for each in row])
+    return cells
+
+
+def single_cells(estimates: Sequence[Estimate]) -> list[str]:
+    """Return the cells of one column of estimates."""
+    return [cell for (cell,) in cells_of([[estimate] for estimate in estimates], ())]
 
 
 def _cell(estimate: Estimate, width: int, *, say_why: bool, count: bool = False) -> str:
@@ -178,12 +180,11 @@ def plain_table(left: Sequence[str], right: Sequence[str]) -> Table:
 
 
 def stdout_console() -> Console:
-    """Return where tables are printed; a file or a pipe has no width, so that no name is cut there."""
-    return Console(
-        file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNLIMITED
-    )
+    """Return the console for tables; a file or a pipe has no width, so that no name is cut there."""
+    width = None if sys.stdout.isatty() else UNLIMITED
+    return Console(file=sys.stdout, highlight=False, width=width)
 
 
 def name_of(text: str) -> str:
-    """Return a name as a cell: short, and without anything that drives a terminal."""
+    """Return a name as a cell: short, and without control characters."""
     return escape(one_line(text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."))
