@@ -12,6 +12,7 @@ import click
 
 from calipers.cli.narration import Narrator
 from calipers.cli.options import (
+    cluster_of,
     evaluation_options,
     named_files,
     output_options,
@@ -120,8 +121,8 @@ def chosen_protocol(options: dict[str, Any], default: str = "coco") -> Any:
         )
     protocol = Protocol.load(Path(file) if file else preset or default)
     changes = {name: options[name] for name in STATISTICS if options.get(name) is not None}
-    if "," in changes.get("cluster", ""):
-        changes["cluster"] = tuple(name.strip() for name in changes["cluster"].split(","))
+    if "cluster" in changes:
+        changes["cluster"] = cluster_of(changes["cluster"])
     return replace(protocol, **changes) if changes else protocol
 
 

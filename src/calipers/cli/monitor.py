@@ -14,6 +14,7 @@ import click
 from calipers.cli.narration import Narrator
 from calipers.cli.options import (
     SHARE,
+    cluster_of,
     named_files,
     output_options,
     reading_arguments,
@@ -169,18 +170,18 @@ def monitor(references: str, predictions: str | None, **options: Any) -> None:
 
 
 def _options(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the statistics as keywords of `evaluate_monitor`; raise for options that contradict."""
     if options["no_ci"] and options["replicates"]:
-        raise UsageError("--replicates are for intervals, which --no-ci leaves out")
+        raise UsageError("--replicates is for intervals, which --no-ci leaves out")
     if options["tau_sweep"] and options["tau"] is not None:
         raise UsageError(
-            "--tau and --tau-sweep exclude each other: with --tau all others are swept beside it"
+            "--tau and --tau-sweep exclude each other: --tau sweeps all other values as well"
         )
     if options["tau"] is not None and not math.isfinite(options["tau"]):
         raise UsageError(f"--tau is a finite number, not {options['tau']!r}")
-    _thresholds(options, [])
-    text: str = options["cluster"] or "auto"
+    _thresholds(options, [])  # bad values are reported before anything is read
     return {
-        "cluster": tuple(name.strip() for name in text.split(",")) if "," in text else text,
+        "cluster": cluster_of(options["cluster"] or "auto"),
         "level": options["level"],
         "replicates": options["replicates"] or 2000,
         "seed": options["seed"],
@@ -189,7 +190,7 @@ def _options(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check(references: str, predictions: str | None, options: dict[str, Any]) -> None:
-    """Refuse what cannot be, before anything is read."""
+    """Raise for arguments that contradict each other, before anything is read."""
     labels = options["truth"] is not None or options["predicted"] is not None
     if labels and predictions is not None:
         raise UsageError(
@@ -203,25 +204,23 @@ def _check(references: str, predictions: str | None, options: dict[str, Any]) ->
         for name in OF_BOXES:
             if options[name] is not None:
                 raise UsageError(
-                    f"--{name.replace('_', '-')} is about boxes; labels are right or wrong"
+                    f"--{name.replace('_', '-')} is for boxes; labels are right or wrong"
                 )
     _check_folders(references, predictions, options)
 
 
 def _check_folders(references: str, predictions: str | None, options: dict[str, Any]) -> None:
     if options["images"] is not None and not Path(options["images"]).is_dir():
-        hint = "give the folder in which the pictures are"
+        hint = "give the folder that contains the pictures"
         raise InputError("a folder", rule="not-a-folder", file=options["images"], hint=hint)
     if options["output"] is not None:
         from calipers.cli.evaluate import check_output
 
-        tables = [entry for entry in options["alarm"] if Path(entry).exists()]
-        files = [*(named_files([predictions]).values() if predictions else ()), *tables]
-        inputs = [
-            references,
-            *files,
-            *(options[name] for name in ("groups", "images", "protocol") if options[name]),
-        ]
+        inputs = [references]
+        if predictions:
+            inputs += named_files([predictions]).values()
+        inputs += [entry for entry in options["alarm"] if Path(entry).exists()]
+        inputs += [options[name] for name in ("groups", "images", "protocol") if options[name]]
         check_output(options["output"], options["force"], tuple(inputs))
 
 
@@ -234,39 +233,41 @@ def _boxes(references: str, predictions: str, options: dict[str, Any]) -> tuple[
     if options["images"] is not None and options["output"] is not None:
         from calipers.pictures.finding import PictureFiles
 
-        PictureFiles.of(
-            Path(options["images"]), cohort
-        )  # a folder without them is told before the work, not after
+        # A folder without the pictures is reported before the work, not after it.
+        PictureFiles.of(Path(options["images"]), cohort)
     scope = scope_scores(cohort, **arguments)
-    aside = cohort.intake.quarantined
-    return cohort, replace(
-        scope, settings={**scope.settings, "set_aside": aside}
-    ) if aside else scope
+    n_aside = cohort.intake.quarantined
+    if n_aside:
+        scope = replace(scope, settings={**scope.settings, "set_aside": n_aside})
+    return cohort, scope
 
 
 def _scope_arguments(options: dict[str, Any]) -> dict[str, Any]:
     """Return the keywords of the scope: the matching of the preset, if there is one, unless options
-    say otherwise.
+    replace it.
     """
-    names = ("score", "classes", "iou", "criterion", "assignment", "score_cut")
-    arguments = {name: options[name] for name in names if options[name] is not None}
     from calipers.cli.evaluate import chosen_protocol
     from calipers.monitors.scope import BUILT_IN
 
+    names = ("score", "classes", "iou", "criterion", "assignment", "score_cut")
+    arguments = {name: options[name] for name in names if options[name] is not None}
+    built_in = arguments.get("score", "mF1") in BUILT_IN
     if options["preset"] is None and options["protocol"] is None:
-        if arguments.get("score", "mF1") not in BUILT_IN:
-            hint = "or a metric of a protocol, which --preset or --protocol names, such as --preset coco --score AP50"
+        if not built_in:
             raise UsageError(
-                f"--score is {' or '.join(BUILT_IN)}, {hint}; not {arguments['score']!r}"
+                f"--score is {' or '.join(BUILT_IN)}, or a metric of a protocol, which --preset or "
+                "--protocol names, such as --preset coco --score AP50; not "
+                f"{arguments['score']!r}"
             )
         return arguments
     protocol = chosen_protocol({"preset": options["preset"], "protocol": options["protocol"]})
-    if arguments.get("score", "mF1") not in BUILT_IN:
-        wrong = [name for name in names[1:] if name in arguments]
-        if wrong:
-            raise UsageError(
-                f"--{wrong[0].replace('_', '-')} is fixed by the protocol of the metric {arguments['score']}"
-            )
+    if not built_in:
+        for name in names[1:]:
+            if name in arguments:
+                raise UsageError(
+                    f"--{name.replace('_', '-')} is fixed by the protocol of the metric "
+                    f"{arguments['score']}"
+                )
         return {**arguments, "protocol": protocol}
     view = protocol.matching
     matching = {"iou": view.threshold, "criterion": view.criterion, "assignment": view.assignment}

@@ -104,38 +104,38 @@ def multiverse(references: str, predictions: tuple[str, ...], **options: Any) ->
 
 
 def _grid(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return grid and base of the file and the options; what is wrong with them is told before
-    anything is read.
+    """Return grid and base of the file and the options; errors in them are reported before anything
+    is read.
     """
     from calipers.sensitivity.configurations import DEFAULT, check_grid
     from calipers.sensitivity.grids import load_grid
 
-    grid, base = load_grid(options["grid"]) if options["grid"] is not None else ({}, {})
-    grid |= {name: list(options[name]) for name in NAMED if options[name]}
+    grid: dict[str, Any] = {}
+    base: dict[str, Any] = {}
+    if options["grid"] is not None:
+        grid, base = load_grid(options["grid"])
+    for name in NAMED:
+        if options[name]:
+            grid[name] = list(options[name])
     check_grid({**DEFAULT, **grid})
     return grid, base
 
 
 def _replicates(options: dict[str, Any]) -> int:
     if options["no_ci"] and options["replicates"]:
-        raise UsageError("--replicates are for intervals, which --no-ci leaves out")
+        raise UsageError("--replicates is for intervals, which --no-ci leaves out")
     return 0 if options["no_ci"] else options["replicates"] or REPLICATES
 
 
 def _finish(result: Multiverse, narrator: Narrator, options: dict[str, Any]) -> None:
     """Write and print the result."""
     if not options["no_ci"] and result.robustness is None:
-        narrator.say("note: too few patients or images to draw from: no intervals")
+        narrator.say("note: no intervals: too few patients or images to resample")
     page = None
     if options["output"] is not None:
         narrator.doing("figures and tables")
-        page = str(
-            result.save(
-                options["output"],
-                force=options["force"],
-                command=click.get_current_context().obj or (),
-            )
-        )
+        command = click.get_current_context().obj or ()
+        page = str(result.save(options["output"], force=options["force"], command=command))
         narrator.doing("")
     if options["as_json"]:
         click.echo(json.dumps({**result.as_dict(), "page": page}, allow_nan=False))
@@ -153,23 +153,19 @@ def _print(result: Multiverse) -> None:
     for sentence in result.sentences():
         click.echo(one_line(sentence))
     console = stdout_console()
-    lines = [
-        Line(said(choice, level), [share(wins[model]) for model in result.models], (n,))
-        for choice, level, n, wins in result.levels
-        if choice not in result.silent
-    ]
+    lines = []
+    for choice, level, n, wins in result.levels:
+        if choice not in result.silent:
+            shares = [share(wins[model]) for model in result.models]
+            lines.append(Line(said(choice, level), shares, (n,)))
     whole = Line("all", [share(result.wins[model]) for model in result.models], (len(result.each),))
     console.print(
         grid(console, "share won with", result.models, lines, ("configurations",), [whole])
     )
     if result.silent:
         click.echo(f"Choices that change no share: {', '.join(map(spoken, result.silent))}.")
-    click.echo(f"Base: {described(result.each[result.base])}.")
-    undefined_note = (
-        f" {result.n_undefined} more were left out, because a model has no value."
-        if result.n_undefined
-        else ""
-    )
-    click.echo(
-        f"{len(result.each)} configurations that differ, of {result.n_possible:,} combinations.{undefined_note}"
-    )
+    click.echo(f"Base configuration: {described(result.each[result.base])}.")
+    counts = f"{len(result.each)} different configurations of {result.n_possible:,} combinations."
+    if result.n_undefined:
+        counts += f" {result.n_undefined} more were left out, because a model has no value."
+    click.echo(counts)

@@ -221,11 +221,19 @@ def column_map(text: str | None) -> dict[str, str] | None:
     return {name.strip(): column.strip() for name, _, column in pairs}
 
 
+def cluster_of(text: str) -> str | tuple[str, ...]:
+    """Return the unit of ``patient``, or the nested units of ``centre,patient``."""
+    if "," not in text:
+        return text
+    return tuple(name.strip() for name in text.split(","))
+
+
 def named_files(entries: Sequence[str]) -> dict[str, str]:
     """Return model name -> path of arguments such as ``ours=dets.json`` or ``dets.json``."""
     files: dict[str, str] = {}
     for entry in entries:
         name, sign, path = entry.partition("=")
+        # A file whose own name contains "=" is a file, and not a name with a file.
         if not sign or Path(entry).exists() or not name or "/" in name or "\\" in name:
             name, path = Path(entry).stem, entry
         if not path:

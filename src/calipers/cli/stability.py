@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from calipers.cli.narration import Narrator
-from calipers.cli.options import SHARE, output_options
+from calipers.cli.options import SHARE, cluster_of, output_options
 from calipers.cli.stability_files import map_bags, named_models, prediction_bags, read_cohort
 from calipers.errors import UsageError
 
@@ -145,34 +145,29 @@ def stability(models: tuple[str, ...], **options: Any) -> None:
 def _options(options: dict[str, Any]) -> dict[str, Any]:
     """Return the keywords of the analysis."""
     if options["no_ci"] and options["replicates"]:
-        raise UsageError("--replicates are for intervals, which --no-ci leaves out")
+        raise UsageError("--replicates is for intervals, which --no-ci leaves out")
     names = ("threshold", "undefined", "bags", "level", "seed", "jobs")
     return {
         **{name: options[name] for name in names},
-        "cluster": _cluster(options),
+        "cluster": cluster_of(options["cluster"]),
         "replicates": options["replicates"] or 2000,
         "ci": not options["no_ci"],
         "kendall": not options["no_kendall"],
     }
 
 
-def _cluster(options: dict[str, Any]) -> str | tuple[str, ...]:
-    text: str = options["cluster"]
-    return tuple(name.strip() for name in text.split(",")) if "," in text else text
-
-
 def _objects(cohort: Any, narrator: Narrator, options: dict[str, Any]) -> Any:
-    """Return what the models find of the references, object by object."""
+    """Return which references the models find, object by object."""
     from calipers.stability.objects import object_stability
 
-    settings = {name: options[name] for name in ("level", "seed")}
     return object_stability(
         cohort,
-        cluster=_cluster(options),
+        cluster=cluster_of(options["cluster"]),
+        level=options["level"],
+        seed=options["seed"],
         replicates=options["replicates"] or 2000,
         ci=not options["no_ci"],
         progress=narrator.steps("objects"),
-        **settings,
     )
 
 
@@ -188,12 +183,14 @@ def _finish(result: Any, objects: Any, narrator: Narrator, options: dict[str, An
         return
     from calipers.cli.stability_tables import print_objects, print_stability
 
+    warnings = list(result.warnings)
     if objects is not None:
         print_objects(objects)
+        warnings = [*objects.warnings, *warnings]
     print_stability(result)
     if page is not None:
         click.echo(f"Open {page}")
-    narrator.warn([*(objects.warnings if objects is not None else ()), *result.warnings])
+    narrator.warn(warnings)
 
 
 def _document(result: Any, objects: Any) -> dict[str, Any]:
@@ -203,6 +200,11 @@ def _document(result: Any, objects: Any) -> dict[str, Any]:
 
 def _save(result: Any, objects: Any, options: dict[str, Any]) -> str:
     """Write the folder; return the file to open."""
-    command = click.get_current_context().obj or ()
-    settings = {"force": options["force"], "images": options["images"], "objects": objects}
-    return str(result.save(options["output"], command=command, **settings))
+    page = result.save(
+        options["output"],
+        command=click.get_current_context().obj or (),
+        force=options["force"],
+        images=options["images"],
+        objects=objects,
+    )
+    return str(page)

@@ -14,11 +14,17 @@ from calipers.cli.evaluate import chosen_protocol
 from calipers.cli.narration import Narrator
 from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
 from calipers.errors import InputError, UsageError
-from calipers.results.files import check_folder, staged_folder, write_atomically
+from calipers.results.files import check_folder, files_of, staged_folder, write_atomically
 
-OVER = "threshold=0.1:0.9:0.1, criterion=box-iou,iop or position-noise.sigma=0:2:0.25; one or two of them."
-METRIC = "A metric of the protocol; those of its headline that the choice applies to if left out."
-ALWAYS = "A corruption that the oracle always has; it comes last."
+OVER = (
+    "threshold=0.1:0.9:0.1, criterion=box-iou,iop or position-noise.sigma=0:2:0.25; one or two of "
+    "them."
+)
+METRIC = "A metric of the protocol. Default: those of its headline that the choice applies to."
+ALWAYS = "A corruption that is always applied, after the others."
+
+
+FIGURE = re.compile(r"sweep-[0-9].*\.svg")  # figures of an earlier sweep
 MOST = 10_000
 
 
@@ -122,7 +128,9 @@ def sweep(references: str, predictions: tuple[str, ...], **options: Any) -> None
 
 
 def choices_of(entries: tuple[str, ...]) -> dict[str, list[float | str]]:
-    """Return name -> values of ``threshold=0.1:0.9:0.1`` and ``criterion=box-iou,iop``."""
+    """Return name -> values of entries such as ``threshold=0.1:0.9:0.1`` and
+    ``criterion=box-iou,iop``.
+    """
     choices: dict[str, list[float | str]] = {}
     for entry in entries:
         name, sign, text = (part.strip() for part in entry.partition("="))
@@ -134,11 +142,10 @@ def choices_of(entries: tuple[str, ...]) -> dict[str, list[float | str]]:
             raise UsageError(
                 f"--over is given twice for {name!r}: write all its values in one list"
             )
-        choices[name] = (
-            _span(text, entry)
-            if ":" in text
-            else [_value(part.strip(), entry) for part in text.split(",")]
-        )
+        if ":" in text:
+            choices[name] = _span(text, entry)
+        else:
+            choices[name] = [_value(part.strip(), entry) for part in text.split(",")]
     return choices
 
 
@@ -200,14 +207,12 @@ def write(result: Any, folder: Path) -> None:
     """Write document, rows and figures together, or nothing."""
     from calipers.plots.svg import svg
     from calipers.plots.sweeps import sweep_figures
-    from calipers.results.delimited import delimited
+    from calipers.results.delimited import columns_of, delimited
 
-    rows = result.rows()
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
-    earlier = [path.name for path in folder.glob("sweep-[0-9]*.svg")] if folder.is_dir() else []
+    earlier = files_of(folder, FIGURE)
     with staged_folder(folder, ("sweep.json", "sweep.csv", *earlier)) as stage:
         write_atomically(stage / "sweep.json", result.to_json() + "\n")
-        write_atomically(stage / "sweep.csv", delimited(columns))
+        write_atomically(stage / "sweep.csv", delimited(columns_of(result.rows())))
         for k, (name, figure) in enumerate(sweep_figures(result).items(), start=1):
             word = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:60]
             write_atomically(stage / f"sweep-{k}-{word}.svg", svg(figure, standalone=True))

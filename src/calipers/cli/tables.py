@@ -145,7 +145,8 @@ def cells_of(
 
 def single_cells(estimates: Sequence[Estimate]) -> list[str]:
     """Return the cells of one column of estimates."""
-    return [cell for (cell,) in cells_of([[estimate] for estimate in estimates], ())]
+    rows = [[estimate] for estimate in estimates]
+    return [cell for (cell,) in cells_of(rows, ())]
 
 
 def _cell(estimate: Estimate, width: int, *, say_why: bool, count: bool = False) -> str:
