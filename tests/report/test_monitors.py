@@ -143,7 +143,7 @@ def test_methods_state_scope_labels_thresholds_and_intervals(found):
     assert "box-iou at 0.5 (assignment by-overlap)" in said
     assert "an alarm wanted, if s < 0.5" in said
     assert "random: threshold 1, as given" in said
-    assert "200 bootstrap replicates over 80 images (seed 0)" in said
+    assert "200 bootstrap replicates, resampled by image (n = 80, seed 0)" in said
     labels = Scope.from_labels([0, 1, 1, 0], [0, 1, 0, 0])
     simple = methods(cal.evaluate_monitor([0.1, 0.2, 0.9, 0.3], labels, threshold=0.5, ci=False))
     assert "is safe if the label that model predicts is the true one" in simple

@@ -65,7 +65,7 @@ def trust(result: StabilityResult, what: str = "map") -> str:
     if _wrong(right):
         return (
             f"Do not trust these {what}s: the {models} {word} mark the same places, but these are "
-            f"mostly not where the reference is (mean DICE {right:.2f}). Stable does not mean right."
+            f"mostly not where the reference is (mean DICE {right:.2f}). Stable is not right."
         )
     start = (
         f"Trust a single {what} in part: these {models} share a core of places and differ around "
