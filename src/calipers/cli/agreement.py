@@ -21,74 +21,83 @@ SCALES = click.Choice(["nominal", "ordinal", "interval"])
 @click.option(
     "--rating",
     metavar="COLUMN",
-    help="The ratings; rating, useful, usefulness or verdict if left out.",
+    help="Column of the ratings. Default: rating, useful, usefulness or verdict.",
 )
 @click.option(
     "--criteria",
     metavar="COLUMN,...",
-    help="Criteria; those with a name such as box-iou if left out.",
+    help="Columns of the criteria. Default: all with the name of a criterion, such as box-iou.",
 )
-@click.option("--distances", metavar="COLUMN,...", help="Criteria that are better when small.")
+@click.option("--distances", metavar="COLUMN,...", help="Criteria for which lower is better.")
 @click.option(
     "--thresholds",
     metavar="[COLUMN=]N,...",
     multiple=True,
-    help="For all overlaps (0,0.1,0.3,0.5,0.75 if left out), or for one criterion; may be repeated.",
+    help=(
+        "Thresholds for all overlaps (default 0,0.1,0.3,0.5,0.75), or for one criterion. "
+        "Repeatable."
+    ),
 )
 @click.option(
     "--useful",
     metavar="VALUE,...",
-    help="Ratings that count as useful, where the words do not say it.",
+    help="Ratings that count as useful, if the words do not tell.",
 )
 @click.option(
     "--categories",
     metavar="VALUE,...",
-    help="All ratings from lowest to highest, where words have an order.",
+    help="All ratings from lowest to highest, if they are ordered words.",
 )
-@click.option("--scale", type=SCALES, help="Of the ratings, for agreement among raters.")
+@click.option("--scale", type=SCALES, help="Scale of the ratings, for the agreement among raters.")
 @click.option(
-    "--rater", metavar="COLUMN", help="Who rated; rater, reader, clinician, ... if left out."
+    "--rater", metavar="COLUMN", help="Column of the raters. Default: rater, reader, clinician, ..."
 )
 @click.option(
     "--item",
     metavar="COLUMN",
-    help="What was rated; item or prediction if left out, else every row.",
+    help="Column of the rated items. Default: item or prediction, else every row is an item.",
 )
 @click.option(
     "--cluster",
     metavar="COLUMN",
-    help="What the result speaks for: patient (default if known), image, item.",
+    help="Unit of resampling: patient (default if known), image, item.",
 )
-@click.option("--level", metavar="P", type=float, default=0.95, help="Of the intervals.")
+@click.option(
+    "--level",
+    metavar="P",
+    type=float,
+    default=0.95,
+    help="Confidence level of the intervals (0.95).",
+)
 @click.option(
     "--replicates",
     metavar="N",
     type=click.IntRange(min=100),
     default=2000,
-    help="Of the bootstrap.",
+    help="Number of bootstrap replicates (2000).",
 )
 @click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the bootstrap."
+    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Seed of the bootstrap (0)."
 )
 @click.option(
     "--strict/--lenient",
     default=True,
-    help="Refuse rows without a rating, or set them aside and count them.",
+    help="Stop at rows without a rating, or set them aside and count them.",
 )
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
-    help="Write the result too: .json, or .csv for the rows alone.",
+    help="Also write the result: .json, or .csv for the rows alone.",
 )
 @click.option("--force", is_flag=True, help="Replace FILE.")
 @output_options
 def agreement(ratings: str, **options: Any) -> None:
-    """Compare what localization criteria accept with what clinicians call useful.
+    """Compare what localization criteria accept with what clinicians rate as useful.
 
-    RATINGS is a table (CSV, TSV or parquet) with a row per rating: the rating of a prediction, and
-    columns of criteria such as box-iou or point-in-mask. With several ratings per item, raters are
-    compared with each other too.
+    RATINGS is a table (CSV, TSV or parquet) with one row per rating of a prediction, and columns of
+    criteria such as box-iou or point-in-mask. If items have several ratings, the raters are also
+    compared with each other.
 
     \b
     calipers agreement ratings.csv --criteria box-iou,mask-iou --thresholds 0.5
@@ -136,7 +145,7 @@ def words(text: str | None, option: str) -> list[str] | None:
         return None
     entries = [entry.strip() for entry in text.split(",")]
     if not all(entries):
-        raise UsageError(f"{option} takes names with commas between them, not {text!r}")
+        raise UsageError(f"{option} takes names separated by commas, not {text!r}")
     return entries
 
 

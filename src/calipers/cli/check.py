@@ -28,14 +28,15 @@ if TYPE_CHECKING:
 @click.option(
     "--junit",
     metavar="FILE",
-    help="Also write the outcomes as JUnit XML; an earlier one is replaced.",
+    help="Also write the outcomes as JUnit XML; an earlier JUnit file is replaced.",
 )
 @output_options
 def check(evaluation: str, requirements: str, junit: str | None, as_json: bool, quiet: bool) -> int:
     """Check an evaluation against acceptance limits.
 
-    DIR was written by calipers evaluate -o, or is its evaluation.json. REQUIREMENTS is a TOML file.
-    Exit code 0: all requirements are met; 1: at least one is not met or not shown; 2: bad input.
+    DIR is a folder written by calipers evaluate -o, or its evaluation.json. REQUIREMENTS is a TOML
+    file. Exit code 0: all requirements are met; 1: at least one is not met or not shown; 2: bad
+    input.
 
     \b
     calipers check results requirements.toml --junit junit.xml
@@ -91,7 +92,8 @@ def _document(
     weakest = min(levels, default=USUAL_LEVEL)
     if weakest < USUAL_LEVEL:
         warnings.append(
-            f"the confidence level of intervals is {weakest:g}; a requirement can demand more, such "
+            f"the confidence level of intervals is {weakest:g}; a requirement can demand more, "
+            f"such "
             "as level = 0.95"
         )
     return {
@@ -127,7 +129,9 @@ def _junit(document: dict[str, Any], outcomes: Sequence[Outcome]) -> str:
 
 
 def _check_target(name: str) -> None:
-    """Refuse to replace anything but an earlier file of this kind; a device such as stdout is none."""
+    """Refuse to replace anything but an earlier file of this kind; a device such as stdout is
+    none.
+    """
     from calipers.results.junit import HEAD
 
     target = Path(name)
@@ -142,7 +146,7 @@ def _check_target(name: str) -> None:
             "a file that can be replaced", rule="not-readable", file=name, value=error.strerror
         ) from None
     if not ours:
-        hint = "only a JUnit file of an earlier check is replaced: choose another name"
+        hint = "only the JUnit file of an earlier check may be replaced: choose another name"
         raise InputError(
             "a file that does not exist yet", rule="output-exists", file=name, hint=hint
         )

@@ -22,81 +22,85 @@ CORRECTIONS = click.Choice(["holm", "bh", "none"])
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS PREDS...", nargs=-1, required=True)
-@click.option(
-    "-o", "--output", metavar="FILE", help="Write the JSON document there; all of it or nothing."
-)
-@click.option("--preset", metavar="NAME", help="As of evaluate; coco if left out.")
+@click.option("-o", "--output", metavar="FILE", help="Also write the JSON document to a new file.")
+@click.option("--preset", metavar="NAME", help="Preset as for evaluate. Default: coco.")
 @click.option("--protocol", metavar="FILE", help="A protocol in TOML, instead of a preset.")
 @click.option(
     "--metrics",
     metavar="A,B,...",
-    help="What is compared: the protocol's headline if left out, or all.",
+    help="Metrics to compare, or all. Default: the headline of the protocol.",
 )
 @click.option(
-    "--margin", metavar="X|NAME=X,...", help="Differences up to this do not matter, such as 0.02."
+    "--margin",
+    metavar="X|NAME=X,...",
+    help="Largest difference that does not matter, such as 0.02.",
 )
-@click.option("--test", type=TESTS, help="What suits each metric if left out.")
+@click.option("--test", type=TESTS, help="Test. Default: what suits each metric.")
 @click.option(
     "--correction",
     type=CORRECTIONS,
     default="holm",
-    help="For several tests at once; holm if left out.",
+    help="Correction for multiple tests. Default: holm.",
 )
 @click.option(
     "--per-class",
     is_flag=True,
-    help="Compare the classes too; they join the tests that are corrected.",
+    help="Also compare per class; these tests are corrected together with the others.",
 )
 @click.option(
     "--rank",
     metavar="METRIC",
-    help="The metric of the ranking; the first one compared if left out.",
+    help="Metric of the ranking. Default: the first one compared.",
 )
 @click.option(
     "--rank-method",
     metavar="NAME",
     default=DATA_SET,
-    help="data-set, mean-then-rank, test-then-rank, ...",
+    help="How models are ranked: data-set (default), mean-then-rank, test-then-rank, ...",
 )
 @click.option(
-    "--missing", type=click.Choice(["worst"]), help="What the ranking makes of an undefined value."
+    "--missing", type=click.Choice(["worst"]), help="How the ranking treats an undefined value."
 )
 @click.option(
     "--cluster",
     metavar="COLUMN",
-    help="What the result speaks for: image, patient (default if known), any group; or centre,patient.",
+    help="Unit of resampling: image, patient (default if known), any group; or centre,patient.",
 )
 @click.option(
     "--strata",
     metavar="COLUMN",
-    help="Groups that the claim is about: units are drawn inside each.",
+    help="Resample within each group of this column.",
 )
 @click.option(
     "--replicates",
     metavar="N",
     type=click.IntRange(min=100),
-    help="Of bootstrap and permutation (2000).",
+    help="Number of bootstrap replicates and permutations (2000).",
 )
 @click.option(
     "--level",
     metavar="P",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Level (0.95).",
+    help="Confidence level (0.95).",
 )
 @click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), help="Replaces the seed of the protocol."
+    "--seed", metavar="N", type=click.IntRange(min=0), help="Seed; replaces that of the protocol."
 )
 @click.option(
-    "--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number."
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Number of threads; results do not depend on it.",
 )
 @click.option("--force", is_flag=True, help="Replace FILE.")
 @reading_options
 @output_options
 def compare(references: str, predictions: tuple[str, ...], **options: Any) -> None:
-    """Say whether models differ on the same images, by how much, and how firmly they are ranked.
+    """Compare models on the same images: differences with intervals and tests, and a ranking.
 
-    PREDS are files, or name=file to name a model; all pairs are compared. Differences come with
-    intervals and p values over patients (or images), because all models saw the same ones.
+    PREDS are files, or name=file to name a model; all pairs are compared. Differences are paired,
+    because all models saw the same patients (or images).
 
     \b
     calipers compare refs.json ours=a.json theirs=b.json --preset overview --metrics AP@0.5,F1@0.5
@@ -109,7 +113,7 @@ def compare(references: str, predictions: tuple[str, ...], **options: Any) -> No
     files = named_files(predictions)
     if len(files) < 2:
         raise UsageError(
-            "compare needs the predictions of two models or more; calipers evaluate looks at one"
+            "compare needs the predictions of two or more models; use calipers evaluate for one"
         )
     protocol, names, margin = (
         chosen_protocol(options),
@@ -117,7 +121,9 @@ def compare(references: str, predictions: tuple[str, ...], **options: Any) -> No
         _margin(options["margin"]),
     )
     for metric_names in (names, [options["rank"]] if options["rank"] else None):
-        chosen_metrics(protocol, metric_names)  # an unknown name is told before anything is read
+        chosen_metrics(
+            protocol, metric_names
+        )  # an unknown name is reported before anything is read
     if options["output"] is not None:
         inputs = (
             references,
@@ -128,7 +134,8 @@ def compare(references: str, predictions: tuple[str, ...], **options: Any) -> No
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     cohort = read(references, files, **reading_arguments(options))
     narrator.say(
-        f"{cohort.n_images} images, {len(cohort.references)} references, {len(files)} models; protocol {protocol.name}"
+        f"{cohort.n_images} images, {len(cohort.references)} references, {len(files)} models; "
+        f"protocol {protocol.name}"
     )
     evaluation = evaluate(cohort, protocol, seed=options["seed"], ci=False, jobs=options["jobs"])
     comparison = evaluation.compare(

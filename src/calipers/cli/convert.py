@@ -21,10 +21,12 @@ from calipers.results.files import check_file
     "--predictions", metavar="PREDS", help="Convert these predictions instead of the references."
 )
 @click.option(
-    "--to", metavar="NAME", help="coco, csv, tsv or parquet; by the suffix of OUTPUT if left out."
+    "--to", metavar="NAME", help="coco, csv, tsv or parquet. Default: by the suffix of OUTPUT."
 )
 @click.option(
-    "--to-box-format", metavar="NAME", help="Box format of OUTPUT; xywh for COCO, xyxy for tables."
+    "--to-box-format",
+    metavar="NAME",
+    help="Box format of OUTPUT. Default: xywh for COCO, xyxy for tables.",
 )
 @click.option("--force", is_flag=True, help="Replace OUTPUT.")
 @reading_options
@@ -32,7 +34,7 @@ from calipers.results.files import check_file
 def convert(references: str, output: str, **options: Any) -> None:
     """Write the references REFS, or predictions on them, in another format.
 
-    Predictions need the references too: images and classes are theirs.
+    Predictions also need the references, which define images and classes.
     """
     from calipers import __version__
     from calipers.readers import read, write

@@ -13,7 +13,7 @@ from calipers.cli.narration import Narrator
 from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
 from calipers.results.files import check_file
 
-KINDS = 'Such as "position-noise(sigma=0.5)"; several follow each other.'
+KINDS = 'Corruption, such as "position-noise(sigma=0.5)"; several are applied in order.'
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -24,17 +24,23 @@ KINDS = 'Such as "position-noise(sigma=0.5)"; several follow each other.'
     "--output",
     metavar="FILE",
     required=True,
-    help="Predictions: .json (COCO), .csv, .tsv, .parquet.",
+    help="File for the predictions: .json (COCO), .csv, .tsv or .parquet.",
 )
 @click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the random numbers (0)."
+    "--seed",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Seed of the random numbers (0).",
 )
 @click.option("--of", metavar="PREDS", help="Corrupt these predictions instead of the references.")
 @click.option(
-    "--to", metavar="NAME", help="coco, csv, tsv or parquet; by the suffix of FILE if left out."
+    "--to", metavar="NAME", help="coco, csv, tsv or parquet. Default: by the suffix of FILE."
 )
 @click.option(
-    "--to-box-format", metavar="NAME", help="Box format of FILE; xywh for COCO, xyxy for tables."
+    "--to-box-format",
+    metavar="NAME",
+    help="Box format of FILE. Default: xywh for COCO, xyxy for tables.",
 )
 @click.option("--force", is_flag=True, help="Replace FILE.")
 @reading_options
@@ -57,7 +63,7 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any
     from calipers.readers import read, write
     from calipers.readers.writing import written_format
 
-    steps = several(kinds, {}, KNOWN)  # told before anything is read
+    steps = several(kinds, {}, KNOWN)  # errors are reported before anything is read
     prediction_files = named_files([options["of"]]) if options["of"] else {}
     inputs = [
         references,
@@ -100,6 +106,7 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any
         f"{len(cohort.models[of])} predictions" if of else f"{len(cohort.references)} references"
     )
     narrator.say(
-        f"{before} on {cohort.n_images} images became {n} predictions: {name}, seed {options['seed']}"
+        f"{before} on {cohort.n_images} images became {n} predictions: {name}, seed "
+        f"{options['seed']}"
     )
     click.echo(output)

@@ -23,21 +23,23 @@ Three models, three characters:
   mislabels     finds nearly everything, and often calls it by the wrong name
   overpredicts  ranks well, but buries the reader in duplicates and false alarms
   misses-small  is excellent on what is large, and blind to small nodules
-Average precision and RoDeO order them differently: AP forgives what comes late in the ranking, RoDeO counts every
-box; AP gives nothing for a right place with a wrong name, RoDeO says so in its parts (loc, shape, cls).
+Average precision and RoDeO rank them differently: AP forgives what comes late in the ranking,
+RoDeO counts every box; AP gives nothing for a right place with a wrong name, RoDeO shows it in its
+parts (loc, shape, cls).
 """
 
 MAP_STORY = """
 Two models, two characters:
   sharp    draws lesions with the right extent, and does not see small ones
   diffuse  sees everything, blurred, and something where nothing is
-Which one is better depends on the question: voxels (AP, Dice), objects (F1, sensitivity), or every lesion as one
-whose extent matters (soft instance IoU).
+Which one is better depends on the question: voxels (AP, Dice), objects (F1, sensitivity), or every
+lesion as one whose extent matters (soft instance IoU).
 """
 
 STABILITY_STORY = """
-Five trainings of one model, on images of which half have a lesion. They mark the same places, and tell the images
-apart; the place is not that of the lesion. Stable is not right, and the AUC does not show it.
+Five trainings of one model, on images of which half have a lesion. They mark the same places, and
+they separate images with and without a lesion; but the place is not that of the lesion. Stable is
+not right, and the AUC does not show it.
 """
 
 
@@ -54,30 +56,31 @@ apart; the place is not that of the lesion. Stable is not right, and the AUC doe
     metavar="N",
     type=click.IntRange(min=0),
     default=0,
-    help="Another seed makes another cohort.",
+    help="Seed of the data (0).",
 )
 @click.option(
-    "--preset", metavar="NAME", help="The protocol of the evaluation (overview; anomaly of maps)."
+    "--preset",
+    metavar="NAME",
+    help="Protocol of the evaluation. Default: overview, or anomaly with --maps.",
 )
 @click.option(
     "--maps",
     is_flag=True,
-    help="Volumes with label maps and the score maps of two models, instead of boxes.",
+    help="Use volumes with label maps and the score maps of two models instead of boxes.",
 )
 @click.option(
     "--stability",
     is_flag=True,
-    help="Score maps of five repeated trainings: do they mark the same places?",
+    help="Use score maps of five repeated trainings: do they mark the same places?",
 )
-@click.option("--force", is_flag=True, help="Replace what is in DIR.")
+@click.option("--force", is_flag=True, help="Replace files in DIR.")
 @output_options
 def demo(
     output: str, seed: int, preset: str | None, maps: bool, force: bool, **options: Any
 ) -> None:
-    """Draw chest-like phantoms, write them with references and the predictions of models, evaluate,
-    write a page.
+    """Draw chest-like phantoms with references and predictions, evaluate them, and write a page.
 
-    Everything is made on the spot from a seed; nothing is downloaded. The files in DIR show the
+    Everything is generated from a seed; nothing is downloaded. The files in DIR are examples of the
     formats.
     """
     from calipers.protocol import Protocol
@@ -111,7 +114,9 @@ def demo(
 
 
 def _of_trainings(folder: Path, seed: int, narrator: Narrator, *, as_json: bool) -> None:
-    """Write the maps of five trainings, compare them as any user would, and print what comes out."""
+    """Write the maps of five trainings, compare them as any user would, and print what comes
+    out.
+    """
     from calipers.cli.stability_tables import print_stability
     from calipers.readers.bags import read_bags
     from calipers.stability import instance_labels, stability

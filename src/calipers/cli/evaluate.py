@@ -36,15 +36,18 @@ STATISTICS = (
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS...", nargs=-1, required=True)
 @evaluation_options(
-    "coco (default), overview, rodeo, chestxray8, lard, luna16, oms, picai, polyp-clinical, tide, voc2007, voc2012."
+    "coco (default), overview, rodeo, chestxray8, lard, luna16, oms, picai, polyp-clinical, tide, "
+    "voc2007, voc2012."
 )
 @click.option(
-    "--multiverse", is_flag=True, help="Page that tells what the order of the models hangs on."
+    "--multiverse",
+    is_flag=True,
+    help="Add to the page how sensitive the ranking is to analysis choices.",
 )
 @click.option(
     "--stability",
     is_flag=True,
-    help="Page that takes the models as repeated trainings: what do all find?",
+    help="Add to the page which objects all models find, as repeated trainings of one model.",
 )
 @picture_options
 @reading_options
@@ -52,7 +55,7 @@ STATISTICS = (
 def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     """Evaluate predictions against references.
 
-    PREDS are files, or name=file to name a model. Formats are sniffed; see --format.
+    PREDS are files, or name=file to name a model. Formats are detected; see --format.
 
     \b
     calipers evaluate refs.json ours=a.json theirs=b.json --preset overview -o results
@@ -65,7 +68,8 @@ def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> N
     for name in ("multiverse", "stability"):
         if options[name] and (not options["output"] or len(predictions) < 2):
             raise UsageError(
-                f"--{name} is a part of the page that compares models: give -o DIR and two models or more"
+                f"--{name} adds a section to the page that compares models: give -o DIR and two or "
+                f"more models"
             )
     if options["output"] is not None:
         inputs = (
@@ -82,7 +86,8 @@ def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> N
             Path(options["images"]), cohort
         )  # a folder without them is told before the work, not after
     narrator.say(
-        f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.classes)} classes; "
+        f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.classes)} "
+        f"classes; "
         f"protocol {protocol.name}"
     )
     evaluation = run(
@@ -117,7 +122,7 @@ def chosen_protocol(options: dict[str, Any], default: str = "coco") -> Any:
     preset, file = options["preset"], options["protocol"]
     if preset and file:
         raise UsageError(
-            '--preset and --protocol exclude each other; a protocol can say extends = "..."'
+            '--preset and --protocol exclude each other; a protocol can use extends = "..."'
         )
     protocol = Protocol.load(Path(file) if file else preset or default)
     changes = {name: options[name] for name in STATISTICS if options.get(name) is not None}
@@ -135,9 +140,7 @@ def chosen_pictures(options: dict[str, Any]) -> dict[str, Any]:
             ("redact", options["redact"]),
         ):
             if value:
-                raise UsageError(
-                    f"--{name} is about the page, which -o DIR writes: give -o DIR too"
-                )
+                raise UsageError(f"--{name} is for the page, which -o DIR writes: give -o DIR too")
     return picture_arguments(options, Path(options["output"]) if options["output"] else None)
 
 

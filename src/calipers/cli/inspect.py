@@ -20,16 +20,15 @@ LEVELS = click.Choice(["warning", "error"])
 @click.option(
     "--fail-on",
     type=LEVELS,
-    help="Exit 1 if a record is broken (error), or if there is any note (warning).",
+    help="Exit with code 1 if a record is broken (error), or if there is any note (warning).",
 )
 @reading_options
 @output_options
 def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> int:
-    """Say what is understood of the files: formats, images, classes, groups, and every record that
-    is broken.
+    """Show how files are read: formats, images, classes, groups, and every broken record.
 
-    All problems are counted together, nothing is evaluated. A file that cannot be used at all is an
-    error (exit 2).
+    Problems of all files are counted, and nothing is evaluated. A file that cannot be used at all
+    is an error (exit 2).
     """
     from calipers import __version__
     from calipers.evaluation import cohort_counts

@@ -25,59 +25,59 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 VERBS = {
     "demo": (
         "calipers.cli.demo:demo",
-        "evaluate data that Calipers draws itself, and write a page",
+        "evaluate synthetic data and write a page",
     ),
     "inspect": (
         "calipers.cli.inspect:inspect",
-        "say what is understood of the files, without evaluating",
+        "show how files are read, without evaluating",
     ),
     "evaluate": ("calipers.cli.evaluate:evaluate", "evaluate predictions against references"),
-    "maps": ("calipers.cli.maps:maps", "evaluate maps of scores against label images or volumes"),
+    "maps": ("calipers.cli.maps:maps", "evaluate score maps against label images or volumes"),
     "compare": (
         "calipers.cli.compare:compare",
-        "say whether models differ on the same images, and rank them",
+        "test whether models differ on the same images, and rank them",
     ),
     "multiverse": (
         "calipers.cli.multiverse:multiverse",
-        "say how far the order of models hangs on choices",
+        "test how sensitive the ranking is to analysis choices",
     ),
     "stability": (
         "calipers.cli.stability:stability",
-        "say how far models that were trained alike agree",
+        "measure how well repeated trainings of a model agree",
     ),
     "monitor": (
         "calipers.cli.monitor:monitor",
-        "say whether a monitor finds the images on which a model fails",
+        "test whether a monitor finds the images on which a model fails",
     ),
     "agreement": (
         "calipers.cli.agreement:agreement",
-        "compare criteria with the ratings of clinicians",
+        "compare localization criteria with ratings by clinicians",
     ),
     "mixed": (
         "calipers.cli.mixed:mixed",
-        "say what IoU depends on, with patients and centres accounted for",
+        "model what IoU depends on, with patients and centres as random effects",
     ),
     "sweep": (
         "calipers.cli.sweep:sweep",
-        "say how metrics depend on one or two choices, or on a known error",
+        "show how metrics depend on one or two choices, or on a known error",
     ),
     "corrupt": (
         "calipers.cli.corrupt:corrupt",
-        "write the predictions of an oracle, wrong in a known way",
+        "write references with known errors, as predictions of an oracle",
     ),
     "check": ("calipers.cli.check:check", "check an evaluation against acceptance limits"),
     "report": (
         "calipers.cli.report:report",
-        "write the page of a saved evaluation anew, from its folder alone",
+        "write the page of a saved evaluation again, from its folder alone",
     ),
     "verify": (
         "calipers.cli.verify:verify",
-        "compute a saved evaluation again, and compare every value",
+        "recompute a saved evaluation and compare every value",
     ),
     "boxes": ("calipers.cli.boxes:boxes", "turn heat maps into boxes with scores"),
     "study": (
         "calipers.cli.study:study",
-        "run a published experiment, and say of every claim whether it held",
+        "reproduce a published experiment and check its claims",
     ),
     "convert": (
         "calipers.cli.convert:convert",

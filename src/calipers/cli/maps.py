@@ -25,29 +25,32 @@ SETTINGS = (
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS...", nargs=-1, required=True)
-@evaluation_options("anomaly (default), mood, picai, or the name of another one.")
+@evaluation_options("Preset: anomaly (default), mood, picai, or another name.")
 @click.option(
-    "--labels", metavar="MEANING", default="binary", help="binary (default), nonzero or instances."
+    "--labels",
+    metavar="MEANING",
+    default="binary",
+    help="Meaning of label values: binary (default), nonzero or instances.",
 )
-@click.option(
-    "--mask-values", metavar="N,...", help="The values of the labels that count, such as 1,3."
-)
+@click.option("--mask-values", metavar="N,...", help="Label values that count, such as 1,3.")
 @click.option(
     "--normalise",
     metavar="NAME",
     default="none",
-    help="minmax, sigmoid, clip, uint8, uint16 or rank.",
+    help="How scores are normalised: none (default), minmax, sigmoid, clip, uint8, uint16 or rank.",
 )
 @click.option(
-    "--threshold", metavar="SCORE", help="Objects start here: a score, fpr:0.05, or best-dice."
+    "--threshold", metavar="SCORE", help="Threshold for objects: a score, fpr:0.05, or best-dice."
 )
 @click.option(
     "--tuning",
     metavar="COLUMN=NAME",
-    help="Samples that the threshold is chosen on, and that is all.",
+    help="Samples on which the threshold is chosen; they are used for nothing else.",
 )
 @click.option(
-    "--connectivity", type=click.Choice(["full", "edges", "faces"]), help="Of objects (full)."
+    "--connectivity",
+    type=click.Choice(["full", "edges", "faces"]),
+    help="Which neighbours belong to one object (full).",
 )
 @click.option(
     "--least",
@@ -55,37 +58,41 @@ SETTINGS = (
     type=click.IntRange(min=1),
     help="Smallest predicted object, in voxels (1).",
 )
-@click.option("--label", metavar="NAME", default="lesion", help="What the objects are called.")
 @click.option(
-    "--pattern", metavar="NAMES", help="Files of predictions, such as {name}_pred.nii.gz."
+    "--label", metavar="NAME", default="lesion", help="Class name of the objects (lesion)."
 )
 @click.option(
-    "--reference-pattern", metavar="NAMES", help="Files of references, such as {name}_seg.nii.gz."
+    "--pattern", metavar="NAMES", help="Names of the prediction files, such as {name}_pred.nii.gz."
+)
+@click.option(
+    "--reference-pattern",
+    metavar="NAMES",
+    help="Names of the reference files, such as {name}_seg.nii.gz.",
 )
 @click.option(
     "--missing",
     type=click.Choice(["error", "empty", "skip"]),
     default="error",
-    help="Maps that are not there.",
+    help="What to do about missing maps (error).",
 )
 @click.option(
     "--resize",
     type=click.Choice(["nearest", "linear"]),
-    help="Bring maps to the shape of the labels.",
+    help="Resample maps to the shape of the labels.",
 )
 @click.option(
-    "--groups", metavar="TABLE", help="Table with a row per sample: patient, centre, any column."
+    "--groups", metavar="TABLE", help="Table with a row per sample: patient, centre, or any column."
 )
 @click.option(
     "--images",
     metavar="DIR",
-    help="Folder of the images below the maps, for the pictures of the page.",
+    help="Folder of the images, for the pictures on the page.",
 )
-@click.option("--no-images", is_flag=True, help="Leave pictures out of the page.")
-@click.option("--redact", is_flag=True, help="Page with hashes for ids and without pictures.")
+@click.option("--no-images", is_flag=True, help="Write the page without pictures.")
+@click.option("--redact", is_flag=True, help="Write the page with hashed ids and without pictures.")
 @output_options
 def maps(references: str, predictions: tuple[str, ...], **options: Any) -> None:
-    """Evaluate maps of scores against label images or volumes.
+    """Evaluate score maps against label images or volumes.
 
     REFS and PREDS are folders with a file per sample (NIfTI, NRRD, MHA, NumPy, PNG, TIFF, DICOM),
     paired by name, or lists of files; name=DIR names a model. Volumes are read one after the other.
@@ -185,7 +192,7 @@ def meaning_of_labels(name: str, values: str | None) -> str | tuple[int, ...]:
         return name
     if name != "binary":
         raise UsageError(
-            f"--labels {name} and --mask-values {values} say different things: give one of them"
+            f"--labels {name} and --mask-values {values} contradict each other: give one of them"
         )
     return mask_values(values)
 

@@ -34,7 +34,7 @@ ONLY_WITH_TABLE = {"logistic": "--logistic", "crossed": "--crossed"}
 @click.option(
     "--formula",
     metavar="TEXT",
-    help='Such as "iou ~ size + type"; "iou ~ size" for REFS PREDS if left out.',
+    help='Such as "iou ~ size + type". Default for REFS PREDS: "iou ~ size".',
 )
 @click.option(
     "--nested",
@@ -45,13 +45,19 @@ ONLY_WITH_TABLE = {"logistic": "--logistic", "crossed": "--crossed"}
     "--levels",
     metavar="COLUMN=A,B,...",
     multiple=True,
-    help="A column is of categories; compare with A.",
+    help="Levels of a categorical column; A is the reference level.",
 )
-@click.option("--reml/--ml", default=True, help="Restricted likelihood (default) or likelihood.")
+@click.option(
+    "--reml/--ml",
+    default=True,
+    help="Restricted maximum likelihood (default) or maximum likelihood.",
+)
 @click.option(
     "--logistic",
     is_flag=True,
-    help="TABLE: the response is 0 or 1; standard errors by outermost group.",
+    help=(
+        "TABLE: logistic model of a 0/1 response; standard errors clustered by the outermost group."
+    ),
 )
 @click.option(
     "--crossed", is_flag=True, help="TABLE: the groups are not nested; needs statsmodels."
@@ -60,51 +66,57 @@ ONLY_WITH_TABLE = {"logistic": "--logistic", "crossed": "--crossed"}
     "--missing",
     type=click.Choice(["refuse", "drop"]),
     default="refuse",
-    help="Rows with an empty cell.",
+    help="What to do about rows with an empty cell.",
 )
 @click.option(
     "--few-groups",
     metavar="N",
     type=click.IntRange(min=2),
     default=5,
-    help="Fewer become a fixed effect.",
+    help="Groupings with fewer groups become fixed effects (5).",
 )
-@click.option("--level", metavar="P", type=LEVEL, default=0.95, help="Of the intervals; 0.95.")
+@click.option(
+    "--level",
+    metavar="P",
+    type=LEVEL,
+    default=0.95,
+    help="Confidence level of the intervals (0.95).",
+)
 @click.option(
     "--bootstrap",
     metavar="N",
     type=click.IntRange(min=0),
     default=0,
-    help="Check intervals N times over.",
+    help="Check the intervals with N bootstrap replicates.",
 )
 @click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the bootstrap."
+    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Seed of the bootstrap (0)."
 )
 @click.option(
     "--size-cuts",
     metavar="A,B",
-    help="REFS: areas up to which a reference is small, medium; 10000,40000.",
+    help="REFS: largest areas of small and medium references (10000,40000).",
 )
 @click.option(
-    "--preset", metavar="NAME", help="REFS: how places are compared and assigned; coco if left out."
+    "--preset", metavar="NAME", help="REFS: preset for criterion and assignment. Default: coco."
 )
-@click.option("--protocol", metavar="FILE", help="REFS: the same from a protocol in TOML.")
+@click.option("--protocol", metavar="FILE", help="REFS: the same from a protocol file (TOML).")
 @click.option(
     "--diagnostics",
     is_flag=True,
-    help="Put residuals, QQ points and the effect of every group into the JSON.",
+    help="Add residuals, QQ points and the effect of every group to the JSON.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Write the JSON to a new file too.")
+@click.option("-o", "--output", metavar="FILE", help="Also write the JSON to a new file.")
 @click.option("--force", is_flag=True, help="Replace FILE.")
 @reading_options
 @output_options
 def mixed(source: str, predictions: tuple[str, ...], **options: Any) -> None:
-    """Say what a measurement depends on, when rows share images, patients and centres.
+    """Fit a mixed model of a measurement, with images, patients and centres as groups.
 
-    With a TABLE (csv or parquet, one row per measurement) it fits one model, and --groups names the
-    columns of groups. With REFS and PREDS it fits three for every model: best IoU of each reference
-    (0 if missed), IoU of the hits, and the probability of a hit; --groups is a table of images, as
-    everywhere, and --nested names the columns.
+    For a TABLE (csv or parquet, one row per measurement) it fits one model, and --groups names the
+    grouping columns. For REFS and PREDS it fits three models per detector: best IoU of each
+    reference (0 if missed), IoU of the hits, and the probability of a hit; --groups is a table of
+    images, and --nested names its grouping columns.
 
     \b
     calipers mixed polyps.csv --formula "iou ~ size + type" --groups centre,patient,image
@@ -136,11 +148,11 @@ def _of_table(source: str, options: dict[str, Any]) -> tuple[dict[str, Any], Any
     from calipers.statistics.logistic import logistic_model
     from calipers.statistics.mixed import mixed_model
 
-    _refuse(options, ONLY_WITH_PREDICTIONS, "needs REFS and PREDS, and there is one file")
+    _refuse(options, ONLY_WITH_PREDICTIONS, "needs REFS and PREDS, but there is only one file")
     if options["formula"] is None:
         raise UsageError('a table needs --formula, such as --formula "iou ~ size + type"')
     if options["groups"] and options["nested"]:
-        raise UsageError("with a TABLE --groups and --nested are the same; give one of them")
+        raise UsageError("with a TABLE --groups and --nested mean the same: give one of them")
     names = _names(options["nested"] or options["groups"])
     if not names:
         raise UsageError(
@@ -149,7 +161,9 @@ def _of_table(source: str, options: dict[str, Any]) -> tuple[dict[str, Any], Any
     if options["logistic"] and (
         options["crossed"] or options["bootstrap"] or options["diagnostics"] or not options["reml"]
     ):
-        raise UsageError("--logistic goes with none of --crossed, --bootstrap, --diagnostics, --ml")
+        raise UsageError(
+            "--logistic cannot be used with --crossed, --bootstrap, --diagnostics or --ml"
+        )
     table, source_file = read_plain(source)
     settings: dict[str, Any] = {key: options[key] for key in ("level", "missing", "few_groups")}
     settings["levels"] = _levels(options["levels"])
@@ -186,7 +200,11 @@ def _of_references(
     from calipers.statistics.localization import localization_models
     from calipers.statistics.reference_table import CUTS
 
-    _refuse(options, ONLY_WITH_TABLE, "is for a TABLE; REFS and PREDS get both kinds of model")
+    _refuse(
+        options,
+        ONLY_WITH_TABLE,
+        "is for a TABLE; for REFS and PREDS both kinds of model are fitted",
+    )
     if options["preset"] and options["protocol"]:
         raise UsageError("--preset and --protocol exclude each other")
     protocol = Protocol.load(
@@ -286,7 +304,7 @@ def _cuts(text: str) -> tuple[float, float]:
 
 
 _GROUPS = (
-    "REFS: table with a row per image. TABLE: the groups, outermost first: centre,patient,image."
+    "REFS: table with a row per image. TABLE: grouping columns, outermost first: centre,patient."
 )
 for _option in mixed.params:
     if isinstance(_option, click.Option) and _option.name == "groups":

@@ -30,12 +30,15 @@ if TYPE_CHECKING:
 CLASSES = click.Choice(["declared", "present", "micro"])
 FROM_ZERO = click.FloatRange(min=0)
 OF_BOXES = ("score", "classes", "iou", "criterion", "assignment", "score_cut", "preset", "protocol")
-OF_OOD = "Images out of distribution: COLUMN of 0 and 1, or COLUMN=VALUE,..., of alarms or groups."
-OF_ALARM = "Table with a column per monitor, or a baseline: max-score, count, image-knn, ...; may be repeated."
-OF_THRESHOLD = "Reject from here on: a number, q95-safe (default), best-f1 or youden; NAME=VALUE for one monitor."
-OF_FIT = (
-    "Images on which baselines are fitted, and which are then left out; all: those that are judged."
+OF_OOD = "Images out of distribution: COLUMN of 0 and 1, or COLUMN=VALUE,..., in alarms or groups."
+OF_ALARM = (
+    "Table with a column per monitor, or a baseline: max-score, count, image-knn, ... Repeatable."
 )
+OF_THRESHOLD = (
+    "Rejection threshold: a number, q95-safe (default), best-f1 or youden; NAME=VALUE for one "
+    "monitor."
+)
+OF_FIT = "Images to fit baselines on, which are then left out; all: fit on the evaluated images."
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -46,7 +49,7 @@ OF_FIT = (
     "--monitor",
     metavar="NAME",
     multiple=True,
-    help="Only this column of the tables; may be repeated.",
+    help="Use only this column of the tables. Repeatable.",
 )
 @click.option(
     "--lower-is-alarm",
@@ -58,47 +61,51 @@ OF_FIT = (
 @click.option(
     "--tau", metavar="T", type=float, help="An image is unsafe if its score s is below T."
 )
-@click.option(
-    "--tau-sweep", is_flag=True, help="State nothing at one tau, only the sweep over all of them."
-)
+@click.option("--tau-sweep", is_flag=True, help="Report only the sweep over all values of tau.")
 @click.option(
     "--score",
     metavar="NAME",
-    help="s of an image: mF1 (default), rodeo, or a metric of the preset.",
+    help="Score s of an image: mF1 (default), rodeo, or a metric of the preset.",
 )
 @click.option("--classes", type=CLASSES, help="Classes that mF1 averages over (declared).")
-@click.option("--iou", metavar="T", type=float, help="From here on a prediction is a hit (0.5).")
-@click.option("--criterion", metavar="NAME", help="How places are compared (box-iou).")
-@click.option("--assignment", metavar="NAME", help="Who belongs to whom (by-overlap).")
+@click.option("--iou", metavar="T", type=float, help="Smallest IoU of a hit (0.5).")
+@click.option("--criterion", metavar="NAME", help="Localization criterion (box-iou).")
 @click.option(
-    "--score-cut", metavar="T", type=float, help="Predictions with a lower score do not count."
+    "--assignment", metavar="NAME", help="Assignment of predictions to references (by-overlap)."
 )
+@click.option("--score-cut", metavar="T", type=float, help="Ignore predictions with a lower score.")
 @click.option(
-    "--preset", metavar="NAME", help="Matching, and metrics for --score: oms, lard, any other."
+    "--preset",
+    metavar="NAME",
+    help="Preset for matching, and for metrics of --score: oms, lard, ...",
 )
-@click.option("--protocol", metavar="FILE", help="A protocol in TOML, instead of a preset.")
+@click.option("--protocol", metavar="FILE", help="Protocol file (TOML) instead of a preset.")
 @click.option(
-    "--truth", metavar="COLUMN", help="REFS is a table of labels: the true ones. Without PREDS."
+    "--truth",
+    metavar="COLUMN",
+    help="Column of true labels, if REFS is a table of labels (without PREDS).",
 )
 @click.option(
     "--predicted",
     metavar="COLUMN",
-    help="REFS is a table of labels: those that the model predicts.",
+    help="Column of predicted labels, if REFS is a table of labels.",
 )
 @click.option("--threshold", metavar="VALUE", multiple=True, help=OF_THRESHOLD)
 @click.option(
-    "--tuning", metavar="COLUMN", help="Images that thresholds are chosen on, as for --ood."
+    "--tuning", metavar="COLUMN", help="Images to choose thresholds on, given as for --ood."
 )
 @click.option("--fit", metavar="COLUMN", help=OF_FIT)
 @click.option(
-    "--severity", metavar="COLUMN", help="How bad a failure on an image is; 1 if left out."
+    "--severity",
+    metavar="COLUMN",
+    help="Column with the severity of a failure on an image. Default: 1.",
 )
 @click.option(
     "--fallback-hazard",
     metavar="H",
     type=FROM_ZERO,
     default=0.0,
-    help="What a rejected image costs (0).",
+    help="Hazard of a rejected image (0).",
 )
 @click.option(
     "--images", metavar="DIR", help="Folder of the pictures, for the page and for baselines."
@@ -106,34 +113,46 @@ OF_FIT = (
 @click.option(
     "--cluster",
     metavar="COLUMN",
-    help="What intervals speak for: image, patient (default if known), ...",
+    help="Unit of resampling: image, patient (default if known), ...",
 )
-@click.option("--level", metavar="P", type=SHARE, default=0.95, help="Of the intervals (0.95).")
 @click.option(
-    "--replicates", metavar="N", type=click.IntRange(min=100), help="Of the bootstrap (2000)."
+    "--level",
+    metavar="P",
+    type=SHARE,
+    default=0.95,
+    help="Confidence level of the intervals (0.95).",
 )
-@click.option("--no-ci", is_flag=True, help="No intervals.")
+@click.option(
+    "--replicates",
+    metavar="N",
+    type=click.IntRange(min=100),
+    help="Number of bootstrap replicates (2000).",
+)
+@click.option("--no-ci", is_flag=True, help="Compute no intervals.")
 @click.option(
     "--seed",
     metavar="N",
     type=click.IntRange(min=0),
     default=0,
-    help="Of bootstrap and random halves.",
+    help="Seed of the bootstrap and of random halves (0).",
 )
 @click.option(
-    "-o", "--output", metavar="DIR", help="Folder for page, JSON, CSV and figures; new or empty."
+    "-o",
+    "--output",
+    metavar="DIR",
+    help="Folder for page, JSON, CSV and figures; must be new or empty.",
 )
 @click.option(
-    "--force", is_flag=True, help="Allow a DIR that holds something; results in it are replaced."
+    "--force", is_flag=True, help="Allow a DIR that is not empty; results in it are replaced."
 )
 @reading_options
 @output_options
 def monitor(references: str, predictions: str | None, **options: Any) -> None:
-    """Can I trust this monitor? Does it alarm on the images on which the model fails?
+    """Test whether a monitor raises alarms on the images on which the model fails.
 
-    Alarms are judged against the scope of the model (OMS: the score of an image is below tau), and
-    against the distribution (OOD, if labels are given), side by side. PREDS is a file, or
-    name=file. A column ood, tuning or split of a table of alarms is found by its name.
+    Alarms are evaluated against the scope of the model (OMS: the score of an image is below tau)
+    and against the distribution (OOD, if labels are given), side by side. PREDS is a file, or
+    name=file. Columns ood, tuning or split of a table of alarms are recognised by their names.
 
     \b
     calipers monitor refs.json dets.json --alarm alarms.csv --ood ood --tau 0.5 -o monitor
@@ -170,7 +189,9 @@ def monitor(references: str, predictions: str | None, **options: Any) -> None:
 
 
 def _options(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the statistics as keywords of `evaluate_monitor`; raise for options that contradict."""
+    """Return the statistics as keywords of `evaluate_monitor`; raise for options that
+    contradict.
+    """
     if options["no_ci"] and options["replicates"]:
         raise UsageError("--replicates is for intervals, which --no-ci leaves out")
     if options["tau_sweep"] and options["tau"] is not None:
@@ -308,7 +329,8 @@ def _narrate(inputs: MonitorInputs, narrator: Narrator) -> None:
 
     n = len(inputs.scope)
     narrator.say(
-        f"{counted('image', n)}, {counted('monitor', len(inputs.alarms))}: {', '.join(inputs.alarms)}"
+        f"{counted('image', n)}, {counted('monitor', len(inputs.alarms))}: "
+        f"{', '.join(inputs.alarms)}"
     )
     if inputs.ood is None:
         narrator.say(
@@ -318,7 +340,8 @@ def _narrate(inputs: MonitorInputs, narrator: Narrator) -> None:
         narrator.say(f"{int(inputs.ood.sum())} of {n} images are out of distribution")
     if aside := inputs.scope.settings.get("set_aside", 0):
         narrator.say(
-            f"note: {counted('broken record', aside)} set aside (--lenient); s does not see them"
+            f"note: {counted('broken record', aside)} set aside (--lenient); the score s ignores "
+            f"them"
         )
     narrator.warn(inputs.notes)
 

@@ -49,13 +49,17 @@ def flags_by(
         for value in choice.values:
             if value not in there:
                 raise UsageError(
-                    f"{option}: {choice.column} is {value!r} on no image; {_suggestion(value, sorted(there))}"
+                    f"{option}: {choice.column} is {value!r} on no image; "
+                    f"{_suggestion(value, sorted(there))}"
                 )
         return np.array([cell in choice.values for cell in cells], np.bool_)
     for image, cell in zip(images, cells):
         if cell.lower() not in YES_NO:
             words = ", ".join(sorted({word for word in cells if word})[:MOST_NAMED])
-            hint = f"or say which values are meant, {option} {choice.column}=VALUE,VALUE; there are {words}"
+            hint = (
+                f"or say which values are meant, {option} {choice.column}=VALUE,VALUE; there are "
+                f"{words}"
+            )
             where, expected = f"image {image!r}", "0 or 1, true or false"
             place = {"file": f"{option} {choice.column}", "location": where, "field": choice.column}
             raise InputError(expected, rule="flag", value=cell, hint=hint, **place)

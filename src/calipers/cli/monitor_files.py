@@ -85,7 +85,9 @@ class AlarmCollection:
         return self.scope.images if self.cohort is None else self.cohort.images
 
     def _keep_labels(self, alarms: Alarms, path: str) -> None:
-        """Keep the labels that are found by their names; two files must not contradict each other."""
+        """Keep the labels that are found by their names; two files must not contradict each
+        other.
+        """
         for name, flags, aliases in (("ood", alarms.ood, OOD), ("tuning", alarms.tuning, TUNING)):
             if flags is None:
                 continue
@@ -188,7 +190,10 @@ def _without_fit(all_images: MonitorInputs, fit: Flags | None) -> MonitorInputs:
     def part(column: Any) -> Any:
         return None if column is None else column[judged]
 
-    note = f"{int(fit.sum())} images that baselines are fitted on are left out; {int(judged.sum())} remain"
+    note = (
+        f"{int(fit.sum())} images that baselines are fitted on are left out; {int(judged.sum())} "
+        f"remain"
+    )
     return MonitorInputs(
         all_images.scope.take(judged),
         {name: values[judged] for name, values in all_images.alarms.items()},
@@ -225,8 +230,10 @@ def _baseline(name: str, gathering: AlarmCollection, fit: Flags | None) -> F64:
     everyone: Any = "all" if options["fit"] == ALL else fit
     if name in NEEDS_FIT and everyone is None:
         raise UsageError(
-            f"{name} is fitted on images of its own: say which with --fit COLUMN or --fit COLUMN=VALUE, such as "
-            "--fit split=train; they are left out of the judgement. --fit all fits it on the images that it judges"
+            f"{name} is fitted on images of its own: say which with --fit COLUMN or --fit "
+            f"COLUMN=VALUE, such as "
+            "--fit split=train; they are left out of the judgement. --fit all fits it on the "
+            "images that it judges"
         )
     if name in NEEDS_PICTURES and options["images"] is None:
         raise UsageError(f"{name} looks at the pictures: give their folder with --images")
@@ -257,7 +264,9 @@ def _check_monitors(gathering: AlarmCollection) -> None:
 
 
 def scope_of_labels(path: str, options: Mapping[str, Any]) -> Scope:
-    """Return the scope of a classifier from a table with a row per image and two columns of labels."""
+    """Return the scope of a classifier from a table with a row per image and two columns of
+    labels.
+    """
     from calipers.readers.reading import read_groups_table
     from calipers.readers.source import open_source
     from calipers.readers.tabular import empty, texts

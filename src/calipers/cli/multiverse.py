@@ -24,47 +24,55 @@ NAMED = ("metric", "criterion")  # choices with an option of their own
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS PREDS...", nargs=-1, required=True)
 @click.option(
-    "-o", "--output", metavar="DIR", help="Folder for page, JSON, CSV and figures; new or empty."
+    "-o",
+    "--output",
+    metavar="DIR",
+    help="Folder for page, JSON, CSV and figures; must be new or empty.",
 )
 @click.option(
     "--grid",
     metavar="FILE",
-    help="Choices and their values in TOML; what suits the data if left out.",
+    help="Choices and their values in TOML. Default: what suits the data.",
 )
 @click.option(
     "--metric",
     metavar="NAME",
     multiple=True,
-    help="Only this metric, such as AP or F1; may be repeated.",
+    help="Use only this metric, such as AP or F1. Repeatable.",
 )
 @click.option(
-    "--criterion", metavar="NAME", multiple=True, help="Only this criterion; may be repeated."
+    "--criterion", metavar="NAME", multiple=True, help="Use only this criterion. Repeatable."
 )
 @click.option(
     "--replicates",
     metavar="N",
     type=click.IntRange(100, 10_000),
-    help=f"For intervals ({REPLICATES}).",
+    help=f"Number of bootstrap replicates ({REPLICATES}).",
 )
-@click.option("--no-ci", is_flag=True, help="No intervals.")
+@click.option("--no-ci", is_flag=True, help="Compute no intervals.")
 @click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the replicates."
+    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Seed of the bootstrap (0)."
 )
 @click.option(
-    "--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number."
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Number of threads; results do not depend on it.",
 )
 @click.option(
     "--force",
     is_flag=True,
-    help="Allow a DIR that holds something; a multiverse in it is replaced.",
+    help="Allow a DIR that is not empty; a multiverse in it is replaced.",
 )
 @reading_options
 @output_options
 def multiverse(references: str, predictions: tuple[str, ...], **options: Any) -> None:
-    """Evaluate all models under every defensible configuration, and say what their order hangs on.
+    """Test how sensitive the ranking is to analysis choices.
 
-    PREDS are files, or name=file to name a model. A configuration is a metric, a criterion, a
-    threshold, and so on; what cannot differ is counted once.
+    All models are evaluated under every defensible configuration: a metric, a criterion, a
+    threshold, and so on; configurations that cannot differ count once. PREDS are files, or
+    name=file to name a model.
 
     \b
     calipers multiverse refs.json ours=a.json theirs=b.json -o choices
@@ -75,7 +83,7 @@ def multiverse(references: str, predictions: tuple[str, ...], **options: Any) ->
 
     files = named_files(predictions)
     if len(files) < 2:
-        raise UsageError("a multiverse compares models: give the predictions of two or more")
+        raise UsageError("a multiverse compares models: give the predictions of two or more models")
     grid, base = _grid(options)
     if options["output"] is not None:
         from calipers.cli.evaluate import check_output

@@ -37,7 +37,8 @@ def print_outcomes(outcomes: Sequence[Outcome]) -> None:
         together = list(group)
         requirement = together[0].requirement
         line(
-            f"[bold]{_markup_safe(requirement.id)}[/]  {_markup_safe(requirement.text or str(requirement))}"
+            f"[bold]{_markup_safe(requirement.id)}[/]  "
+            f"{_markup_safe(requirement.text or str(requirement))}"
         )
         if requirement.text:
             line(f"  {_markup_safe(str(requirement))}")
@@ -58,7 +59,10 @@ def _cells(outcome: Outcome) -> tuple[str, str, str]:
     row = outcome.row
     if row is None:
         return one_line(outcome.place), "-", ""
-    numbers = f"n = {row['n_units']} ({row['unit']}), {row['n_images']} images, {row['n_references']} references"
+    numbers = (
+        f"n = {row['n_units']} ({row['unit']}), {row['n_images']} images, {row['n_references']} "
+        f"references"
+    )
     return one_line(outcome.place), _estimate_text(row), one_line(numbers)
 
 

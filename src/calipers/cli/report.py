@@ -18,36 +18,38 @@ PICTURE = b"data:image/"  # how a page holds a picture
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("folder", metavar="DIR")
-@click.option("-o", "--output", metavar="FILE", help="The page; DIR/report.html if left out.")
+@click.option("-o", "--output", metavar="FILE", help="File of the page. Default: DIR/report.html.")
 @picture_options
 @click.option(
     "--multiverse",
     is_flag=True,
-    help="Tell what the order of models hangs on, also if DIR did not.",
+    help="Add how sensitive the ranking is to analysis choices.",
 )
 @click.option(
     "--stability",
     is_flag=True,
-    help="Tell which objects repeated trainings find, also if DIR did not.",
+    help="Add which objects repeated trainings find.",
 )
 @click.option(
     "--differences",
     type=click.Choice(["refuse", "warn"]),
     default="refuse",
-    help="If a value comes out with other bits than it was stored with: stop, or say so and go on.",
+    help="If a recomputed value differs from the stored one in any bit: stop, or warn and go on.",
 )
 @click.option(
-    "--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number."
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Number of threads; results do not depend on it.",
 )
-@click.option(
-    "--force", is_flag=True, help="Replace a page that is there; nothing else is replaced."
-)
+@click.option("--force", is_flag=True, help="Replace an existing page; nothing else is replaced.")
 @output_options
 def report(folder: str, **options: Any) -> None:
-    """Write the page of a saved evaluation anew.
+    """Write the page of a saved evaluation again.
 
     DIR was written by calipers evaluate -o. Nothing else is needed: the inputs may be gone. Every
-    value is computed again from the cohort in DIR and compared with the stored one.
+    value is recomputed from the cohort in DIR and compared with the stored one.
 
     \b
     calipers report results --force

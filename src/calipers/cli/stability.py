@@ -24,84 +24,107 @@ INPUTS = ("labels", "groups", "scores", "references", "images")  # options that 
 @click.option(
     "--labels",
     metavar="FILE|DIR",
-    help="Table of bags with 0 or 1, groups and boxes; or a folder of masks.",
+    help="Table of images with 0 or 1, groups and boxes; or a folder of masks.",
 )
 @click.option(
-    "--groups", metavar="TABLE", help="Table with a row per image: patient, centre, any column."
+    "--groups", metavar="TABLE", help="Table with a row per image: patient, centre, or any column."
 )
-@click.option(
-    "--scores", metavar="TABLE", help="What each model says of whole images: a column per model."
-)
+@click.option("--scores", metavar="TABLE", help="Table of image scores, with a column per model.")
 @click.option(
     "--references",
     metavar="REFS",
-    help="MODEL are predictions of boxes or masks: what there is to find.",
+    help="References, if each MODEL is a file of predicted boxes or masks.",
 )
 @click.option(
-    "-o", "--output", metavar="DIR", help="Folder for page, JSON, CSV and figures; new or empty."
+    "-o",
+    "--output",
+    metavar="DIR",
+    help="Folder for page, JSON, CSV and figures; must be new or empty.",
 )
-@click.option("--images", metavar="DIR", help="Pictures of the images, below the maps on the page.")
+@click.option(
+    "--images", metavar="DIR", help="Folder of the pictures, shown below the maps on the page."
+)
 @click.option(
     "--threshold",
     metavar="T",
     type=UNIT,
     default=0.5,
-    help="From here on an instance is positive (0.5).",
+    help="Smallest score of a positive instance (0.5).",
 )
 @click.option(
     "--bags",
     type=click.Choice(["positive", "all"]),
     default="positive",
-    help="Images that are looked at.",
+    help="Images to analyse (positive).",
 )
 @click.option(
-    "--undefined", type=UNDEFINED, default="skip", help="Two maps that call everything alike."
+    "--undefined",
+    type=UNDEFINED,
+    default="skip",
+    help="How to treat pairs of maps without a score, 0/0 (skip).",
 )
-@click.option("--rule", type=RULES, help="From boxes to instances (any-overlap).")
+@click.option("--rule", type=RULES, help="How boxes become positive instances (any-overlap).")
 @click.option(
     "--coverage",
     metavar="P",
     type=SHARE,
-    help="Least share of an instance in a box (--rule coverage).",
+    help="Smallest share of an instance inside a box, for --rule coverage.",
 )
 @click.option(
-    "--grid", metavar="ROWS,COLUMNS", help="Predictions: cells of an image (32,32; 3D 16,32,32)."
+    "--grid", metavar="ROWS,COLUMNS", help="Grid for predictions (32,32; in 3D 16,32,32)."
 )
 @click.option(
-    "--pattern", metavar="NAMES", help="Files in folders of maps, such as {name}_map.nii.gz."
+    "--pattern", metavar="NAMES", help="Names of the files of maps, such as {name}_map.nii.gz."
 )
 @click.option(
     "--label-pattern",
     metavar="NAMES",
-    help="Files in a folder of masks, such as {name}_seg.nii.gz.",
+    help="Names of the files of masks, such as {name}_seg.nii.gz.",
 )
-@click.option("--normalise", metavar="NAME", help="minmax, sigmoid, clip, uint8, uint16 or rank.")
+@click.option(
+    "--normalise",
+    metavar="NAME",
+    help="How scores are normalised: minmax, sigmoid, clip, uint8, uint16 or rank.",
+)
 @click.option(
     "--cluster",
     metavar="COLUMN",
     default="auto",
-    help="What intervals speak for: image, patient, ...",
-)
-@click.option("--level", metavar="P", type=SHARE, default=0.95, help="Of the intervals (0.95).")
-@click.option(
-    "--replicates", metavar="N", type=click.IntRange(min=100), help="Of the bootstrap (2000)."
-)
-@click.option("--no-ci", is_flag=True, help="No intervals.")
-@click.option(
-    "--no-kendall", is_flag=True, help="Leave out Kendall's tau, which costs most on large maps."
+    help="Unit of resampling: image, patient (default if known), ...",
 )
 @click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the bootstrap."
+    "--level",
+    metavar="P",
+    type=SHARE,
+    default=0.95,
+    help="Confidence level of the intervals (0.95).",
 )
 @click.option(
-    "--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number."
+    "--replicates",
+    metavar="N",
+    type=click.IntRange(min=100),
+    help="Number of bootstrap replicates (2000).",
+)
+@click.option("--no-ci", is_flag=True, help="Compute no intervals.")
+@click.option(
+    "--no-kendall", is_flag=True, help="Leave out Kendall's tau, which is slow on large maps."
 )
 @click.option(
-    "--force", is_flag=True, help="Allow a DIR that holds something; results in it are replaced."
+    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Seed of the bootstrap (0)."
+)
+@click.option(
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Number of threads; results do not depend on it.",
+)
+@click.option(
+    "--force", is_flag=True, help="Allow a DIR that is not empty; results in it are replaced."
 )
 @output_options
 def stability(models: tuple[str, ...], **options: Any) -> None:
-    """Say how far models that were trained alike mark the same places.
+    """Measure how well repeated trainings of a model mark the same places.
 
     MODEL is a folder with a map per image (NIfTI, NRRD, MHA, NumPy, PNG, TIFF), an npz or npy of
     all maps, or a table with a row per instance; name=MODEL names it. Maps are read one image at a
@@ -126,7 +149,7 @@ def stability(models: tuple[str, ...], **options: Any) -> None:
         ]
         check_output(options["output"], options["force"], tuple(inputs))
     elif options["images"] is not None:
-        raise UsageError("--images is about the page, which -o DIR writes: give -o DIR too")
+        raise UsageError("--images is for the page, which -o DIR writes: give -o DIR too")
     objects = None
     if options["references"] is not None:
         cohort = read_cohort(named_paths, options)

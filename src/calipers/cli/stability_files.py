@@ -89,9 +89,12 @@ def map_bags(models: Sequence[tuple[str, str]], options: dict[str, Any]) -> Bags
 
     boxed = next((path for _, path in models if holds_predictions(path)), None)
     if boxed is not None:
-        hint = "calipers stability ... --references REFS says what is to be found, and what the images are"
+        hint = "give --references REFS, which define the images and what is to be found"
         if len(models) > 1 and not all(holds_predictions(path) for _, path in models):
-            hint = f"if it says what is to be found, give it as --labels {boxed}; maps and predictions do not mix"
+            hint = (
+                f"if it has the references, give it as --labels {boxed}; maps and predictions do "
+                f"not mix"
+            )
         raise InputError(
             "maps, or references too", rule="wrong-role", file=boxed, value="predictions", hint=hint
         )

@@ -43,7 +43,8 @@ def print_stability(result: Any) -> None:
             )
         )
     click.echo(
-        "Other trainings: t interval from leaving out one model at a time. SD: over images (ddof 0)."
+        "Other trainings: t interval from leaving out one model at a time. SD: over images (ddof "
+        "0)."
     )
     for line in legend([*estimates, *reference_estimates]):
         click.echo(one_line(line))
@@ -70,7 +71,8 @@ def _mean_of(result: Any) -> str:
     if not certainty.replicates:
         return "mean"
     return escape(
-        f"mean [{100 * certainty.level:g} % interval over {one_line(plural(result.plan.units.name))}]"
+        f"mean [{100 * certainty.level:g} % interval over "
+        f"{one_line(plural(result.plan.units.name))}]"
     )
 
 

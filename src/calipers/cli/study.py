@@ -25,45 +25,52 @@ WIDEST = 110
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("name", metavar="NAME", required=False)
 @click.option(
-    "-o", "--output", metavar="DIR", help="Folder for page, figures and tables; new or empty."
+    "-o",
+    "--output",
+    metavar="DIR",
+    help="Folder for page, figures and tables; must be new or empty.",
 )
 @click.option(
     "--data",
     metavar="FILE|DIR",
-    help="The data of the paper, or your own; made by Calipers if left out.",
+    help="Data of the paper, or your own. Default: synthetic data.",
 )
 @click.option(
     "--predictions",
     metavar="[NAME=]FILE",
     multiple=True,
-    help="A model for the table of given predictions; may be repeated.",
+    help="A model for the table of given predictions. Repeatable.",
 )
 @click.option(
-    "--ranking", metavar="FILE", help="Ranks of algorithms by people: columns algorithm and rank."
+    "--ranking", metavar="FILE", help="Table of human ranks, with the columns algorithm and rank."
 )
 @click.option(
-    "--ood", metavar="COLUMN[=VALUE,...]", help="Which images of the data are out of distribution."
+    "--ood", metavar="COLUMN[=VALUE,...]", help="Images of the data that are out of distribution."
 )
 @click.option(
     "--runs",
     metavar="N",
     type=click.IntRange(min=2),
-    help="Per point; as in the paper if left out.",
+    help="Runs per point. Default: as in the paper.",
 )
 @click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of all random numbers."
+    "--seed",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Seed of all random numbers (0).",
 )
 @click.option(
-    "--quick", is_flag=True, help="Coarse grids and little data: to try it out, not to cite."
+    "--quick", is_flag=True, help="Coarse grids and little data: for a trial, not for citing."
 )
 @click.option(
     "--force",
     is_flag=True,
-    help="Allow a DIR that holds something; an earlier study in it is replaced.",
+    help="Allow a DIR that is not empty; an earlier study in it is replaced.",
 )
 @output_options
 def study(name: str | None, **options: Any) -> None:
-    """Run a published experiment from end to end, and say of every claim whether it held.
+    """Reproduce a published experiment from end to end, and check every claim.
 
     Without NAME, list the studies. Figures (SVG; PDF with the extra mpl), tables and one page go to
     DIR.

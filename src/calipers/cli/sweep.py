@@ -37,16 +37,16 @@ MOST = 10_000
     "-o",
     "--output",
     metavar="DIR",
-    help="Folder for sweep.json, sweep.csv and figures; new or empty.",
+    help="Folder for sweep.json, sweep.csv and figures; must be new or empty.",
 )
-@click.option("--preset", metavar="NAME", help="overview if left out.")
-@click.option("--protocol", metavar="FILE", help="A protocol in TOML, instead of a preset.")
+@click.option("--preset", metavar="NAME", help="Preset. Default: overview.")
+@click.option("--protocol", metavar="FILE", help="Protocol file (TOML) instead of a preset.")
 @click.option(
     "--runs",
     metavar="N",
     type=click.IntRange(min=1),
     default=5,
-    help="Of an oracle at every point (5).",
+    help="Runs of an oracle at every point (5).",
 )
 @click.option("--with", "always", metavar="KIND", multiple=True, help=ALWAYS)
 @click.option(
@@ -54,17 +54,16 @@ MOST = 10_000
     metavar="N",
     type=click.IntRange(min=0),
     default=0,
-    help="Of oracles and intervals (0).",
+    help="Seed of oracles and intervals (0).",
 )
-@click.option("--no-ci", is_flag=True, help="No intervals of models.")
+@click.option("--no-ci", is_flag=True, help="Compute no intervals of models.")
 @click.option(
-    "--force", is_flag=True, help="Allow a DIR that holds something; a sweep in it is replaced."
+    "--force", is_flag=True, help="Allow a DIR that is not empty; a sweep in it is replaced."
 )
 @reading_options
 @output_options
 def sweep(references: str, predictions: tuple[str, ...], **options: Any) -> None:
-    """Say how metrics depend on one or two choices: thresholds, criteria, score cuts, the strength
-    of a corruption.
+    """Show how metrics depend on one or two choices, such as a threshold or a known error.
 
     Choices of the protocol (threshold, score_cut, least_area, max_dets, criterion, assignment,
     interpolation, average, classes, ties) are swept for the models of PREDS. The strength of a
@@ -82,7 +81,7 @@ def sweep(references: str, predictions: tuple[str, ...], **options: Any) -> None
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     over, files = choices_of(options["over"]), named_files(predictions)
     for name, values in over.items():
-        check_choice(name, values)  # told before anything is read
+        check_choice(name, values)  # errors are reported before anything is read
     protocol = chosen_protocol(options, default="overview")
     metrics = chosen_metrics(protocol, options["metrics"], over)
     inputs = (
@@ -100,7 +99,8 @@ def sweep(references: str, predictions: tuple[str, ...], **options: Any) -> None
     if oracle and files:
         narrator.warn(
             [
-                f"{', '.join(files)} are not used: the strength of a corruption is swept for an oracle"
+                f"{', '.join(files)} are not used: the strength of a corruption is swept for an "
+                f"oracle"
             ]
         )
     narrator.warn(cohort.intake.notes)

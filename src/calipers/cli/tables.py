@@ -57,7 +57,9 @@ def print_evaluation(evaluation: Evaluation) -> None:
 
 
 def _metrics(evaluation: Evaluation, console: Console) -> tuple[list[Estimate], str]:
-    """Print all metrics; return the printed estimates, and the numbers behind all of them in words."""
+    """Print all metrics; return the printed estimates, and the numbers behind all of them in
+    words.
+    """
     rows = []
     for metric in evaluation.metrics:
         rows.append([evaluation.get(metric, model=model) for model in evaluation.models])
@@ -154,7 +156,10 @@ def _cell(estimate: Estimate, width: int, *, say_why: bool, count: bool = False)
         return str(estimate.reason).replace("_", " ")
     value = (f"{estimate.value:.0f}" if count else short_number(estimate.value)).rjust(width)
     if not math.isnan(estimate.low):
-        return f"{value} [{short_number(estimate.low)}, {short_number(estimate.high)}]{marks_of(estimate)}"
+        return (
+            f"{value} [{short_number(estimate.low)}, "
+            f"{short_number(estimate.high)}]{marks_of(estimate)}"
+        )
     why = without_interval(estimate) if say_why else ""
     return f"{value} ({one_line(why)})" if why else value
 
@@ -181,7 +186,9 @@ def plain_table(left: Sequence[str], right: Sequence[str]) -> Table:
 
 
 def stdout_console() -> Console:
-    """Return the console for tables; a file or a pipe has no width, so that no name is cut there."""
+    """Return the console for tables; a file or a pipe has no width, so that no name is cut
+    there.
+    """
     width = None if sys.stdout.isatty() else UNLIMITED
     return Console(file=sys.stdout, highlight=False, width=width)
 

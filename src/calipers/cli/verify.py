@@ -18,14 +18,18 @@ SHOWN = 10
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("folder", metavar="DIR")
 @click.option(
-    "--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number."
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Number of threads; results do not depend on it.",
 )
 @output_options
 def verify(folder: str, jobs: int, as_json: bool, quiet: bool) -> int:
-    """Compute a saved evaluation again, and compare every value.
+    """Recompute a saved evaluation and compare every value.
 
-    DIR was written by calipers evaluate -o; the inputs may be gone. Exit code 0: all values came
-    out with the bits that are stored; 1: at least one did not; 2: a file is missing, cut off or
+    DIR was written by calipers evaluate -o; the inputs may be gone. Exit code 0: all values are
+    identical to the stored ones; 1: at least one differs; 2: a file is missing, truncated or
     changed.
 
     \b
@@ -56,9 +60,11 @@ def verify(folder: str, jobs: int, as_json: bool, quiet: bool) -> int:
         return int(bool(differences))
     if then != now:
         narrator.say(f"note: saved with {then}; this is {now}")
-    click.echo(
-        f"{stored.n_values - len(differences)} of {stored.n_values} values came out as they are stored"
-    )
+    n, n_equal = stored.n_values, stored.n_values - len(differences)
+    if differences:
+        click.echo(f"{n_equal:,} of {n:,} values recomputed and identical")
+    else:
+        click.echo(f"all {n:,} values recomputed and identical")
     for one in differences[:SHOWN]:
         click.echo(one_line(f"  {one}"))
     if len(differences) > SHOWN:

@@ -137,7 +137,9 @@ def _hashes(evaluation: Evaluation, *, redact: bool) -> tuple[str, str]:
 
 
 def stability_of(evaluation: Evaluation) -> ObjectStability:
-    """Return which objects the models find, with the matching and the statistics of the protocol."""
+    """Return which objects the models find, with the matching and the statistics of the
+    protocol.
+    """
     protocol, view = evaluation.protocol, evaluation.protocol.matching
     return object_stability(
         evaluation.cohort,

@@ -27,12 +27,15 @@ WORDS = {
     "iop": "{share} of a predicted box lies inside its box",
     "ior": "a predicted box covers {share} of its box",
     "hausdorff": (
-        "a predicted box has its size and form, with a Hausdorff similarity (1 for the same box) of "
+        "a predicted box has its size and form, with a Hausdorff similarity (1 for the same box) "
+        "of "
         "{amount}"
     ),
     "mask-iou": OVER_BOTH.replace("{what}", "a predicted shape"),
     "dice": "a predicted shape overlaps it, with a Dice score (1 for the same shape) of {amount}",
-    "hull-iou": f"{OVER_BOTH.replace('{what}', 'a predicted shape')}, with the dents of both filled",
+    "hull-iou": (
+        f"{OVER_BOTH.replace('{what}', 'a predicted shape')}, with the dents of both filled"
+    ),
     "boundary-iou": (
         "the part that its rim shares with the rim of a predicted shape is {share} of what both "
         "rims cover"

@@ -60,7 +60,9 @@ def metrics_table(evaluation: Evaluation, metrics: Sequence[str]) -> str:
 
 
 def models_table(evaluation: Evaluation, metrics: Sequence[str]) -> str:
-    """Return the pooled estimates of many models: a row per model, best first, a column per metric."""
+    """Return the pooled estimates of many models: a row per model, best first, a column per
+    metric.
+    """
     lower = lower_is_better(evaluation.protocol)
     columns = [_estimates(evaluation, metric) for metric in metrics]
     every = list(chain.from_iterable(columns))

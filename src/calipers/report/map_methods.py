@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How maps were judged, for the methods paragraph: levels, objects, the soft IoU, missing values."""
+"""How maps were judged, for the methods paragraph: levels, objects, the soft IoU, missing
+values.
+"""
 
 from __future__ import annotations
 

@@ -188,7 +188,9 @@ def _not_in_answer(result: MonitorEvaluation, *starts: str) -> list[str]:
 
 
 def labels_part(result: MonitorEvaluation) -> str:
-    """Return how far OOD labels stand for failures, and which monitor is best under which labels."""
+    """Return how far OOD labels stand for failures, and which monitor is best under which
+    labels.
+    """
     blocks = _figure_blocks(result, _has(result, "ranking"))
     if result.disagreement is not None:
         blocks.insert(0, f"<div>{labels_table(result)}</div>")
@@ -196,7 +198,9 @@ def labels_part(result: MonitorEvaluation) -> str:
 
 
 def tau_part(result: MonitorEvaluation) -> str:
-    """Return AUROC and the share of unsafe images against tau, unless they stand beside the answer."""
+    """Return AUROC and the share of unsafe images against tau, unless they stand beside the
+    answer.
+    """
     return paired(_figure_blocks(result, _not_in_answer(result, "sweep", "prevalence")))
 
 

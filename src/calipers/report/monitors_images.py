@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The images on which monitors err most: unsafe ones that are accepted, safe ones that are rejected.
+"""Images on which monitors err most: unsafe ones that are accepted, safe ones that are rejected.
 
 They are shown as pictures if the cohort is at hand, and as tables otherwise.
 """

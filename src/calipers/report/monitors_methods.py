@@ -16,7 +16,8 @@ SOURCES = (
     "Guérin J, et al. Out-of-distribution detection is not all you need. AAAI 2023.",
     "Guérin J, et al. Unifying evaluation of machine learning safety monitors. ISSRE 2022.",
     "Geifman Y, et al. Bias-reduced uncertainty estimation for deep neural classifiers. ICLR 2019.",
-    "Traub J, et al. Overcoming common flaws in the evaluation of selective classification systems. NeurIPS 2024.",
+    "Traub J, et al. Overcoming common flaws in the evaluation of selective classification "
+    "systems. NeurIPS 2024.",
 )
 CLASSES = {
     "declared": "all declared classes; a class with neither references nor predictions counts 1",
@@ -104,7 +105,8 @@ def _quantities(result: MonitorEvaluation) -> Iterator[str]:
         )
     else:
         yield (
-            "SG, RH and AC are mean hazard removed, mean hazard left and mean reward lost, with the "
+            "SG, RH and AC are mean hazard removed, mean hazard left and mean reward lost, with "
+            "the "
             "given severities, hazards and fall-back hazards."
         )
 

@@ -46,7 +46,9 @@ MOST_MONITORS = 12
 def estimate(
     result: MonitorEvaluation, metric: str, monitor: str, paradigm: str
 ) -> Estimate | None:
-    """Return an estimate of the headline; None if it needs a threshold or a tau that is not there."""
+    """Return an estimate of the headline; None if it needs a threshold or a tau that is not
+    there.
+    """
     try:
         return result.get(metric, monitor, paradigm)
     except UsageError:
@@ -68,7 +70,9 @@ def beside(
 
 
 def headline_table(result: MonitorEvaluation) -> str:
-    """Return a table per monitor: its quantities, OMS and OOD side by side; nothing without labels."""
+    """Return a table per monitor: its quantities, OMS and OOD side by side; nothing without
+    labels.
+    """
     if not result.paradigms:
         return ""
     names = leading(result, MOST_MONITORS)
@@ -195,7 +199,9 @@ def cells_table(result: MonitorEvaluation) -> str:
 
 
 def pairs_table(result: MonitorEvaluation) -> str:
-    """Return the differences of AUROC of all pairs, under every headline; nothing for one monitor."""
+    """Return the differences of AUROC of all pairs, under every headline; nothing for one
+    monitor.
+    """
     if len(result.monitors) < 2 or not result.paradigms:
         return ""
     rows: list[tuple[Cell, ...]] = []
@@ -213,7 +219,8 @@ def pairs_table(result: MonitorEvaluation) -> str:
             )
     columns = ("labels", "a", "b", "AUROC, a − b", "p (Holm)", "verdict")
     caption = (
-        "Paired differences on the same images; p values are corrected for the pairs under one kind "
+        "Paired differences on the same images; p values are corrected for the pairs under one "
+        "kind "
         "of labels"
     )
     return data_table(Table(columns, tuple(rows)), "table-pairs", caption, all_in="monitor.json")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page and the folder of a multiverse: its answer, figures, all shares, and how to reproduce it.
+"""The page and the folder of a multiverse: answer, figures, all shares, and how to reproduce it.
 
 A `Multiverse` comes in; `write_multiverse` writes the folder for `calipers multiverse -o`, and the
 page of an evaluation shows the figures and the table in its own section.
@@ -94,8 +94,10 @@ def _summary_line(result: Multiverse) -> str:
         f"; {result.n_undefined} more have no value for some model" if result.n_undefined else ""
     )
     return (
-        f"{len(result.models)} models, {result.n_images:,} images, {result.n_references:,} references; "
-        f"{len(result.each):,} configurations of {result.n_possible:,} combinations{undefined_note}."
+        f"{len(result.models)} models, {result.n_images:,} images, {result.n_references:,} "
+        f"references; "
+        f"{len(result.each):,} configurations of {result.n_possible:,} "
+        f"combinations{undefined_note}."
     )
 
 

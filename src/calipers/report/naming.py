@@ -94,7 +94,9 @@ def _display_name(name: str, look: str, *, several: bool) -> str:
 
 
 def _shortened(name: str) -> str:
-    """Return the beginning, the length, and a mark that differs for names with the same beginning."""
+    """Return the beginning, the length, and a mark that differs for names with the same
+    beginning.
+    """
     return f"{name[:KEPT]}… ({len(name)} characters, {_mark(name)})"
 
 

@@ -89,7 +89,9 @@ def of_sweep(sweep: Sweep) -> str:
 
 
 def of_multiverse(result: Multiverse) -> str:
-    """Return the sentences of a multiverse, and the share of configurations that each model wins."""
+    """Return the sentences of a multiverse, and the share of configurations that each model
+    wins.
+    """
     lines = [_row(model, (percent(share),)) for model, share in result.wins.items()]
     caption = f"{len(result.each)} configurations; models that tie share one."
     table = _table(caption, ("model", "configurations won"), lines)

@@ -95,7 +95,9 @@ def _number(value: float) -> str:
 
 
 def reference_table(result: StabilityResult) -> str:
-    """Return a row per model: overlap with the reference, and AUC of whole images; "" for nothing."""
+    """Return a row per model: overlap with the reference, and AUC of whole images; "" for
+    nothing.
+    """
     local = result.localized
     names = [name for name in MEASURES if local.has(name)]
     if not names:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words of the page of a stability analysis: can the maps be trusted, and methods for a paper."""
+"""The words of the page of a stability analysis: can the maps be trusted, and methods for a
+paper.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,15 @@ from calipers.stability.wording import by_chance, counted, shared
 RIGHT = 0.5
 
 CITATIONS = (
-    "Romanova R, van Schoren J, Cheplygina V. Localization stability of weakly supervised deep neural networks.",
+    "Romanova R, van Schoren J, Cheplygina V. Localization stability of weakly supervised deep "
+    "neural networks.",
     "Cohen J. A coefficient of agreement for nominal scales. Educ Psychol Meas 1960;20:37-46.",
-    "Feinstein AR, Cicchetti DV. High agreement but low kappa: I. The problems of two paradoxes. J Clin Epidemiol "
+    "Feinstein AR, Cicchetti DV. High agreement but low kappa: I. The problems of two paradoxes. J "
+    "Clin Epidemiol "
     "1990;43:543-549.",
     "Byrt T, Bishop J, Carlin JB. Bias, prevalence and kappa. J Clin Epidemiol 1993.",
-    "Gwet KL. Computing inter-rater reliability in the presence of high agreement. Br J Math Stat Psychol 2008.",
+    "Gwet KL. Computing inter-rater reliability in the presence of high agreement. Br J Math Stat "
+    "Psychol 2008.",
 )
 UNDEFINED = {
     "skip": "left out and counted",

@@ -239,7 +239,9 @@ def _alarms(at_one: Evaluation, model: str) -> Sequence[str]:
 
 
 def _ahead(row: Difference, model: str, n_models: int) -> str:
-    """Return how far the best model is ahead of the next one, and whether that is more than chance."""
+    """Return how far the best model is ahead of the next one, and whether that is more than
+    chance.
+    """
     value, low, high, other = _from(row, model)
     where = "at one false alarm per image"
     ahead = (

@@ -35,12 +35,14 @@ MEANINGS = {
     "false-alarms": "Predictions that are wrong, including duplicates, per image.",
     "count": "A plain count.",
     "rodeo": (
-        "Robust Detection Outcome: every box is paired with its most plausible partner, then judged "
+        "Robust Detection Outcome: every box is paired with its most plausible partner, then "
+        "judged "
         "in three parts, place (loc), shape and class (cls); the total is their harmonic mean. "
         "Missed and surplus boxes lower all parts."
     ),
     "panoptic-quality": (
-        "Recognition quality (RQ) is F1, segmentation quality (SQ) is the mean overlap of the hits, "
+        "Recognition quality (RQ) is F1, segmentation quality (SQ) is the mean overlap of the "
+        "hits, "
         "and panoptic quality (PQ) is their product."
     ),
     "instance-f1": (
@@ -49,12 +51,14 @@ MEANINGS = {
         "objects."
     ),
     "instance-iou": (
-        "The overlap that references reach with their prediction, 0 for missed ones; or of the hits "
+        "The overlap that references reach with their prediction, 0 for missed ones; or of the "
+        "hits "
         "only."
     ),
     "centre-distance": "How far the hits are from the centre of their reference.",
     "case-auroc": (
-        "Whether the highest score of an image separates images with references from those without: "
+        "Whether the highest score of an image separates images with references from those "
+        "without: "
         "the share of such pairs of images in the right order."
     ),
     "picai-score": "The mean of the average precision of objects and the AUROC of images.",
@@ -90,7 +94,8 @@ MEANINGS = {
     ),
     "soft-instance-iou": (
         "For every reference, without a threshold: the score inside it, over the mean of its size "
-        "and of all score on it and the background; then the mean per image. At alpha 0.5 this is a "
+        "and of all score on it and the background; then the mean per image. At alpha 0.5 this is "
+        "a "
         "soft Dice, so the soft Jaccard stands beside it. Faint scores all over the background "
         "lower it. An image without references has 1 if nothing is called, and less with every "
         "score."
@@ -136,7 +141,8 @@ def intervals_in_words(evaluation: Evaluation) -> str:
     else:
         words.append(f"Kind of interval: {statistics['interval']}.")
     words.append(
-        f"There is no interval for fewer than 5 {units}, or if more than 5 % of the replicates have "
+        f"There is no interval for fewer than 5 {units}, or if more than 5 % of the replicates "
+        f"have "
         f"no value. With fewer than 5 {units} in error, and fewer than half of them, it is the "
         f"Clopper-Pearson interval of the share of {units} without error, and marked."
     )

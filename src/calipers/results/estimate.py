@@ -85,7 +85,8 @@ class Estimate:
         if math.isnan(self.value):
             return f"undefined ({self.reason}), n = {self.n_images} images"
         interval = "" if math.isnan(self.low) else f" [{self.low:.3f}, {self.high:.3f}]"
-        return f"{self.value:.3f}{interval}, n = {self.n_images} images, {self.n_references} references"
+        n = f"n = {self.n_images} images, {self.n_references} references"
+        return f"{self.value:.3f}{interval}, {n}"
 
 
 @dataclass(frozen=True, slots=True)

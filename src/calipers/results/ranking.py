@@ -122,7 +122,10 @@ class Ranking:
         if self.label is not None:
             opening += f" of {self.label}"
         if self.reason is not None:
-            return f"{opening}; the stability of this order is unknown ({self.reason.replace('_', ' ')})."
+            return (
+                f"{opening}; the stability of this order is unknown "
+                f"({self.reason.replace('_', ' ')})."
+            )
         replicates = self.replicates - self.undefined
         words = f"{opening}, and in {100 * self.winner_kept:.0f} % of {replicates} replicates."
         if len(self.places) > 2 and self.tau.mean == self.tau.mean:

@@ -47,12 +47,13 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One acceptance limit and the rows it speaks of.
+    """One acceptance limit and the rows it applies to.
 
     Examples
     --------
     >>> from calipers.results.requirements import Requirement
-    >>> str(Requirement("REQ-1", "sensitivity@0.5", group={"centre": "*"}, at_least=0.8, min_units=20))
+    >>> centres = {"centre": "*"}
+    >>> str(Requirement("REQ-1", "sensitivity@0.5", group=centres, at_least=0.8, min_units=20))
     'sensitivity@0.5: lower bound at least 0.8, from 20 units on'
     """
 
@@ -317,7 +318,8 @@ def _lacking(row: Mapping[str, Any], requirement: Requirement) -> list[str]:
         return [f"there is no interval{_reason(row)}"]
     if row["method"] == SHARE_OF_UNITS:
         return [
-            f"too few units have an error for an interval of {requirement.metric}; the given bounds "
+            f"too few units have an error for an interval of {requirement.metric}; the given "
+            f"bounds "
             "are of the share of units without error, and a limit on them does not apply to the "
             'metric (use statistic = "value")'
         ]

@@ -54,7 +54,8 @@ def introduction(ev: Evaluation) -> str:
         return ""
     r = metric.recipe
     return paragraph(
-        f"A prediction is right if its {r.criterion} with a free reference of its class is at least "
+        f"A prediction is right if its {r.criterion} with a free reference of its class is at "
+        f"least "
         f"{r.foreground:g}. Every other prediction is a mistake of one kind: place ({r.criterion} "
         f"from {r.background:g} to {r.foreground:g} with its class), class (at least "
         f"{r.foreground:g} with another class), double (another prediction already has its "

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of the failures: worst, random, disputed, with the marks of references and predictions."""
+"""Pictures of the failures: worst, random, disputed, with the marks of references and
+predictions.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,8 @@ def _colour_bar() -> str:
         for at, r, g, b, opacity in SHADE
     )
     return (
-        '<svg class="sample ramp" viewBox="0 0 60 12" preserveAspectRatio="none" aria-hidden="true"><defs>'
+        '<svg class="sample ramp" viewBox="0 0 60 12" preserveAspectRatio="none" '
+        'aria-hidden="true"><defs>'
         f'<linearGradient id="map-colours">{stops}</linearGradient></defs>'
         '<rect y="6" width="60" height="6" fill="#777"/>'
         '<rect width="60" height="12" fill="url(#map-colours)"/></svg>'

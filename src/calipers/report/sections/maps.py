@@ -22,7 +22,8 @@ CONNECTED = {
     "faces": "neighbours across faces",
 }
 WHY_LEVELS = (
-    "Levels answer different questions. All voxels together: one ranking, in which large references "
+    "Levels answer different questions. All voxels together: one ranking, in which large "
+    "references "
     "count most and scores must mean the same in every sample. Means of samples or slices: each "
     "counts the same, whatever its size; those without references have no value."
 )

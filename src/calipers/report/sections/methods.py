@@ -20,28 +20,46 @@ from calipers.statistics.weights import plural as named_plural
 
 CITATIONS = {
     "coco": "Lin TY, et al. Microsoft COCO: common objects in context. ECCV 2014, 740-755.",
-    "voc": "Everingham M, et al. The Pascal visual object classes (VOC) challenge. Int J Comput Vis 2010;88:303-338.",
-    "froc": "Setio AAA, et al. Validation, comparison, and combination of algorithms for automatic detection of "
-    "pulmonary nodules in computed tomography images: the LUNA16 challenge. Med Image Anal 2017;42:1-13.",
-    "rodeo": "Meissen F, et al. Robust detection outcome: a metric for pathology detection in medical images. "
+    "voc": (
+        "Everingham M, et al. The Pascal visual object classes (VOC) challenge. Int J Comput Vis "
+        "2010;88:303-338."
+    ),
+    "froc": "Setio AAA, et al. Validation, comparison, and combination of algorithms for automatic "
+    "detection of "
+    "pulmonary nodules in computed tomography images: the LUNA16 challenge. Med Image Anal "
+    "2017;42:1-13.",
+    "rodeo": "Meissen F, et al. Robust detection outcome: a metric for pathology detection in "
+    "medical images. "
     "MIDL 2023.",
     "panoptic": "Kirillov A, et al. Panoptic segmentation. CVPR 2019, 9404-9413.",
-    "picai": "Saha A, et al. Artificial intelligence and radiologists in prostate cancer detection on MRI (PI-CAI): an "
+    "picai": "Saha A, et al. Artificial intelligence and radiologists in prostate cancer detection "
+    "on MRI (PI-CAI): an "
     "international, paired, non-inferiority, confirmatory study. Lancet Oncol 2024;25:879-887.",
-    "tide": "Bolya D, et al. TIDE: a general toolbox for identifying object detection errors. ECCV 2020, 558-573.",
+    "tide": (
+        "Bolya D, et al. TIDE: a general toolbox for identifying object detection errors. ECCV "
+        "2020, 558-573."
+    ),
     "bootstrap": "Efron B, Tibshirani RJ. An introduction to the bootstrap. Chapman and Hall 1993.",
     "clusters": "Field CA, Welsh AH. Bootstrapping clustered data. J R Stat Soc B 2007;69:369-390.",
-    "clopper-pearson": "Clopper CJ, Pearson ES. The use of confidence or fiducial limits illustrated in the case of "
+    "clopper-pearson": "Clopper CJ, Pearson ES. The use of confidence or fiducial limits "
+    "illustrated in the case of "
     "the binomial. Biometrika 1934;26:404-413.",
-    "permutation": "Phipson B, Smyth GK. Permutation p-values should never be zero. Stat Appl Genet Mol Biol "
+    "permutation": "Phipson B, Smyth GK. Permutation p-values should never be zero. Stat Appl "
+    "Genet Mol Biol "
     "2010;9:39.",
-    "holm": "Holm S. A simple sequentially rejective multiple test procedure. Scand J Stat 1979;6:65-70.",
-    "ranking": "Wiesenfarth M, et al. Methods and open-source toolkit for analyzing and visualizing challenge results. "
+    "holm": (
+        "Holm S. A simple sequentially rejective multiple test procedure. Scand J Stat "
+        "1979;6:65-70."
+    ),
+    "ranking": "Wiesenfarth M, et al. Methods and open-source toolkit for analyzing and "
+    "visualizing challenge results. "
     "Sci Rep 2021;11:2369.",
     "soft-iou": "Zimmerer D, Maier-Hein K. Revisiting anomaly localization metrics. 2024.",
-    "aupro": "Bergmann P, et al. The MVTec anomaly detection dataset: a comprehensive real-world dataset for "
+    "aupro": "Bergmann P, et al. The MVTec anomaly detection dataset: a comprehensive real-world "
+    "dataset for "
     "unsupervised anomaly detection. Int J Comput Vis 2021;129:1038-1059.",
-    "reloaded": "Maier-Hein L, et al. Metrics reloaded: recommendations for image analysis validation. Nat Methods "
+    "reloaded": "Maier-Hein L, et al. Metrics reloaded: recommendations for image analysis "
+    "validation. Nat Methods "
     "2024;21:195-212.",
 }
 OF_KIND = {
@@ -120,7 +138,8 @@ def _sentences(page: Context, cite: _Citations) -> Iterator[str]:
     cohort, n_ignored = ev.cohort, int(ev.cohort.references.ignore.sum())
     ignored = f" ({n_ignored} of them ignored: neither found nor missed)" if n_ignored else ""
     yield (
-        f"We evaluated {plural('model', len(ev.models))} on {plural('image', cohort.n_images)} with "
+        f"We evaluated {plural('model', len(ev.models))} on {plural('image', cohort.n_images)} "
+        f"with "
         f"{plural('reference', len(cohort.references))} of "
         f"{plural('class', len(cohort.classes))}{ignored} with Calipers {__version__}, protocol "
         f"{ev.protocol.name!r}."
@@ -160,7 +179,8 @@ def _matching(ev: Evaluation) -> Iterator[str]:
         rule += f", scores of at least {view.score_cut:g}"
     same = "the same" if view.within_class else "any"
     yield (
-        f"A prediction counted as a hit of a reference of {same} class at {hit_rule(view)} ({rule})."
+        f"A prediction counted as a hit of a reference of {same} class at {hit_rule(view)} "
+        f"({rule})."
     )
     if len(thresholds) > 1:
         span = f"{len(thresholds)} thresholds from {min(thresholds):g} to {max(thresholds):g}"
@@ -221,7 +241,8 @@ def _comparing(page: Context, cite: _Citations) -> Iterator[str]:
         if all_pairs or len(page.evaluation.models) == 2:
             who = "Models were compared"
         yield (
-            f"{who} on the same {units} by {join(tests)} tests of the paired differences, corrected "
+            f"{who} on the same {units} by {join(tests)} tests of the paired differences, "
+            f"corrected "
             f"for {plural('test', comparison.family)} ({comparison.correction}){sources}."
         )
     if page.duel is not None and page.duel.family:

@@ -43,7 +43,8 @@ def section(page: Context) -> str:
     if total > MOST_ROWS:
         words += f" This page has the first {MOST_ROWS}, evaluation.json has all."
     off = (
-        "This table needs JavaScript. The same rows are in evaluation.json, and many of them in the "
+        "This table needs JavaScript. The same rows are in evaluation.json, and many of them in "
+        "the "
         "sections above."
     )
     pooled = metrics_table(page.evaluation, page.evaluation.metrics)
@@ -52,7 +53,9 @@ def section(page: Context) -> str:
 
 
 def payload(page: Context) -> str:
-    """Return the rows for a script element, as ``{"deflate": base64}``: no sign of HTML is in it."""
+    """Return the rows for a script element, as ``{"deflate": base64}``: no sign of HTML is in
+    it.
+    """
     text = json.dumps(_document(page), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     deflated = base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")
     return json.dumps({"deflate": deflated})
