@@ -262,8 +262,8 @@ def test_a_broken_map_names_its_file_and_writes_nothing(calipers, maps, tmp_path
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ((), "--classes names the maps"),
-        (("--classes", "a,a"), "names that differ"),
+        ((), "--classes is needed: it names the maps"),
+        (("--classes", "a,a"), "different names"),
         (("--classes", "a,b,c"), "[map-shape]"),
         (("--classes", "nodule,mass", "--pattern", "{name}"), "{image} once"),
         (("--classes", "nodule,mass", "--pattern", "{image}_x"), "[map-missing]"),

@@ -354,7 +354,7 @@ def test_two_files_must_not_contradict_each_other(monitor, made, tmp_path):
         (["--lower-is-alarm", "randm"], "did you mean 'random'"),
         (["--monitor", "randm"], "--monitor: no monitor 'randm'"),
         (["--threshold", "randm=1"], "did you mean 'random'"),
-        (["--fit", "split=fit,test,tuning"], "none is left to judge"),
+        (["--fit", "split=fit,test,tuning"], "none is left to evaluate"),
     ],
 )
 def test_unknown_columns_and_monitors_are_answered_with_the_nearest(monitor, options, told):
@@ -409,7 +409,7 @@ def test_pictures_are_needed_where_they_are_looked_at(monitor, data):
     [
         (["--truth", "y", "--predicted", "yhat"], "did you mean 'y_hat'"),
         (["--truth", "y"], "both --truth COLUMN and --predicted COLUMN"),
-        (["--truth", "y", "--predicted", "y_hat", "--iou", "0.4"], "--iou is about boxes"),
+        (["--truth", "y", "--predicted", "y_hat", "--iou", "0.4"], "--iou is for boxes"),
         (
             ["--truth", "y", "--predicted", "y_hat", "--alarm", "max-score"],
             "needs predictions of boxes",

@@ -246,10 +246,7 @@ def test_verify_counts_what_came_out_again(calipers, saved):
     assert said.json["schema"] == "calipers.verify/1"
     assert (said.json["reproduced"], said.json["differences"]) == (True, [])
     values = said.json["values"]
-    assert (
-        calipers("verify", saved).out
-        == f"all {values:,} values recomputed and identical\n"
-    )
+    assert calipers("verify", saved).out == f"all {values:,} values recomputed and identical\n"
     forge(saved)
     said = calipers("verify", saved)
     assert said.code == 1

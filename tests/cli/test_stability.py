@@ -233,7 +233,7 @@ def test_results_never_land_among_the_inputs(stability, study):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--no-ci", "--replicates", "200"], "--replicates are for intervals"),
+        (["--no-ci", "--replicates", "200"], "--replicates is for intervals"),
         (["--rule", "centre"], "--rule is about boxes in --labels"),
         (["--coverage", "0.5"], "--coverage is about boxes in --labels"),
         (["--grid", "4,4"], "--grid is for predictions"),

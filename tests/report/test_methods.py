@@ -88,7 +88,4 @@ def test_bands_that_are_made_otherwise_are_told():
     assert "Bands of curves" not in words()
     said = words(protocol=replace(QUICK, interval="percentile"))
     assert "(percentile, seed 0)" in said
-    assert (
-        "Bands of curves are pointwise bootse-t-logit intervals from 200 replicates."
-        in said
-    )
+    assert "Bands of curves are pointwise bootse-t-logit intervals from 200 replicates." in said

@@ -301,7 +301,9 @@ def test_percentile_bias_and_monte_carlo_error_stand_beside(text, evaluation):
 def test_without_intervals_nothing_is_said_of_them():
     text = page(cal.evaluate(cal.demo_cohort(), "overview", ci=False))
     words = re.sub(r"<pre>.*?</pre>|<script.*?</script>", "", text, flags=re.DOTALL)
-    assert re.findall(r"[^.>]*[Ii]nterval[^.<]*", words) == [" No confidence intervals were computed"]
+    assert re.findall(r"[^.>]*[Ii]nterval[^.<]*", words) == [
+        " No confidence intervals were computed"
+    ]
     assert "<small>" not in text
 
 

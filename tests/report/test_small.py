@@ -49,7 +49,9 @@ def test_a_comparison_is_a_row_per_difference(evaluation):
     shown = found._repr_html_()
     assert shown.count("<tr>") == 3
     said = words(shown)
-    assert "Differences, resampled by patient (n = 80); p values corrected (holm) for 2 tests." in said
+    assert (
+        "Differences, resampled by patient (n = 80); p values corrected (holm) for 2 tests." in said
+    )
     assert re.search(
         r"AP@0\.5 mislabels overpredicts -0\.\d{3} \[-0\.\d{3}, -0\.\d{3}\] \S+ b better", said
     )

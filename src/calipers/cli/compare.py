@@ -115,21 +115,15 @@ def compare(references: str, predictions: tuple[str, ...], **options: Any) -> No
         raise UsageError(
             "compare needs the predictions of two or more models; use calipers evaluate for one"
         )
-    protocol, names, margin = (
-        chosen_protocol(options),
-        _names(options["metrics"]),
-        _margin(options["margin"]),
-    )
-    for metric_names in (names, [options["rank"]] if options["rank"] else None):
-        chosen_metrics(
-            protocol, metric_names
-        )  # an unknown name is reported before anything is read
+    protocol = chosen_protocol(options)
+    names, margin = _names(options["metrics"]), _margin(options["margin"])
+    # Unknown names are reported before anything is read.
+    chosen_metrics(protocol, names)
+    if options["rank"]:
+        chosen_metrics(protocol, [options["rank"]])
     if options["output"] is not None:
-        inputs = (
-            references,
-            *files.values(),
-            *(options[key] for key in ("groups", "protocol") if options[key]),
-        )
+        others = [options[key] for key in ("groups", "protocol") if options[key]]
+        inputs = (references, *files.values(), *others)
         check_file(options["output"], force=options["force"], inputs=inputs)
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     cohort = read(references, files, **reading_arguments(options))
@@ -152,8 +146,8 @@ def compare(references: str, predictions: tuple[str, ...], **options: Any) -> No
 def _with_ranking(
     comparison: Any, evaluation: Any, names: list[str] | None, options: dict[str, Any]
 ) -> Any:
-    """Return the comparison with its ranking; one that nobody asked for may be missing, with a
-    note.
+    """Return the comparison with its ranking; without a request, a ranking that is impossible
+    becomes a note.
     """
     first = names[0] if names and names != ["all"] else None
     method = {"method": options["rank_method"], "missing": options["missing"]}

@@ -40,15 +40,13 @@ def convert(references: str, output: str, **options: Any) -> None:
     from calipers.readers import read, write
     from calipers.readers.writing import left_out, written_format
 
-    target, prediction_files = (
-        Path(output),
-        named_files([options["predictions"]]) if options["predictions"] else {},
-    )
-    inputs = [
-        references,
-        *prediction_files.values(),
-        *([options["groups"]] if options["groups"] else []),
-    ]
+    target = Path(output)
+    prediction_files: dict[str, str] = {}
+    if options["predictions"]:
+        prediction_files = named_files([options["predictions"]])
+    inputs = [references, *prediction_files.values()]
+    if options["groups"]:
+        inputs.append(options["groups"])
     check_file(output, force=options["force"], inputs=inputs)
     cohort = read(references, prediction_files, **reading_arguments(options))
     what = next(iter(prediction_files), "references")

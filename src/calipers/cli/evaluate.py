@@ -23,13 +23,8 @@ from calipers.cli.options import (
 )
 from calipers.errors import UsageError
 
-STATISTICS = (
-    "cluster",
-    "strata",
-    "level",
-    "replicates",
-    "interval",
-)  # options that replace the protocol's
+# options that replace the statistics of the protocol
+STATISTICS = ("cluster", "strata", "level", "replicates", "interval")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -72,19 +67,16 @@ def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> N
                 f"more models"
             )
     if options["output"] is not None:
-        inputs = (
-            references,
-            *named_files(predictions).values(),
-            *([options["groups"]] if options["groups"] else []),
-        )
-        check_output(options["output"], options["force"], inputs)
+        inputs = [references, *named_files(predictions).values()]
+        if options["groups"]:
+            inputs.append(options["groups"])
+        check_output(options["output"], options["force"], tuple(inputs))
     cohort = read(references, named_files(predictions), **reading_arguments(options))
     if options["images"] is not None:
         from calipers.pictures.finding import PictureFiles
 
-        PictureFiles.of(
-            Path(options["images"]), cohort
-        )  # a folder without them is told before the work, not after
+        # A folder without the pictures is reported before the work, not after it.
+        PictureFiles.of(Path(options["images"]), cohort)
     narrator.say(
         f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.classes)} "
         f"classes; "
@@ -134,14 +126,14 @@ def chosen_protocol(options: dict[str, Any], default: str = "coco") -> Any:
 def chosen_pictures(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of the page; without a folder there is no page."""
     if not options["output"]:
-        for name, value in (
-            ("images", options["images"]),
-            ("no-images", options["no_images"]),
-            ("redact", options["redact"]),
-        ):
-            if value:
-                raise UsageError(f"--{name} is for the page, which -o DIR writes: give -o DIR too")
-    return picture_arguments(options, Path(options["output"]) if options["output"] else None)
+        for name in ("images", "no_images", "redact"):
+            if options[name]:
+                option = name.replace("_", "-")
+                raise UsageError(
+                    f"--{option} is for the page, which -o DIR writes: give -o DIR too"
+                )
+        return picture_arguments(options, None)
+    return picture_arguments(options, Path(options["output"]))
 
 
 def check_output(folder: str, force: bool, inputs: tuple[str, ...]) -> None:

@@ -145,9 +145,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # a name that the terminal cannot show is no reason to stop
+            # A name that the terminal cannot show is no reason to stop.
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:] if argv is None else list(argv)))
 
 
@@ -176,24 +175,20 @@ def run(argv: Sequence[str]) -> int:
             130,
         )
     except click.ClickException as error:
-        command = (
-            error.ctx.command_path
-            if isinstance(error, click.UsageError) and error.ctx
-            else "calipers"
-        )
+        command = "calipers"
+        if isinstance(error, click.UsageError) and error.ctx:
+            command = error.ctx.command_path
         return _fail("usage", f"{error.format_message()}\n  try: {command} --help", as_json, 2)
     except CalipersError as error:
         return _fail_typed(error, as_json)
-    except (
-        BrokenPipeError,
-        SystemExit,
-    ):  # click and rich make SystemExit(1) of it, which would be a verdict here
-        _drop_stdout()  # the reader left; stay silent on exit
+    except (BrokenPipeError, SystemExit):
+        # The reader of stdout left. click and rich turn that into SystemExit(1), which would be
+        # the verdict "not met" here.
+        _drop_stdout()
         return 0
     except Exception as error:
         if isinstance(error, OSError) and error.errno in NO_SPACE:
-            # Files say so themselves, this is stdout: whatever there is to say can only go to
-            # stderr.
+            # Writers of files report this themselves; this is stdout, so the message goes to stderr.
             _drop_stdout()
             return _fail(
                 "disk-full", "stdout: no space left to write the result [disk-full]", False, 2

@@ -14,12 +14,8 @@ from calipers.cli.narration import Narrator
 from calipers.cli.options import evaluation_options, named_files, output_options
 from calipers.errors import UsageError
 
-SETTINGS = (
-    "threshold",
-    "connectivity",
-    "least",
-    "tuning",
-)  # options that replace those of the protocol
+# options that replace the map settings of the protocol
+SETTINGS = ("threshold", "connectivity", "least", "tuning")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -104,10 +100,8 @@ def maps(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     from calipers.readers.volumes import read_maps
 
     narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)
-    protocol, folders = (
-        with_settings(chosen_protocol(options, "anomaly"), options),
-        named_files(predictions),
-    )
+    protocol = with_settings(chosen_protocol(options, "anomaly"), options)
+    folders = named_files(predictions)
     if options["output"] is not None:
         others = [options[name] for name in ("groups", "images") if options[name]]
         inputs = (references, *folders.values(), *others)
@@ -160,11 +154,9 @@ def with_settings(protocol: Any, options: dict[str, Any]) -> Any:
     changes = {name: options[name] for name in SETTINGS if options[name] is not None}
     if "threshold" in changes:
         changes["threshold"] = number_or_text(changes["threshold"])
-    return (
-        replace(protocol, maps=replace(protocol.maps or MapSettings(), **changes))
-        if changes
-        else protocol
-    )
+    if not changes:
+        return protocol
+    return replace(protocol, maps=replace(protocol.maps or MapSettings(), **changes))
 
 
 def number_or_text(text: str) -> float | str:
@@ -176,14 +168,11 @@ def number_or_text(text: str) -> float | str:
 
 
 def steps_of(protocol: Any) -> tuple[str, ...]:
-    """Return what is done, in its order."""
-    chooses_threshold = protocol.maps is not None and protocol.maps.chosen
-    return (
-        *(("choosing a threshold",) if chooses_threshold else ()),
-        "reading",
-        "matching",
-        "resampling",
-    )
+    """Return the steps of the evaluation, in order."""
+    steps = ("reading", "matching", "resampling")
+    if protocol.maps is not None and protocol.maps.chosen:
+        return ("choosing a threshold", *steps)
+    return steps
 
 
 def meaning_of_labels(name: str, values: str | None) -> str | tuple[int, ...]:

@@ -123,13 +123,15 @@ def mixed(source: str, predictions: tuple[str, ...], **options: Any) -> None:
     calipers mixed refs.json ours=a.json --groups images.csv --formula "iou ~ size"
     """
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
-    inputs = [source, *named_files(predictions).values()] if predictions else [source]
-    inputs += [options["groups"]] if predictions and options["groups"] else []
+    inputs = [source, *named_files(predictions).values()]
+    if predictions and options["groups"]:  # for a TABLE, --groups names columns
+        inputs.append(options["groups"])
     if options["output"] is not None:
         check_file(options["output"], force=options["force"], inputs=inputs)
-    document, show = (
-        _of_references(source, predictions, options) if predictions else _of_table(source, options)
-    )
+    if predictions:
+        document, show = _of_references(source, predictions, options)
+    else:
+        document, show = _of_table(source, options)
     narrator.warn(document["warnings"])
     text = json.dumps(document, allow_nan=False)
     if options["output"]:
@@ -268,11 +270,9 @@ def _document(
 
 
 def _diagnostics(fit: Any, options: dict[str, Any]) -> dict[str, Any]:
-    return (
-        {"diagnostics": fit.diagnostics.as_dict()}
-        if options["diagnostics"] and fit is not None
-        else {}
-    )
+    if fit is None or not options["diagnostics"]:
+        return {}
+    return {"diagnostics": fit.diagnostics.as_dict()}
 
 
 def _refuse(options: dict[str, Any], forbidden: dict[str, str], why: str) -> None:

@@ -88,12 +88,8 @@ def multiverse(references: str, predictions: tuple[str, ...], **options: Any) ->
     if options["output"] is not None:
         from calipers.cli.evaluate import check_output
 
-        inputs = (
-            references,
-            *files.values(),
-            *(options[key] for key in ("groups", "grid") if options[key]),
-        )
-        check_output(options["output"], options["force"], inputs)
+        others = [options[key] for key in ("groups", "grid") if options[key]]
+        check_output(options["output"], options["force"], (references, *files.values(), *others))
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     cohort = read(references, files, **reading_arguments(options))
     narrator.say(

@@ -29,9 +29,8 @@ def print_outcomes(outcomes: Sequence[Outcome]) -> None:
     widths = [min(max(map(cell_len, column)), WIDEST) for column in zip(*cells.values())]
 
     def line(text: str) -> None:
-        console.print(
-            text, soft_wrap=True
-        )  # never cut: a name or a number that is missing misleads
+        # Lines are never cut: a missing name or number would mislead.
+        console.print(text, soft_wrap=True)
 
     for _, group in groupby(outcomes, key=lambda outcome: outcome.requirement.id):
         together = list(group)

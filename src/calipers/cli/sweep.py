@@ -84,13 +84,9 @@ def sweep(references: str, predictions: tuple[str, ...], **options: Any) -> None
         check_choice(name, values)  # errors are reported before anything is read
     protocol = chosen_protocol(options, default="overview")
     metrics = chosen_metrics(protocol, options["metrics"], over)
-    inputs = (
-        references,
-        *files.values(),
-        *(options[key] for key in ("groups", "protocol") if options[key]),
-    )
     if options["output"] is not None:
-        check_output(options["output"], options["force"], inputs)
+        others = [options[key] for key in ("groups", "protocol") if options[key]]
+        check_output(options["output"], options["force"], (references, *files.values(), *others))
     oracle = any(is_corruption(name) for name in over)
     cohort = read(references, files, **reading_arguments(options))
     narrator.say(
