@@ -16,7 +16,7 @@ from calipers.monitors import Scope
 from calipers.report.monitors import monitors_page, verdict
 from calipers.report.monitors_images import embarrassing
 from calipers.report.monitors_methods import methods
-from calipers.report.monitors_names import bearable_monitors
+from calipers.report.monitors_names import monitors_with_display_names
 from calipers.synthetic.runways import runway_cohort
 
 
@@ -125,7 +125,7 @@ def test_names_that_bite_are_escaped_and_long_ones_cut(made, tmp_path):
         for name, values in zip(names, [*made.alarms.values(), np.arange(80.0)])
     }
     found = cal.evaluate_monitor(alarms, scope, 0.5, made.columns["ood"], threshold=1.0, ci=False)
-    shown = bearable_monitors(found)
+    shown = monitors_with_display_names(found)
     assert len(set(shown.monitors)) == 4
     assert max(map(len, shown.monitors)) < 200
     assert [row.estimate.value for row in shown.rows] == pytest.approx(

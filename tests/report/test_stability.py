@@ -16,7 +16,7 @@ import pytest
 import calipers as cal
 from calipers.errors import InputError
 from calipers.readers.bags import read_bags
-from calipers.report.stability import bearable
+from calipers.report.stability import with_display_names
 from calipers.report.stability_words import methods, trust
 from calipers.stability.objects import object_stability
 from calipers.synthetic import demo_bags, write_bags
@@ -195,7 +195,7 @@ def test_names_are_text_and_nothing_else(tmp_path):
     assert "<i>0" not in page
     assert "x" * 300 not in page
     assert "\u202e" not in page
-    assert bearable(found).models[1].startswith("xxx")
+    assert with_display_names(found).models[1].startswith("xxx")
     assert not any(
         line.startswith("=") for line in (tmp_path / "out" / "bags.csv").read_text().split(",")
     )

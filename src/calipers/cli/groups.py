@@ -8,7 +8,7 @@ from itertools import chain
 
 from rich.console import Console
 
-from calipers.cli.tables import Line, cells_of, grid
+from calipers.cli.tables import TableLine, cells_of, grid
 from calipers.evaluation import Evaluation
 from calipers.results import Estimate
 from calipers.results.digits import short_number
@@ -59,11 +59,11 @@ def _print(
     rows = list(table.values())
     lines = []
     for name, cells, row in zip(table, cells_of(rows, above), rows):
-        lines.append(Line(name, cells, (row[0].n_units, row[0].n_images, row[0].n_references)))
+        lines.append(TableLine(name, cells, (row[0].n_units, row[0].n_images, row[0].n_references)))
     n_more = len(lines) - MOST_GROUPS
     if n_more > 0:
         empty = [""] * len(evaluation.models)
-        lines[MOST_GROUPS:] = [Line(f"... and {n_more} more", empty, ())]
+        lines[MOST_GROUPS:] = [TableLine(f"... and {n_more} more", empty, ())]
     summaries = [grouping.summary(metric, label, model) for model in evaluation.models]
     of = "" if label is None else f" of {label}"
     title = f"{metric}{of} {grouping.title}"
@@ -73,7 +73,7 @@ def _print(
     return list(chain.from_iterable(rows[:MOST_GROUPS]))
 
 
-def _summaries(summaries: list[GroupSummary]) -> list[Line]:
+def _summaries(summaries: list[GroupSummary]) -> list[TableLine]:
     """Return mean and standard deviation, and the range, over the groups that have a value."""
     means, ranges = [], []
     for summary in summaries:
@@ -88,4 +88,4 @@ def _summaries(summaries: list[GroupSummary]) -> list[Line]:
             span = f"{short_number(summary.lowest)} to {short_number(summary.highest)}"
         ranges.append(span)
     first = f"mean of {summaries[0].n_groups} groups"
-    return [Line(first, means, ()), Line("range", ranges, ())]
+    return [TableLine(first, means, ()), TableLine("range", ranges, ())]

@@ -151,7 +151,7 @@ def _finish(result: Multiverse, narrator: Narrator, options: dict[str, Any]) -> 
 
 def _print(result: Multiverse) -> None:
     """Print sentences, then the shares at every value of every choice, then the counts."""
-    from calipers.cli.tables import Line, grid, stdout_console
+    from calipers.cli.tables import TableLine, grid, stdout_console
     from calipers.sensitivity.wording import described, said, share, spoken
 
     for sentence in result.sentences():
@@ -161,8 +161,10 @@ def _print(result: Multiverse) -> None:
     for choice, level, n, wins in result.levels:
         if choice not in result.silent:
             shares = [share(wins[model]) for model in result.models]
-            lines.append(Line(said(choice, level), shares, (n,)))
-    whole = Line("all", [share(result.wins[model]) for model in result.models], (len(result.each),))
+            lines.append(TableLine(said(choice, level), shares, (n,)))
+    whole = TableLine(
+        "all", [share(result.wins[model]) for model in result.models], (len(result.each),)
+    )
     console.print(
         grid(console, "share won with", result.models, lines, ("configurations",), [whole])
     )

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outcomes of requirements in the terminal: each requirement in words, then a line for every row it
-speaks of.
-"""
+"""Outcomes of requirements in the terminal: each requirement in words, then a line per row."""
 
 from __future__ import annotations
 
@@ -54,7 +52,7 @@ def print_outcomes(outcomes: Sequence[Outcome]) -> None:
 
 
 def _cells(outcome: Outcome) -> tuple[str, str, str]:
-    """Return what the outcome is of, what was found, and what stands behind it."""
+    """Return the row that was judged, its estimate, and the numbers behind it."""
     row = outcome.row
     if row is None:
         return one_line(outcome.place), "-", ""

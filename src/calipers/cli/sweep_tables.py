@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from calipers.cli.messages import one_line
-from calipers.cli.tables import Line, grid, stdout_console
+from calipers.cli.tables import TableLine, grid, stdout_console
 from calipers.plots.sweep_words import at, short
 from calipers.plots.sweeps import sweep_figures
 from calipers.results.digits import short_number
@@ -55,7 +55,7 @@ def _one(sweep: Sweep, console: Console, first: str, series: Sequence[tuple[str,
     lines = []
     for k in _table_rows(axis):
         cells = [cell(value[k], low[k], high[k]) for value, low, high in curves]
-        lines.append(Line(_word(axis, k), cells, ()))
+        lines.append(TableLine(_word(axis, k), cells, ()))
     console.print(grid(console, first, names, lines, series="model" if by_model else "metric"))
     _print_omitted(axis, console)
 
@@ -74,7 +74,7 @@ def _two(sweep: Sweep, console: Console) -> None:
             lines = []
             for i in _table_rows(rows):
                 cells = [cell(value[i, j], low[i, j], high[i, j]) for j in range(len(head))]
-                lines.append(Line(_word(rows, i), cells, ()))
+                lines.append(TableLine(_word(rows, i), cells, ()))
             first = f"{sweep.said(metric)}{of} at {short(rows)}"
             console.print(grid(console, first, head, lines, series=short(columns)))
             _print_omitted(rows, console)

@@ -29,7 +29,7 @@ COUNTS = "error-types.count."  # metrics whose values are whole numbers
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TableLine:
     """What a table says about one thing: a cell for every column, and the numbers behind them."""
 
     name: str
@@ -71,7 +71,7 @@ def _metrics(evaluation: Evaluation, console: Console) -> tuple[list[Estimate], 
     numbers = list(zip(*varying.values())) or [()] * len(rows)
     counts = {row.metric for row in evaluation.rows if row.metric_id.startswith(COUNTS)}
     cells = cells_of(rows, (), [metric in counts for metric in evaluation.metrics])
-    lines = [Line(*entry) for entry in zip(evaluation.metrics, cells, numbers)]
+    lines = [TableLine(*entry) for entry in zip(evaluation.metrics, cells, numbers)]
     console.print(grid(console, "metric", evaluation.models, lines, list(varying)))
     same = [f"{behind[name][0]} {name}" for name in behind if name not in varying]
     sentence = f"n = {', '.join(same)} in all." if same else ""
@@ -90,7 +90,7 @@ def _classes(
         )
     lines = []
     for name, cells, row in zip(classes, cells_of(rows, above), rows):
-        lines.append(Line(name, cells, (row[0].n_references,)))
+        lines.append(TableLine(name, cells, (row[0].n_references,)))
     console.print(grid(console, f"{metric} of", evaluation.models, lines, ("references",)))
     return list(chain.from_iterable(rows))
 
@@ -99,9 +99,9 @@ def grid(
     console: Console,
     first: str,
     models: Sequence[str],
-    lines: Sequence[Line],
+    lines: Sequence[TableLine],
     numbers: Sequence[str] = (),
-    below: Sequence[Line] = (),
+    below: Sequence[TableLine] = (),
     series: str = "model",
 ) -> Table:
     """Return a line per thing and a column per model (or other series); if that is too wide, a line

@@ -76,7 +76,7 @@ def further(sentences: Sequence[str]) -> str:
     return f'<ul class="further">{entries}</ul>'
 
 
-def paired(blocks: Sequence[str]) -> str:
+def in_pairs(blocks: Sequence[str]) -> str:
     """Return figures, two in a row where there is room."""
     pairs = []
     for k in range(0, len(blocks), 2):
@@ -84,7 +84,7 @@ def paired(blocks: Sequence[str]) -> str:
     return "\n".join(pairs)
 
 
-def reproduced(command: Sequence[str], settings: Mapping[str, Any] | None = None) -> str:
+def reproduce_block(command: Sequence[str], settings: Mapping[str, Any] | None = None) -> str:
     """Return the command, and a table of versions and settings, as HTML."""
     from calipers import __version__
 

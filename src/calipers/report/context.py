@@ -18,10 +18,10 @@ from calipers.metrics.contract import MetricPlan
 from calipers.monitors import MonitorEvaluation
 from calipers.pictures.album import Album, album
 from calipers.plots.forests import headline_of
-from calipers.report.monitors_names import bearable_monitors
-from calipers.report.naming import bearable
+from calipers.report.monitors_names import monitors_with_display_names
+from calipers.report.naming import with_display_names
 from calipers.report.order import by_value
-from calipers.report.redaction import redacted
+from calipers.report.redaction import redact_ids
 from calipers.results.comparison import Comparison
 from calipers.results.pictures import Slices
 from calipers.results.provenance import sha256_of
@@ -78,12 +78,12 @@ def context_of(
         raise UsageError("--redact leaves pictures out, so it cannot be used with --images")
     monitors = None
     if monitor is not None:
-        monitors = bearable_monitors(_of_these(monitor, evaluation))
+        monitors = monitors_with_display_names(_of_these(monitor, evaluation))
     # The hashes are those of run.json, so they are taken before any name is shortened or masked.
     protocol_hash, result_hash = _hashes(evaluation, redact=redact)
     if redact:
-        evaluation = redacted(evaluation)
-    evaluation = bearable(evaluation)
+        evaluation = redact_ids(evaluation)
+    evaluation = with_display_names(evaluation)
 
     step("comparing models")
     at_one = sensitivity_at_one_alarm(evaluation)
@@ -178,7 +178,7 @@ def slices_of(evaluation: Evaluation, images: Path | None = None) -> Slices | No
     """
     if evaluation.slices is not None or evaluation.load_sample is None:
         return evaluation.slices
-    samples = _album(bearable(evaluation), images)
+    samples = _album(with_display_names(evaluation), images)
     if images is None:
         return Slices(dict(samples.pictures), samples.notes)
     maps = {key: one for key, one in samples.pictures.items() if key.startswith(MAP)}

@@ -22,10 +22,17 @@ from calipers.plots.figures import Figure
 from calipers.plots.monitors import OF_ALL, OF_ONE, available
 from calipers.plots.monitors_orders import leading
 from calipers.plots.svg import svg
-from calipers.report.answer import answer_page, answer_section, further, made_by, paired, reproduced
+from calipers.report.answer import (
+    answer_page,
+    answer_section,
+    further,
+    in_pairs,
+    made_by,
+    reproduce_block,
+)
 from calipers.report.markup import details, figure_block, items, paragraph
 from calipers.report.monitors_methods import methods_part
-from calipers.report.monitors_names import bearable_monitors
+from calipers.report.monitors_names import monitors_with_display_names
 from calipers.report.monitors_tables import (
     all_table,
     cells_table,
@@ -64,7 +71,7 @@ def write_monitors(
     """
     check_folder(folder, force=force)
     old = files_of(folder, OURS)
-    display = bearable_monitors(result)
+    display = monitors_with_display_names(result)
     with staged_folder(folder, owned=old) as stage:
         for name, figure in named_figures(display):
             picture = svg(figure, width=SVG_WIDTH, name=name, standalone=True)
@@ -119,7 +126,7 @@ def monitors_page(
         ("tau", "Does the result depend on tau?", tau_part(result)),
         ("images", "Images", _images(result, original, cohort, images)),
         ("methods", "Methods", methods_part(result)),
-        ("reproduce", "Reproduce", reproduced(command)),
+        ("reproduce", "Reproduce", reproduce_block(command)),
     ]
     return answer_page(title, summary_line(result), _answer(result), parts)
 
@@ -179,7 +186,7 @@ def beside_answer(result: MonitorEvaluation) -> list[str]:
 
 def order_part(result: MonitorEvaluation) -> str:
     """Return the ROC curves of both paradigms, and what does not stand beside the answer."""
-    return paired(_figure_blocks(result, _not_in_answer(result, "roc", "risk", "auroc")))
+    return in_pairs(_figure_blocks(result, _not_in_answer(result, "roc", "risk", "auroc")))
 
 
 def _not_in_answer(result: MonitorEvaluation, *starts: str) -> list[str]:
@@ -194,14 +201,14 @@ def labels_part(result: MonitorEvaluation) -> str:
     blocks = _figure_blocks(result, _has(result, "ranking"))
     if result.disagreement is not None:
         blocks.insert(0, f"<div>{labels_table(result)}</div>")
-    return paired(blocks) + order_table(result)
+    return in_pairs(blocks) + order_table(result)
 
 
 def tau_part(result: MonitorEvaluation) -> str:
     """Return AUROC and the share of unsafe images against tau, unless they stand beside the
     answer.
     """
-    return paired(_figure_blocks(result, _not_in_answer(result, "sweep", "prevalence")))
+    return in_pairs(_figure_blocks(result, _not_in_answer(result, "sweep", "prevalence")))
 
 
 def outcomes_part(result: MonitorEvaluation) -> str:
@@ -216,7 +223,7 @@ def outcomes_part(result: MonitorEvaluation) -> str:
             outcomes = result.figure("outcomes", name)
             blocks.append(figure_block(outcomes, f"fig-monitor-outcomes-{k}"))
         blocks.append(figure_block(result.figure("scores", name), f"fig-monitor-scores-{k}"))
-        rows.append(paired(blocks))
+        rows.append(in_pairs(blocks))
     return "\n".join([*rows, cells_table(result)])
 
 

@@ -23,7 +23,7 @@ from calipers.plots.monitors_alarms import WORDS, rejected_by
 from calipers.plots.monitors_orders import leading
 from calipers.protocol import Protocol
 from calipers.report.markup import data_table, details, paragraph
-from calipers.report.naming import bearable
+from calipers.report.naming import with_display_names
 from calipers.report.sections.images import album_html
 from calipers.report.words import short
 from calipers.tables import Cohort
@@ -145,7 +145,7 @@ def _album(
     )
     protocol = replace(base.only(base.headline[:1]), matching=matching, cluster="image")
     one_model = replace(cohort, models={scope.model: cohort.predictions(scope.model)})
-    evaluation = bearable(evaluate(one_model, protocol, ci=False))
+    evaluation = with_display_names(evaluate(one_model, protocol, ci=False))
     picture_groups = []
     for group in groups:
         places = [place[scope.images[i]] for i in group.images[:MOST_PICTURES].tolist()]

@@ -16,7 +16,7 @@ from calipers.report.naming import Short
 from calipers.results import Row
 
 
-def bearable_monitors(result: MonitorEvaluation) -> MonitorEvaluation:
+def monitors_with_display_names(result: MonitorEvaluation) -> MonitorEvaluation:
     """Return the evaluation with display names of monitors, model, unit and images."""
     unit = result.settings["unit"]
     names = Short([*result.monitors, result.scope.model, *result.scope.images, unit])

@@ -21,9 +21,9 @@ from calipers.report.answer import (
     answer_section,
     as_bytes,
     further,
+    in_pairs,
     made_by,
-    paired,
-    reproduced,
+    reproduce_block,
 )
 from calipers.report.markup import data_table, details, figure_block, paragraph
 from calipers.report.naming import Short
@@ -84,7 +84,7 @@ def multiverse_page(result: Multiverse, command: Sequence[str] = ()) -> str:
         ("figures", "Figures", figures(result)),
         ("levels", "Which model wins where", levels_table(result)),
         ("methods", "Methods", _methods(result)),
-        ("reproduce", "Reproduce", reproduced(command)),
+        ("reproduce", "Reproduce", reproduce_block(command)),
     ]
     return answer_page(TITLE, _summary_line(result), _answer(result), parts)
 
@@ -111,7 +111,7 @@ def figures(result: Multiverse) -> str:
     blocks = []
     for name in ("curve", "ranks", "choices", "levels"):
         blocks.append(figure_block(result.figure(name), f"fig-multiverse-{name}"))
-    return paired(blocks)
+    return in_pairs(blocks)
 
 
 def levels_table(result: Multiverse) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from unicodedata import normalize
 
 from calipers.evaluation import Evaluation
-from calipers.report.renaming import renamed
+from calipers.report.renaming import rename_all
 
 LONGEST = 200
 KEPT = 120
@@ -29,7 +29,7 @@ INVISIBLE = {
 }
 
 
-def bearable(evaluation: Evaluation) -> Evaluation:
+def with_display_names(evaluation: Evaluation) -> Evaluation:
     """Return the evaluation with names of more than 200 characters shortened, and names that look
     alike marked.
     """
@@ -41,7 +41,7 @@ def bearable(evaluation: Evaluation) -> Evaluation:
     names = Short([*all_names, *values])
     if not names.changed:
         return evaluation
-    return renamed(evaluation, names)
+    return rename_all(evaluation, names)
 
 
 class Short:

@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Any
 
 from calipers.evaluation import Evaluation
-from calipers.report.renaming import renamed
+from calipers.report.renaming import rename_all
 from calipers.tables.intake import FileIntake, Intake
 
 LENGTH = 10  # hexadecimal digits: two of 10,000 names share a hash in 1 of 20,000 pages
@@ -51,11 +51,11 @@ class Mask:
         return value
 
 
-def redacted(evaluation: Evaluation) -> Evaluation:
+def redact_ids(evaluation: Evaluation) -> Evaluation:
     """Return the evaluation with all ids replaced; numbers, classes and models stay."""
     columns = evaluation.cohort.images.groups
     mask = Mask({name: frozenset(map(str, column.tolist())) for name, column in columns.items()})
-    masked, intake = renamed(evaluation, mask), evaluation.cohort.intake
+    masked, intake = rename_all(evaluation, mask), evaluation.cohort.intake
     files = tuple(_file(file, mask) for file in intake.files)
     return replace(masked, cohort=replace(masked.cohort, intake=Intake(files, intake.quarantine)))
 

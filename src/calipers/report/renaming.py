@@ -35,7 +35,7 @@ class Names(Protocol):
         ...
 
 
-def renamed(evaluation: Evaluation, names: Names) -> Evaluation:
+def rename_all(evaluation: Evaluation, names: Names) -> Evaluation:
     """Return the evaluation with other names."""
     protocol, cluster = evaluation.protocol, evaluation.protocol.cluster
     cluster = names.name(cluster) if isinstance(cluster, str) else tuple(map(names.name, cluster))

@@ -22,9 +22,9 @@ from calipers.report.answer import (
     answer_section,
     as_bytes,
     further,
+    in_pairs,
     made_by,
-    paired,
-    reproduced,
+    reproduce_block,
 )
 from calipers.report.markup import data_table, details, figure_block, items, paragraph, text
 from calipers.report.naming import Short
@@ -88,7 +88,7 @@ def write_stability(
     check_folder(folder, force=force, inputs=_inputs(result))
     old = files_of(folder, OURS)
     inputs = PageInputs(command, objects, Pictures.of(images, result.ids))
-    display = bearable(result)
+    display = with_display_names(result)
     with staged_folder(folder, owned=old) as stage:
         for name in available(result):
             picture = svg(display.figure(name), width=SVG_WIDTH, name=name, standalone=True)
@@ -111,7 +111,7 @@ def write_stability_page(
 ) -> Path:
     """Write the page alone."""
     inputs = PageInputs(command, objects, Pictures.of(images, result.ids))
-    write_atomically(path, as_bytes(stability_page(bearable(result), inputs)))
+    write_atomically(path, as_bytes(stability_page(with_display_names(result), inputs)))
     return path
 
 
@@ -141,7 +141,7 @@ def _document(result: StabilityResult, inputs: PageInputs) -> dict[str, Any]:
     }
 
 
-def bearable(result: StabilityResult) -> StabilityResult:
+def with_display_names(result: StabilityResult) -> StabilityResult:
     """Return the result with display names of models and images."""
     names = Short([*result.models, *result.ids])
     if not names.changed:
@@ -165,7 +165,7 @@ def stability_page(result: StabilityResult, inputs: PageInputs) -> str:
         ("reference", "Is it the right place?", _reference(result)),
         ("methods", "Methods", _methods(result)),
         ("numbers", "All numbers", _numbers(result)),
-        ("reproduce", "Reproduce", reproduced(inputs.command, result.plan.settings())),
+        ("reproduce", "Reproduce", reproduce_block(inputs.command, result.plan.settings())),
     ]
     return answer_page(title, summary_line(result), _answer(result, inputs.what), parts)
 
@@ -195,7 +195,7 @@ def _figures(result: StabilityResult, names: Sequence[str]) -> str:
         if name in available(result):
             all_in = BAGS if name == "dice" else DOCUMENT
             blocks.append(figure_block(result.figure(name), f"fig-{name}", all_in=all_in))
-    return paired(blocks)
+    return in_pairs(blocks)
 
 
 def _reference(result: StabilityResult) -> str:
@@ -226,6 +226,6 @@ def _numbers(result: StabilityResult) -> str:
 
 def of_stability(result: StabilityResult) -> str:
     """Return the result in a notebook: the verdict, the sentences, the main scores."""
-    display = bearable(result)
+    display = with_display_names(result)
     verdict = f"<p><strong>{text(trust(display))}</strong></p>"
     return framed(verdict + items(display.sentences()) + scores_table(display))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 from calipers.plots.figures import Cell, Table
-from calipers.report.answer import paired
+from calipers.report.answer import in_pairs
 from calipers.report.markup import cut, data_table, figure_block, items, paragraph
 from calipers.stability.objects_result import ObjectStability
 
@@ -22,7 +22,7 @@ def objects_block(result: ObjectStability) -> str:
     """Return sentences, figures and the most disputed images."""
     sentences = [cut(sentence, LONGEST) for sentence in (*result.sentences(), *result.warnings)]
     blocks = [figure_block(result.figure(name), f"fig-objects-{name}") for name in _figures(result)]
-    return "\n".join([items(sentences), paired(blocks), paragraph(WHY), _disputed(result)])
+    return "\n".join([items(sentences), in_pairs(blocks), paragraph(WHY), _disputed(result)])
 
 
 def _figures(result: ObjectStability) -> list[str]:

@@ -166,8 +166,8 @@ def undefined_pairs(result: StabilityResult) -> list[int]:
 def bags_table(result: StabilityResult) -> str:
     """Return the images, least stable first; those without a value come last."""
     columns = bag_columns(result)
-    wanted = ("bag", *IN_BAGS, "undefined pairs", "DICE mean", "DICE SD")
-    names = [name for name in wanted if name in columns]
+    candidates = ("bag", *IN_BAGS, "undefined pairs", "DICE mean", "DICE SD")
+    names = [name for name in candidates if name in columns]
     defined = result.ranked("APJ").tolist()
     undefined = sorted(set(range(result.n_used)).difference(defined))
     rows: list[tuple[Cell, ...]] = []

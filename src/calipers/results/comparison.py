@@ -24,8 +24,8 @@ class Comparison(Document):
     --------
     >>> import calipers as cal
     >>> ev = cal.evaluate(cal.demo_cohort(), "overview")
-    >>> found = ev.compare("overpredicts", "misses-small", metrics=["F1@0.5"])
-    >>> found.get("F1@0.5").verdict
+    >>> comparison = ev.compare("overpredicts", "misses-small", metrics=["F1@0.5"])
+    >>> comparison.get("F1@0.5").verdict
     'b_better'
     """
 
@@ -35,7 +35,7 @@ class Comparison(Document):
     seed: int
     unit: str
     n_units: int
-    generalises_to: str  # what the intervals speak for, in words
+    generalises_to: str  # in words
     correction: str
     family: int  # number of tests that were corrected together
     protocol: Mapping[str, Any]  # as in JSON
