@@ -111,9 +111,9 @@ def of_maps(evaluation: Evaluation, all_pairs: Comparison | None) -> Verdict:
 def _soft(evaluation: Evaluation) -> Sequence[str]:
     """Return what the first soft IoU of the headline measures."""
     variants = {}
-    for name, measure in measures(evaluation):
+    for metric, measure in measures(evaluation):
         if measure.quantity == "softIoU":
-            variants[name] = measure.variant
+            variants[metric] = measure.variant
     name = next((name for name in headline_of(evaluation) if name in variants), None)
     if name is None:
         return ()

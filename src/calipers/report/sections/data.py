@@ -62,7 +62,7 @@ def _classes(page: Context) -> Table:
     return Table(tuple(names), tuple(rows))
 
 
-def _count_labels(label: NDArray[np.int64], n_classes: int) -> list[int]:
+def _count_labels(label: NDArray[np.int32], n_classes: int) -> list[int]:
     return [int((label == k).sum()) for k in range(n_classes)]
 
 
